@@ -1,0 +1,53 @@
+# Two commands matter: make demo, make test. Everything is set up by itself.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python
+LOCK := tests/requirements.lock
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(READY): setup.cfg pyproject.toml $(LOCK)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r $(LOCK)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(READY)
+
+.PHONY: setup
+setup: $(READY) ## a virtual environment, servers and broker jars, once
+	$(RUN) -m tests.stack --install
+
+.PHONY: demo
+demo: setup ## 2,000 payments, one worker killed on the way, and the account of them
+	$(RUN) -m tests.stack -- $(RUN) -m tests.demo
+
+.PHONY: test
+test: setup lint ## all tests, on real servers
+	$(RUN) -m tests.stack -- $(RUN) -m pytest $(ARGS)
+
+.PHONY: lint
+lint: $(READY) ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: stack
+stack: setup ## run Kafka, Redis and PostgreSQL, and print the settings to export
+	$(RUN) -m tests.stack
+
+.PHONY: bench
+bench: setup ## requests/s and latency, beside Celery in the same run
+	$(RUN) -m tests.stack -- $(RUN) -m tests.bench $(ARGS)
+
+.PHONY: lock
+lock: ## pin what is installed in the virtual environment
+	$(BIN)/pip freeze --exclude-editable --exclude pip --exclude setuptools > $(LOCK)
+
+.PHONY: clean
+clean: ## remove what make made
+	rm -rf $(VENV) build

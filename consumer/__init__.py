@@ -1,0 +1,27 @@
+"""The worker's room: a committed record runs at most once, and its client is told how it ended.
+
+The way of a request (contract, section 5) and the file of each step:
+
+1. `kafka_source` reads a record, `delivery` says what it asks for; `intake` tells ACCEPTED,
+   commits the offset and puts it into the bounded `buffer`.
+2. `worker`, the one loop, takes what a slot is free for, claims it in the `journal/` and hands it
+   to the `pool/`, where a child runs the user's function (`handlers`, `declaration`, `request`).
+3. The outcome comes back to `worker`, which finishes it in the journal; `telling` makes a status
+   of it and `teller` writes that to Redis.
+
+Beside the road: `liveness` keeps lease and heartbeat, `sweeper` ends what dead workers left and
+repairs statuses, `service` starts and ends it all, `check` and `commands` are `onceward-worker`.
+
+Decisions taken, and their cost. One transaction a turn carries finishes, effects and claims: half
+the syncs to disk, and a claim waits for the finishes beside it. Kafka is read in a thread of its
+own, since a poll must not be short and a commit must not stop the pool: a hand-over through a
+bounded buffer. Statuses are told by another thread: Redis may be away without anybody waiting.
+
+Not obvious: nothing in the buffer is claimed, nothing claimed is in the buffer; what a crash
+leaves in doubt is only what was running.
+"""
+
+from consumer.handlers import InDoubt, Rejected, handler
+from consumer.request import Request
+
+__all__ = ["InDoubt", "Rejected", "Request", "handler"]

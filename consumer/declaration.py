@@ -1,0 +1,152 @@
+"""What can be declared of a handler, and the check that refuses what cannot be kept."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from feedback.errors import SettingsError
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+class EffectKind(StrEnum):
+    """Where doubt begins (contract, section 9).
+
+    TRANSACTIONAL: never, its writes and the finish are one transaction. EXTERNAL: with the start,
+    the whole run may be the effect. MARKED: at `with request.effect():`.
+    """
+
+    TRANSACTIONAL = "transactional"
+    EXTERNAL = "external"
+    MARKED = "marked"
+
+
+class InDoubtPolicy(StrEnum):
+    """Who decides about a run of which nobody knows whether it had its effect.
+
+    PARK: a person. RETRY_SAME_KEY: the counterparty, by the idempotency key. QUERY: a function
+    that asks the counterparty.
+    """
+
+    PARK = "park"
+    RETRY_SAME_KEY = "retry_same_key"
+    QUERY = "query"
+
+
+class HandlerDefinitionError(SettingsError):
+    """A handler is declared wrongly; `reason` says what to write instead.
+
+    Args:
+        name: the handler, as `module:qualname`.
+        reason: one sentence.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"handler {self.name}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A declaration; `name` is `module:qualname`, times are seconds, None is unlimited."""
+
+    function: Callable[..., Any]
+    topic: str
+    name: str
+    effect: EffectKind = EffectKind.EXTERNAL
+    in_doubt: InDoubtPolicy = InDoubtPolicy.PARK
+    query: Callable[..., Any] | None = None
+    time_limit_s: float | None = None
+    deadline_s: float | None = None
+    model: type | None = None
+    retry_on: tuple[type[BaseException], ...] = ()
+    is_coroutine: bool = False
+
+
+def choose(kind: type[_Choice], value: str, *, name: str, setting: str) -> _Choice:
+    """Return the member of `kind` that `value` names.
+
+    Raises:
+        HandlerDefinitionError: there is none; the sentence lists what there is.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(f'"{choice}"' for choice in kind)
+        raise HandlerDefinitionError(name, f"{setting}={value!r}: use one of {choices}") from None
+
+
+def check(handler: Handler) -> None:
+    """Accept a declaration that can be kept.
+
+    Raises:
+        HandlerDefinitionError: the first fault; the sentence says what to write instead.
+    """
+    fault = (
+        _fault_of_function(handler)
+        or _fault_of_choices(handler)
+        or _fault_of_times(handler)
+        or _fault_of_classes(handler)
+    )
+    if fault:
+        raise HandlerDefinitionError(handler.name, fault)
+
+
+def _fault_of_function(handler: Handler) -> str | None:
+    function = handler.function
+    if isinstance(function, type) or not callable(function) or not _has_name(function):
+        return "put @handler on a function"
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return "a generator does no work when it is called: use return instead of yield"
+    try:
+        inspect.signature(function).bind(object())
+    except (TypeError, ValueError):
+        return "it must accept one positional argument, the request"
+    return None
+
+
+def _fault_of_choices(handler: Handler) -> str | None:
+    if not isinstance(handler.topic, str) or not _TOPIC.fullmatch(handler.topic):
+        return f"topic={handler.topic!r}: a topic has 1 to 249 of the characters a-z A-Z 0-9 . _ -"
+    if handler.in_doubt is InDoubtPolicy.QUERY and not callable(handler.query):
+        return 'in_doubt="query" needs query=, the function that asks the counterparty'
+    if handler.in_doubt is not InDoubtPolicy.QUERY and handler.query is not None:
+        return f'query= is only asked with in_doubt="query", not with "{handler.in_doubt}"'
+    if handler.is_coroutine and handler.effect is EffectKind.TRANSACTIONAL:
+        return 'effect="transactional" blocks on the journal: write def instead of async def'
+    return None
+
+
+def _fault_of_times(handler: Handler) -> str | None:
+    times = {"time_limit_s": handler.time_limit_s, "deadline_s": handler.deadline_s}
+    for setting, value in times.items():
+        if value is None:
+            continue
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not 0 < value < float("inf"):
+            return f"{setting}={value!r}: give a positive number of seconds, or leave it out"
+    return None
+
+
+def _fault_of_classes(handler: Handler) -> str | None:
+    declared: tuple[object, ...] = handler.retry_on
+    for error in declared:
+        if not (isinstance(error, type) and issubclass(error, BaseException)):
+            return f"retry_on has {error!r}: name exception classes, like retry_on=(OSError,)"
+    if handler.model is not None and not hasattr(handler.model, "model_validate_json"):
+        return f"model={handler.model!r}: give a pydantic model class"
+    return None
+
+
+def _has_name(function: object) -> bool:
+    return hasattr(function, "__qualname__") and hasattr(function, "__module__")

@@ -1,0 +1,141 @@
+"""A record as the worker received it: either a delivery that may run, or a refused one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from consumer.declaration import Handler
+from feedback.envelope import Envelope, Record, decode_headers, payload_sha256
+from feedback.errors import InvalidMessage
+
+INVALID_MESSAGE = "INVALID_MESSAGE"
+PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
+
+
+class Delivery(NamedTuple):
+    """One read of one record that names a request (contract, section 2).
+
+    Attributes:
+        deadline_at: epoch ms; the sender's, else the record's timestamp + `deadline_s`.
+        buffered_s: monotonic time at which it was read, to be committed and buffered.
+    """
+
+    record: Record
+    envelope: Envelope
+    handler: Handler
+    payload_sha256: str
+    deadline_at: int
+    buffered_s: float
+
+    @property
+    def request_id(self) -> str:
+        """The request's id."""
+        return self.envelope.request_id
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRecord:
+    """A record that breaks the contract. It never runs; a row and a status say why.
+
+    Attributes:
+        request_id: its coordinates when the headers are at fault, so that no existing request
+            is touched; its own id when only the value is not what the handler's model says.
+    """
+
+    record: Record
+    request_id: str
+    attempt: int
+    payload_sha256: str
+    deadline_at: int
+    code: str
+    message: str
+
+
+def receive(
+    record: Record, handler: Handler, *, default_deadline_s: float, now_s: float, now_ms: int
+) -> Delivery | RefusedRecord:
+    """Return what a record asks for.
+
+    Args:
+        default_deadline_s: for requests without a deadline, where the handler names none.
+        now_s: monotonic now.
+        now_ms: epoch now, in place of a time that the record lacks.
+    """
+    deadline_s = default_deadline_s if handler.deadline_s is None else handler.deadline_s
+    # A record without a time, as old clients write it, is -1.
+    sent_ms = record.timestamp_ms if record.timestamp_ms >= 0 else now_ms
+    fallback = sent_ms + int(deadline_s * 1000)
+    digest = payload_sha256(record.key, record.value)
+    try:
+        envelope = decode_headers(record)
+    except InvalidMessage as error:
+        return _invalid(record, record.coordinates_id, 1, digest, fallback, error.reason)
+    deadline_at = fallback if envelope.deadline_at is None else envelope.deadline_at
+    if handler.model is not None:
+        fault = _model_fault(handler.model, record.value)
+        if fault is not None:
+            return _invalid(
+                record, envelope.request_id, envelope.attempt, digest, deadline_at, fault
+            )
+    return Delivery(record, envelope, handler, digest, deadline_at, now_s)
+
+
+def _invalid(
+    record: Record, request_id: str, attempt: int, digest: str, deadline_at: int, why: str
+) -> RefusedRecord:
+    return RefusedRecord(record, request_id, attempt, digest, deadline_at, INVALID_MESSAGE, why)
+
+
+def mismatch(delivery: Delivery) -> RefusedRecord:
+    """Return the refusal of a record whose id belongs to another payload (contract, section 3)."""
+    return refused(delivery, PAYLOAD_MISMATCH, _taken(delivery.request_id))
+
+
+def mismatch_of_refused(one: RefusedRecord) -> RefusedRecord:
+    """Return the refusal of a record that was refused under an id which another payload has."""
+    return replace(
+        one,
+        request_id=one.record.coordinates_id,
+        code=PAYLOAD_MISMATCH,
+        message=_taken(one.request_id),
+    )
+
+
+def _taken(request_id: str) -> str:
+    return f"request id {request_id} is taken by another key or value"
+
+
+def refused(delivery: Delivery, code: str, message: str) -> RefusedRecord:
+    """Return the refusal of a delivery under its coordinates: no existing request is touched."""
+    return RefusedRecord(
+        record=delivery.record,
+        request_id=delivery.record.coordinates_id,
+        attempt=delivery.envelope.attempt,
+        payload_sha256=delivery.payload_sha256,
+        deadline_at=delivery.deadline_at,
+        code=code,
+        message=message,
+    )
+
+
+def _model_fault(model: type, value: bytes | None) -> str | None:
+    """Return what is wrong with a value, without the value."""
+    validate: Callable[[bytes], object] = getattr(model, "model_validate_json")  # noqa: B009
+    try:
+        validate(value if value is not None else b"null")
+    except Exception as error:
+        # Also what a validator of the user raises by mistake: a record must not end the worker.
+        return f"value is not a {model.__name__}: {_places(error)}"
+    return None
+
+
+def _places(error: Exception) -> str:
+    # pydantic's own text quotes the input, which may be a card number
+    errors = getattr(error, "errors", None)
+    if errors is None:
+        return type(error).__name__
+    faults = errors(include_url=False, include_context=False, include_input=False)
+    named = [f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['type']}" for one in faults[:5]]
+    return ", ".join(named)

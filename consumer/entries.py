@@ -1,0 +1,89 @@
+"""Journal entries and pool jobs made of what was delivered and how it ended. Pure."""
+
+from __future__ import annotations
+
+from consumer.delivery import Delivery, RefusedRecord
+from consumer.journal import Claim, Finish, Refusal, Row
+from consumer.pool import Job, Outcome
+
+CHILD_DIED = "CHILD_DIED"
+
+Run = tuple[str, int]  # request_id, generation
+
+
+def in_doubt(run: Job, why: str) -> Finish:
+    """The end of a run whose child died: nobody knows whether its effect happened."""
+    return Finish(
+        request_id=run.request_id,
+        generation=run.generation,
+        state="IN_DOUBT",
+        code=CHILD_DIED,
+        message=why,
+        result=None,
+        resend=False,
+    )
+
+
+def finish(run: Run, outcome: Outcome) -> Finish:
+    """The end of a run as its child told it."""
+    return Finish(
+        request_id=run[0],
+        generation=run[1],
+        state=outcome.state,
+        code=outcome.code,
+        message=outcome.message,
+        result=outcome.result,
+        resend=outcome.resend,
+    )
+
+
+def claim(one: Delivery) -> Claim:
+    """The wish to run a delivery."""
+    record = one.record
+    return Claim(
+        request_id=one.request_id,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        message_key=record.key,
+        payload_sha256=one.payload_sha256,
+        attempt=one.envelope.attempt,
+        deadline_at=one.deadline_at,
+        effect_kind=one.handler.effect,
+    )
+
+
+def refusal(one: RefusedRecord) -> Refusal:
+    """The row of a record that never runs."""
+    record = one.record
+    return Refusal(
+        request_id=one.request_id,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        message_key=record.key,
+        payload_sha256=one.payload_sha256,
+        attempt=one.attempt,
+        deadline_at=one.deadline_at,
+        code=one.code,
+        message=one.message,
+    )
+
+
+def job(delivery: Delivery, row: Row) -> Job:
+    """One run of a delivery, under the claim that was granted for it."""
+    record = delivery.record
+    return Job(
+        request_id=row.request_id,
+        generation=row.generation,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=record.timestamp_ms,
+        key=record.key,
+        value=record.value,
+        headers=record.headers,
+        attempt=delivery.envelope.attempt,
+        deadline_at=delivery.deadline_at,
+        voids=row.voids,
+    )

@@ -1,0 +1,238 @@
+"""The thread that reads Kafka: poll, ACCEPTED, commit, buffer (contract, section 5).
+
+Nothing leaves this thread before its offset is committed. If the process dies
+- after the poll: nothing happened, Kafka redelivers;
+- after ACCEPTED: the same, the status names a dead worker and reads as LOST;
+- after the commit: the request is LOST, nobody claimed it, a resend is safe.
+
+While the buffer is full its partitions are paused and polled all the same, so that a handler of
+ten minutes costs no group membership.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from consumer import telling
+from consumer.buffer import Buffer, Received
+from consumer.delivery import Delivery, receive
+from consumer.handlers import Registry
+from consumer.kafka_source import CommitFailed, KafkaSource, Partition
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.envelope import Record
+from feedback.errors import KafkaUnavailable, OncewardError, RedisUnavailable
+from feedback.logs import EventLog
+from feedback.settings import Settings
+from feedback.statuses import StatusWrite
+from feedback.store import StatusStore
+
+log = EventLog("onceward.intake")
+
+POLL_S = 0.25
+FULL_WAIT_S = 0.25
+MAX_RECORDS = 500
+SPACING_S = 0.01
+FEW_RECORDS = 16
+AWAY_PAUSE_S = 1.0
+
+
+class Intake:
+    """Feeds the buffer from Kafka until it is told to stop.
+
+    Args:
+        open_source: makes the `KafkaSource`; called in the intake's own thread, since a
+            kafka-python consumer belongs to one thread.
+        may_take: whether the worker can take records now (its journal answers).
+        on_buffered: called after records were buffered, to wake the worker.
+        on_end: called with the error that ended the thread, or None after `stop`.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        worker_id: str,
+        registry: Registry,
+        store: StatusStore,
+        buffer: Buffer,
+        open_source: Callable[[], KafkaSource],
+        may_take: Callable[[], bool],
+        on_buffered: Callable[[], None],
+        on_end: Callable[[BaseException | None], None],
+    ) -> None:
+        self._settings = settings
+        self._worker_id = worker_id
+        self._handlers = {handler.topic: handler for handler in registry.handlers}
+        self._store = store
+        self._buffer = buffer
+        self._open_source = open_source
+        self._may_take = may_take
+        self._on_buffered = on_buffered
+        self._on_end = on_end
+        self._stopping = threading.Event()
+        self._redis_retry_s = 0.0
+        self._kafka_away = False
+        self._taken = 0
+        self._taken_s = 0.0
+        self._thread = threading.Thread(target=self._run, name="onceward-intake", daemon=True)
+
+    def start(self) -> None:
+        """Join the group and begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop polling and leave the group; returns at once, see `join`."""
+        self._stopping.set()
+        self._buffer.wake()
+
+    def join(self, timeout_s: float) -> bool:
+        """Return whether the thread has ended, after at most `timeout_s`."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            source = self._open_source()
+            try:
+                while not self._stopping.is_set():
+                    self._turn(source)
+            finally:
+                self._leave(source)
+        except OncewardError as fault:
+            error = fault
+            log.error("intake.ended", reason=str(fault))
+        except BaseException as fault:
+            # Whatever it was, the worker must know: a worker that reads nothing must not live on.
+            error = fault
+            log.exception("intake.failed")
+        self._on_end(error)
+
+    def _leave(self, source: KafkaSource) -> None:
+        try:
+            source.close()
+        except KafkaUnavailable as error:
+            # The group finds out by itself, after the session; that is no reason to fail now.
+            log.warning("group.not_left", reason=str(error))
+
+    def _turn(self, source: KafkaSource) -> None:
+        try:
+            if not self._wait_for_room():
+                # Nobody took anything for a while: stay in the group without fetching.
+                source.pause()
+                self._take(source, source.poll(0, max_records=1))
+                return
+            if self._stopping.is_set():
+                return  # the room is that of requests which were given up
+            self._space_out()
+            source.resume()
+            records = source.poll(POLL_S, max_records=min(self._buffer.room, MAX_RECORDS))
+            self._note_kafka(None)
+        except KafkaUnavailable as error:
+            self._note_kafka(error)
+            self._stopping.wait(AWAY_PAUSE_S)
+            return
+        if not self._stopping.is_set():
+            # Else nobody heard of them yet: uncommitted, they are the next owner's.
+            self._take(source, records)
+
+    def _wait_for_room(self) -> bool:
+        """Whether records can be taken now, after a short wait for it."""
+        if not self._may_take():
+            self._stopping.wait(FULL_WAIT_S)
+            return False
+        # Half of the room at once: fewer, larger commits than one by one.
+        return self._buffer.wait_for_room(FULL_WAIT_S, at_least=max(1, self._buffer.limit // 2))
+
+    def _space_out(self) -> None:
+        """Let a few records come together when they come in quick succession.
+
+        A poll and its commit cost milliseconds of kafka-python whatever they carry: at 200/s, one
+        by one, they would take the processor from the handlers.
+        """
+        left_s = self._taken_s + SPACING_S - monotonic_s()
+        if left_s > 0 and self._taken < FEW_RECORDS:
+            self._stopping.wait(left_s)
+
+    def _take(self, source: KafkaSource, records: Sequence[Record]) -> None:
+        if not records:
+            return
+        self._taken, self._taken_s = len(records), monotonic_s()
+        received = self._receive(records)
+        self._tell([telling.accepted(one, worker_id=self._worker_id) for one in _valid(received)])
+        covered = self._commit(source, records)
+        kept = [one for one in received if _is_covered(one, covered)]
+        if len(kept) < len(received):
+            self._drop(source, [one for one in received if not _is_covered(one, covered)])
+        if kept:
+            self._buffer.put(kept)
+            self._on_buffered()
+
+    def _receive(self, records: Sequence[Record]) -> list[Received]:
+        now_s, now_ms = monotonic_s(), epoch_ms()
+        received: list[Received] = []
+        for record in records:
+            one = receive(
+                record,
+                self._handlers[record.topic],
+                default_deadline_s=self._settings.worker.deadline_s,
+                now_s=now_s,
+                now_ms=now_ms,
+            )
+            received.append(one)
+        return received
+
+    def _commit(self, source: KafkaSource, records: Sequence[Record]) -> Mapping[Partition, int]:
+        """Return the committed offset of each partition, as far as it is known."""
+        wanted: dict[Partition, int] = {}
+        for record in records:
+            partition = (record.topic, record.partition)
+            wanted[partition] = max(wanted.get(partition, 0), record.offset + 1)
+        try:
+            source.commit(wanted)
+        except CommitFailed as error:
+            log.warning("commit.failed", reason=str(error), partitions=len(wanted))
+        else:
+            return wanted
+        try:
+            return source.committed(list(wanted))
+        except KafkaUnavailable as error:
+            # Nothing was dispatched, so reading it all again is safe.
+            self._note_kafka(error)
+            return {}
+
+    def _drop(self, source: KafkaSource, dropped: Sequence[Received]) -> None:
+        self._tell([telling.given_up(one, worker_id=self._worker_id) for one in _valid(dropped)])
+        first: dict[Partition, int] = {}
+        for one in dropped:
+            partition = (one.record.topic, one.record.partition)
+            first[partition] = min(first.get(partition, one.record.offset), one.record.offset)
+        source.rewind(first)
+        log.warning("records.dropped", count=len(dropped), why="their commit did not succeed")
+
+    def _tell(self, writes: Sequence[StatusWrite]) -> None:
+        if not writes or monotonic_s() < self._redis_retry_s:
+            return
+        look_at = epoch_ms() + int(self._settings.client.resend_after_s * 1000)
+        try:
+            self._store.write(writes, look_at=look_at)
+        except RedisUnavailable:
+            # The teller says that Redis is away; here it must not slow the road.
+            self._redis_retry_s = monotonic_s() + AWAY_PAUSE_S
+
+    def _note_kafka(self, error: KafkaUnavailable | None) -> None:
+        if error is not None and not self._kafka_away:
+            log.warning("kafka.away", reason=str(error))
+        elif error is None and self._kafka_away:
+            log.info("kafka.back")
+        self._kafka_away = error is not None
+
+
+def _valid(received: Sequence[Received]) -> list[Delivery]:
+    return [one for one in received if isinstance(one, Delivery)]
+
+
+def _is_covered(one: Received, committed: Mapping[Partition, int]) -> bool:
+    record = one.record
+    return record.offset < committed.get((record.topic, record.partition), 0)

@@ -1,0 +1,73 @@
+"""The journal: the truth about every request, in SQL (contract, sections 3, 5 and 8).
+
+What flows through: a worker's loop hands batches of claims, effects, finishes, refusals and
+confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdict for each.
+
+- `journal`: the worker's object. `work`: one call's writes, in order, and how they are halved.
+- `records`: what goes in and comes out. `verdict`: the rules, pure.
+- `claiming`, `refusing`, `finishing`: each kind of write for a whole batch; `claim_sql` and
+  `history` hold the statements that they share.
+- `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
+- `leases`: that a worker lives. `sweep`: what peers do for the dead. `pruning`: what is forgotten.
+- `transactional`: transactions of handlers, for the children.
+- `session`, `engine`: the connection and its settings. `faults`, `errors`: what can go wrong.
+- `tables`: the tables. `schema`: version, id, `migrate`. `migrations`: Alembic's files.
+
+Decisions taken, and their cost. A batch is one statement, so a value that the database refuses
+costs the whole transaction: it is halved until the offender is alone, which takes about
+2 log2(n) transactions and happens rarely. Every changed row is read by its generation, and locked
+before it is overwritten, so a verdict is never a guess. Of the two databases only the way a batch
+reaches them, the clock and the locks differ; the same tests run on both.
+
+What is not obvious. A first claim is answered without reading its row back. A row of state EXPIRED
+or a refusal has no `claimed_at`: it never ran. The version table of Alembic has a name of its own,
+because a user's tables may be in the same database.
+"""
+
+from consumer.journal.errors import DataRefused, JournalUnavailable, JournalVersionError
+from consumer.journal.journal import Journal
+from consumer.journal.leases import Leases, LeaseTimes
+from consumer.journal.pruning import Pruned
+from consumer.journal.records import (
+    RESULT_REFUSED,
+    WORKER_DIED,
+    Applied,
+    Claim,
+    EffectMark,
+    Finish,
+    FinishKind,
+    FinishResult,
+    Published,
+    Refusal,
+    Row,
+    State,
+    Verdict,
+    VerdictKind,
+)
+from consumer.journal.schema import Migrated, migrate
+
+__all__ = [
+    "RESULT_REFUSED",
+    "WORKER_DIED",
+    "Applied",
+    "Claim",
+    "DataRefused",
+    "EffectMark",
+    "Finish",
+    "FinishKind",
+    "FinishResult",
+    "Journal",
+    "JournalUnavailable",
+    "JournalVersionError",
+    "LeaseTimes",
+    "Leases",
+    "Migrated",
+    "Pruned",
+    "Published",
+    "Refusal",
+    "Row",
+    "State",
+    "Verdict",
+    "VerdictKind",
+    "migrate",
+]

@@ -1,0 +1,126 @@
+"""The statements behind claims and refusals; built once for each kind of database."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    Update,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal,
+    literal_column,
+    null,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
+
+from consumer.journal.batch import CLAIMS, REFUSALS, binary
+from consumer.journal.clock import now_ms
+from consumer.journal.history import ROW_COLUMNS, in_state, same_request
+from consumer.journal.records import State
+from consumer.journal.tables import request
+
+EXTERNAL = "external"
+
+
+@lru_cache
+def insert_claims(dialect: str) -> ReturningInsert[Any]:
+    """Return the insert of first claims; it answers (request_id, state, now) for each new row.
+
+    One reading of the clock decides whether it is too late, and is every time it writes.
+    """
+    batch = CLAIMS.source(dialect)
+    clock = select(now_ms().label("now")).subquery("clock")
+    too_late = batch.c.deadline_at <= clock.c.now
+    values: dict[str, ColumnElement[Any]] = {
+        **_record(batch, dialect),
+        "effect_kind": batch.c.effect_kind,
+        "effect_at": case(
+            (and_(batch.c.effect_kind == EXTERNAL, ~too_late), clock.c.now), else_=null()
+        ),
+        "state": case((too_late, literal(State.EXPIRED.value)), else_=literal(State.CLAIMED.value)),
+        "claimed_at": case((too_late, null()), else_=clock.c.now),
+        "finished_at": case((too_late, clock.c.now), else_=null()),
+    }
+    return _insert_new(values, batch.join(clock, true()), dialect).returning(
+        request.c.request_id,
+        request.c.state,
+        func.coalesce(request.c.claimed_at, request.c.finished_at),
+    )
+
+
+@lru_cache
+def insert_refusals(dialect: str) -> postgresql.Insert | sqlite.Insert:
+    """Return the insert of refused records; what is there already stays as it is."""
+    batch = REFUSALS.source(dialect)
+    values: dict[str, ColumnElement[Any]] = {
+        **_record(batch, dialect),
+        "state": literal(State.FAILED.value),
+        "finished_at": now_ms(),
+        "code": batch.c.code,
+        "message": batch.c.message,
+    }
+    return _insert_new(values, batch, dialect)
+
+
+@lru_cache
+def reopen_claims(dialect: str) -> ReturningUpdate[Any]:
+    """Return the update that reopens failed requests for a resend; it answers whole rows.
+
+    The deadline stays: a resend keeps it (contract, section 2).
+    """
+    batch = CLAIMS.source(dialect)
+    cleared = ("code", "message", "result", "finished_at", "published_at", "dead_letter_at")
+    statement: Update = (
+        update(request)
+        .where(
+            same_request(batch),
+            request.c.generation == batch.c.generation,
+            in_state(State.FAILED.value),
+            request.c.resend == literal_column("1"),
+        )
+        .values(
+            generation=request.c.generation + 1,
+            state=State.CLAIMED.value,
+            attempt=batch.c.attempt,
+            topic=batch.c.topic,
+            partition=batch.c.partition,
+            offset=batch.c.offset,
+            owner=bindparam("this_worker"),
+            claimed_at=now_ms(),
+            effect_kind=batch.c.effect_kind,
+            effect_at=case((batch.c.effect_kind == EXTERNAL, now_ms()), else_=null()),
+            due_at=null(),
+            resend=literal_column("0"),
+            **dict.fromkeys(cleared, null()),
+        )
+    )
+    return statement.returning(*ROW_COLUMNS)
+
+
+def _record(batch: FromClause, dialect: str) -> dict[str, ColumnElement[Any]]:
+    copied = ("group", "request_id", "topic", "partition", "offset", "payload_sha256", "attempt")
+    return {
+        **{name: batch.c[name] for name in (*copied, "deadline_at")},
+        "message_key": binary(batch.c.message_key, dialect),
+        "generation": literal_column("1"),
+        "owner": bindparam("this_worker"),
+    }
+
+
+def _insert_new(
+    values: dict[str, ColumnElement[Any]], source: FromClause, dialect: str
+) -> postgresql.Insert | sqlite.Insert:
+    # SQLite reads ON CONFLICT as part of a join unless a WHERE stands before it.
+    rows = select(*values.values()).select_from(source).where(literal_column("1 = 1"))
+    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    return make(request).from_select(list(values), rows).on_conflict_do_nothing()

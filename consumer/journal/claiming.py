@@ -1,0 +1,175 @@
+"""Claims: who may run a request, decided for a whole batch within one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from consumer.journal.batch import CLAIMS, carry
+from consumer.journal.claim_sql import EXTERNAL, insert_claims, reopen_claims
+from consumer.journal.errors import Contended
+from consumer.journal.history import keep_runs, read
+from consumer.journal.records import Claim, Row, State, Verdict, VerdictKind
+from consumer.journal.verdict import EXPIRED, INSERT, REOPEN, Decision, Step, decide
+
+_MAX_READS = 4
+
+
+@dataclass(slots=True)
+class Claims:
+    """Decides a batch of claims within one transaction.
+
+    Args:
+        held: (request_id, generation) that this worker already runs; what is granted is added.
+    """
+
+    connection: Connection
+    group: str
+    worker_id: str
+    held: set[tuple[str, int]]
+
+    def decide(self, claims: Sequence[Claim]) -> list[Verdict]:
+        """Return one verdict for each claim, in order; a later claim of an id sees the earlier."""
+        verdicts: list[Verdict | None] = [None] * len(claims)
+        for turn in turns(claims):
+            by_id = {claims[position].request_id: claims[position] for position in turn}
+            answers = self._of_distinct(by_id)
+            for position in turn:
+                verdicts[position] = answers[claims[position].request_id]
+        return [verdict for verdict in verdicts if verdict is not None]
+
+    def _of_distinct(self, claims: dict[str, Claim]) -> dict[str, Verdict]:
+        verdicts: dict[str, Verdict] = {}
+        waiting = claims
+        for _ in range(_MAX_READS):
+            verdicts.update(self._insert(waiting))
+            waiting = _without(waiting, verdicts)
+            if waiting:
+                verdicts.update(self._answer(waiting))
+                waiting = _without(waiting, verdicts)
+            if not waiting:
+                return verdicts
+        # Each time a row stood in the way of the insert and was gone when it was read.
+        raise Contended("rows appear and vanish under a claim")
+
+    def _insert(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+        statement = insert_claims(self.connection.dialect.name)
+        parameters = self._load(claims, {})
+        for request_id, state, now in self.connection.execute(statement, parameters).all():
+            claim = claims[request_id]
+            row = first_row(claim, state, worker_id=self.worker_id, now=now)
+            decision = INSERT if state == State.CLAIMED else EXPIRED
+            yield request_id, self._verdict(claim, row, decision)
+
+    def _answer(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+        rows, now = read(self.connection, self.group, claims)
+        reopened = []
+        for request_id, row in rows.items():
+            decision = self._decision(claims[request_id], row, now)
+            if decision.step is Step.REOPEN:
+                reopened.append(request_id)
+            else:
+                yield request_id, self._verdict(claims[request_id], row, decision)
+        if reopened:
+            yield from self._reopen({name: claims[name] for name in reopened})
+
+    def _reopen(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+        # Decided again on locked rows: another worker may have been faster.
+        rows, now = read(self.connection, self.group, claims, lock=True)
+        chosen = {}
+        for request_id, row in rows.items():
+            decision = self._decision(claims[request_id], row, now)
+            if decision.step is Step.REOPEN:
+                chosen[request_id] = row.generation
+            else:
+                yield request_id, self._verdict(claims[request_id], row, decision)
+        if not chosen:
+            return
+        keep_runs(self.connection, self.group, chosen.items(), self.worker_id)
+        again = {name: claims[name] for name in chosen}
+        statement = reopen_claims(self.connection.dialect.name)
+        parameters = self._load(again, chosen)
+        for answer in self.connection.execute(statement, parameters).all():
+            row = Row(*answer)
+            yield row.request_id, self._verdict(again[row.request_id], row, REOPEN)
+
+    def _decision(self, claim: Claim, row: Row, now: int) -> Decision:
+        return decide(claim, row, now, worker_id=self.worker_id, held=self.held)
+
+    def _verdict(self, claim: Claim, row: Row, decision: Decision) -> Verdict:
+        if decision.kind is VerdictKind.RUN:
+            self.held.add((row.request_id, row.generation))
+        return Verdict(decision.kind, claim, row, decision.reason)
+
+    def _load(self, claims: dict[str, Claim], generations: dict[str, int]) -> dict[str, object]:
+        dialect = self.connection.dialect.name
+        rows = [
+            (
+                self.group,
+                request_id,
+                claim.topic,
+                claim.partition,
+                claim.offset,
+                carry(claim.message_key, dialect),
+                claim.payload_sha256,
+                claim.attempt,
+                claim.deadline_at,
+                claim.effect_kind,
+                generations.get(request_id, 0),
+            )
+            # Two workers that lock the same rows lock them in the same order.
+            for request_id, claim in sorted(claims.items())
+        ]
+        return {**CLAIMS.load(self.connection, rows), "this_worker": self.worker_id}
+
+
+def turns(claims: Sequence[Claim]) -> Iterator[list[int]]:
+    """Yield the positions of claims so that no id comes twice in one turn."""
+    left = list(range(len(claims)))
+    while left:
+        seen: set[str] = set()
+        turn: list[int] = []
+        later: list[int] = []
+        for position in left:
+            request_id = claims[position].request_id
+            (later if request_id in seen else turn).append(position)
+            seen.add(request_id)
+        yield turn
+        left = later
+
+
+def _without(claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> dict[str, Claim]:
+    return {name: claim for name, claim in claims.items() if name not in verdicts}
+
+
+def first_row(claim: Claim, state: str, *, worker_id: str, now: int) -> Row:
+    """Return the row that a first claim made; reading it back would cost more than it says."""
+    runs = state == State.CLAIMED
+    return Row(
+        request_id=claim.request_id,
+        topic=claim.topic,
+        partition=claim.partition,
+        offset=claim.offset,
+        message_key=claim.message_key,
+        payload_sha256=claim.payload_sha256,
+        attempt=claim.attempt,
+        generation=1,
+        effect_kind=claim.effect_kind,
+        effect_at=now if runs and claim.effect_kind == EXTERNAL else None,
+        deadline_at=claim.deadline_at,
+        state=state,
+        owner=worker_id,
+        claimed_at=now if runs else None,
+        due_at=None,
+        finished_at=None if runs else now,
+        code=None,
+        message=None,
+        result=None,
+        resend=False,
+        by=None,
+        published_at=None,
+        dead_letter_at=None,
+        voids=0,
+    )

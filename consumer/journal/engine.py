@@ -1,0 +1,133 @@
+"""Opens the journal's database: the settings that durability and time limits rest on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.engine.url import URL
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from feedback.errors import NotAvailable, SettingsError
+
+_SQLITE_DRIVER = "sqlite+pysqlite"
+_POSTGRES_DRIVER = "postgresql+psycopg"
+
+
+def open_engine(
+    url: str,
+    *,
+    timeout_s: float,
+    pool: Mapping[str, Any],
+    bounded: bool = True,
+    at_connect: Sequence[str] = (),
+) -> Engine:
+    """Return an engine on a journal; it connects when it is first used.
+
+    Args:
+        url: `sqlite:///path` or `postgresql+psycopg://...`; parameters of the URL pass through.
+        timeout_s: the longest wait for a connection, for a lock and for a statement, each.
+        pool: SQLAlchemy's arguments about the pool to keep connections in.
+        bounded: whether PostgreSQL ends statements, and pauses within a transaction, that last
+            longer than `timeout_s`; False where a user's own statements run.
+        at_connect: SQL to run on every new connection to SQLite.
+
+    Raises:
+        SettingsError: the URL is malformed, or of another database.
+        NotAvailable: the driver is not installed.
+    """
+    parsed = _parse(url)
+    if parsed.get_backend_name() == "sqlite":
+        engine = create_engine(
+            parsed,
+            **pool,
+            hide_parameters=True,
+            connect_args={"timeout": timeout_s, "check_same_thread": False},
+        )
+        _prepare_sqlite(engine, timeout_s, at_connect)
+        return engine
+    try:
+        engine = create_engine(
+            parsed,
+            **pool,
+            hide_parameters=True,
+            pool_pre_ping=True,
+            connect_args=_postgres_arguments(parsed, timeout_s),
+        )
+    except ModuleNotFoundError as error:
+        raise NotAvailable(
+            "a journal in PostgreSQL needs psycopg: pip install 'onceward[postgres]'"
+        ) from error
+    if bounded:
+        _bound_postgres(engine, timeout_s)
+    return engine
+
+
+def _parse(url: str) -> URL:
+    # The text of the URL is left out of every message: it may hold a password.
+    try:
+        parsed = make_url(url)
+        if parsed.drivername == "sqlite":
+            return parsed.set(drivername=_SQLITE_DRIVER)
+        parsed.get_dialect()
+    except ModuleNotFoundError:
+        return parsed
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        parsed = None
+    if parsed is None or parsed.drivername not in (_SQLITE_DRIVER, _POSTGRES_DRIVER):
+        raise SettingsError(
+            "journal.url must begin with sqlite:/// or postgresql+psycopg://; correct it"
+        )
+    return parsed
+
+
+def _prepare_sqlite(engine: Engine, timeout_s: float, at_connect: Sequence[str]) -> None:
+    settings = (
+        f"PRAGMA busy_timeout={math.ceil(timeout_s * 1000)}",
+        "PRAGMA journal_mode=WAL",
+        # FULL: in WAL mode a commit is on disk when it returns; NORMAL would lose the last ones.
+        "PRAGMA synchronous=FULL",
+        # Four times the default: index pages that change in each commit are copied back less often.
+        "PRAGMA wal_autocheckpoint=4000",
+        "PRAGMA temp_store=MEMORY",
+        *at_connect,
+    )
+
+    @event.listens_for(engine, "connect")
+    def _settle(connection: Any, record: object) -> None:
+        # The driver's own idea of when a transaction begins is switched off: we say BEGIN.
+        connection.isolation_level = None
+        for statement in settings:
+            connection.execute(statement)
+
+
+def _postgres_arguments(url: URL, timeout_s: float) -> dict[str, object]:
+    # A statement is planned anew each time, never prepared: a plan made while the table was empty
+    # would go on scanning it when it is large (planning costs 2 us a request in a batch of 64),
+    # and a pooler in transaction mode knows no prepared statements.
+    arguments: dict[str, object] = {
+        "connect_timeout": max(2, math.ceil(timeout_s)),
+        "prepare_threshold": None,
+        "application_name": "onceward",
+        "keepalives": 1,
+        # Together they bound the wait for a server that is cut off in the middle of a statement.
+        "keepalives_idle": 3,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": math.ceil(timeout_s * 1000),
+    }
+    return {name: value for name, value in arguments.items() if name not in url.query}
+
+
+def _bound_postgres(engine: Engine, timeout_s: float) -> None:
+    limit_ms = math.ceil(timeout_s * 1000)
+
+    @event.listens_for(engine, "connect")
+    def _limit(connection: Any, record: object) -> None:
+        connection.autocommit = True
+        connection.execute(f"SET statement_timeout = {limit_ms}")
+        # A worker that is paused inside a transaction must not hold its locks for ever.
+        connection.execute(f"SET idle_in_transaction_session_timeout = {limit_ms}")
+        connection.autocommit = False

@@ -1,0 +1,150 @@
+"""Finishes, effects and confirmed statuses: what happens to a claim after it was granted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Connection, Update, bindparam, func, null, update
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from consumer.journal.batch import FINISHES, RUNS, STATES
+from consumer.journal.clock import now_ms
+from consumer.journal.history import in_state, keep_runs, read, same_request
+from consumer.journal.records import (
+    EffectMark,
+    Finish,
+    FinishKind,
+    FinishResult,
+    Published,
+    State,
+)
+from consumer.journal.tables import request
+from consumer.journal.verdict import decide_finish
+
+Name = tuple[str, int]
+
+
+def finish(
+    connection: Connection, group: str, worker_id: str, finishes: Sequence[Finish]
+) -> dict[Name, FinishResult]:
+    """Write how runs ended; return what became of each, by (request_id, generation)."""
+    distinct = {(one.request_id, one.generation): one for one in reversed(finishes)}
+    written = _write(connection, group, distinct, State.CLAIMED)
+    results = {name: FinishResult(FinishKind.WRITTEN) for name in written}
+    if len(results) < len(distinct):
+        rest = {name: one for name, one in distinct.items() if name not in written}
+        results.update(_finish_late(connection, group, worker_id, rest))
+    return results
+
+
+def _finish_late(
+    connection: Connection, group: str, worker_id: str, finishes: dict[Name, Finish]
+) -> dict[Name, FinishResult]:
+    rows, _ = read(connection, group, {name for name, _ in finishes}, lock=True)
+    results = {}
+    for name, one in finishes.items():
+        row = rows.get(one.request_id)
+        results[name] = FinishResult(decide_finish(one, row, worker_id), row)
+    resolved = [name for name, result in results.items() if result.kind is FinishKind.WRITTEN]
+    if resolved:
+        keep_runs(connection, group, resolved, worker_id)
+        chosen = {name: finishes[name] for name in resolved}
+        for name in _write(connection, group, chosen, State.IN_DOUBT):
+            results[name] = FinishResult(FinishKind.WRITTEN)
+    return results
+
+
+def _write(
+    connection: Connection, group: str, finishes: dict[Name, Finish], state: State
+) -> set[Name]:
+    rows = [
+        (
+            group,
+            one.request_id,
+            one.generation,
+            one.state,
+            one.code,
+            one.message,
+            one.result,
+            int(one.resend),
+            one.due_at,
+        )
+        for _, one in sorted(finishes.items())
+    ]
+    parameters = {**FINISHES.load(connection, rows), "found": state.value}
+    answers = connection.execute(_finish(connection.dialect.name), parameters).all()
+    return {(request_id, generation) for request_id, generation in answers}
+
+
+def mark_effects(
+    connection: Connection, group: str, worker_id: str, effects: Sequence[EffectMark]
+) -> set[Name]:
+    """Note that effects are entered; return the (request_id, generation) that may enter.
+
+    One that is noted already was asked for by an earlier try of unknown outcome: it may enter.
+    """
+    names = {(one.request_id, one.generation) for one in effects}
+    rows = [(group, *name) for name in sorted(names)]
+    parameters = {**RUNS.load(connection, rows), "this_worker": worker_id}
+    answers = connection.execute(_mark_effect(connection.dialect.name), parameters).all()
+    return {(request_id, generation) for request_id, generation in answers}
+
+
+def mark_published(connection: Connection, group: str, published: Sequence[Published]) -> None:
+    """Note what Redis confirmed, where that is still what the journal says."""
+    names = {(one.request_id, one.generation, str(one.state)) for one in published}
+    parameters = STATES.load(connection, [(group, *name) for name in sorted(names)])
+    connection.execute(_mark_published(connection.dialect.name), parameters)
+
+
+@lru_cache
+def _finish(dialect: str) -> ReturningUpdate[Any]:
+    batch = FINISHES.source(dialect)
+    taken = ("state", "code", "message", "result", "resend", "due_at")
+    return (
+        update(request)
+        .where(
+            same_request(batch),
+            request.c.generation == batch.c.generation,
+            in_state(bindparam("found")),
+        )
+        .values(
+            finished_at=now_ms(),
+            published_at=null(),
+            **{name: batch.c[name] for name in taken},
+        )
+        .returning(request.c.request_id, request.c.generation)
+    )
+
+
+@lru_cache
+def _mark_effect(dialect: str) -> ReturningUpdate[Any]:
+    batch = RUNS.source(dialect)
+    return (
+        update(request)
+        .where(
+            same_request(batch),
+            request.c.generation == batch.c.generation,
+            in_state(State.CLAIMED.value),
+            request.c.owner == bindparam("this_worker"),
+        )
+        .values(effect_at=func.coalesce(request.c.effect_at, now_ms()))
+        .returning(request.c.request_id, request.c.generation)
+    )
+
+
+@lru_cache
+def _mark_published(dialect: str) -> Update:
+    batch = STATES.source(dialect)
+    return (
+        update(request)
+        .where(
+            same_request(batch),
+            request.c.generation == batch.c.generation,
+            in_state(batch.c.state),
+            request.c.published_at.is_(None),
+        )
+        .values(published_at=now_ms())
+    )

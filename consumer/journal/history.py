@@ -1,0 +1,100 @@
+"""Reading rows, locking them, and keeping a run before its row is overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Insert,
+    Select,
+    and_,
+    bindparam,
+    func,
+    insert,
+    select,
+)
+
+from consumer.journal.batch import RUNS
+from consumer.journal.clock import now_ms
+from consumer.journal.records import Row
+from consumer.journal.tables import request, run
+
+# In the order of the fields of `Row`.
+ROW_COLUMNS = tuple(column for column in request.columns if column.name != "group")
+
+
+def same_request(batch: FromClause) -> ColumnElement[bool]:
+    """Return the condition that a row of the journal is the one that a row of a batch names."""
+    return and_(
+        request.c.group == batch.c.group,
+        request.c.request_id == batch.c.request_id,
+    )
+
+
+def in_state(state: ColumnElement[str] | str) -> ColumnElement[bool]:
+    """Return the condition that a row named by a batch is in this state.
+
+    It is written so that no planner takes the partial indexes for it: measured, PostgreSQL walked
+    all claims, and their dead versions, for every batch instead of looking 64 rows up by their key.
+    """
+    return request.c.state.concat("") == state
+
+
+def read(
+    connection: Connection, group: str, request_ids: Collection[str], *, lock: bool = False
+) -> tuple[dict[str, Row], int]:
+    """Return the rows of these requests by id, and the database's clock in epoch ms.
+
+    Args:
+        lock: whether the rows stay as they are until the transaction ends.
+    """
+    if not request_ids:
+        return {}, 0
+    parameters = RUNS.load(connection, [(group, name, 0) for name in sorted(request_ids)])
+    answers = connection.execute(_read(connection.dialect.name, lock), parameters).all()
+    rows = {answer[1]: Row(*answer[1:]) for answer in answers}
+    return rows, max((answer[0] for answer in answers), default=0)
+
+
+def keep_runs(
+    connection: Connection, group: str, runs: Iterable[tuple[str, int]], by_whom: str
+) -> None:
+    """Append runs to the history as they stand, just before their rows are overwritten.
+
+    Args:
+        runs: (request_id, generation), of rows that are locked.
+        by_whom: who is about to overwrite them.
+    """
+    parameters = RUNS.load(connection, [(group, *name) for name in sorted(runs)])
+    connection.execute(_keep(connection.dialect.name), {**parameters, "whom": by_whom})
+
+
+@lru_cache
+def _read(dialect: str, lock: bool) -> Select[Any]:
+    batch = RUNS.source(dialect)
+    # The clock is read row by row, so a verdict never rests on a time before the row was locked.
+    statement = select(now_ms(), *ROW_COLUMNS).join_from(batch, request, same_request(batch))
+    return statement.with_for_update(of=request) if lock else statement
+
+
+@lru_cache
+def _keep(dialect: str) -> Insert:
+    batch = RUNS.source(dialect)
+    copied = ("group", "request_id", "generation", "attempt", "owner", "topic", "partition")
+    names = (*copied, "offset", "claimed_at", "effect_at", "ended_at", "outcome", "by_whom")
+    as_it_stood = select(
+        *(request.c[name] for name in (*copied, "offset", "claimed_at", "effect_at")),
+        func.coalesce(request.c.finished_at, now_ms()),
+        request.c.state,
+        bindparam("whom"),
+    ).join_from(
+        batch,
+        request,
+        and_(same_request(batch), request.c.generation == batch.c.generation),
+    )
+    return insert(run).from_select(names, as_it_stood)

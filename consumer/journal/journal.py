@@ -1,0 +1,226 @@
+"""The journal of one worker: everything that its loop writes goes through `apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from consumer.journal.batch import SHAPES
+from consumer.journal.errors import Contended, DataRefused
+from consumer.journal.history import read
+from consumer.journal.pruning import Pruned, prune
+from consumer.journal.records import (
+    Applied,
+    Claim,
+    EffectMark,
+    Finish,
+    FinishResult,
+    Published,
+    Refusal,
+    Row,
+    Verdict,
+    VerdictKind,
+)
+from consumer.journal.schema import check_version, read_journal_id, server_version
+from consumer.journal.session import Session
+from consumer.journal.sweep import sweep_dead_claims, unpublished
+from consumer.journal.work import Work
+
+Name = tuple[str, int]
+
+
+class Journal:
+    """Keeps what was claimed and how it ended; for one thread, on one connection.
+
+    It connects when it is first used, and again by itself after a fault.
+
+    Args:
+        url: `sqlite:///path` or `postgresql+psycopg://...`.
+        group: the consumer group that the requests belong to.
+        worker_id: who claims; one for the life of a worker.
+        statement_timeout_s: the longest wait for a connection, for a lock and for a statement,
+            each.
+
+    Raises:
+        SettingsError: the URL is malformed.
+        NotAvailable: the driver for this database is not installed.
+    """
+
+    def __init__(
+        self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
+    ) -> None:
+        self._group = group
+        self._worker_id = worker_id
+        self._session = Session(
+            url, timeout_s=statement_timeout_s, at_connect=[shape.ddl for shape in SHAPES]
+        )
+
+    def apply(
+        self,
+        *,
+        claims: Sequence[Claim] = (),
+        refusals: Sequence[Refusal] = (),
+        effects: Sequence[EffectMark] = (),
+        finishes: Sequence[Finish] = (),
+        published: Sequence[Published] = (),
+        held: Collection[Name] = (),
+    ) -> Applied:
+        """Commit everything in one transaction and return what became of it.
+
+        The order is: finishes, effects, published, refusals, claims. What the database refuses
+        because of its data is set apart, by halves, and the rest is committed without it: such a
+        claim is REFUSED, such an ending is written without its result.
+
+        Args:
+            held: (request_id, generation) of what this worker has in a child or in a waiting
+                finish: a claim of its own that is not among them is granted again, since it comes
+                from a call of unknown outcome (contract, section 5).
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; the same call may be repeated.
+            JournalVersionError: the journal's tables are missing.
+        """
+        work = Work(
+            finishes=finishes,
+            effects=effects,
+            published=published,
+            refusals=refusals,
+            claims=claims,
+        )
+        return self._settle(work, held) if len(work) else _NOTHING
+
+    def sweep_dead_claims(self, limit: int) -> list[Row]:
+        """Put claims of workers without a live lease in doubt; return their rows.
+
+        Args:
+            limit: the most rows to change at once.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction() as connection:
+            return sweep_dead_claims(connection, self._group, limit, worker_id=self._worker_id)
+
+    def unpublished(self, limit: int, older_than_ms: int) -> list[Row]:
+        """Return rows whose state no status was confirmed for, the oldest first.
+
+        Args:
+            limit: the most rows to return.
+            older_than_ms: how long ago, by the database's clock, they reached that state.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return unpublished(connection, self._group, limit, older_than_ms)
+
+    def prune(self, retention_ms: int, limit: int) -> Pruned:
+        """Forget requests that ended, and whose deadline was over, longer ago than this.
+
+        Args:
+            retention_ms: how long they are kept after the later of the two.
+            limit: the most requests to delete in this call; call again while it deletes as many.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction() as connection:
+            return prune(connection, self._group, retention_ms=retention_ms, limit=limit)
+
+    def journal_id(self) -> str:
+        """Return the random id of this journal, which a group's workers compare.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+            JournalVersionError: the journal was never migrated.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return read_journal_id(connection)
+
+    def require_current(self) -> None:
+        """Return when the journal has the tables that this program works with.
+
+        Raises:
+            JournalVersionError: it has none, older or newer ones; the text says what to do.
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            check_version(connection)
+
+    def ping(self) -> str:
+        """Return the server's name and version.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return server_version(connection)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._session.close()
+
+    def _settle(self, work: Work, held: Collection[Name]) -> Applied:
+        try:
+            return self._commit(work, held)
+        except DataRefused as refused:
+            if len(work) == 1:
+                return self._set_apart(work, held, refused.reason)
+        first, second = work.halves()
+        done = self._settle(first, held)
+        return _joined(done, self._settle(second, {*held, *_granted(done)}))
+
+    def _commit(self, work: Work, held: Collection[Name]) -> Applied:
+        try:
+            return self._carry_out(work, held)
+        except Contended:
+            # Rolled back whole. The other transaction went on: the second try finds the way free.
+            return self._carry_out(work, held)
+
+    def _carry_out(self, work: Work, held: Collection[Name]) -> Applied:
+        with self._session.transaction() as connection:
+            return work.carry_out(
+                connection, group=self._group, worker_id=self._worker_id, held=held
+            )
+
+    def _set_apart(self, work: Work, held: Collection[Name], reason: str) -> Applied:
+        """Write what can be written of the one item that the database refuses."""
+        if work.claims:
+            text = f"the database refuses this request's data ({reason})"
+            verdict = Verdict(VerdictKind.REFUSED, work.claims[0], None, text)
+            return replace(_NOTHING, verdicts=(verdict,))
+        if work.finishes:
+            return self._finish_without_result(work.finishes[0].cleaned(), held)
+        if work.refusals:
+            return self._commit(Work(refusals=[work.refusals[0].cleaned()]), held)
+        # No run can have such an id or generation: there is nothing to mark.
+        return _NOTHING
+
+    def _finish_without_result(self, finish: Finish, held: Collection[Name]) -> Applied:
+        name = (finish.request_id, finish.generation)
+        result = self._commit(Work(finishes=[finish]), held).finished[name]
+        with self._session.transaction(read_only=True) as connection:
+            rows, _ = read(connection, self._group, [finish.request_id])
+        # The row says what was written: it is not what was asked for.
+        told = FinishResult(result.kind, rows.get(finish.request_id))
+        return replace(_NOTHING, finished={name: told})
+
+
+_NOTHING = Applied((), frozenset(), {}, ())
+
+
+def _joined(first: Applied, second: Applied) -> Applied:
+    return Applied(
+        (*first.verdicts, *second.verdicts),
+        first.effects | second.effects,
+        {**first.finished, **second.finished},
+        (*first.refusals, *second.refusals),
+    )
+
+
+def _granted(applied: Applied) -> set[Name]:
+    return {
+        (verdict.row.request_id, verdict.row.generation)
+        for verdict in applied.verdicts
+        if verdict.kind is VerdictKind.RUN and verdict.row is not None
+    }

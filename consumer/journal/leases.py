@@ -1,0 +1,124 @@
+"""Leases: how peers know that a worker lives, by the database's clock only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import bindparam, delete, literal_column, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import ReturningInsert
+
+from consumer.journal.clock import now_ms
+from consumer.journal.session import Session
+from consumer.journal.tables import worker
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """When a lease was written and until when it holds, both by the database's clock.
+
+    Args:
+        now: epoch ms.
+        lease_until: epoch ms.
+    """
+
+    now: int
+    lease_until: int
+
+
+class Leases:
+    """Keeps one worker's lease alive; for one thread, on a connection of its own.
+
+    Args:
+        url: the journal's URL.
+        group: the consumer group.
+        worker_id: whose lease it is.
+        statement_timeout_s: the longest wait for a connection, for a lock and for a statement,
+            each.
+
+    Raises:
+        SettingsError: the URL is malformed.
+        NotAvailable: the driver for this database is not installed.
+    """
+
+    def __init__(
+        self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
+    ) -> None:
+        self._names = {"this_worker": worker_id, "this_group": group}
+        self._session = Session(url, timeout_s=statement_timeout_s)
+
+    def register(self, lease_s: float) -> LeaseTimes:
+        """Begin the lease, or take it up again.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; call again.
+            JournalVersionError: the journal's tables are missing.
+        """
+        lease_ms = _milliseconds(lease_s)
+        with self._session.transaction() as connection:
+            statement = _register(self._session.dialect)
+            until = connection.execute(statement, {**self._names, "lease": lease_ms}).scalar_one()
+        return LeaseTimes(until - lease_ms, until)
+
+    def renew(self, lease_s: float) -> LeaseTimes | None:
+        """Extend the lease from now on; None when its row is gone: then register again.
+
+        A lease that was over is extended as well: what was swept meanwhile is protected by its
+        generation, not by the lease (contract, section 5).
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; call again.
+            JournalVersionError: the journal's tables are missing.
+        """
+        lease_ms = _milliseconds(lease_s)
+        with self._session.transaction() as connection:
+            until = connection.execute(_RENEW, {**self._names, "lease": lease_ms}).scalar()
+        return None if until is None else LeaseTimes(until - lease_ms, until)
+
+    def release(self) -> None:
+        """End the lease: what this worker still has claimed counts as left by a dead one.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; the lease ends by itself.
+        """
+        with self._session.transaction() as connection:
+            connection.execute(_RELEASE, self._names)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._session.close()
+
+
+def _milliseconds(lease_s: float) -> int:
+    return math.ceil(lease_s * 1000)
+
+
+_MINE = worker.c.worker_id == bindparam("this_worker")
+_RENEW = (
+    update(worker)
+    .where(_MINE, worker.c.group == bindparam("this_group"))
+    .values(lease_until=now_ms() + bindparam("lease"))
+    .returning(worker.c.lease_until)
+)
+_RELEASE = delete(worker).where(_MINE, worker.c.group == bindparam("this_group"))
+
+
+@lru_cache
+def _register(dialect: str) -> ReturningInsert[Any]:
+    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    clock = select(now_ms().label("now")).subquery("clock")
+    values = {
+        "worker_id": bindparam("this_worker"),
+        "group": bindparam("this_group"),
+        "lease_until": clock.c.now + bindparam("lease"),
+        "started_at": clock.c.now,
+    }
+    # The WHERE is for SQLite, which would read ON CONFLICT as part of a join.
+    row = select(*values.values()).select_from(clock).where(literal_column("1 = 1"))
+    begun = make(worker).from_select(list(values), row)
+    return begun.on_conflict_do_update(
+        index_elements=[worker.c.worker_id], set_={"lease_until": begun.excluded.lease_until}
+    ).returning(worker.c.lease_until)

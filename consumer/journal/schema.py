@@ -1,0 +1,119 @@
+"""The journal's version and id, and the migrations that bring it up to date."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+
+from consumer.journal.errors import JournalVersionError
+from consumer.journal.session import Session
+from consumer.journal.tables import SCHEMA_VERSION, meta
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_VERSION = "schema_version"
+_JOURNAL_ID = "journal_id"
+# Any number that nobody else locks: "onceward" in ASCII.
+_LOCK = 0x6F6E636577617264
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What a migration found and what it left; `found` is None for an empty database."""
+
+    found: int | None
+    version: int
+    journal_id: str
+
+
+def migrate(url: str, *, timeout_s: float = 60.0) -> Migrated:
+    """Bring a journal's tables up to this program's version; two at once wait for each other.
+
+    All of it is one transaction: it happens whole or not at all.
+
+    Args:
+        url: the journal's URL; a missing SQLite file is made, its folder is not.
+        timeout_s: the longest wait for another migration or statement.
+
+    Raises:
+        JournalVersionError: the tables are newer than this program.
+        JournalUnavailable: the database is away, or was busy for too long.
+    """
+    session = Session(url, timeout_s=timeout_s)
+    try:
+        with session.transaction() as connection:
+            if session.dialect == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            found = _version(connection)
+            if found is not None and found > SCHEMA_VERSION:
+                raise JournalVersionError(found, SCHEMA_VERSION)
+            _upgrade(connection)
+            _write(connection, _VERSION, str(SCHEMA_VERSION), overwrite=True)
+            _write(connection, _JOURNAL_ID, uuid.uuid4().hex, overwrite=False)
+            return Migrated(found, SCHEMA_VERSION, read_journal_id(connection))
+    finally:
+        session.close()
+
+
+def check_version(connection: Connection) -> None:
+    """Return when the tables are those that this program works with.
+
+    Raises:
+        JournalVersionError: there are none, older or newer ones.
+    """
+    found = _version(connection)
+    if found != SCHEMA_VERSION:
+        raise JournalVersionError(found, SCHEMA_VERSION)
+
+
+def read_journal_id(connection: Connection) -> str:
+    """Return the random id that the first migration gave this journal.
+
+    Raises:
+        JournalVersionError: there was no migration yet.
+    """
+    value = connection.execute(select(meta.c.value).where(meta.c.name == _JOURNAL_ID)).scalar()
+    if value is None:
+        raise JournalVersionError(None, SCHEMA_VERSION)
+    return str(value)
+
+
+def server_version(connection: Connection) -> str:
+    """Return the server's name and version."""
+    if connection.dialect.name == "sqlite":
+        return f"SQLite {connection.execute(text('SELECT sqlite_version()')).scalar_one()}"
+    return f"PostgreSQL {connection.execute(text('SHOW server_version')).scalar_one()}"
+
+
+def _version(connection: Connection) -> int | None:
+    # Asked for by name first: on PostgreSQL a failed statement ends the transaction.
+    if not inspect(connection).has_table(meta.name):
+        return None
+    value = connection.execute(select(meta.c.value).where(meta.c.name == _VERSION)).scalar()
+    return None if value is None else int(value)
+
+
+def _upgrade(connection: Connection) -> None:
+    # Loaded only here: workers and their children import this package and never migrate.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    # Alembic reads % as the beginning of a reference.
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _write(connection: Connection, name: str, value: str, *, overwrite: bool) -> None:
+    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    statement = make(meta).values(name=name, value=value)
+    key = [meta.c.name]
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=key, set_={"value": value})
+        if overwrite
+        else statement.on_conflict_do_nothing(index_elements=key)
+    )

@@ -1,0 +1,150 @@
+"""The journal's tables as the statements see them (contract, section 8).
+
+The migrations make them; a test compares the two. Their names and columns are public: the audit and
+other programs read them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Dialect,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    TypeDecorator,
+    text,
+)
+from sqlalchemy.types import TypeEngine
+
+SCHEMA_VERSION = 1
+
+# SQLite's STRICT tables know five types; INTEGER there has 64 bits.
+BIGINT = BigInteger().with_variant(Integer(), "sqlite")
+SMALLINT = SmallInteger().with_variant(Integer(), "sqlite")
+# Ids are bytes to us: comparing them by a language's rules is slower and may change with the host.
+NAME = Text().with_variant(Text(collation="C"), "postgresql")
+
+
+class Flag(TypeDecorator[bool]):
+    """A truth value kept as 0 or 1, which both databases and JDBC read the same way."""
+
+    impl = SmallInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return the column's type on this database."""
+        return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else SmallInteger())
+
+    def process_bind_param(self, value: bool | None, dialect: Dialect) -> Any:
+        """Return what is stored."""
+        return None if value is None else int(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> bool | None:
+        """Return what was meant."""
+        return None if value is None else bool(value)
+
+
+metadata = MetaData()
+
+request = Table(
+    "onceward_request",
+    metadata,
+    Column("group", NAME, primary_key=True),
+    Column("request_id", NAME, primary_key=True),
+    Column("topic", Text, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("offset", BIGINT, nullable=False),
+    Column("message_key", LargeBinary),
+    Column("payload_sha256", Text, nullable=False),
+    Column("attempt", BIGINT, nullable=False),
+    Column("generation", BIGINT, nullable=False),
+    Column("effect_kind", Text),
+    Column("effect_at", BIGINT),
+    Column("deadline_at", BIGINT, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("claimed_at", BIGINT),
+    Column("due_at", BIGINT),
+    Column("finished_at", BIGINT),
+    Column("code", Text),
+    Column("message", Text),
+    Column("result", Text),
+    Column("resend", Flag, nullable=False, server_default="0"),
+    Column("by", Text),
+    Column("published_at", BIGINT),
+    Column("dead_letter_at", BIGINT),
+    Column("voids", Integer, nullable=False, server_default="0"),
+    sqlite_strict=True,
+)
+_CLAIMED = text("state = 'CLAIMED'")
+_UNTOLD = text("published_at IS NULL AND state <> 'CLAIMED'")
+# What a peer's sweep looks for: only what runs now is in it, so it stays small.
+Index(
+    "onceward_request_claimed",
+    request.c.group,
+    request.c.owner,
+    postgresql_where=_CLAIMED,
+    sqlite_where=_CLAIMED,
+)
+# What the status repair looks for: only what no status was confirmed for is in it.
+Index(
+    "onceward_request_untold",
+    request.c.group,
+    request.c.finished_at,
+    postgresql_where=_UNTOLD,
+    sqlite_where=_UNTOLD,
+)
+# What pruning looks for.
+Index("onceward_request_deadline", request.c.group, request.c.deadline_at)
+# What the audit's window reads. Rows come in the order of this time, so a block range index on
+# PostgreSQL costs almost nothing; SQLite has none and takes a plain one.
+Index("onceward_request_window", request.c.claimed_at, postgresql_using="brin")
+
+run = Table(
+    "onceward_run",
+    metadata,
+    Column("id", BIGINT, primary_key=True, autoincrement=True),
+    Column("group", NAME, nullable=False),
+    Column("request_id", NAME, nullable=False),
+    Column("generation", BIGINT, nullable=False),
+    Column("attempt", BIGINT, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("offset", BIGINT, nullable=False),
+    Column("claimed_at", BIGINT),
+    Column("effect_at", BIGINT),
+    Column("ended_at", BIGINT),
+    Column("outcome", Text, nullable=False),
+    Column("by_whom", Text, nullable=False),
+    sqlite_strict=True,
+    sqlite_autoincrement=True,
+)
+# What a person and pruning look up by request; the audit reads all of this small table.
+Index("onceward_run_request", run.c.group, run.c.request_id)
+
+worker = Table(
+    "onceward_worker",
+    metadata,
+    Column("worker_id", NAME, primary_key=True),
+    Column("group", NAME, nullable=False),
+    Column("lease_until", BIGINT, nullable=False),
+    Column("started_at", BIGINT, nullable=False),
+    sqlite_strict=True,
+)
+
+meta = Table(
+    "onceward_meta",
+    metadata,
+    Column("name", NAME, primary_key=True),
+    Column("value", Text, nullable=False),
+    sqlite_strict=True,
+)

@@ -1,0 +1,170 @@
+"""Transactions of handlers: their writes and the finish of the request, together or not at all.
+
+On SQLite a transaction begins with the first statement that is not a plain SELECT, so a handler
+that only reads keeps nobody waiting. From then on it holds SQLite's one write lock until the end:
+every claim of the worker waits for it, so a transactional handler writes late and briefly there.
+Reads before that see what is committed at the time, as on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, QueuePool, Update, bindparam, event, null, update
+from sqlalchemy.exc import DBAPIError
+
+from consumer.journal.clock import now_ms
+from consumer.journal.engine import open_engine
+from consumer.journal.faults import translate
+from consumer.journal.records import State
+from consumer.journal.tables import request
+
+_FINISHING = "onceward_finishing"
+_SELECT = re.compile(r"\s*SELECT\b", re.IGNORECASE)
+
+
+class Transaction:
+    """One handler's transaction on the journal's database.
+
+    Args:
+        connection: what the handler writes with; it must not commit itself, which raises.
+        group: the consumer group.
+    """
+
+    def __init__(self, connection: Connection, group: str) -> None:
+        self.connection = connection
+        self._group = group
+
+    def finish(
+        self,
+        request_id: str,
+        generation: int,
+        state: str,
+        code: str | None,
+        message: str | None,
+        result: str | None,
+        resend: bool,
+    ) -> bool:
+        """Commit the handler's writes with its request's end; False when the claim is gone.
+
+        Then all is rolled back: another run of the request counts, this one left nothing.
+
+        Args:
+            result: JSON text.
+            resend: whether a resend may help.
+
+        Raises:
+            JournalUnavailable: it is unknown whether all of it was committed.
+            DataRefused: the database refuses the result; all was rolled back.
+        """
+        values = {
+            "this_group": self._group,
+            "this_request": request_id,
+            "this_generation": generation,
+            "to_state": state,
+            "to_code": code,
+            "to_message": message,
+            "to_result": result,
+            "to_resend": resend,
+        }
+        with _translated():
+            if self.connection.execute(_FINISH, values).rowcount == 1:
+                self.connection.info[_FINISHING] = True
+                self.connection.commit()
+                return True
+            self.connection.rollback()
+            return False
+
+
+class Transactions:
+    """Gives handlers transactions on the journal's database; for use from several threads.
+
+    Args:
+        url: the journal's URL.
+        group: the consumer group.
+        timeout_s: the longest wait for a connection and, on SQLite, for its write lock.
+    """
+
+    def __init__(self, url: str, group: str, *, timeout_s: float = 10.0) -> None:
+        self._group = group
+        # As many connections as threads ask for: the slots of the child are the bound.
+        pool = {"poolclass": QueuePool, "max_overflow": -1}
+        self._engine = open_engine(url, timeout_s=timeout_s, pool=pool, bounded=False)
+        event.listen(self._engine, "commit", _only_by_finish)
+        if self._engine.dialect.name == "sqlite":
+            event.listen(self._engine, "before_cursor_execute", _begin_before_write)
+
+    @contextmanager
+    def begin(self) -> Iterator[Transaction]:
+        """Yield a transaction; leaving the block without its `finish` rolls all back.
+
+        Raises:
+            JournalUnavailable: the database is away.
+        """
+        with _translated():
+            connection = self._engine.connect()
+        try:
+            yield Transaction(connection, self._group)
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the connections that no handler uses."""
+        self._engine.dispose()
+
+
+def _only_by_finish(connection: Connection) -> None:
+    # Half of a handler's writes, committed early, would stay when its run dies and be done twice.
+    if not connection.info.pop(_FINISHING, False):
+        raise RuntimeError(
+            "a transactional handler must not commit: its writes are committed with its finish"
+        )
+
+
+def _begin_before_write(
+    connection: Connection, cursor: Any, statement: str, *_: object, **__: object
+) -> None:
+    # Left to itself the driver begins nothing: `isolation_level` is None. A transaction that began
+    # with a read could not write once anybody else had committed (SQLITE_BUSY_SNAPSHOT), so the
+    # first write begins it, and takes the write lock at once.
+    if not cursor.connection.in_transaction and not _SELECT.match(statement):
+        cursor.connection.execute("BEGIN IMMEDIATE")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        translated = translate(error)
+        if translated is None:
+            raise
+        raise translated from None
+
+
+def _conditional_finish() -> Update:
+    return (
+        update(request)
+        .where(
+            request.c.group == bindparam("this_group"),
+            request.c.request_id == bindparam("this_request"),
+            request.c.generation == bindparam("this_generation"),
+            request.c.state == State.CLAIMED.value,
+        )
+        .values(
+            state=bindparam("to_state"),
+            code=bindparam("to_code"),
+            message=bindparam("to_message"),
+            result=bindparam("to_result"),
+            resend=bindparam("to_resend"),
+            due_at=null(),
+            finished_at=now_ms(),
+            published_at=null(),
+        )
+    )
+
+
+_FINISH = _conditional_finish()

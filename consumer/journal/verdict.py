@@ -1,0 +1,110 @@
+"""The rules of claims and finishes, as pure functions of the row and the database's clock.
+
+What is decided here is carried out by a statement that checks generation and state again, on a row
+that is locked when it is about to change: a row is never overwritten on a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from consumer.journal.records import (
+    Claim,
+    Finish,
+    FinishKind,
+    Row,
+    State,
+    VerdictKind,
+)
+
+
+class Step(StrEnum):
+    """What is to be done about a claim."""
+
+    INSERT = "INSERT"  # a new row; the insert itself decides whether it is too late
+    REOPEN = "REOPEN"  # generation + 1 on a failure that a resend may help
+    ANSWER = "ANSWER"  # nothing is written
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done about a claim, the verdict once it is done, and why."""
+
+    step: Step
+    kind: VerdictKind
+    reason: str
+
+
+INSERT = Decision(Step.INSERT, VerdictKind.RUN, "first claim")
+REOPEN = Decision(Step.REOPEN, VerdictKind.RUN, "reopened by a resend")
+EXPIRED = Decision(Step.ANSWER, VerdictKind.EXPIRED, "the deadline was over before the claim")
+_MISMATCH = Decision(Step.ANSWER, VerdictKind.MISMATCH, "the id belongs to another payload")
+_MINE = Decision(Step.ANSWER, VerdictKind.RUN, "claimed by an earlier try of unknown outcome")
+_HELD = Decision(Step.ANSWER, VerdictKind.RUNNING, "this worker runs it")
+_ELSEWHERE = Decision(Step.ANSWER, VerdictKind.RUNNING, "another worker runs it")
+_RETRYING = Decision(Step.ANSWER, VerdictKind.RETRYING, "it waits for its next run")
+_IN_DOUBT = Decision(Step.ANSWER, VerdictKind.IN_DOUBT, "nobody knows whether it happened")
+_ANSWERED = Decision(Step.ANSWER, VerdictKind.ANSWERED, "it has ended")
+_OLD_ATTEMPT = Decision(Step.ANSWER, VerdictKind.ANSWERED, "a record of an attempt that has ended")
+_TOO_LATE = Decision(Step.ANSWER, VerdictKind.ANSWERED, "a resend after the deadline")
+
+
+def decide(
+    claim: Claim,
+    row: Row | None,
+    now: int,
+    *,
+    worker_id: str,
+    held: Collection[tuple[str, int]],
+) -> Decision:
+    """Return what a claim may do to the row of its request (contract, sections 3 and 5).
+
+    Args:
+        claim: the wish.
+        row: the request as it stands; None when it has no row.
+        now: epoch ms of the database's clock.
+        worker_id: who wishes.
+        held: (request_id, generation) of what this worker has in a child, in a waiting finish or
+            in a batch of which it knows the outcome: such a claim is not granted a second time.
+    """
+    if row is None:
+        return INSERT
+    if row.payload_sha256 != claim.payload_sha256:
+        return _MISMATCH
+    match State(row.state):
+        case State.CLAIMED:
+            if row.owner != worker_id:
+                return _ELSEWHERE
+            return _HELD if (row.request_id, row.generation) in held else _MINE
+        case State.RETRYING:
+            return _RETRYING
+        case State.IN_DOUBT:
+            return _IN_DOUBT
+        case State.FAILED if row.resend:
+            return _of_failed(claim, row, now)
+        case _:
+            return _ANSWERED
+
+
+def _of_failed(claim: Claim, row: Row, now: int) -> Decision:
+    # A resend keeps the deadline, so the row's is the one that counts.
+    if claim.attempt <= row.attempt:
+        return _OLD_ATTEMPT
+    return REOPEN if now < row.deadline_at else _TOO_LATE
+
+
+def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind:
+    """Return what becomes of a finish that found no claim of its generation.
+
+    WRITTEN means that it resolves the doubt about its own run (contract, section 8). A doubt is
+    only ever resolved as succeeded or failed.
+    """
+    if row is None or row.generation != finish.generation:
+        return FinishKind.STALE
+    if row.state == finish.state and row.owner == worker_id:
+        return FinishKind.ALREADY
+    if row.state == State.IN_DOUBT and finish.state in (State.SUCCEEDED, State.FAILED):
+        return FinishKind.WRITTEN
+    return FinishKind.STALE

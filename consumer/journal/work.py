@@ -1,0 +1,67 @@
+"""One call's worth of writes: it can be cut in halves until what the database refuses is alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from consumer.journal.claiming import Claims
+from consumer.journal.finishing import finish, mark_effects, mark_published
+from consumer.journal.records import (
+    Applied,
+    Claim,
+    EffectMark,
+    Finish,
+    Published,
+    Refusal,
+)
+from consumer.journal.refusing import refuse
+
+Name = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The writes of one transaction, in the order in which they are carried out."""
+
+    finishes: Sequence[Finish] = ()
+    effects: Sequence[EffectMark] = ()
+    published: Sequence[Published] = ()
+    refusals: Sequence[Refusal] = ()
+    claims: Sequence[Claim] = ()
+
+    def __len__(self) -> int:
+        return (
+            len(self.finishes)
+            + len(self.effects)
+            + len(self.published)
+            + len(self.refusals)
+            + len(self.claims)
+        )
+
+    def halves(self) -> tuple[Work, Work]:
+        """Return the first and the second half; their order is that of the whole."""
+        left = len(self) // 2
+        first, second = {}, {}
+        for name in ("finishes", "effects", "published", "refusals", "claims"):
+            items = getattr(self, name)
+            first[name], second[name] = items[:left], items[left:]
+            left = max(0, left - len(items))
+        return Work(**first), Work(**second)
+
+    def carry_out(
+        self, connection: Connection, *, group: str, worker_id: str, held: Collection[Name]
+    ) -> Applied:
+        """Write everything, one statement for each kind, and return what became of it."""
+        finished = finish(connection, group, worker_id, self.finishes) if self.finishes else {}
+        effects = (
+            mark_effects(connection, group, worker_id, self.effects) if self.effects else set()
+        )
+        if self.published:
+            mark_published(connection, group, self.published)
+        refusals = refuse(connection, group, worker_id, self.refusals) if self.refusals else []
+        claims = Claims(connection, group=group, worker_id=worker_id, held=set(held))
+        verdicts = claims.decide(self.claims) if self.claims else []
+        return Applied(tuple(verdicts), frozenset(effects), finished, tuple(refusals))

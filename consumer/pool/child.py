@@ -1,0 +1,110 @@
+"""The child process: it imports the handlers, says that it is ready, and serves its socket.
+
+It outlives no parent: the kernel kills it when the thread that made it ends, and the end of its
+socket ends it too. It ignores SIGTERM and SIGINT, which come to the whole process group: whoever
+drains the parent wants the running requests finished.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import signal
+import sys
+from socket import socket
+from types import FrameType
+
+from consumer.handlers import Registry
+from consumer.pool.effects import Effects
+from consumer.pool.fault import ends_child
+from consumer.pool.frames import Decoder
+from consumer.pool.job import PoolSettings
+from consumer.pool.outbox import Outbox
+from consumer.pool.outcome import describe
+from consumer.pool.runs import Runs
+from consumer.pool.slots import Slots
+from consumer.pool.wire import pack_failure, pack_ready, unpack_jobs
+from feedback import logs
+from feedback.errors import OncewardError
+
+FAILED_EXIT_CODE = 2
+
+_PR_SET_PDEATHSIG = 1
+_CHUNK_BYTES = 65536
+
+
+def main(sock: socket, settings: PoolSettings, parent_pid: int) -> None:
+    """Serve until asked to stop; the entry point of `multiprocessing.Process`.
+
+    Args:
+        sock: this child's end; the parent has the other.
+        settings: what to import and how much to run.
+        parent_pid: who must be alive.
+    """
+    _die_with_parent(parent_pid)
+    sock.set_inheritable(False)
+    # A fork of the handler's own must not hold this socket open, nor write to it.
+    os.register_at_fork(after_in_child=sock.close)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what was printed survives a kill
+    logs.configure()
+    outbox = Outbox(sock)
+    effects = Effects(outbox)
+    try:
+        registry = Registry.load(settings.handlers)
+        runs = Runs(registry=registry, settings=settings, effects=effects)
+    except (OncewardError, ImportError) as error:
+        sock.sendall(pack_failure(describe(error)))
+        sys.exit(FAILED_EXIT_CODE)
+    _survive_group_signals()
+    slots = Slots(limit=settings.slots_per_process, runner=runs, outbox=outbox)
+    sock.sendall(pack_ready())
+    _serve(sock, slots, effects)
+
+
+@ends_child
+def _serve(sock: socket, slots: Slots, effects: Effects) -> None:
+    decoder = Decoder()
+    while chunk := _receive(sock):
+        jobs = []
+        for frame in decoder.feed(chunk):
+            header, _ = frame
+            if "jobs" in header:
+                jobs += unpack_jobs(frame)
+            elif "effect" in header:
+                effects.answer(*header["effect"])
+            else:
+                return
+        if jobs:
+            slots.accept(jobs)
+    os._exit(0)  # the parent is gone; runs in threads must not outlive it
+
+
+def _receive(sock: socket) -> bytes:
+    try:
+        return sock.recv(_CHUNK_BYTES)
+    except ConnectionError:
+        return b""
+
+
+def _die_with_parent(parent_pid: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent_pid:  # it died before the kernel was told
+        os._exit(0)
+
+
+def _survive_group_signals() -> None:
+    """Take SIGTERM and SIGINT and do nothing; the parent blocked them before it made us.
+
+    Functions, because a process that a handler starts would inherit SIG_IGN. After the import,
+    because the user's modules may have set their own.
+    """
+
+    def stay(number: int, frame: FrameType | None) -> None:
+        """Do nothing: whoever sent it meant the parent."""
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stay)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})

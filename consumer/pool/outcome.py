@@ -1,0 +1,120 @@
+"""How a run ended, and the rule that says so from what the handler returned or raised."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+
+from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Rejected
+from feedback.status import State
+
+HANDLER_ERROR = "HANDLER_ERROR"
+RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
+RESULT_NOT_JSON = "RESULT_NOT_JSON"
+JOURNAL_UNAVAILABLE = "JOURNAL_UNAVAILABLE"
+
+MESSAGE_LIMIT = 500
+
+# C0 and C1 controls, line separators, and lone surrogates, which no database takes.
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run came to.
+
+    Attributes:
+        state: SUCCEEDED, FAILED or IN_DOUBT.
+        code, message: why, one line each, without the payload.
+        result: JSON text of what the handler returned, None when it is left out.
+        resend: whether a resend may help.
+        committed: the child has committed this finish in the journal (transactional handlers).
+        stale: the claim was no longer ours: nothing may be written.
+    """
+
+    state: State
+    code: str | None = None
+    message: str | None = None
+    result: str | None = None
+    resend: bool = False
+    committed: bool = False
+    stale: bool = False
+
+
+STALE = Outcome(State.FAILED, message="the claim was no longer ours", stale=True)
+_NOTHING_RETURNED = Outcome(State.SUCCEEDED, result="null")
+
+
+def judge_return(value: object, *, max_result_bytes: int) -> Outcome:
+    """Return the success: the work is done, whatever becomes of its result.
+
+    A result that is no JSON or too large is left out and told by its code; failing the request
+    for it would invite a second run.
+
+    Args:
+        value: what the handler returned.
+        max_result_bytes: the longest JSON text, in bytes, that is kept.
+    """
+    if value is None:
+        return _NOTHING_RETURNED
+    try:
+        result = _encode(value)
+    # Encoding runs the user's code (keys, subclasses): whatever it raises, the work is done.
+    except Exception as error:
+        return Outcome(State.SUCCEEDED, code=RESULT_NOT_JSON, message=type(error).__name__)
+    if len(result) > max_result_bytes:  # ASCII: characters are bytes
+        told = f"the result has {len(result)} bytes, more than {max_result_bytes}"
+        return Outcome(State.SUCCEEDED, code=RESULT_TOO_LARGE, message=told)
+    return Outcome(State.SUCCEEDED, result=result)
+
+
+def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool) -> Outcome:
+    """Return how a run ended that raised (contract, section 9).
+
+    Args:
+        error: what it raised, of any class.
+        handler: its declaration.
+        effect_granted: whether a marked handler had entered its effect.
+    """
+    if isinstance(error, EffectRefused):
+        return STALE
+    if isinstance(error, Rejected):
+        return Outcome(State.FAILED, code=error.code, message=one_line(error.message))
+    if isinstance(error, InDoubt):
+        return Outcome(State.IN_DOUBT, message=one_line(error.message))
+    message = describe(error)
+    if isinstance(error, handler.retry_on):
+        return Outcome(State.FAILED, code=HANDLER_ERROR, message=message, resend=True)
+    if handler.effect is EffectKind.EXTERNAL or effect_granted:
+        return Outcome(State.IN_DOUBT, code=HANDLER_ERROR, message=message)
+    return Outcome(State.FAILED, code=HANDLER_ERROR, message=message)
+
+
+def refuse_unstarted(value: object) -> None:
+    """Refuse a coroutine or generator that a plain function returned: its work was never done.
+
+    Raises:
+        TypeError: it is one.
+    """
+    if isinstance(value, (CoroutineType, GeneratorType, AsyncGeneratorType)):
+        if isinstance(value, CoroutineType):
+            value.close()  # else it warns that nobody awaited it
+        kind = type(value).__name__
+        raise TypeError(f"the handler returned a {kind} that never ran: use async def, or return")
+
+
+def describe(error: BaseException) -> str:
+    """Return `Class: text` of an exception as one line, the text cut at 500 characters."""
+    try:
+        text = str(error)
+    except Exception:  # the user's __str__; the class still tells something
+        text = ""
+    return f"{type(error).__name__}: {one_line(text)}".removesuffix(": ")
+
+
+def one_line(text: object) -> str:
+    """Return the first 500 characters without line ends and control characters."""
+    return _UNFIT.sub(" ", str(text)[:MESSAGE_LIMIT])

@@ -1,0 +1,148 @@
+"""One run: the handler is called, and what it did becomes an outcome."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from consumer.effect_gate import EffectGate
+from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Registry, Rejected
+from consumer.pool.effects import Effects
+from consumer.pool.job import Job, PoolSettings
+from consumer.pool.outcome import (
+    HANDLER_ERROR,
+    STALE,
+    Outcome,
+    judge_error,
+    judge_return,
+    refuse_unstarted,
+)
+from consumer.request import Request
+from feedback.logs import EventLog
+from feedback.status import State
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_log = EventLog("onceward.child")
+
+
+class Runs:
+    """Runs jobs with the handlers of this child.
+
+    Args:
+        registry: the handlers.
+        settings: the group and the longest result.
+        effects: where marked handlers ask.
+    """
+
+    def __init__(self, *, registry: Registry, settings: PoolSettings, effects: Effects) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._effects = effects
+        self._transactional = None
+        if any(h.effect is EffectKind.TRANSACTIONAL for h in registry.handlers):
+            # SQLAlchemy: memory that other children do not need.
+            from consumer.pool.transactional import TransactionalRuns
+
+            self._transactional = TransactionalRuns(settings)
+
+    def is_coroutine(self, job: Job) -> bool:
+        """Tell whether the job's handler belongs on the event loop."""
+        handler = self._registry.for_topic(job.topic)
+        return handler is not None and handler.is_coroutine
+
+    def run(self, number: int, job: Job) -> Outcome:
+        """Call a plain handler; it may raise anything."""
+        handler = self._registry.for_topic(job.topic)
+        if handler is None:
+            return _without_handler(job)
+        if handler.effect is EffectKind.TRANSACTIONAL and self._transactional is not None:
+            return self._transactional.run(job, partial(self._run_once, number, job, handler))
+        return self._run_once(number, job, handler, None)
+
+    async def run_coroutine(self, number: int, job: Job) -> Outcome:
+        """Await a coroutine handler; it may raise anything, cancellation included."""
+        handler = self._registry.for_topic(job.topic)
+        if handler is None:
+            return _without_handler(job)
+        gate = self._gate(number, job, handler)
+        try:
+            value = await handler.function(self._request(job, handler, gate, None))
+            return self._returned(value, gate)
+        except BaseException as error:
+            return _raised(error, job=job, handler=handler, gate=gate)
+        finally:
+            if gate is not None:
+                gate.close()
+
+    def _run_once(
+        self, number: int, job: Job, handler: Handler, connection: Connection | None
+    ) -> Outcome:
+        gate = self._gate(number, job, handler)
+        try:
+            value = handler.function(self._request(job, handler, gate, connection))
+            if value is not None:
+                refuse_unstarted(value)
+            return self._returned(value, gate)
+        except BaseException as error:
+            return _raised(error, job=job, handler=handler, gate=gate)
+        finally:
+            if gate is not None:
+                gate.close()
+
+    def _gate(self, number: int, job: Job, handler: Handler) -> EffectGate | None:
+        if handler.effect is not EffectKind.MARKED:
+            return None
+        return EffectGate(job.request_id, job.generation, partial(self._effects.ask, number))
+
+    def _request(
+        self, job: Job, handler: Handler, gate: EffectGate | None, connection: Connection | None
+    ) -> Request:
+        return Request(
+            request_id=job.request_id,
+            topic=job.topic,
+            partition=job.partition,
+            offset=job.offset,
+            timestamp=job.timestamp,
+            key=job.key,
+            value=job.value,
+            headers=job.headers,
+            attempt=job.attempt,
+            generation=job.generation,
+            deadline_at=job.deadline_at,
+            group=self._settings.group,
+            voids=job.voids,
+            effect_kind=handler.effect,
+            model=handler.model,
+            gate=gate,
+            journal_connection=connection,
+        )
+
+    def _returned(self, value: object, gate: EffectGate | None) -> Outcome:
+        if gate is not None and gate.refused:
+            return STALE  # the handler swallowed EffectRefused: the run still does not count
+        return judge_return(value, max_result_bytes=self._settings.max_result_bytes)
+
+
+def _raised(
+    error: BaseException, *, job: Job, handler: Handler, gate: EffectGate | None
+) -> Outcome:
+    if gate is not None and gate.refused:
+        return STALE
+    if not isinstance(error, (EffectRefused, Rejected, InDoubt, *handler.retry_on)):
+        _log.raised(
+            "handler.raised",
+            error,
+            request_id=job.request_id,
+            generation=job.generation,
+            topic=job.topic,
+            handler=handler.name,
+        )
+    granted = gate is not None and gate.granted
+    return judge_error(error, handler=handler, effect_granted=granted)
+
+
+def _without_handler(job: Job) -> Outcome:
+    told = f"no handler for {job.topic} in this child: was its code changed under the worker?"
+    return Outcome(State.FAILED, code=HANDLER_ERROR, message=told, resend=True)

@@ -1,0 +1,63 @@
+"""A transactional run: the handler's writes and the finish are one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from consumer.journal.transactional import Transactions
+from consumer.pool.job import Job, PoolSettings
+from consumer.pool.outcome import (
+    HANDLER_ERROR,
+    JOURNAL_UNAVAILABLE,
+    STALE,
+    Outcome,
+    describe,
+    one_line,
+)
+from feedback.errors import NotAvailable
+from feedback.logs import EventLog
+from feedback.status import State
+
+_log = EventLog("onceward.child")
+
+
+class TransactionalRuns:
+    """Runs handlers inside transactions on the journal's database."""
+
+    def __init__(self, settings: PoolSettings) -> None:
+        self._transactions = Transactions(settings.journal_url, settings.group)
+
+    def run(self, job: Job, work: Callable[[Connection], Outcome]) -> Outcome:
+        """Commit the work with its finish, or leave nothing of it.
+
+        Args:
+            job: names the claim that the finish is conditional on.
+            work: calls the handler; whatever that raised is in its outcome.
+        """
+        try:
+            with self._transactions.begin() as tx:
+                outcome = work(tx.connection)
+                if outcome.state is not State.SUCCEEDED:
+                    return outcome  # leaving the block rolls back; the parent writes the finish
+                is_ours = tx.finish(
+                    job.request_id,
+                    job.generation,
+                    state=outcome.state,
+                    code=outcome.code,
+                    message=outcome.message,
+                    result=outcome.result,
+                    resend=outcome.resend,
+                )
+            return replace(outcome, committed=True) if is_ours else STALE
+        # The journal was away at the begin, or its commit has an unknown outcome. The parent's
+        # finish updates no row when that commit did happen; when not, running again is safe.
+        except NotAvailable as error:
+            told = one_line(error)
+            return Outcome(State.FAILED, code=JOURNAL_UNAVAILABLE, message=told, resend=True)
+        # The finish or the commit refused what the handler wrote, like a deferred constraint.
+        except Exception as error:
+            _log.raised("transaction.refused", error, request_id=job.request_id, topic=job.topic)
+            return Outcome(State.FAILED, code=HANDLER_ERROR, message=describe(error))

@@ -1,0 +1,37 @@
+"""Waking a poll from another thread or from a signal handler."""
+
+from __future__ import annotations
+
+import os
+
+
+class Wakeup:
+    """An event that a selector can wait for; set any number of times, it is one event."""
+
+    def __init__(self) -> None:
+        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._is_set = False
+
+    def fileno(self) -> int:
+        """Return what becomes readable."""
+        return self._fd
+
+    def set(self) -> None:
+        """Make it readable; safe from any thread and signal handler, free when it is already."""
+        if not self._is_set:
+            self._is_set = True
+            os.eventfd_write(self._fd, 1)
+
+    def clear(self) -> None:
+        """Take the event. What was handed over before a `set` is seen by whoever clears next.
+
+        The order matters: were the flag cleared first, a `set` between the two would leave it
+        raised on an empty event, and every later one would be lost.
+        """
+        os.eventfd_read(self._fd)
+        self._is_set = False
+
+    def close(self) -> None:
+        """Let go; later calls of `set` do nothing."""
+        self._is_set = True
+        os.close(self._fd)

@@ -1,0 +1,186 @@
+"""What parent and child say to each other, as frames.
+
+Parent to child: `jobs`, `effect` (an answer), `stop`. Child to parent: `ready`, `failed`, and
+reports of what started, finished or waits at its effect. A job is named by a number that the
+parent gave it. Everything from a child is checked: it runs the user's code and may be broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from consumer.pool.frames import Frame, MalformedFrame, encode
+from consumer.pool.job import Job, PoolSettings
+from consumer.pool.outcome import MESSAGE_LIMIT, Outcome
+from feedback.status import State
+
+Numbered = tuple[int, Job]
+
+_ENDINGS = {state.value: state for state in (State.SUCCEEDED, State.FAILED, State.IN_DOUBT)}
+_ROW_LIMIT_BYTES = 16384  # everything of a report but its result, many times over
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a child tells of its jobs, by number, in the order in which it is to be read."""
+
+    started: Sequence[int] = ()
+    asked: Sequence[int] = ()
+    finished: Sequence[tuple[int, Outcome]] = ()
+    ready: bool = False
+    failed: str | None = None
+
+
+def report_limit_bytes(settings: PoolSettings) -> int:
+    """Return the longest frame that a child of this pool can have reason to write."""
+    jobs = settings.slots_per_process + settings.prefetch
+    return (jobs + 1) * (settings.max_result_bytes + _ROW_LIMIT_BYTES)
+
+
+def pack_jobs(jobs: Iterable[Numbered]) -> bytes:
+    """Return the frame that gives the jobs to a child."""
+    rows: list[list[Any]] = []
+    parts: list[bytes] = []
+    for number, job in jobs:
+        row: list[Any] = [number, job.request_id, job.generation, job.topic, job.partition]
+        row += (job.offset, job.timestamp, job.attempt, job.deadline_at, job.voids)
+        for name, value in ((None, job.key), (None, job.value), *job.headers):
+            row.append(name)
+            if value is None:
+                row.append(-1)
+            else:
+                row.append(len(value))
+                parts.append(value)
+        rows.append(row)
+    return encode({"jobs": rows}, b"".join(parts))
+
+
+def unpack_jobs(frame: Frame) -> list[Numbered]:
+    """Return the jobs of a frame that the parent wrote."""
+    header, tail = frame
+    jobs = []
+    start = 0
+    for row in header["jobs"]:
+        number, request_id, generation, topic, partition = row[:5]
+        offset, timestamp, attempt, deadline_at, voids = row[5:10]
+        values: list[bytes | None] = []
+        for size_bytes in row[11::2]:
+            if size_bytes < 0:
+                values.append(None)
+            else:
+                values.append(tail[start : start + size_bytes])
+                start += size_bytes
+        key, value, *rest = values
+        place = (request_id, generation, topic, partition, offset, timestamp)
+        headers = tuple(zip(row[14::2], rest, strict=True))
+        jobs.append((number, Job(*place, key, value, headers, attempt, deadline_at, voids)))
+    return jobs
+
+
+def pack_answer(number: int, *, granted: bool) -> bytes:
+    """Return the frame that answers a run that waits at its effect."""
+    return encode({"effect": [number, granted]})
+
+
+def pack_stop() -> bytes:
+    """Return the frame that asks an idle child to end."""
+    return encode({"stop": True})
+
+
+def pack_ready() -> bytes:
+    """Return the frame of a child that takes work from now on."""
+    return encode({"ready": True})
+
+
+def pack_failure(reason: str) -> bytes:
+    """Return the frame of a child that cannot take work."""
+    return encode({"failed": reason})
+
+
+def pack_report(
+    *,
+    started: Sequence[int] = (),
+    asked: Sequence[int] = (),
+    finished: Sequence[tuple[int, Outcome]] = (),
+) -> bytes:
+    """Return the frame that tells of these jobs."""
+    header: dict[str, Any] = {}
+    if started:
+        header["started"] = started
+    if asked:
+        header["asked"] = asked
+    if not finished:
+        return encode(header)
+    header["finished"] = [_row(number, outcome) for number, outcome in finished]
+    return encode(header, "".join([o.result for _, o in finished if o.result]).encode("ascii"))
+
+
+def unpack_report(frame: Frame) -> Report:
+    """Return what a child wrote, checked.
+
+    Raises:
+        MalformedFrame: it is not what a child can say.
+    """
+    header, tail = frame
+    try:
+        finished, used_bytes = _finished(header.get("finished", ()), tail)
+        if used_bytes != len(tail):
+            raise MalformedFrame("its results have other sizes than it says")
+        return Report(
+            started=_numbers(header.get("started", ())),
+            asked=_numbers(header.get("asked", ())),
+            finished=finished,
+            ready=header.get("ready") is True,
+            failed=_text(header.get("failed")),
+        )
+    except (TypeError, ValueError, IndexError) as error:
+        if isinstance(error, MalformedFrame):
+            raise
+        raise MalformedFrame(f"a report of the wrong shape ({type(error).__name__})") from None
+
+
+def _row(number: int, outcome: Outcome) -> list[Any]:
+    size_bytes = -1 if outcome.result is None else len(outcome.result)
+    flags = [outcome.resend, outcome.committed, outcome.stale]
+    if not (outcome.code or outcome.message or any(flags)):
+        return [number, outcome.state, size_bytes]
+    return [number, outcome.state, size_bytes, outcome.code, outcome.message, *flags]
+
+
+def _finished(rows: Any, tail: bytes) -> tuple[list[tuple[int, Outcome]], int]:
+    finished = []
+    start = 0
+    for number, state, size_bytes, *rest in rows:
+        if type(number) is not int or type(size_bytes) is not int:
+            raise MalformedFrame("a number that is none")
+        end = start + max(size_bytes, 0)
+        result = None if size_bytes < 0 else tail[start:end].decode("ascii")
+        start = end
+        if state not in _ENDINGS:
+            raise MalformedFrame("an unknown state")
+        if not rest:
+            finished.append((number, Outcome(_ENDINGS[state], None, None, result)))
+            continue
+        code, message, *flags = rest
+        if len(flags) != 3 or any(type(flag) is not bool for flag in flags):
+            raise MalformedFrame("flags that are none")
+        told = Outcome(_ENDINGS[state], _text(code), _text(message), result, *flags)
+        finished.append((number, told))
+    return finished, start
+
+
+def _numbers(value: Any) -> list[int]:
+    numbers = list(value)
+    if any(type(number) is not int for number in numbers):
+        raise MalformedFrame("a number that is none")
+    return numbers
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise MalformedFrame("a text that is none")
+    return value[: 2 * MESSAGE_LIMIT]

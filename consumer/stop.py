@@ -1,0 +1,71 @@
+"""What ends a worker: signals, and faults of its threads. The loop asks, nothing is interrupted."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from feedback.errors import OncewardError
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stop:
+    """Counts the signals and keeps the first fault.
+
+    Args:
+        on_stop: called after each, also from a signal handler, to wake the loop.
+
+    Attributes:
+        fault: what ended the worker if no signal did.
+    """
+
+    def __init__(self, *, on_stop: Callable[[], None]) -> None:
+        self._on_stop = on_stop
+        self._signals = 0
+        self.fault: BaseException | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether the worker is to end, in order."""
+        return self._signals > 0 or self.fault is not None
+
+    @property
+    def at_once(self) -> bool:
+        """Whether a second signal says not to wait for what runs."""
+        return self._signals > 1
+
+    def fail(self, fault: BaseException) -> None:
+        """Let a fault end the worker; the first one is its reason."""
+        self.fault = self.fault or fault
+        self._on_stop()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear signals and faults of threads until the block is left.
+
+        A thread that ended by a fault ends the worker: living on without it would be a stall.
+
+        Raises:
+            OncewardError: this is not the main thread, which alone hears signals.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            raise OncewardError("a worker must run in the main thread: it answers signals")
+        hook, threading.excepthook = threading.excepthook, self._thread_failed
+        handlers = {number: signal.signal(number, self._signalled) for number in STOP_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            threading.excepthook = hook
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        self._signals += 1
+        self._on_stop()
+
+    def _thread_failed(self, thread: threading.ExceptHookArgs) -> None:
+        self.fail(thread.exc_value or SystemExit())

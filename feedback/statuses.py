@@ -1,0 +1,124 @@
+"""Statuses as facts: what is written, what stands, what a client sees; and their stored form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from feedback.kept import KeptPayload
+from feedback.status import Refusal, State, derive
+
+
+class StatusWrite(NamedTuple):
+    """One status to be told, with the facts the rule judges it by.
+
+    Attributes:
+        generation: 0 before a claim.
+        fields: the hash fields of contract section 6 that this write sets, as text.
+        payload: kept for a resend when given; dropped when the state cannot be reopened.
+        restore: the journal's row replaces another payload's status.
+        held_by: taken only while this worker stands in the hash.
+    """
+
+    request_id: str
+    state: State
+    attempt: int
+    generation: int
+    payload_sha256: str
+    fields: Mapping[str, str] = MappingProxyType({})
+    payload: KeptPayload | None = None
+    restore: bool = False
+    held_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A write that the rule did not take, with what stands there instead."""
+
+    reason: Refusal
+    state: State
+    attempt: int
+    generation: int
+    resend: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a client sees of a request. Times are epoch milliseconds.
+
+    Attributes:
+        result: the handler's return value, decoded from JSON.
+        resend: for FAILED: whether a resend may help.
+        by: for SKIPPED: the request that succeeded in this one's stead.
+    """
+
+    request_id: str
+    state: State
+    attempt: int = 0
+    generation: int = 0
+    code: str | None = None
+    message: str | None = None
+    result: Any = None
+    worker: str | None = None
+    resend: bool = False
+    by: str | None = None
+    due_at: int | None = None
+    updated_at: int | None = None
+    deadline_at: int | None = None
+    payload_sha256: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+
+def decode_refusal(reply: bytes) -> Refused | None:
+    """Return what the script answered to one write; None when it was taken."""
+    if not reply:
+        return None
+    reason, state, attempt, generation, resend = reply.decode().split("|")
+    return Refused(
+        Refusal(reason), State(state), int(attempt or 0), int(generation or 0), resend == "1"
+    )
+
+
+def decode_hash(found: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Return a hash as text; bytes that are none are replaced."""
+    return {name.decode(): value.decode("utf-8", "replace") for name, value in found.items()}
+
+
+def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Status:
+    """Return what a client sees of a stored hash.
+
+    Args:
+        alive: the workers that have a heartbeat.
+    """
+    if "status" not in found:
+        return Status(request_id, State.UNKNOWN)
+    worker = found.get("worker", "")
+    result = found.get("result")
+    return Status(
+        request_id=request_id,
+        state=derive(State(found["status"]), worker=worker, worker_alive=worker in alive),
+        attempt=int(found.get("attempt") or 0),
+        generation=int(found.get("generation") or 0),
+        code=found.get("code") or None,
+        message=found.get("message") or None,
+        result=json.loads(result) if result else None,
+        worker=worker or None,
+        resend=found.get("resend") == "1",
+        by=found.get("by") or None,
+        due_at=_number(found.get("due_at")),
+        updated_at=_number(found.get("updated_at")),
+        deadline_at=_number(found.get("deadline_at")),
+        payload_sha256=found.get("payload_sha256"),
+        topic=found.get("topic"),
+        partition=_number(found.get("partition")),
+        offset=_number(found.get("offset")),
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None

@@ -1,0 +1,34 @@
+"""The producer's room: send a request, follow it, resend it.
+
+A request flows: `submission` (checked, encoded, named) → PENDING in Redis (`feedback.store`) →
+Kafka (`kafka_sender`) → a wait hears its events and resends by `resending`'s decision.
+
+- `client`: what a user holds, the `Client` and its `Handle`.
+- `sending`: the way of a send, of many, and of a resend. `following`: the way of a wait.
+- `submission`: what is asked to be sent, made ready; what became of it.
+- `resending`: when a waiting client sends again; pure.
+- `kafka_sender`: the one file that imports kafka-python.
+- `commands`: `onceward-client`.
+
+Not obvious: a send that fails for certain removes its PENDING again, so that nobody waits for what
+was never sent; one of unknown outcome leaves it, because the request may yet run.
+"""
+
+from feedback.errors import NotSent, PayloadMismatch, SendUnknown, WaitTimeout
+from feedback.status import State
+from feedback.statuses import Status
+from producer_client.client import Client, Handle
+from producer_client.submission import SendResult, Submission
+
+__all__ = [
+    "Client",
+    "Handle",
+    "NotSent",
+    "PayloadMismatch",
+    "SendResult",
+    "SendUnknown",
+    "State",
+    "Status",
+    "Submission",
+    "WaitTimeout",
+]

@@ -1,0 +1,192 @@
+"""The client: send a request, see its status, wait for how it ended.
+
+What can go wrong is told apart: NotSent left no trace, SendUnknown stays PENDING and may be
+repeated freely. How it is done stands in `sending` and `following`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from feedback.clock import monotonic_s
+from feedback.events import EventListener
+from feedback.kept import KeptPayload
+from feedback.redis_server import connect
+from feedback.settings import Settings, load
+from feedback.statuses import Status
+from feedback.store import StatusStore
+from producer_client.following import Following, Pursuit
+from producer_client.kafka_sender import KafkaSender
+from producer_client.sending import Sending
+from producer_client.submission import SendResult, Submission, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A request that was sent: ask it for its status, or wait for its end."""
+
+    request_id: str
+    client: Client
+    payload: KeptPayload
+    deadline_at: int | None
+
+    def status(self) -> Status:
+        """Return what is known of the request now."""
+        return self.client.status(self.request_id)
+
+    def wait(self, timeout_s: float | None = None) -> Status:
+        """Return the final status; see `Client.wait`."""
+        return self.client.wait(self, timeout_s=timeout_s)
+
+
+class Client:
+    """Sends requests and follows them. Safe to share between threads; not across a fork.
+
+    >>> with Client() as client:                                        # doctest: +SKIP
+    ...     print(client.send({"amount": 5}, topic="payments").wait().state)
+
+    Args:
+        settings: a `Settings`, a TOML file, or None for the environment and defaults.
+    """
+
+    def __init__(self, settings: Settings | Path | str | None = None) -> None:
+        self.settings = settings if isinstance(settings, Settings) else load(settings)
+        redis = connect(self.settings.redis)
+        self.store = StatusStore(redis, self.settings.kafka.group, self.settings.redis)
+        self._events = EventListener(redis, self.store)
+        self._sender = KafkaSender(
+            self.settings.kafka,
+            send_timeout_s=self.settings.client.send_timeout_s,
+            max_request_bytes=self.settings.client.max_request_bytes,
+        )
+        section = self.settings.client
+        self._sending = Sending(section, self.store, self._sender)
+        self._following = Following(section, self.store, self._events, self._sending)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish what is under way, for at most `send_timeout_s`, and close all connections."""
+        self._sender.close()
+        self._events.close()
+        self.store.close()
+
+    def send(
+        self,
+        value: Value,
+        *,
+        key: bytes | str | None = None,
+        topic: str | None = None,
+        request_id: str | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        deadline_s: float | None = None,
+    ) -> Handle:
+        """Send one request and return when Kafka has acknowledged it.
+
+        Given the id of a request that is already known, the same request is sent again; one that
+        has already ended is not: its handle answers at once.
+
+        Args:
+            value: bytes as they are, text as UTF-8, dict or list as JSON, None as a tombstone.
+            deadline_s: seconds from now after which it is not started any more.
+
+        Raises:
+            InvalidMessage: it breaks the contract; nothing was written.
+            PayloadMismatch: the id is taken by another key or value.
+            NotSent: Redis or Kafka is away or refused it; no trace is left.
+            SendUnknown: Kafka may have it; it stays PENDING, sending it again is harmless.
+        """
+        submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
+        sent = self._sending.one(submission)
+        return Handle(sent.request_id, self, sent.payload, sent.envelope.deadline_at)
+
+    def send_many(
+        self, submissions: Iterable[Submission], *, rate: float | None = None
+    ) -> Iterator[SendResult]:
+        """Send many requests, yielding what became of each in the order given.
+
+        Redis is told one batch while Kafka takes the one before; what is in flight is bounded.
+
+        Args:
+            rate: requests per second at most; None for as fast as Kafka and Redis take them.
+
+        Raises:
+            Whatever `submissions` raises, after what it gave before has been sent and told.
+        """
+        return self._sending.many(submissions, rate=rate)
+
+    def resend(
+        self,
+        request_id: str,
+        payload: KeptPayload,
+        *,
+        known: Status,
+        deadline_at: int | None = None,
+    ) -> None:
+        """Send a request again under the same id: attempt + 1, the same deadline.
+
+        Args:
+            known: its last status; UNKNOWN starts it anew.
+            deadline_at: epoch ms, for a request whose status names none.
+
+        Raises:
+            NotSent, SendUnknown, PayloadMismatch: as for `send`; earlier traces stay.
+        """
+        self._sending.again(request_id, payload, known=known, deadline_at=deadline_at)
+
+    def status(self, request_id: str) -> Status:
+        """Return what is known of a request; UNKNOWN when nothing is.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        return self.store.read(request_id)
+
+    def wait(
+        self, request: Handle | str, *, timeout_s: float | None = None, resend: bool = True
+    ) -> Status:
+        """Return the final status, resending meanwhile when that helps.
+
+        It is resent at LOST, and after `resend_after_s` without an end: attempt + 1, same id.
+        The journal answers a resend of what is done, so this never runs anything twice.
+
+        Args:
+            request: a handle, or the id of a request whose payload is still kept in Redis.
+            timeout_s: None waits for as long as it takes.
+            resend: False only watches.
+
+        Raises:
+            WaitTimeout: nothing final was seen in time.
+            RedisUnavailable: Redis was away at the end of the time.
+        """
+        now_s = monotonic_s()
+        if isinstance(request, str):
+            pursuit = Pursuit(request, None, None, now_s)
+        else:
+            pursuit = Pursuit(request.request_id, request.payload, request.deadline_at, now_s)
+        return self._following.one(pursuit, timeout_s=timeout_s, resend=resend)
+
+    def wait_many(
+        self, request_ids: Iterable[str], *, timeout_s: float | None = None
+    ) -> Iterator[Status]:
+        """Yield the final status of each request as it ends, without resending.
+
+        Few are listened for one by one; of many, some are noticed a quarter of a second late.
+
+        Raises:
+            WaitTimeout: names one of the requests that had not ended in time.
+            RedisUnavailable: Redis did not answer.
+        """
+        return self._following.many(request_ids, timeout_s=timeout_s)

@@ -1,0 +1,191 @@
+"""`onceward-client`: send, status, wait."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from feedback import __version__
+from feedback.commands import (
+    Group,
+    config_option,
+    json_option,
+    print_status,
+    settings_of,
+)
+from feedback.envelope import check_request_id
+from feedback.errors import ExitCode
+from feedback.status import State
+from feedback.statuses import Status
+from producer_client.client import Client
+from producer_client.lines import read_submissions
+from producer_client.submission import SendResult, Submission
+
+
+@click.group(cls=Group)
+@click.version_option(__version__)
+def cli() -> None:
+    """Sends requests that must not run twice, and follows them."""
+
+
+@cli.command()
+@config_option
+@json_option
+@click.argument("payload", required=False)
+@click.option("--file", "lines", type=click.File("rb"), help="JSONL, a request a line; - is stdin.")
+@click.option("--topic", help="Default: [client] topic.")
+@click.option("--key", help="Requests of a key share a partition.")
+@click.option("--id", "request_id", help="1 to 128 printable ASCII characters; default a UUIDv7.")
+@click.option("--deadline", "deadline_s", type=float, help="Seconds until it may no longer start.")
+@click.option("--rate", type=click.FloatRange(min=0.01), help="Requests per second at most.")
+@click.option("--wait", "wait_s", type=float, help="Wait this many seconds for the outcome.")
+def send(
+    config: str | None,
+    as_json: bool,
+    payload: str | None,
+    lines: IO[bytes] | None,
+    topic: str | None,
+    key: str | None,
+    request_id: str | None,
+    deadline_s: float | None,
+    rate: float | None,
+    wait_s: float | None,
+) -> int:
+    """Send one PAYLOAD, a JSONL file, or standard input.
+
+    A line of JSONL is an object with "value" (any JSON) or "value_base64", and optionally "key",
+    "request_id", "topic", "deadline_s" and "headers"; any other JSON is itself the value.
+
+    \b
+    Examples:
+      onceward-client send '{"amount": 5}' --topic payments --wait 10
+      onceward-client send --file payments.jsonl --rate 200
+      generate | onceward-client send --topic payments
+    """
+    settings = settings_of(config)
+    if payload is not None and lines is not None:
+        raise click.UsageError("give a PAYLOAD or --file, not both")
+    with Client(settings) as client:
+        if payload is not None:
+            one = Submission(payload, key, topic, request_id, deadline_s=deadline_s)
+            return _send_one(client, one, wait_s=wait_s, as_json=as_json)
+        if request_id is not None or wait_s is not None:
+            raise click.UsageError("--id and --wait belong to a single PAYLOAD")
+        stream = lines or sys.stdin.buffer
+        submissions = read_submissions(stream, topic=topic, key=key, deadline_s=deadline_s)
+        return _send_many(client, submissions, rate=rate, as_json=as_json)
+
+
+@cli.command()
+@config_option
+@json_option
+@click.argument("request_ids", nargs=-1, required=True)
+def status(config: str | None, as_json: bool, request_ids: tuple[str, ...]) -> int:
+    """Say what is known of requests; exit code 1 when one failed or is unknown.
+
+    \b
+    Example:
+      onceward-client status 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11
+    """
+    wanted = [check_request_id(one) for one in request_ids]
+    with Client(settings_of(config)) as client:
+        found = client.store.read_many(wanted)
+    for one in found:
+        print_status(one, as_json=as_json)
+    return int(ExitCode.BAD_ANSWER if any(map(_is_bad, found)) else ExitCode.FINE)
+
+
+@cli.command()
+@config_option
+@json_option
+@click.argument("request_id")
+@click.option("--timeout", "timeout_s", type=float, help="Seconds; default: as long as it takes.")
+@click.option("--no-resend", is_flag=True, help="Only watch.")
+def wait(
+    config: str | None, as_json: bool, request_id: str, timeout_s: float | None, no_resend: bool
+) -> int:
+    """Wait until a request has ended, resending it when that helps.
+
+    \b
+    Example:
+      onceward-client wait 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --timeout 60
+    """
+    with Client(settings_of(config)) as client:
+        found = client.wait(check_request_id(request_id), timeout_s=timeout_s, resend=not no_resend)
+    print_status(found, as_json=as_json)
+    return int(ExitCode.BAD_ANSWER if _is_bad(found) else ExitCode.FINE)
+
+
+def _send_one(client: Client, one: Submission, *, wait_s: float | None, as_json: bool) -> int:
+    handle = client.send(
+        one.value,
+        key=one.key,
+        topic=one.topic,
+        request_id=one.request_id,
+        deadline_s=one.deadline_s,
+    )
+    if wait_s is None:
+        _print_result(SendResult(handle.request_id), as_json=as_json)
+        return int(ExitCode.FINE)
+    found = handle.wait(wait_s)
+    print_status(found, as_json=as_json)
+    return int(ExitCode.BAD_ANSWER if _is_bad(found) else ExitCode.FINE)
+
+
+def _send_many(
+    client: Client, submissions: Iterator[Submission], *, rate: float | None, as_json: bool
+) -> int:
+    counts: Counter[str] = Counter()
+    code = ExitCode.FINE
+    try:
+        with _progress(Console(stderr=True)) as advance:
+            for result in client.send_many(submissions, rate=rate):
+                counts[_kind(result)] += 1
+                if result.error is not None:
+                    # A server that is away weighs more than a line that cannot be sent.
+                    code = max(code, result.error.exit_code)
+                advance()
+                if as_json or not result.sent:
+                    _print_result(result, as_json=as_json)
+    finally:
+        # Also before a bad line's error: what was sent until then.
+        summary = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        click.echo(summary or "nothing to send", err=True)
+    return int(code)
+
+
+def _kind(result: SendResult) -> str:
+    return "sent" if result.sent else "unknown" if result.unknown else "not sent"
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[], None]]:
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    with Progress(*Progress.get_default_columns(), console=console, transient=True) as progress:
+        task = progress.add_task("sending", total=None)
+        yield lambda: progress.advance(task)
+
+
+def _print_result(result: SendResult, *, as_json: bool) -> None:
+    if as_json:
+        error = None if result.error is None else str(result.error)
+        line = {"request_id": result.request_id, "sent": result.sent, "error": error}
+        click.echo(json.dumps(line | {"unknown": result.unknown}))
+    elif result.error is None:
+        click.echo(result.request_id)
+    else:
+        click.echo(f"error: {result.error}", err=True)
+
+
+def _is_bad(found: Status) -> bool:
+    return found.state in (State.FAILED, State.IN_DOUBT, State.EXPIRED, State.UNKNOWN)

@@ -1,0 +1,117 @@
+"""JSONL into submissions: what `onceward-client send --file` reads."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from feedback.errors import SettingsError
+from producer_client.submission import Submission
+
+_NAMES = frozenset({"value", "value_base64", "key", "request_id", "topic", "deadline_s", "headers"})
+
+
+class BadLine(SettingsError):
+    """A line of the input is not a request; those before it were sent."""
+
+
+def read_submissions(
+    lines: Iterable[bytes],
+    *,
+    topic: str | None = None,
+    key: str | None = None,
+    deadline_s: float | None = None,
+) -> Iterator[Submission]:
+    """Yield a submission for each line that is not empty.
+
+    Args:
+        topic, key, deadline_s: for lines that name none.
+
+    Raises:
+        BadLine: names the line's number and what is wrong with it, without its content.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield _submission(json.loads(line), topic=topic, key=key, deadline_s=deadline_s)
+        except json.JSONDecodeError as error:
+            raise BadLine(f"line {number}: {error.msg}") from None
+        except UnicodeDecodeError:
+            raise BadLine(f"line {number}: not UTF-8") from None
+        except RecursionError:
+            raise BadLine(f"line {number}: nested too deep") from None
+        except ValueError as error:
+            raise BadLine(f"line {number}: {error}") from None
+
+
+def _submission(
+    found: Any, *, topic: str | None, key: str | None, deadline_s: float | None
+) -> Submission:
+    if not (isinstance(found, dict) and ({"value", "value_base64"} & found.keys())):
+        return Submission(_encoded(found), key, topic, deadline_s=deadline_s)
+    if found.keys() - _NAMES:
+        # The names themselves may be the content of a line that was meant as the value.
+        raise ValueError(f"names beside {', '.join(sorted(_NAMES))}")
+    own_key = _text(found, "key")
+    return Submission(
+        _value(found),
+        key if own_key is None else own_key,
+        _text(found, "topic") or topic,
+        _text(found, "request_id"),
+        _headers(found.get("headers", {})),
+        deadline_s if found.get("deadline_s") is None else _number(found, "deadline_s"),
+    )
+
+
+def _value(found: dict[str, Any]) -> bytes | None:
+    if "value_base64" not in found:
+        return None if found["value"] is None else _encoded(found["value"])
+    if "value" in found:
+        raise ValueError("value and value_base64 exclude each other")
+    text = _text(found, "value_base64")
+    try:
+        return None if text is None else base64.b64decode(text, validate=True)
+    except ValueError:
+        raise ValueError("value_base64 is not base64") from None
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    except ValueError:
+        raise ValueError("a number that JSON cannot hold") from None
+
+
+def _headers(found: Any) -> tuple[tuple[str, bytes], ...]:
+    # An object for most, a list of pairs where a name repeats.
+    pairs = list(found.items()) if isinstance(found, dict) else found
+    try:
+        return tuple((_is_text(name), _is_text(text).encode()) for name, text in pairs)
+    except (TypeError, ValueError):
+        raise ValueError("headers must be an object or pairs of text") from None
+
+
+def _is_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _number(found: dict[str, Any], name: str) -> float:
+    value = found[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{name} must be a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large") from None
+
+
+def _text(found: dict[str, Any], name: str) -> str | None:
+    value = found.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{name} must be text")
+    return value

@@ -1,0 +1,155 @@
+"""What a caller asks to be sent, and what became of the sending."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from feedback.envelope import (
+    MAX_EPOCH_MS,
+    Envelope,
+    check_request_id,
+    new_request_id,
+    payload_sha256,
+)
+from feedback.errors import InvalidMessage, NotSent, OncewardError, PayloadMismatch, SendUnknown
+from feedback.kept import KeptPayload
+
+# What a broker allows; asked of it, a bad name would cost a round trip and a trace in Redis.
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+
+Value = bytes | str | dict[str, Any] | list[Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One request to be sent.
+
+    Attributes:
+        value: bytes as they are, text as UTF-8, a dict or list as compact JSON, None as a
+            tombstone.
+        key: bytes, text, or None; requests of a key share a partition.
+        topic: None for the client's default.
+        request_id: 1 to 128 printable ASCII characters; None for a new UUIDv7.
+        deadline_s: seconds from now after which it is no longer run; None for the default.
+    """
+
+    value: Value
+    key: bytes | str | None = None
+    topic: str | None = None
+    request_id: str | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A submission made ready: checked, encoded and named."""
+
+    envelope: Envelope
+    payload: KeptPayload
+    payload_sha256: str
+    named_by_caller: bool
+
+    @property
+    def request_id(self) -> str:
+        """The request's id."""
+        return self.envelope.request_id
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """What became of one sending of `send_many`.
+
+    Attributes:
+        error: None when Kafka has it (or the request was already final); else NotSent,
+            SendUnknown, PayloadMismatch or InvalidMessage.
+    """
+
+    request_id: str
+    error: OncewardError | None = None
+
+    @property
+    def sent(self) -> bool:
+        """Whether Kafka acknowledged the request."""
+        return self.error is None
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it may or may not have reached Kafka."""
+        return isinstance(self.error, SendUnknown)
+
+
+def prepare(
+    submission: Submission, *, default_topic: str | None, default_deadline_s: float, now_ms: int
+) -> Prepared:
+    """Return the submission checked, encoded and named.
+
+    Args:
+        now_ms: UTC now in epoch milliseconds.
+
+    Raises:
+        InvalidMessage: the id, the topic, key, value, headers or the deadline cannot be sent.
+    """
+    topic = submission.topic or default_topic
+    if not topic:
+        raise InvalidMessage("no topic: give one, or set [client] topic")
+    if not _TOPIC.match(topic):
+        raise InvalidMessage("the topic: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-' are allowed")
+    deadline_s = default_deadline_s if submission.deadline_s is None else submission.deadline_s
+    if not 0 < deadline_s <= (MAX_EPOCH_MS - now_ms) / 1000:
+        raise InvalidMessage(
+            f"deadline of {deadline_s} s: it must lie in the future, and before the year 10000"
+        )
+    key = submission.key
+    if isinstance(key, str):
+        key = _utf8(key, "key")
+    value = encode_value(submission.value)
+    if key is None and value is None:
+        raise InvalidMessage("neither key nor value: Kafka clients take at least one")
+    named = submission.request_id is not None
+    request_id = check_request_id(submission.request_id) if named else new_request_id()  # type: ignore[arg-type]
+    return Prepared(
+        envelope=Envelope(request_id, 1, now_ms + int(deadline_s * 1000)),
+        payload=KeptPayload(topic, key, value, _checked(submission.headers)),
+        payload_sha256=payload_sha256(key, value),
+        named_by_caller=named,
+    )
+
+
+def encode_value(value: Value) -> bytes | None:
+    """Return the bytes of a value.
+
+    Raises:
+        InvalidMessage: JSON cannot hold it.
+    """
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return _utf8(value, "value")
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidMessage(f"the value cannot be written as JSON: {error}") from None
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidMessage(f"the {what} is text that UTF-8 cannot hold") from None
+
+
+def _checked(headers: tuple[tuple[str, bytes], ...]) -> tuple[tuple[str, bytes], ...]:
+    for header in headers:
+        match header:
+            case (str() as name, bytes()):
+                _utf8(name, "name of a header")
+            case _:
+                raise InvalidMessage("headers are pairs of a name (text) and a value (bytes)")
+    return tuple(headers)
+
+
+SEND_ERRORS = (NotSent, SendUnknown, PayloadMismatch)

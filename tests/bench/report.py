@@ -1,0 +1,94 @@
+"""The table: medians over the rounds, what was smallest and largest, and Celery beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from tests.bench.measure.figures import Spread, median_ratio, spread
+from tests.bench.plan import System
+from tests.bench.rows import Measured, Row
+
+RATIO_OF = {True: "requests_per_s", False: "p99_ms"}
+
+
+def report(measured: Sequence[Measured], facts: Mapping[str, str]) -> RenderableType:
+    """Return the tables, above them where and with what it was measured."""
+    lines = [f"{name}: {fact}" for name, fact in facts.items()]
+    return Group(*lines, "", _figures(measured), "", _parts(measured))
+
+
+def to_celery(rows: Sequence[Row], *, system: str, journal: str | None, case: str) -> float | None:
+    """Return how a system stands to Celery in the same round, as the median over the rounds.
+
+    It compares requests/s of a burst, and p99 of a rate.
+    """
+    figure = RATIO_OF[case == "burst"]
+    by_round = {
+        (row.round, row.system, row.journal): getattr(row, figure)
+        for row in rows
+        if row.case == case
+    }
+    pairs = [
+        (value, by_round.get((number, System.CELERY.product, None)))
+        for (number, name, kind), value in by_round.items()
+        if (name, kind) == (system, journal)
+    ]
+    return median_ratio(pairs)
+
+
+def _figures(measured: Sequence[Measured]) -> Table:
+    rows = [one.row() for one in measured]
+    table = Table(title="Median of the rounds (smallest to largest)")
+    table.add_column("system, case", no_wrap=True)
+    headers = ("requests/s", "p50 ms", "p99 ms", "CPU s/1,000", "PSS MiB", "others' CPU %")
+    for header in (*headers, "to Celery"):
+        table.add_column(header, justify="right")
+    for (system, case), group in _grouped(measured).items():
+        of_group = [one.row() for one in group]
+        first = of_group[0]
+        ratio = to_celery(rows, system=first.system, journal=first.journal, case=first.case)
+        table.add_row(
+            f"{system}, {case}",
+            _cell([row.requests_per_s for row in of_group], 0),
+            _cell([row.p50_ms for row in of_group], 1),
+            _cell([row.p99_ms for row in of_group], 1),
+            _cell([row.cpu_s_per_1000 for row in of_group], 2),
+            _cell([row.pss_mib for row in of_group], 0),
+            _cell([row.other_cpu_percent for row in of_group], 1),
+            "" if ratio is None or first.system == "celery" else f"{ratio:.1f} x",
+        )
+    table.caption = "to Celery: requests/s of a burst, p99 of a rate, in the same round"
+    return table
+
+
+def _parts(measured: Sequence[Measured]) -> Table:
+    names = list(dict.fromkeys(name for one in measured for name in one.cpu_by_part))
+    table = Table(title="CPU milliseconds for one request, by part (median)")
+    table.add_column("system, case", no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="right")
+    for (system, case), group in _grouped(measured).items():
+        cells = [spread([one.cpu_by_part.get(name) for one in group]) for name in names]
+        table.add_row(
+            f"{system}, {case}", *("" if cell is None else f"{cell.median:.3f}" for cell in cells)
+        )
+    return table
+
+
+def _grouped(measured: Sequence[Measured]) -> dict[tuple[System, str], list[Measured]]:
+    groups: dict[tuple[System, str], list[Measured]] = {}
+    order = list(System)
+    for one in sorted(measured, key=lambda one: order.index(one.system)):
+        groups.setdefault((one.system, one.case.name), []).append(one)
+    return groups
+
+
+def _cell(values: Sequence[float | None], digits: int) -> str:
+    found: Spread | None = spread(values)
+    if found is None:
+        return ""
+    median, low, high = (f"{one:,.{digits}f}" for one in (found.median, found.low, found.high))
+    return median if low == high else f"{median} ({low} to {high})"

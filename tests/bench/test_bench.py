@@ -1,0 +1,46 @@
+"""The benchmark itself, small."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench.launching import ROOT
+from tests.stack import Servers
+
+
+def bench(servers: Servers, output: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    argv = (sys.executable, "-m", "tests.bench", "--output", str(output), *options)
+    return subprocess.run(
+        argv,
+        cwd=ROOT,
+        env=os.environ | servers.settings(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+
+def test_a_small_burst_leaves_a_row_and_a_table(servers: Servers, tmp_path: Path) -> None:
+    options = "--burst 300 --rounds 1 --cases burst --only onceward-sqlite"
+    ended = bench(servers, tmp_path, *options.split())
+    assert (ended.returncode, ended.stderr) == (0, "")
+    (row,) = json.loads((tmp_path / "main.json").read_text())
+    assert (row["system"], row["journal"], row["case"]) == ("onceward", "sqlite", "burst")
+    assert row["requests_per_s"] > 0
+    assert row["pss_mib"] > 0
+    parts = {one["part"] for one in json.loads((tmp_path / "parts.json").read_text())["rows"]}
+    assert {"client", "worker", "children"} <= parts
+    assert "onceward-sqlite, burst" in ended.stdout
+
+
+@pytest.mark.parametrize("options", [("--only", "nobody"), ("--cases", "storm")])
+def test_an_unknown_name_is_a_fault_of_usage(
+    servers: Servers, tmp_path: Path, options: tuple[str, str]
+) -> None:
+    ended = bench(servers, tmp_path, *options)
+    assert ended.returncode == 2
+    assert "usage:" in ended.stderr

@@ -1,0 +1,66 @@
+"""Fixtures on real servers; a test that asks for none of them starts none."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from tests.stack import Servers, Stack
+from tests.stack.postgres import fresh_database
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """Kafka, Redis and PostgreSQL: those of the environment, else a stack for this session."""
+    with Stack.start() as started:
+        yield started
+
+
+@pytest.fixture
+def topic(servers: Servers) -> Callable[..., str]:
+    """Return a factory `topic(partitions=4)` of new topics; they stay as long as the broker."""
+
+    def create(partitions: int = 4) -> str:
+        name = f"topic-{uuid.uuid4().hex}"
+        # One client a call: a client kept open has threads, and the tests here fork.
+        with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
+            admin.create_topics([NewTopic(name, partitions, 1)])
+            admin.wait_for_topics([name])
+        return name
+
+    return create
+
+
+@pytest.fixture
+def group() -> str:
+    """Return the name of a consumer group nobody else uses."""
+    return f"group-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def redis_url(servers: Servers) -> str:
+    """Return the URL of a Redis shared by all tests: unique groups keep them apart."""
+    return servers.redis
+
+
+@pytest.fixture
+def postgres_url(servers: Servers) -> Iterator[str]:
+    """Yield the URL of an empty PostgreSQL database, dropped after the test."""
+    with fresh_database(servers.postgres, f"test_{uuid.uuid4().hex}") as url:
+        yield url
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """Return the URL of an SQLite file that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'journal.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def journal_url(request: pytest.FixtureRequest) -> str:
+    """Return the URL of an empty journal: the test runs once on each kind of store."""
+    # Asked for by name, so that the run on SQLite starts no server.
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url

@@ -1,0 +1,1 @@
+"""The contract of the journal, on SQLite and on PostgreSQL."""

@@ -1,0 +1,94 @@
+"""A migrated journal, journals on it, and a way to look at its tables from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, NullPool, create_engine, text
+
+from consumer.journal import Journal, Leases, migrate
+
+OpenJournal = Callable[..., Journal]
+OpenLeases = Callable[..., Leases]
+
+
+@dataclass(frozen=True)
+class Database:
+    """The journal's database, as any other program sees it."""
+
+    url: str
+    engine: Engine
+
+    def query(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
+        """Return the rows of a query, by column."""
+        with self.engine.connect() as connection:
+            answers = connection.execute(text(sql), parameters)
+            return [dict(zip(answers.keys(), row, strict=True)) for row in answers]
+
+    def change(self, sql: str, **parameters: object) -> None:
+        """Run a statement and commit."""
+        with self.engine.begin() as connection:
+            connection.execute(text(sql), parameters)
+
+
+@pytest.fixture
+def database(journal_url: str) -> Iterator[Database]:
+    """Yield the database of a migrated journal."""
+    migrate(journal_url)
+    engine = create_engine(journal_url, poolclass=NullPool)
+    yield Database(journal_url, engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def open_journal(database: Database, group: str) -> Iterator[OpenJournal]:
+    """Yield a factory `open_journal(worker_id="me", ...)`; what it opens is closed afterwards."""
+    opened: list[Journal] = []
+
+    def open_one(worker_id: str = "me", **options: Any) -> Journal:
+        options = {"group": group, "url": database.url} | options
+        opened.append(Journal(worker_id=worker_id, **options))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def journal(open_journal: OpenJournal) -> Journal:
+    """Return the journal of worker `me`."""
+    return open_journal()
+
+
+@pytest.fixture
+def open_leases(database: Database, group: str) -> Iterator[OpenLeases]:
+    """Yield a factory `open_leases(worker_id)`; what it opens is closed afterwards."""
+    opened: list[Leases] = []
+
+    def open_one(worker_id: str) -> Leases:
+        opened.append(Leases(database.url, group=group, worker_id=worker_id))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def now_ms_of() -> Callable[[Database], int]:
+    """Return a function that reads a database's clock in its own words, in epoch ms."""
+
+    def read(database: Database) -> int:
+        if database.engine.dialect.name == "sqlite":
+            (row,) = database.query("SELECT strftime('%s', 'now'), strftime('%f', 'now')")
+            seconds, fraction = row.values()
+            return int(seconds) * 1000 + int(fraction[-3:])
+        (row,) = database.query("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)")
+        (milliseconds,) = row.values()
+        return int(milliseconds)
+
+    return read

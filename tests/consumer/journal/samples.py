@@ -1,0 +1,117 @@
+"""Claims, finishes and rows as the tests need them."""
+
+from __future__ import annotations
+
+import itertools
+
+from consumer.journal import Claim, Finish, Refusal, Row, State, VerdictKind
+from consumer.journal.records import Applied
+
+FAR = 4_102_444_800_000  # the year 2100, in epoch ms
+PAST = 1
+SHA = "a" * 64
+OTHER_SHA = "b" * 64
+
+_numbers = itertools.count(1)
+
+
+def new_id() -> str:
+    """Return a request id that no other test of this process uses."""
+    return f"request-{next(_numbers):06d}"
+
+
+def claim(
+    request_id: str,
+    *,
+    attempt: int = 1,
+    sha: str = SHA,
+    deadline_at: int = FAR,
+    effect_kind: str = "marked",
+    key: bytes | None = b"key",
+    offset: int = 17,
+) -> Claim:
+    """Return a claim on partition 3 of topic `payments`."""
+    return Claim(
+        request_id=request_id,
+        topic="payments",
+        partition=3,
+        offset=offset,
+        message_key=key,
+        payload_sha256=sha,
+        attempt=attempt,
+        deadline_at=deadline_at,
+        effect_kind=effect_kind,
+    )
+
+
+def finish(
+    request_id: str,
+    generation: int = 1,
+    state: str = State.SUCCEEDED,
+    *,
+    code: str | None = None,
+    message: str | None = None,
+    result: str | None = None,
+    resend: bool = False,
+    due_at: int | None = None,
+) -> Finish:
+    """Return a finish of a run."""
+    return Finish(
+        request_id=request_id,
+        generation=generation,
+        state=state,
+        code=code,
+        message=message,
+        result=result,
+        resend=resend,
+        due_at=due_at,
+    )
+
+
+def refusal(request_id: str, *, message: str = "no id", deadline_at: int = FAR) -> Refusal:
+    """Return a refusal of a malformed record."""
+    return Refusal(
+        request_id=request_id,
+        topic="payments",
+        partition=3,
+        offset=2**40,
+        message_key=b"\x00\xff",
+        payload_sha256=SHA,
+        attempt=1,
+        deadline_at=deadline_at,
+        code="INVALID_MESSAGE",
+        message=message,
+    )
+
+
+def row(request_id: str = "a", **changes: object) -> Row:
+    """Return a claimed row of worker `me`, with changes."""
+    values: dict[str, object] = dict.fromkeys(Row._fields)
+    values |= {
+        "request_id": request_id,
+        "topic": "payments",
+        "partition": 3,
+        "offset": 17,
+        "payload_sha256": SHA,
+        "attempt": 1,
+        "generation": 1,
+        "effect_kind": "marked",
+        "deadline_at": FAR,
+        "state": State.CLAIMED,
+        "owner": "me",
+        "resend": False,
+        "voids": 0,
+    }
+    return Row(**(values | changes))  # type: ignore[arg-type]
+
+
+def kinds(applied: Applied) -> list[VerdictKind]:
+    """Return what the claims of a batch were answered with."""
+    return [verdict.kind for verdict in applied.verdicts]
+
+
+def row_of(applied: Applied) -> Row:
+    """Return the row of a batch's only verdict."""
+    (verdict,) = applied.verdicts
+    assert verdict.row is not None
+    return verdict.row

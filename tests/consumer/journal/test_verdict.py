@@ -1,0 +1,111 @@
+"""The rules of claims and finishes, over every state of a row."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.journal import FinishKind, Row, State, VerdictKind
+from consumer.journal.verdict import Step, decide, decide_finish
+from tests.consumer.journal.samples import OTHER_SHA, SHA, claim, finish, row
+
+NOW = 1_000
+NOTHING: frozenset[tuple[str, int]] = frozenset()
+
+ROWS = st.builds(
+    row,
+    request_id=st.just("a"),
+    state=st.sampled_from(list(State)),
+    owner=st.sampled_from(["me", "peer"]),
+    attempt=st.integers(1, 4),
+    generation=st.integers(1, 4),
+    deadline_at=st.integers(NOW - 3, NOW + 3),
+    payload_sha256=st.sampled_from([SHA, OTHER_SHA]),
+    resend=st.booleans(),
+)
+HELD = st.frozensets(st.tuples(st.just("a"), st.integers(1, 4)))
+
+
+def decided(a_row: Row | None, held: frozenset[tuple[str, int]] = NOTHING, attempt: int = 1) -> str:
+    decision = decide(claim("a", attempt=attempt), a_row, NOW, worker_id="me", held=held)
+    return decision.kind if decision.step is Step.ANSWER else decision.step
+
+
+def test_a_request_without_a_row_is_inserted() -> None:
+    assert decided(None) == Step.INSERT
+
+
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.SKIPPED, State.EXPIRED, State.FAILED])
+def test_what_ended_for_good_is_answered_however_high_the_attempt(state: State) -> None:
+    assert decided(row(state=state), attempt=9) == VerdictKind.ANSWERED
+
+
+@pytest.mark.parametrize(
+    ("attempt", "deadline_at", "expected"),
+    [
+        (1, NOW + 1, VerdictKind.ANSWERED),
+        (2, NOW + 1, Step.REOPEN),
+        (2, NOW, VerdictKind.ANSWERED),
+        (2, NOW - 1, VerdictKind.ANSWERED),
+    ],
+)
+def test_a_failure_that_a_resend_may_help_is_reopened_by_a_higher_attempt_before_its_deadline(
+    attempt: int, deadline_at: int, expected: str
+) -> None:
+    failed = row(state=State.FAILED, resend=True, deadline_at=deadline_at)
+    assert decided(failed, attempt=attempt) == expected
+
+
+@pytest.mark.parametrize(
+    ("owner", "held", "expected"),
+    [
+        ("me", NOTHING, VerdictKind.RUN),
+        ("me", frozenset({("a", 2)}), VerdictKind.RUN),
+        ("me", frozenset({("a", 1)}), VerdictKind.RUNNING),
+        ("peer", NOTHING, VerdictKind.RUNNING),
+    ],
+)
+def test_a_claim_of_mine_that_i_do_not_hold_is_mine_and_any_other_runs(
+    owner: str, held: frozenset[tuple[str, int]], expected: str
+) -> None:
+    claimed = row(owner=owner, deadline_at=NOW - 5)
+    assert decided(claimed, held) == expected
+
+
+@pytest.mark.parametrize("state", [State.RETRYING, State.IN_DOUBT])
+def test_what_waits_is_told_as_it_is(state: State) -> None:
+    assert decided(row(state=state), attempt=9) == state.value
+
+
+@given(a_row=ROWS, held=HELD, attempt=st.integers(1, 5))
+def test_no_rule_lets_a_request_run_that_must_not(
+    a_row: Row, held: frozenset[tuple[str, int]], attempt: int
+) -> None:
+    asked = claim("a", attempt=attempt)
+    decision = decide(asked, a_row, NOW, worker_id="me", held=held)
+    mismatch = a_row.payload_sha256 != SHA
+    assert (decision.kind is VerdictKind.MISMATCH) == mismatch
+    assert decision.step is not Step.INSERT
+    if decision.step is Step.REOPEN:
+        assert a_row.state == State.FAILED
+        assert a_row.resend and attempt > a_row.attempt and a_row.deadline_at > NOW
+    elif decision.kind is VerdictKind.RUN:
+        assert (a_row.state, a_row.owner) == (State.CLAIMED, "me")
+        assert ("a", a_row.generation) not in held
+
+
+@given(a_row=ROWS, generation=st.integers(1, 5), state=st.sampled_from(list(State)))
+def test_a_late_finish_only_ever_resolves_the_doubt_about_its_own_run(
+    a_row: Row, generation: int, state: State
+) -> None:
+    kind = decide_finish(finish("a", generation, state), a_row, "me")
+    if kind is FinishKind.WRITTEN:
+        assert a_row.state == State.IN_DOUBT and a_row.generation == generation
+        assert state in (State.SUCCEEDED, State.FAILED)
+    if kind is FinishKind.ALREADY:
+        assert (a_row.state, a_row.generation, a_row.owner) == (state, generation, "me")
+
+
+def test_a_finish_of_a_request_without_a_row_is_stale() -> None:
+    assert decide_finish(finish("a"), None, "me") is FinishKind.STALE

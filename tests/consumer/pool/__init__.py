@@ -1,0 +1,1 @@
+"""The pool with real child processes."""

@@ -1,0 +1,120 @@
+"""Children that cannot start, and when they are tried again."""
+
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.pool import ChildDied, ChildFailed, ChildReady
+from consumer.pool.backoff import respawn_delay_s
+from tests.consumer.pool.conftest import MakePool
+from tests.consumer.pool.driving import Driven
+
+GOOD = "from consumer.handlers import handler\n@handler(topic='noop')\ndef noop(request): ...\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that children import from."""
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def _failures(driven: Driven, count: int) -> list[ChildFailed]:
+    driven.until(lambda: len(driven.told(ChildFailed)) >= count)
+    return driven.told(ChildFailed)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import not_there_at_all", "No module named 'not_there_at_all'"),
+        ("def broken(:", "SyntaxError"),
+        ("raise ValueError('no\\nlicence')", "ValueError: no licence"),
+        ("", "no function there has @handler"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_fails_the_child_with_one_line(
+    make_pool: MakePool, folder: Path, text: str, reason: str
+) -> None:
+    (folder / "faulty_handlers.py").write_text(text)
+    driven = make_pool(is_awaited=False, handlers=("faulty_handlers",))
+    failed = _failures(driven, 1)[0]
+    assert reason in failed.reason
+    assert "\n" not in failed.reason
+    assert failed.pid > 0
+
+
+def test_a_child_that_ends_during_its_import_fails_with_its_exit(
+    make_pool: MakePool, folder: Path
+) -> None:
+    (folder / "leaving_handlers.py").write_text("import os; os._exit(9)")
+    driven = make_pool(is_awaited=False, handlers=("leaving_handlers",))
+    assert _failures(driven, 1)[0].reason == "exited with code 9 before it was ready"
+    assert driven.told(ChildDied) == []
+
+
+def test_a_child_that_is_not_ready_in_time_is_killed(make_pool: MakePool, folder: Path) -> None:
+    os.mkfifo(folder / "never")
+    text = f"import pathlib; pathlib.Path({str(folder / 'never')!r}).read_text()"
+    (folder / "slow_handlers.py").write_text(text)
+    driven = make_pool(is_awaited=False, handlers=("slow_handlers",), start_timeout_s=0.5)
+    assert _failures(driven, 1)[0].reason == "not ready within 0.5 s"
+
+
+def test_failed_children_are_tried_again_with_pauses_until_one_is_ready(
+    make_pool: MakePool, folder: Path
+) -> None:
+    module = folder / "late_handlers.py"
+    module.write_text("raise RuntimeError")
+    begun_s = time.monotonic()
+    driven = make_pool(is_awaited=False, handlers=("late_handlers",))
+    _failures(driven, 3)
+    assert time.monotonic() - begun_s > sum(map(respawn_delay_s, (1, 2)))
+    module.write_text(GOOD)
+    driven.until(lambda: driven.told(ChildReady))
+    assert driven.pool.free_slots == 1
+
+
+def test_a_process_that_the_system_refuses_is_told_and_tried_again(make_pool: MakePool) -> None:
+    driven = make_pool()
+    with _no_files_left():
+        os.kill(driven.pids(1)[0], signal.SIGKILL)
+        failed = _failures(driven, 2)[0]
+    assert failed == ChildFailed(0, "could not be started: Too many open files")
+    driven.pids(2)
+    assert driven.pool.free_slots == 1
+
+
+@contextmanager
+def _no_files_left() -> Iterator[None]:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(one.name) for one in Path("/proc/self/fd").iterdir())
+    taken = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, limits[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(2))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for fd in taken:
+            os.close(fd)
+
+
+@given(st.integers(min_value=0, max_value=10**6))
+def test_pauses_grow_and_stay_below_five_seconds(failures: int) -> None:
+    delay_s = respawn_delay_s(failures)
+    assert 0 <= delay_s <= respawn_delay_s(failures + 1) <= 5.0
+
+
+def test_the_first_pauses_are_a_tenth_of_a_second_doubling() -> None:
+    assert [respawn_delay_s(n) for n in range(5)] == [0.0, 0.1, 0.2, 0.4, 0.8]

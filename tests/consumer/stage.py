@@ -1,0 +1,238 @@
+"""What one test's workers and clients share: servers, group, topics, journal, and how to look."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+from sqlalchemy import NullPool, create_engine, select, text
+from sqlalchemy.engine import RowMapping
+
+from consumer.journal import migrate
+from consumer.journal.tables import request, run
+from feedback.settings import load
+from feedback.status import State
+from feedback.statuses import Status
+from producer_client import Client
+from tests.consumer.foreign import Headers, Sent
+from tests.consumer.gate import Gate
+from tests.consumer.running import RunningWorker, toml
+from tests.eventually import eventually
+from tests.stack import Servers
+
+HANDLERS = "tests.consumer.worker_handlers"
+FINAL_LIMIT_S = 20.0
+
+
+class Stage:
+    """One group on real servers; workers, client and producer are made when asked for.
+
+    Args:
+        servers: Kafka and Redis.
+        journal_url: an empty database.
+        folder: for settings, logs and the file of runs.
+        handlers: those of `worker_handlers` that get a topic.
+        partitions: how many each topic has.
+        settings: changes to the sections of the settings file.
+    """
+
+    def __init__(
+        self,
+        *,
+        servers: Servers,
+        journal_url: str,
+        folder: Path,
+        handlers: Sequence[str] = ("work",),
+        partitions: int = 2,
+        **settings: Mapping[str, Any],
+    ) -> None:
+        self.group = f"group-{uuid.uuid4().hex}"
+        self.topics = {name: f"{name}-{uuid.uuid4().hex}" for name in handlers}
+        self.journal_url = journal_url
+        self._servers = servers
+        self._folder = folder
+        self._settings = settings
+        self.workers: list[RunningWorker] = []
+        self._ends = ExitStack()
+        self._runs = folder / "runs.jsonl"
+        self._client: Client | None = None
+        self._producer: Any = None
+        migrate(journal_url)
+        with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
+            admin.create_topics([NewTopic(name, partitions, 1) for name in self.topics.values()])
+            admin.wait_for_topics(list(self.topics.values()))
+
+    def close(self) -> None:
+        """End everything that was started, the gates first."""
+        self._ends.close()
+        for worker in self.workers:
+            worker.kill()
+
+    # making --------------------------------------------------------------------------------
+
+    def config(self, **changes: Mapping[str, Any]) -> Path:
+        """Write a settings file and return its path; `changes` come over the stage's own."""
+        sections: dict[str, dict[str, Any]] = {
+            "kafka": {
+                "bootstrap_servers": self._servers.kafka,
+                "group": self.group,
+                "session_timeout_s": 6,
+            },
+            "redis": {"url": self._servers.redis, "heartbeat_ttl_s": 2},
+            "journal": {"url": self.journal_url, "lease_s": 2},
+            "worker": {"handlers": [HANDLERS], "drain_timeout_s": 15},
+            "client": {"poll_interval_s": 0.5},
+        }
+        for given in (self._settings, changes):
+            for name, section in given.items():
+                sections.setdefault(name, {}).update(section)
+        path = self._folder / f"settings-{uuid.uuid4().hex}.toml"
+        path.write_text(toml(sections))
+        return path
+
+    def start(self, **changes: Mapping[str, Any]) -> RunningWorker:
+        """Start a worker; it may not read yet when this returns."""
+        worker = self.launch_with(**changes)
+        worker.told("worker.started")
+        return worker
+
+    def launch(self, config: Path) -> RunningWorker:
+        """Start a worker with these settings and wait for nothing."""
+        log = self._folder / f"worker-{len(self.workers)}-{uuid.uuid4().hex}.log"
+        worker = RunningWorker(config, log=log, settings=self.variables())
+        self.workers.append(worker)
+        return worker
+
+    def launch_with(self, **changes: Mapping[str, Any]) -> RunningWorker:
+        """Start a worker with changed settings and wait for nothing."""
+        return self.launch(self.config(**changes))
+
+    def variables(self) -> dict[str, str]:
+        """Return what `worker_handlers` reads from its environment."""
+        return {"TEST_TOPICS": json.dumps(self.topics), "TEST_RUNS": str(self._runs)}
+
+    @property
+    def client(self) -> Client:
+        """The stage's client."""
+        if self._client is None:
+            self._client = self._ends.enter_context(Client(load(self.config())))
+        return self._client
+
+    def gate(self) -> Gate:
+        """Return a closed gate."""
+        made = Gate(self._folder / f"gate-{uuid.uuid4().hex}")
+        self._ends.callback(made.open)
+        return made
+
+    def produce(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        handler: str = "work",
+        partition: int | None = None,
+    ) -> Sent:
+        """Send a record as a program does that knows nothing of Onceward."""
+        if self._producer is None:
+            self._producer = KafkaProducer(
+                bootstrap_servers=self._servers.kafka, max_request_size=10_000_000
+            )
+            self._ends.callback(self._producer.close)
+        future = self._producer.send(
+            self.topics[handler], key=key, value=value, headers=headers or [], partition=partition
+        )
+        stored = future.get(timeout=10)
+        return Sent(stored.topic, stored.partition, stored.offset, stored.timestamp)
+
+    # looking -------------------------------------------------------------------------------
+
+    def final(self, request_id: str, *, timeout_s: float = FINAL_LIMIT_S) -> Status:
+        """Return how a request ended, resending nothing."""
+        return self.client.wait(request_id, timeout_s=timeout_s, resend=False)
+
+    def seen(self, request_id: str, state: State) -> Status:
+        """Return the first status in this state, waiting for it."""
+        found: list[Status] = []
+
+        def is_there() -> bool:
+            found[:] = [self.client.status(request_id)]
+            return found[0].state is state
+
+        eventually(is_there, timeout_s=FINAL_LIMIT_S, what=f"{request_id} {state}")
+        return found[0]
+
+    def runs(self, request_id: str | None = None, *, at: str = "run") -> list[dict[str, Any]]:
+        """Return what the handlers counted, in order: of one request, or of all."""
+        if not self._runs.exists():
+            return []
+        lines = [json.loads(line) for line in self._runs.read_text().splitlines()]
+        return [
+            line for line in lines if line["at"] == at and request_id in (None, line["request_id"])
+        ]
+
+    def row(self, request_id: str) -> RowMapping | None:
+        """Return a request's row of the journal."""
+        wanted = select(request).where(request.c.request_id == request_id)
+        rows = self._read(wanted)
+        return rows[0] if rows else None
+
+    def history(self, request_id: str) -> list[RowMapping]:
+        """Return the earlier runs of a request that the journal keeps, in order."""
+        return self._read(select(run).where(run.c.request_id == request_id).order_by(run.c.id))
+
+    def _read(self, wanted: Any) -> list[RowMapping]:
+        engine = create_engine(self.journal_url, poolclass=NullPool)
+        with engine.connect() as connection:
+            return list(connection.execute(wanted).mappings())
+
+    def execute(self, statement: str) -> list[Any]:
+        """Run SQL on the journal's database, commit it, and return the rows."""
+        engine = create_engine(self.journal_url, poolclass=NullPool)
+        with engine.begin() as connection:
+            result = connection.execute(text(statement))
+            return list(result.all()) if result.returns_rows else []
+
+    def committed(self, topic: str, partition: int) -> int:
+        """Return the offset that the group would read next; 0 when it has read nothing."""
+        with KafkaAdminClient(bootstrap_servers=self._servers.kafka) as admin:
+            offsets = admin.list_group_offsets({self.group: [TopicPartition(topic, partition)]})
+        return max(0, int(offsets[self.group][TopicPartition(topic, partition)].offset))
+
+    def members(self) -> dict[str, int]:
+        """Return the members of the group, each with the number of partitions it has."""
+        with KafkaAdminClient(bootstrap_servers=self._servers.kafka) as admin:
+            found = admin.describe_groups([self.group])[self.group]
+        if found["group_state"] != "Stable":
+            return {}
+        return {one["member_id"]: _assigned(one) for one in found["members"]}
+
+
+def _assigned(member: Mapping[str, Any]) -> int:
+    assignment = member["member_assignment"]
+    if not assignment:
+        return 0
+    return sum(len(one["partitions"]) for one in assignment["assigned_partitions"])
+
+
+@contextmanager
+def open_stage(
+    *, servers: Servers, journal_url: str, folder: Path, **facts: Any
+) -> Iterator[Stage]:
+    """Yield a stage whose processes end with the block; see `Stage` for the facts."""
+    with pytest.MonkeyPatch.context() as patch:
+        # Else the servers that the environment names would win over the stage's own.
+        for name in ("KAFKA__BOOTSTRAP_SERVERS", "REDIS__URL", "JOURNAL__URL"):
+            patch.delenv(f"ONCEWARD_{name}", raising=False)
+        stage = Stage(servers=servers, journal_url=journal_url, folder=folder, **facts)
+        try:
+            yield stage
+        finally:
+            stage.close()

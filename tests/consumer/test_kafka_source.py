@@ -1,0 +1,116 @@
+"""Reading Kafka as a member of a group: what a pause, a rebalance and a rewind do."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from kafka import KafkaProducer
+
+from consumer.kafka_source import KafkaSource
+from feedback.settings import KafkaSection
+from tests.eventually import eventually
+from tests.stack import Servers
+
+
+def _settings(servers: Servers, group: str) -> KafkaSection:
+    return KafkaSection(bootstrap_servers=servers.kafka, group=group, session_timeout_s=6)
+
+
+def _fill(servers: Servers, topic: str, *, partitions: int, each: int) -> None:
+    producer = KafkaProducer(bootstrap_servers=servers.kafka)
+    for at in range(partitions * each):
+        producer.send(topic, value=b"x", partition=at % partitions)
+    producer.flush()
+    producer.close()
+
+
+def test_partitions_that_a_rebalance_brings_during_a_pause_are_read_after_it(
+    servers: Servers, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(2)
+    read: Counter[int] = Counter()
+    one = KafkaSource(_settings(servers, group), [name])
+    other = KafkaSource(_settings(servers, group), [name])
+    leaving = threading.Event()
+
+    def belong_and_leave() -> None:
+        while not leaving.is_set():
+            other.poll(0.1, max_records=1)
+        other.close()
+
+    def take(timeout_s: float, *, max_records: int) -> int:
+        read.update(record.partition for record in one.poll(timeout_s, max_records=max_records))
+        return read.total()
+
+    def assigned_after_a_poll() -> int:
+        one.poll(0.1, max_records=1)
+        return len(one.assigned())
+
+    thread = threading.Thread(target=belong_and_leave)
+    thread.start()
+    try:
+        eventually(lambda: assigned_after_a_poll() == 1, timeout_s=30)
+        _fill(servers, name, partitions=2, each=20)
+        eventually(lambda: take(0.5, max_records=1), timeout_s=10)
+        one.pause()
+        leaving.set()
+        eventually(lambda: (take(0.02, max_records=1), len(one.assigned()))[1] == 2, timeout_s=30)
+        for _ in range(10):
+            one.pause()
+            take(0.02, max_records=1)
+        one.resume()
+        eventually(lambda: take(0.2, max_records=100) >= 40, timeout_s=20)
+    finally:
+        leaving.set()
+        thread.join()
+        one.close()
+    assert dict(read)[0] >= 20
+    assert dict(read)[1] >= 20
+
+
+def test_a_rewound_record_is_read_again(
+    servers: Servers, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(1)
+    _fill(servers, name, partitions=1, each=3)
+    source = KafkaSource(_settings(servers, group), [name])
+    try:
+        first = eventually(lambda: source.poll(0.5, max_records=3), timeout_s=20)
+        source.rewind({(name, 0): first[0].offset})
+        again = eventually(lambda: source.poll(0.5, max_records=3), timeout_s=20)
+    finally:
+        source.close()
+    assert again[0].offset == first[0].offset == 0
+
+
+def test_what_is_committed_can_be_read_back(
+    servers: Servers, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(1)
+    _fill(servers, name, partitions=1, each=3)
+    source = KafkaSource(_settings(servers, group), [name])
+    try:
+        eventually(lambda: source.poll(0.5, max_records=3), timeout_s=20)
+        assert source.committed([(name, 0)]) == {(name, 0): 0}
+        source.commit({(name, 0): 2})
+        assert source.committed([(name, 0)]) == {(name, 0): 2}
+    finally:
+        source.close()
+
+
+@pytest.mark.parametrize("compression", ["gzip", "lz4", "snappy", "zstd"])
+def test_what_a_foreign_producer_compressed_is_read(
+    servers: Servers, topic: Callable[..., str], group: str, compression: str
+) -> None:
+    name = topic(1)
+    producer = KafkaProducer(bootstrap_servers=servers.kafka, compression_type=compression)
+    producer.send(name, value=b"x" * 1000)
+    producer.flush()
+    producer.close()
+    source = KafkaSource(_settings(servers, group), [name])
+    try:
+        records = eventually(lambda: source.poll(0.5, max_records=3), timeout_s=20)
+    finally:
+        source.close()
+    assert [record.value for record in records] == [b"x" * 1000]

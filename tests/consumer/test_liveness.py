@@ -1,0 +1,172 @@
+"""A worker's lease and heartbeat: kept, judged by the monotonic clock, given back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, NullPool, create_engine, text
+
+from consumer.journal import Journal, Leases, migrate
+from consumer.liveness import ForeignJournal, Liveness, check_journal
+from feedback.redis_server import connect
+from feedback.settings import Settings, load
+from feedback.store import StatusStore
+from tests.eventually import eventually
+
+LEASE_S = 1.2
+LIMIT_S = 10.0
+
+
+class Lives:
+    """One worker's liveness on a journal and a Redis of the test's."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.url = settings.journal.url
+        self.store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
+        self.foreign: list[ForeignJournal] = []
+        journal = Journal(self.url, group=settings.kafka.group, worker_id="me")
+        self.journal_id = journal.journal_id()
+        journal.close()
+        self.leases = Leases(
+            self.url, group=settings.kafka.group, worker_id="me", statement_timeout_s=0.3
+        )
+        self.liveness = Liveness(
+            settings=settings,
+            worker_id="me",
+            journal_id=self.journal_id,
+            leases=self.leases,
+            store=self.store,
+            load=lambda: {"held": 3},
+            on_foreign_journal=self.foreign.append,
+        )
+
+    def run(self, sql: str) -> list[Any]:
+        """Run SQL on the journal's database."""
+        engine = create_engine(self.url, poolclass=NullPool)
+        with engine.begin() as connection:
+            return _rows(connection, sql)
+
+    @property
+    def lease_until(self) -> int | None:
+        """The end of the lease in the journal, None when there is none."""
+        rows = self.run("SELECT lease_until FROM onceward_worker")
+        return None if not rows else int(rows[0][0])
+
+
+def _rows(connection: Connection, sql: str) -> list[Any]:
+    result = connection.execute(text(sql))
+    return list(result.all()) if result.returns_rows else []
+
+
+@pytest.fixture
+def lives(tmp_path: Path, redis_url: str, group: str) -> Iterator[Lives]:
+    """Yield the liveness of worker `me`, not started."""
+    url = f"sqlite:///{tmp_path}/journal.db"
+    migrate(url)
+    base = load()
+    made = Lives(
+        base.model_copy(
+            update={
+                "kafka": base.kafka.model_copy(update={"group": group}),
+                "redis": base.redis.model_copy(
+                    update={"url": redis_url, "heartbeat_ttl_s": LEASE_S}
+                ),
+                "journal": base.journal.model_copy(update={"url": url, "lease_s": LEASE_S}),
+            }
+        )
+    )
+    yield made
+    made.leases.close()
+    made.store.close()
+
+
+@pytest.fixture
+def started(lives: Lives) -> Iterator[Lives]:
+    """Yield the liveness of worker `me`, started."""
+    lives.liveness.start()
+    yield lives
+    lives.liveness.stop()
+
+
+def test_a_lease_is_held_from_before_its_renewal_was_sent_and_not_a_moment_longer(
+    lives: Lives,
+) -> None:
+    assert not lives.liveness.lease_holds(time.monotonic())
+    before_s = time.monotonic()
+    lives.liveness.start()
+    after_s = time.monotonic()
+    lives.liveness.stop()
+    assert lives.liveness.lease_holds(before_s + LEASE_S - 0.001)
+    assert not lives.liveness.lease_holds(after_s + LEASE_S)
+
+
+def test_lease_and_heartbeat_are_renewed_for_as_long_as_the_worker_lives(started: Lives) -> None:
+    first = started.lease_until
+    assert first is not None
+
+    def outlived() -> bool:
+        assert started.liveness.lease_holds(time.monotonic())
+        assert started.store.redis.get(started.store.worker_key("me")) == b'{"held": 3}'
+        return (started.lease_until or 0) > first + LEASE_S * 1000
+
+    eventually(outlived, timeout_s=LIMIT_S)
+
+
+def test_a_database_that_does_not_answer_ends_the_lease_and_its_return_renews_it(
+    started: Lives,
+) -> None:
+    engine = create_engine(started.url, poolclass=NullPool)
+    with engine.connect() as blocking:
+        blocking.exec_driver_sql("BEGIN EXCLUSIVE")
+        eventually(lambda: not started.liveness.lease_holds(time.monotonic()), timeout_s=LIMIT_S)
+        blocking.rollback()
+    eventually(lambda: started.liveness.lease_holds(time.monotonic()), timeout_s=LIMIT_S)
+    # Everybody else may be renewing only now: nobody is swept for one whole lease.
+    assert not started.liveness.may_sweep(time.monotonic())
+    eventually(lambda: started.liveness.may_sweep(time.monotonic()), timeout_s=LIMIT_S)
+
+
+def test_nobody_sweeps_in_the_first_lease_of_a_worker(started: Lives) -> None:
+    now_s = time.monotonic()
+    assert not started.liveness.may_sweep(now_s)
+    eventually(lambda: started.liveness.may_sweep(time.monotonic()), timeout_s=LIMIT_S)
+
+
+def test_a_lease_that_somebody_removed_is_taken_up_again(started: Lives) -> None:
+    started.run("DELETE FROM onceward_worker")
+    eventually(lambda: started.lease_until is not None, timeout_s=LIMIT_S)
+
+
+def test_another_journal_of_the_group_is_noticed_while_it_runs(started: Lives) -> None:
+    started.store.redis.set(started.store.journal_key, "another")
+    eventually(lambda: started.foreign, timeout_s=LIMIT_S)
+    assert "another" in str(started.foreign[0])
+    assert started.store.journal_key in str(started.foreign[0])
+
+
+def test_a_journals_id_that_redis_forgot_is_put_there_again(started: Lives) -> None:
+    key = started.store.journal_key
+    started.store.redis.delete(key)
+    found = eventually(lambda: started.store.redis.get(key), timeout_s=LIMIT_S)
+    assert found == started.journal_id.encode()
+    assert started.foreign == []
+
+
+def test_a_released_worker_has_neither_lease_nor_heartbeat(lives: Lives) -> None:
+    lives.liveness.start()
+    lives.liveness.stop()
+    lives.liveness.release()
+    assert lives.lease_until is None
+    assert lives.store.redis.get(lives.store.worker_key("me")) is None
+
+
+def test_the_first_journal_of_a_group_stays_its_journal(lives: Lives) -> None:
+    check_journal(lives.store, "first")
+    check_journal(lives.store, "first")
+    with pytest.raises(ForeignJournal, match="is first, not second"):
+        check_journal(lives.store, "second")

@@ -1,0 +1,185 @@
+"""Clients are told the latest, in batches, whether Redis is there or away for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fakeredis import FakeRedis, FakeServer
+
+from consumer import teller as module
+from consumer import telling
+from consumer.journal import Finish, Published, Row
+from consumer.teller import RUNNING_AFTER_S, Teller
+from feedback.settings import RedisSection
+from feedback.status import State
+from feedback.statuses import StatusWrite
+from feedback.store import StatusStore
+from tests.consumer.samples import delivery, row
+from tests.eventually import eventually
+
+LIMIT_S = 10.0
+
+
+class Heard:
+    """The states that were told of each request, in order."""
+
+    def __init__(self, redis: Any, store: StatusStore) -> None:
+        self._pubsub = redis.pubsub()
+        self._pubsub.psubscribe(f"{store.prefix}events:*")
+        self._heard: list[tuple[str, str]] = []
+
+    def states(self, request_id: str) -> list[str]:
+        """Return the states of one request so far."""
+        while message := self._pubsub.get_message():
+            if message["type"] == "pmessage":
+                name = message["channel"].decode().rpartition("{")[2].removesuffix("}")
+                self._heard.append((name, message["data"].decode()))
+        return [state for name, state in self._heard if name == request_id]
+
+
+@pytest.fixture
+def server() -> FakeServer:
+    """Return a Redis that a test can take away: `connected = False`."""
+    return FakeServer()
+
+
+@pytest.fixture
+def store(server: FakeServer) -> StatusStore:
+    """Return the store of a group."""
+    return StatusStore(FakeRedis(server=server), "payments", RedisSection())
+
+
+@pytest.fixture
+def heard(store: StatusStore, server: FakeServer) -> Heard:
+    """Return who hears every change."""
+    return Heard(FakeRedis(server=server), store)
+
+
+@pytest.fixture
+def teller(store: StatusStore, server: FakeServer) -> Iterator[Teller]:
+    """Yield a teller that is not started."""
+    made = Teller(store)
+    yield made
+    server.connected = True
+    made.stop()
+
+
+def claimed(request_id: str) -> Row:
+    return row(request_id, "CLAIMED")
+
+
+def succeeded(request_id: str, generation: int = 1, result: str = "1") -> StatusWrite:
+    finish = Finish(request_id, generation, "SUCCEEDED", None, None, result, False)
+    return telling.finished(delivery(request_id), finish, worker_id="me")
+
+
+def state_of(store: StatusStore, request_id: str) -> State:
+    return store.read(request_id).state
+
+
+def test_a_short_run_is_told_by_its_outcome_alone(teller: Teller, heard: Heard) -> None:
+    teller.start()
+    teller.tell_running([claimed("a")])
+    teller.tell([succeeded("a")])
+    assert teller.flush(LIMIT_S)
+    assert heard.states("a") == ["SUCCEEDED"]
+
+
+def test_a_run_that_lasts_is_told_after_its_time_and_not_before(
+    teller: Teller, store: StatusStore
+) -> None:
+    teller.start()
+    began_s = time.monotonic()
+    teller.tell_running([claimed("a")])
+    eventually(lambda: state_of(store, "a") is State.RUNNING, timeout_s=LIMIT_S, interval_s=0.001)
+    assert time.monotonic() - began_s >= RUNNING_AFTER_S
+    teller.tell([succeeded("a")])
+    assert teller.flush(LIMIT_S)
+    assert state_of(store, "a") is State.SUCCEEDED
+
+
+def test_the_latest_of_a_request_wins_while_it_waits(
+    teller: Teller, store: StatusStore, heard: Heard
+) -> None:
+    failed = Finish("a", 1, "FAILED", "HANDLER_ERROR", None, None, True)
+    teller.tell([telling.finished(delivery("a"), failed, worker_id="me")])
+    teller.tell([succeeded("a", generation=2)])
+    teller.start()
+    assert teller.flush(LIMIT_S)
+    assert heard.states("a") == ["SUCCEEDED"]
+    assert store.read("a").generation == 2
+
+
+def test_what_was_told_is_handed_out_once_and_only_what_the_journal_notes(
+    teller: Teller, store: StatusStore
+) -> None:
+    teller.start()
+    teller.tell([succeeded("a"), telling.accepted(delivery("c"), worker_id="me")])
+    teller.tell_running([claimed("b")])
+    eventually(lambda: state_of(store, "b") is State.RUNNING, timeout_s=LIMIT_S)
+    assert teller.flush(LIMIT_S)
+    assert teller.told_count == 1
+    assert teller.take_told() == [Published("a", 1, "SUCCEEDED")]
+    assert teller.take_told() == []
+
+
+def test_while_redis_is_away_nothing_counts_as_told_and_afterwards_all_is(
+    teller: Teller, store: StatusStore, server: FakeServer
+) -> None:
+    teller.start()
+    server.connected = False
+    teller.tell([succeeded(f"r{n}", result="1") for n in range(300)])
+    eventually(lambda: teller.redis_away, timeout_s=LIMIT_S)
+    assert teller.take_told() == []
+    teller.tell([succeeded("r0", result="2")])
+    server.connected = True
+    eventually(lambda: teller.told_count == 300, timeout_s=LIMIT_S)
+    assert not teller.redis_away
+    assert {state_of(store, f"r{n}") for n in range(300)} == {State.SUCCEEDED}
+    assert store.read("r0").result == 2
+    assert len({one.request_id for one in teller.take_told()}) == 300
+
+
+def test_a_flush_does_not_wait_for_a_redis_that_is_away(teller: Teller, server: FakeServer) -> None:
+    teller.start()
+    server.connected = False
+    teller.tell([succeeded("a")])
+    eventually(lambda: teller.redis_away, timeout_s=LIMIT_S)
+    began_s = time.monotonic()
+    teller.flush(60.0)
+    assert time.monotonic() - began_s < LIMIT_S
+    assert teller.take_told() == []
+
+
+def test_the_backlog_is_bounded_and_what_it_drops_is_not_called_told(
+    teller: Teller, store: StatusStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BACKLOG_LIMIT", 10)
+    teller.tell([succeeded(f"r{n}") for n in range(15)])
+    teller.start()
+    assert teller.flush(LIMIT_S)
+    told = [one.request_id for one in teller.take_told()]
+    assert told == [f"r{n}" for n in range(5, 15)]
+    assert {state_of(store, f"r{n}") for n in range(5)} == {State.UNKNOWN}
+
+
+def test_a_write_that_the_rule_refuses_is_not_repeated(
+    teller: Teller, store: StatusStore, heard: Heard
+) -> None:
+    teller.start()
+    teller.tell([succeeded("a", generation=2)])
+    assert teller.flush(LIMIT_S)
+    teller.tell([succeeded("a", generation=1)])
+    assert teller.flush(LIMIT_S)
+    assert heard.states("a") == ["SUCCEEDED"]
+    assert store.read("a").generation == 2
+
+
+def test_what_waits_at_a_stop_is_still_told(teller: Teller, store: StatusStore) -> None:
+    teller.start()
+    teller.tell([succeeded(f"r{n}") for n in range(600)])
+    assert teller.flush(LIMIT_S)
+    assert state_of(store, "r599") is State.SUCCEEDED

@@ -1,0 +1,70 @@
+"""The statuses that are made of deliveries, outcomes and rows."""
+
+import pytest
+
+from consumer import telling
+from consumer.journal import Finish
+from feedback.status import State
+from tests.consumer.samples import SHA, TIMESTAMP_MS, delivery, row
+
+PLACE = {"topic": "payments", "partition": "3", "offset": "17"}
+
+
+def test_accepted_names_the_worker_and_the_coordinates() -> None:
+    write = telling.accepted(delivery("a", 2), worker_id="me")
+    assert (write.state, write.attempt, write.generation) == (State.ACCEPTED, 2, 0)
+    assert (write.payload_sha256, write.held_by) == (SHA, None)
+    assert write.fields == {"worker": "me", **PLACE, "deadline_at": str(TIMESTAMP_MS + 60_000)}
+
+
+def test_given_up_names_nobody_and_is_taken_only_from_the_worker_that_says_it() -> None:
+    write = telling.given_up(delivery("a"), worker_id="me", code="JOURNAL_UNAVAILABLE")
+    assert (write.state, write.generation, write.held_by) == (State.ACCEPTED, 0, "me")
+    assert write.fields == {"worker": "", "code": "JOURNAL_UNAVAILABLE"}
+
+
+def test_finished_carries_the_outcome_and_whether_a_failure_may_be_resent() -> None:
+    outcome = Finish("a", 3, "FAILED", "CARD_EXPIRED", "too old", None, False)
+    write = telling.finished(delivery("a", 2), outcome, worker_id="me")
+    assert (write.state, write.attempt, write.generation) == (State.FAILED, 2, 3)
+    told = {name: write.fields.get(name) for name in ("worker", "code", "message", "resend")}
+    assert told == {"worker": "me", "code": "CARD_EXPIRED", "message": "too old", "resend": "0"}
+    assert not write.fields.get("result")
+
+
+def test_a_success_says_nothing_but_its_result() -> None:
+    outcome = Finish("a", 1, "SUCCEEDED", None, None, "7", False)
+    fields = telling.finished(delivery("a"), outcome, worker_id="me").fields
+    assert fields["result"] == "7"
+    assert not any(fields.get(name) for name in ("code", "message", "by", "due_at"))
+
+
+def test_a_claimed_row_is_running_at_its_owner_and_says_nothing_of_an_outcome() -> None:
+    write = telling.from_row(row("a", "CLAIMED", generation=2, owner="other"))
+    assert (write.state, write.generation, write.fields["worker"]) == (State.RUNNING, 2, "other")
+    assert "code" not in write.fields
+
+
+@pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED", "IN_DOUBT", "EXPIRED", "SKIPPED"])
+def test_an_ended_row_is_told_as_it_ended(state: str) -> None:
+    write = telling.from_row(row("a", state, result="1", code="C", resend=True, by="b"))
+    assert write.state is State(state)
+    told = {name: write.fields[name] for name in ("result", "code", "resend", "by", "due_at")}
+    assert told == {"result": "1", "code": "C", "resend": "1", "by": "b", "due_at": ""}
+
+
+def test_a_retrying_row_is_told_with_its_due_time() -> None:
+    write = telling.from_row(row("a", "RETRYING", due_at=5))
+    assert (write.state, write.fields["due_at"]) == (State.RETRYING, "5")
+
+
+@pytest.mark.parametrize(("asked", "told"), [(None, 2), (1, 2), (3, 3)])
+def test_the_higher_of_the_rows_and_the_deliverys_attempt_is_told(
+    asked: int | None, told: int
+) -> None:
+    assert telling.from_row(row("a", "SUCCEEDED", attempt=2), attempt=asked).attempt == told
+
+
+def test_only_a_mismatch_writes_over_another_payload() -> None:
+    assert telling.from_row(row("a", "SUCCEEDED"), restore=True).restore
+    assert not telling.from_row(row("a", "SUCCEEDED")).restore

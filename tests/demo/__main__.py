@@ -1,0 +1,167 @@
+"""`python -m tests.demo`: payments, a worker killed on the way, and the account of them."""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from http.client import HTTPException
+from pathlib import Path
+
+from rich.console import Console
+
+from feedback.errors import ExitCode, NotAvailable, OncewardError
+from feedback.settings import load
+from producer_client import Client
+from tests.demo.bank import account_of
+from tests.demo.closing import print_closing, write_json
+from tests.demo.payments import Payments
+from tests.demo.plan import WORKERS, Plan
+from tests.demo.scene import PROCESSES, ROOT, SLOTS_PER_PROCESS, Scene, prepare
+from tests.demo.screen import Screen, open_screen
+from tests.demo.show import Show
+from tests.demo.topic import Topic
+from tests.demo.verdict import Verdict, judge
+from tests.demo.workers import Workers
+from tests.eventually import eventually
+from tests.stack.errors import StackError
+from tests.stack.keeper import Keeper
+
+TELL_WITHIN_S = 90.0
+MIGRATE_WITHIN_S = 60.0
+BANK_WITHIN_S = 20.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the command line says; return the exit code."""
+    asked = _parser().parse_args(arguments)
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _leave)
+    console = Console(highlight=False)
+    try:
+        return _demo(asked, console)
+    except (OncewardError, StackError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code if isinstance(error, OncewardError) else ExitCode.NOT_AVAILABLE
+    except KeyboardInterrupt:
+        print("interrupted; everything was stopped", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _leave(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.demo",
+        description="Payments through real servers; a worker is killed on the way.",
+        epilog="The servers come from the environment: run it by `make demo`, or as "
+        "`python -m tests.stack -- python -m tests.demo`.",
+    )
+    add = parser.add_argument
+    add("--payments", type=_count, default=2000, metavar="N", help="2000 by default")
+    add("--rate", type=_positive, default=110.0, metavar="R", help="payments/s, 110 by default")
+    add("--journal", choices=("postgres", "sqlite"), default="postgres")
+    add("--seed", type=int, default=1, help="decides which worker dies, and when")
+    add(
+        "--kill-every",
+        type=_positive,
+        metavar="S",
+        help="after the first kill, kill again every S seconds while payments are being sent",
+    )
+    add("--output", type=Path, default=ROOT / "build", metavar="FOLDER", help="build by default")
+    return parser
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text}: must be above 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 0 < value <= 100_000:
+        raise argparse.ArgumentTypeError(f"{text}: must be from 1 to 100000")
+    return value
+
+
+def _demo(asked: argparse.Namespace, console: Console) -> int:
+    result = asked.output / "demo.json"
+    result.unlink(missing_ok=True)  # a run that does not end leaves no verdict of another
+    slots = PROCESSES * SLOTS_PER_PROCESS
+    console.print(
+        f"[bold]Onceward[/bold]  {asked.payments:,} payments, {WORKERS} workers of {slots} slots; "
+        "one worker is killed on the way\n"
+    )
+    with Keeper() as keeper:
+        scene = prepare(asked.output, journal=asked.journal, environ=os.environ)
+        logging.basicConfig(filename=scene.folder / "client.log", level=logging.WARNING)
+        with (
+            Client(load(scene.settings_file)) as client,
+            Topic(scene.kafka, scene.name) as topic,
+            open_screen(console) as screen,
+        ):
+            workers = Workers(keeper, scene, client.store)
+            _open(keeper, scene, screen, workers)
+            payments = Payments(
+                client,
+                records=topic.records,
+                ids=[f"payment-{number + 1:05}" for number in range(asked.payments)],
+                rate=asked.rate,
+                tell_within_s=TELL_WITHIN_S,
+            )
+            plan = Plan(asked.payments, asked.seed, asked.kill_every)
+            Show(payments, workers, screen=screen, plan=plan).run()
+            verdict = _verdict(payments, scene)
+        write_json(verdict, result)
+        print_closing(console, verdict, payments.waits, scene=scene, path=result)
+    return verdict.exit_code
+
+
+def _open(keeper: Keeper, scene: Scene, screen: Screen, workers: Workers) -> None:
+    """Have the journal, the bank and the workers ready."""
+    kind = scene.journal_url.partition(":")[0].partition("+")[0]
+    screen.say(f"topic and group are {scene.name}, the journal is {kind}")
+    keeper.start(scene.bank_command())
+    _migrate(keeper, scene)
+    eventually(lambda: _is_open(scene.bank), timeout_s=BANK_WITHIN_S, what="the bank")
+    screen.say("the bank is open: it charges as often as it is asked")
+    workers.start(WORKERS)
+    named = " and ".join(f"{worker.name} (pid {worker.pid})" for worker in workers.all)
+    screen.say(f"{named} are alive; now the payments")
+
+
+def _migrate(keeper: Keeper, scene: Scene) -> None:
+    try:
+        keeper.run(scene.migrate_command(), timeout_s=MIGRATE_WITHIN_S)
+    except StackError as error:
+        raise NotAvailable(f"the journal's tables were not made:\n{error.log}") from error
+
+
+def _is_open(bank: str) -> bool:
+    try:
+        return account_of(bank) == {}
+    except ConnectionRefusedError:
+        return False
+
+
+def _verdict(payments: Payments, scene: Scene) -> Verdict:
+    try:
+        charges = account_of(scene.bank)
+    except (OSError, HTTPException) as error:
+        raise NotAvailable(f"the bank does not show its account: {error}") from error
+    return judge(
+        payments.told,
+        charges,
+        not_sent=payments.not_sent,
+        resent=payments.resent(),
+        seconds=payments.seconds,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,118 @@
+"""The demo as its user runs it: a short one to its end, one cut short, one without servers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from tests.demo.scene import ROOT
+from tests.eventually import eventually
+from tests.stack import Servers
+from tests.stack.servers import JOURNAL, KAFKA, REDIS
+
+DEMO = (sys.executable, "-m", "tests.demo")
+ENDS_WITHIN_S = 110.0
+KEYS = {
+    "sent",
+    "succeeded",
+    "failed",
+    "in_doubt",
+    "resent",
+    "ran_twice",
+    "never_told",
+    "seconds",
+}
+
+
+def start_demo(output: Path, settings: Mapping[str, str], *options: str) -> subprocess.Popen[str]:
+    """Start a demo whose processes can be known by `output` in their command lines."""
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in (KAFKA, REDIS, JOURNAL)
+    }
+    return subprocess.Popen(
+        (*DEMO, "--output", str(output), *options),
+        cwd=ROOT,
+        env=inherited | dict(settings),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def left_running(output: Path) -> list[int]:
+    """Return the processes of the demo that wrote to `output`."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(output) in word for word in process.info["cmdline"] or ())
+    ]
+
+
+def test_a_demo_with_a_killed_worker_charges_nobody_twice_and_tells_everybody(
+    servers: Servers, postgres_url: str, tmp_path: Path
+) -> None:
+    settings = servers.settings() | {JOURNAL: postgres_url}
+    with start_demo(tmp_path, settings, "--payments", "200", "--rate", "60") as demo:
+        printed, _ = demo.communicate(timeout=ENDS_WITHIN_S)
+
+    assert demo.returncode == 0, printed
+    assert "KILLED by SIGKILL" in printed
+    assert "Nobody was charged twice, and every client was told." in printed
+    told = json.loads((tmp_path / "demo.json").read_text())
+    assert told.keys() == KEYS
+    assert (told["sent"], told["failed"]) == (200, 0)
+    assert (told["ran_twice"], told["never_told"]) == (0, 0)
+    assert told["succeeded"] + told["in_doubt"] == 200
+    started = [path.read_text().count("worker.started") for path in tmp_path.glob("*/worker-*.log")]
+    assert sorted(started) == [1, 2]
+    assert left_running(tmp_path) == []
+
+
+def test_a_demo_that_is_terminated_leaves_no_process_and_no_verdict(
+    servers: Servers, tmp_path: Path
+) -> None:
+    (tmp_path / "demo.json").write_text("of another run")
+    with start_demo(tmp_path, servers.settings(), "--journal", "sqlite") as demo:
+        assert demo.stdout is not None
+        assert any("are alive" in line for line in demo.stdout)
+        assert len(left_running(tmp_path)) > 1
+        demo.send_signal(signal.SIGTERM)
+        demo.communicate(timeout=ENDS_WITHIN_S)
+
+    assert demo.returncode == 128 + signal.SIGTERM
+    eventually(lambda: left_running(tmp_path) == [], timeout_s=5, what="the end of all processes")
+    assert not (tmp_path / "demo.json").exists()
+
+
+def test_a_demo_that_is_killed_leaves_no_process(servers: Servers, tmp_path: Path) -> None:
+    with start_demo(tmp_path, servers.settings(), "--journal", "sqlite") as demo:
+        assert demo.stdout is not None
+        assert any("the bank is open" in line for line in demo.stdout)
+        demo.kill()
+        demo.communicate(timeout=ENDS_WITHIN_S)
+
+    eventually(lambda: left_running(tmp_path) == [], timeout_s=20, what="the end of all processes")
+
+
+def test_a_demo_without_servers_says_how_to_have_them_and_exits_with_3(tmp_path: Path) -> None:
+    with start_demo(tmp_path, {}) as demo:
+        printed, _ = demo.communicate(timeout=ENDS_WITHIN_S)
+
+    assert demo.returncode == 3
+    assert "make demo" in printed
+
+
+def test_a_demo_without_a_journal_shows_why_and_exits_with_3(
+    servers: Servers, tmp_path: Path
+) -> None:
+    nobody = "postgresql+psycopg://nobody@127.0.0.1:1/none"
+    with start_demo(tmp_path, servers.settings() | {JOURNAL: nobody}) as demo:
+        printed, _ = demo.communicate(timeout=ENDS_WITHIN_S)
+
+    assert demo.returncode == 3
+    assert "the journal's tables were not made" in printed

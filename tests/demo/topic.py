@@ -1,0 +1,59 @@
+"""The topic of a run: created, and asked how many records it has been sent."""
+
+from types import TracebackType
+from typing import Self
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import KafkaError
+
+from feedback.errors import NotAvailable
+
+PARTITIONS = 8
+KAFKA_TIMEOUT_MS = 10_000
+
+
+class Topic:
+    """A new topic.
+
+    Raises:
+        NotAvailable: Kafka does not answer.
+    """
+
+    def __init__(self, bootstrap_servers: str, name: str) -> None:
+        self.name = name
+        connection = {
+            "bootstrap_servers": bootstrap_servers,
+            "bootstrap_timeout_ms": KAFKA_TIMEOUT_MS,
+        }
+        try:
+            with KafkaAdminClient(**connection) as admin:
+                admin.create_topics([NewTopic(name, PARTITIONS, 1)])
+                admin.wait_for_topics([name])
+            self._consumer = KafkaConsumer(**connection, enable_auto_commit=False)
+        except KafkaError as error:
+            raise NotAvailable(f"Kafka at {bootstrap_servers}: {type(error).__name__}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._consumer.close(autocommit=False)
+
+    def records(self) -> int:
+        """Return how many records were ever sent to it, resends and all.
+
+        Raises:
+            NotAvailable: Kafka does not answer.
+        """
+        partitions = [TopicPartition(self.name, number) for number in range(PARTITIONS)]
+        try:
+            ends: dict[TopicPartition, int] = self._consumer.end_offsets(partitions)
+        except KafkaError as error:
+            raise NotAvailable(f"Kafka does not say where {self.name} ends: {error}") from error
+        return sum(ends.values())

@@ -1,0 +1,160 @@
+"""Logs: text and JSON lines, and nothing from outside forges one."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from feedback.logs import EventLog, configure
+
+log = EventLog("onceward.test")
+HOSTILE = [
+    "a\n12:00:00.000 INFO    request.succeeded",
+    "a\r\n\x1b[2J\x1b]0;title\x07",
+    "a\u2028b\u2029c\x85d\x0b\x0c",
+    "\u202egnp.exe",
+    "nul\x00del\x7f",
+    "half a pair \ud800",
+]
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    root, kafka = logging.getLogger(), logging.getLogger("kafka")
+    before = root.handlers[:], root.level, kafka.level
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+    kafka.setLevel(before[2])
+
+
+@pytest.fixture
+def terminal() -> Terminal:
+    stream = Terminal()
+    configure(stream=stream)
+    return stream
+
+
+@pytest.fixture
+def collector() -> io.StringIO:
+    stream = io.StringIO()
+    configure(stream=stream)
+    return stream
+
+
+def fail(text: str) -> None:
+    try:
+        raise ValueError(text)
+    except ValueError:
+        log.exception("worker.failed", request_id=text)
+
+
+def test_a_terminal_gets_text(terminal: Terminal) -> None:
+    log.info("request.claimed", request_id="r", generation=1, reason="two words", empty="")
+    moment, rest = terminal.getvalue().split(" ", 1)
+    assert len(moment) == len("12:00:00.000")
+    assert rest == (
+        'INFO    request.claimed request_id=r generation=1 reason="two words" empty=""\n'
+    )
+
+
+def test_everything_else_gets_json_lines(collector: io.StringIO) -> None:
+    log.warning("redis.away", reason='a "reason"\n', waiting=3, nothing=None)
+    line = json.loads(collector.getvalue())
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "warning",
+        "logger": "onceward.test",
+        "event": "redis.away",
+        "reason": 'a "reason"\n',
+        "waiting": 3,
+        "nothing": None,
+    }
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_field_cannot_forge_a_line_of_text(terminal: Terminal, text: str) -> None:
+    log.info("request.claimed", request_id=text)
+    line = terminal.getvalue()
+    assert line.endswith("\n")
+    assert line[:-1].isprintable()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_field_cannot_forge_a_json_line(collector: io.StringIO, text: str) -> None:
+    log.info("request.claimed", request_id=text)
+    fail(text)
+    lines = collector.getvalue().splitlines()
+    assert [json.loads(line)["request_id"] for line in lines] == [text, text]
+    assert all(line.isascii() and line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_text_of_an_error_cannot_pass_for_a_line(terminal: Terminal, text: str) -> None:
+    fail(text)
+    first, *stack = terminal.getvalue()[:-1].split("\n")
+    assert "worker.failed" in first
+    assert stack
+    for line in stack:
+        assert line.startswith("    ")
+        assert line.isprintable()
+
+
+def test_a_stack_of_ours_is_shown(terminal: Terminal, collector: io.StringIO) -> None:
+    fail("broken")
+    line = json.loads(collector.getvalue())
+    assert line["stack"].endswith("ValueError: broken")
+    configure(stream=terminal)
+    fail("broken")
+    assert terminal.getvalue().endswith("    ValueError: broken\n")
+
+
+def test_values_cannot_pass_for_other_fields(terminal: Terminal) -> None:
+    log.info("request.claimed", request_id="a generation=9", generation=1)
+    assert terminal.getvalue().endswith('request_id="a generation=9" generation=1\n')
+
+
+def test_the_lines_of_other_libraries_are_escaped_too(terminal: Terminal) -> None:
+    logging.getLogger("other").warning("from %s", "a\nb")
+    assert terminal.getvalue().endswith("WARNING from a\\nb\n")
+
+
+def test_what_json_cannot_hold_is_logged_as_text(collector: io.StringIO) -> None:
+    log.info("x", path=ValueError("e"), raw=b"\x00")
+    line = json.loads(collector.getvalue())
+    assert (line["path"], line["raw"]) == ("e", "b'\\x00'")
+
+
+def test_the_level_decides_and_kafka_is_quiet(collector: io.StringIO) -> None:
+    log.debug("not.told")
+    logging.getLogger("kafka.conn").warning("not told")
+    assert collector.getvalue() == ""
+    configure(level="DEBUG", stream=collector)
+    log.debug("told")
+    log.error("told.too")
+    assert len(collector.getvalue().splitlines()) == 2
+
+
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
+def test_what_a_handler_raised_is_logged_without_its_text(stream: io.StringIO) -> None:
+    configure(stream=stream)
+    card = "-".join(["4111", "1111"])
+    try:
+        try:
+            int(card)
+        except ValueError as cause:
+            raise KeyError(card) from cause
+    except KeyError as error:
+        log.raised("handler.raised", error, request_id="a")
+    text = stream.getvalue()
+    assert all(word in text for word in ("handler.raised", "KeyError", "ValueError", "test_logs"))
+    assert card not in text

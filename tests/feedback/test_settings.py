@@ -1,0 +1,257 @@
+"""Settings: the environment over the file over the defaults, and every fault at once."""
+
+import os
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer
+
+from feedback.errors import ExitCode, SettingsError
+from feedback.redis_server import RedisSettings, connect
+from feedback.settings import KafkaSection, Settings, load
+
+CONTRACT = """
+[kafka]
+bootstrap_servers = "127.0.0.1:9092"
+group = "payments"
+[redis]
+url = "redis://127.0.0.1:6379/0"
+status_ttl_s = 604800
+heartbeat_ttl_s = 5
+[journal]
+url = "sqlite:///onceward.db"
+lease_s = 5
+wait_s = 30
+[worker]
+handlers = ["payments.handlers"]
+processes = 2
+slots_per_process = 1
+prefetch = 0
+buffer_limit = 8
+drain_timeout_s = 25
+max_result_bytes = 65536
+http_port = 0
+[client]
+topic = "payments"
+send_timeout_s = 5
+resend_after_s = 30
+deadline_s = 3600
+[audit]
+topics = ["payments"]
+output = "audit/"
+grace_s = 600
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [one for one in os.environ if one.upper().startswith("ONCEWARD_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "onceward.toml"
+
+
+def faults_of(config: Path | None = None) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load(config)
+    assert caught.value.exit_code is ExitCode.USAGE
+    return [line.strip() for line in str(caught.value).splitlines()[1:]]
+
+
+def test_the_settings_of_the_contract_are_taken(config: Path) -> None:
+    config.write_text(CONTRACT)
+    settings = load(config)
+    assert settings.kafka.group == "payments"
+    assert settings.worker.handlers == ("payments.handlers",)
+    assert settings.audit.topics == ("payments",)
+
+
+def test_the_defaults_are_those_of_the_contract(config: Path) -> None:
+    config.write_text(CONTRACT)
+    written, default = load(config).model_dump(), load().model_dump()
+    own = {"kafka": "group", "worker": "handlers", "client": "topic", "audit": "topics"}
+    for section, name in own.items():
+        del written[section][name], default[section][name]
+    # Its default follows the slots, and is the 8 of the contract for 2 of them.
+    assert written["worker"].pop("buffer_limit") == load().worker.buffer_size
+    del default["worker"]["buffer_limit"]
+    assert written == default
+
+
+def test_the_environment_wins_over_the_file(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config.write_text('[kafka]\ngroup = "file"\nclient_id = "file"\n')
+    monkeypatch.setenv("ONCEWARD_KAFKA__GROUP", "environment")
+    settings = load(config)
+    assert (settings.kafka.group, settings.kafka.client_id) == ("environment", "file")
+
+
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_KAFKA__GROUP", "")
+    assert load().kafka.group == "onceward"
+
+
+def test_lists_have_commas_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_WORKER__HANDLERS", "shop.handlers, bank.handlers,")
+    monkeypatch.setenv("ONCEWARD_AUDIT__TOPICS", "payments")
+    settings = load()
+    assert settings.worker.handlers == ("shop.handlers", "bank.handlers")
+    assert settings.audit.topics == ("payments",)
+
+
+def test_sections_given_in_code_stand_in_for_those_of_the_file(config: Path) -> None:
+    config.write_text('[kafka]\ngroup = "file"\n[client]\ntopic = "file"\n')
+    settings = load(config, kafka={"client_id": "code"})
+    assert (settings.kafka.group, settings.kafka.client_id) == ("onceward", "code")
+    assert settings.client.topic == "file"
+
+
+def test_every_fault_is_reported_at_once(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config.write_text(
+        "[kafka]\ngroup = 'a b'\nbootstrap = 'x'\n[worker]\nprocesses = 0\n[paymnets]\nx = 1\n"
+        "[redis]\nurl = 'http://x'\ntimeout_s = inf\n"
+    )
+    monkeypatch.setenv("ONCEWARD_WORKER__HTTP_PORT", "http")
+    monkeypatch.setenv("ONCEWARD_WORKER__PROCESES", "2")
+    monkeypatch.setenv("ONCEWARD_WROKER__PROCESSES", "2")
+    monkeypatch.setenv("ONCEWARD_CLIENT_TOPIC", "payments")
+    monkeypatch.setenv("ONCEWARD_AUDIT", "not json")
+    faults = faults_of(config)
+    for part in (
+        "ONCEWARD_CLIENT_TOPIC: two underscores",
+        "ONCEWARD_WROKER__PROCESSES: there is no section [wroker]",
+        'error parsing value for field "audit"',
+    ):
+        assert any(part in fault for fault in faults)
+    monkeypatch.delenv("ONCEWARD_AUDIT")
+    faults = faults_of(config)
+    for part in (
+        "ONCEWARD_CLIENT_TOPIC: two underscores",
+        "ONCEWARD_WROKER__PROCESSES: there is no section [wroker]",
+        "[kafka] bootstrap: there is no such setting",
+        "[kafka] group: String should match",
+        "[paymnets]: there is no such setting",
+        "[redis] timeout_s: Input should be a finite number",
+        "[redis] url: must begin with redis://",
+        "[worker] http_port: Input should be a valid integer",
+        "[worker] proceses: there is no such setting",
+        "[worker] processes: Input should be greater",
+    ):
+        assert [fault for fault in faults if fault.startswith(part)], part
+    assert len(faults) == 10
+
+
+def test_the_message_names_the_file(config: Path) -> None:
+    config.write_text("[kafka]\ngroup = 7\n")
+    with pytest.raises(SettingsError, match=r"onceward\.toml"):
+        load(config)
+
+
+def test_other_variables_of_ours_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_HOME", "/x")
+    monkeypatch.setenv("ONCEWARD_BENCH_ROUNDS", "3")
+    assert load().kafka.group == "onceward"
+
+
+@pytest.mark.parametrize("text", ["[kafka", "kafka: group", "a = 1\na = 2"])
+def test_a_file_that_is_not_toml_is_one_sentence(config: Path, text: str) -> None:
+    config.write_text(text)
+    with pytest.raises(SettingsError, match="is not TOML"):
+        load(config)
+
+
+def test_a_file_that_is_not_text_is_one_sentence(config: Path) -> None:
+    config.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match="is not TOML"):
+        load(config)
+
+
+def test_a_missing_file_and_a_folder_are_named(config: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"onceward\.toml: No such file"):
+        load(config)
+    with pytest.raises(SettingsError, match="directory"):
+        load(tmp_path)
+
+
+def test_a_section_that_is_no_table_is_named(config: Path) -> None:
+    config.write_text("kafka = 5\n")
+    assert faults_of(config)[0].startswith("[kafka]: ")
+
+
+SECRET = "hunter2-secret"
+
+
+def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_KAFKA__SSL_PASSWORD", SECRET)
+    monkeypatch.setenv("ONCEWARD_KAFKA__SASL_PLAIN_PASSWORD", SECRET)
+    monkeypatch.setenv("ONCEWARD_REDIS__URL", f"redis://u:{SECRET}@host:1/0")
+    monkeypatch.setenv("ONCEWARD_JOURNAL__URL", f"postgresql+psycopg://u:{SECRET}@host/db")
+    settings = load()
+    assert SECRET not in f"{settings!r} {settings} {settings.redis!r} {settings.journal!r}"
+    assert settings.kafka.connection()["ssl_password"] == SECRET
+    assert SECRET in settings.redis.url
+
+
+def test_secrets_are_not_shown_in_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    for url in (f"http://u:{SECRET}@h", f"redis://u:a/{SECRET}@h", f"redis://h:{SECRET}"):
+        monkeypatch.setenv("ONCEWARD_REDIS__URL", url)
+        monkeypatch.setenv("ONCEWARD_JOURNAL__URL", f"mysql://u:{SECRET}@h/db")
+        assert SECRET not in "".join(faults_of())
+
+
+@pytest.mark.parametrize("url", ["redis://h:port/0", "redis://h:99999/0", "redis://u:p/w@h:6379/0"])
+def test_a_redis_url_without_a_valid_port_is_a_fault(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCEWARD_REDIS__URL", url)
+    assert faults_of()[0].startswith("[redis] url: has no valid port")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://h", "rediss://u:p@h:6380/1", "unix:///run/redis.sock", "redis://[::1]:6379/0"],
+)
+def test_every_usual_redis_url_makes_a_client(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_REDIS__URL", url)
+    section: RedisSettings = load().redis
+    client = connect(section)
+    # What a connection is made of is looked at when it is made, not before.
+    assert client.connection_pool.make_connection() is not None
+
+
+def test_the_security_settings_of_kafka_go_through_by_their_own_names(config: Path) -> None:
+    names = {one for one in KafkaSection.model_fields if one.startswith(("ssl_", "sasl_"))}
+    texts = {name: f"a {name}" for name in names - {"ssl_check_hostname"}}
+    lines = [f'{name} = "{text}"' for name, text in texts.items()]
+    config.write_text(
+        "[kafka]\nsecurity_protocol = 'SASL_SSL'\nssl_check_hostname = false\n" + "\n".join(lines)
+    )
+    found = load(config).kafka.connection()
+    expected = texts | {"security_protocol": "SASL_SSL", "ssl_check_hostname": False}
+    assert expected.items() <= found.items()
+
+
+def test_every_security_setting_of_kafka_python_that_is_text_is_ours_too() -> None:
+    objects = {"ssl_context", "sasl_oauth_token_provider"}
+    theirs = {one for one in KafkaConsumer.DEFAULT_CONFIG if one.startswith(("ssl_", "sasl_"))}
+    assert theirs - objects <= set(KafkaSection.model_fields)
+
+
+def test_a_connection_has_only_what_every_kafka_client_takes() -> None:
+    found = KafkaSection(bootstrap_servers="a:1, b:2").connection()
+    assert found["bootstrap_servers"] == ["a:1", "b:2"]
+    assert set(found) <= set(KafkaConsumer.DEFAULT_CONFIG)
+    assert "sasl_plain_password" not in found
+
+
+def test_settings_do_not_change() -> None:
+    settings: Settings = load()
+    with pytest.raises(ValueError, match="frozen"):
+        settings.worker.processes = 3  # type: ignore[misc]
+
+
+def test_the_buffer_is_four_times_the_slots_unless_it_is_given() -> None:
+    assert load(worker={"processes": 3, "slots_per_process": 2}).worker.buffer_size == 24
+    assert load(worker={"buffer_limit": 5}).worker.buffer_size == 5

@@ -1,0 +1,434 @@
+"""The store's contract: the same for a real Redis and for the fake."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+from redis import Redis
+
+from feedback.clock import epoch_ms
+from feedback.kept import KeptPayload
+from feedback.settings import RedisSection
+from feedback.status import FINAL, STORED, Refusal, State
+from feedback.statuses import Refused, Status, StatusWrite
+from feedback.store import StatusStore
+from tests.feedback.samples import OTHER_SHA, PAYLOAD, SHA, a_write
+
+HOSTILE_IDS = [
+    "a}b{c",
+    "}",
+    "{}",
+    "*",
+    "|",
+    "a|b|c|d|e",
+    "!" * 128,
+    "request:{r}",
+    "../..",
+    "%s\\0",
+]
+
+
+def told(store: StatusStore, *writes: StatusWrite) -> list[Refused | None]:
+    return store.write(writes)
+
+
+def looked_at(store: StatusStore) -> dict[str, float]:
+    """Return the resender's set: the next look at each request."""
+    found = cast(Any, store.redis.zrange(store.deadlines_key, 0, -1, withscores=True))
+    return {name.decode(): score for name, score in found}
+
+
+def test_every_field_is_read_as_it_was_written(store: StatusStore) -> None:
+    result = {"geprüft": ["ja", 1.5, None], "emoji": "✓"}
+    before = epoch_ms()
+    fields = {
+        "code": "CARD_DECLINED",
+        "message": "Karte gesperrt: bitte prüfen \u2603 \U0001f4b3",
+        "result": json.dumps(result),
+        "worker": "host-1-x",
+        "resend": "1",
+        "by": "other",
+        "due_at": "1700000000001",
+        "deadline_at": "1700000000002",
+        "topic": "payments",
+        "partition": "0",
+        "offset": str(2**40),
+    }
+    assert told(store, a_write(State.FAILED, attempt=3, generation=2, fields=fields)) == [None]
+    found = store.read("r")
+    assert found.updated_at is not None
+    assert before <= found.updated_at <= epoch_ms()
+    assert found == Status(
+        request_id="r",
+        state=State.FAILED,
+        attempt=3,
+        generation=2,
+        code="CARD_DECLINED",
+        message=fields["message"],
+        result=result,
+        worker="host-1-x",
+        resend=True,
+        by="other",
+        due_at=1700000000001,
+        updated_at=found.updated_at,
+        deadline_at=1700000000002,
+        payload_sha256=SHA,
+        topic="payments",
+        partition=0,
+        offset=2**40,
+    )
+
+
+@pytest.mark.parametrize("state", STORED)
+def test_each_state_reads_as_it_was_written(store: StatusStore, state: State) -> None:
+    store.beat("w", {})
+    told(store, a_write(state, fields={"worker": "w"}))
+    assert store.read("r").state is state
+
+
+def test_a_request_nobody_told_of_is_unknown(store: StatusStore) -> None:
+    assert store.read("r") == Status("r", State.UNKNOWN)
+
+
+def test_a_field_that_is_empty_reads_as_one_that_is_missing(store: StatusStore) -> None:
+    names = ("code", "message", "result", "worker", "by", "due_at", "deadline_at", "offset")
+    told(store, a_write(State.RUNNING, "empty", fields=dict.fromkeys(names, "")))
+    told(store, a_write(State.RUNNING, "missing"))
+    empty, missing = store.read_many(["empty", "missing"])
+    for name in (*names, "resend"):
+        assert getattr(empty, name) == getattr(missing, name)
+        assert not getattr(missing, name)
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", "null", [], {"a": {"b": [1]}}])
+def test_a_result_is_any_json(store: StatusStore, value: object) -> None:
+    told(store, a_write(State.SUCCEEDED, fields={"result": json.dumps(value)}))
+    assert store.read("r").result == value
+
+
+def test_many_are_read_in_the_order_asked_for(store: StatusStore) -> None:
+    told(store, a_write(State.PENDING, "a"), a_write(State.RUNNING, "c"))
+    found = store.read_many(["c", "b", "a", "c"])
+    assert [one.request_id for one in found] == ["c", "b", "a", "c"]
+    states = [one.state for one in found]
+    assert states == [State.RUNNING, State.UNKNOWN, State.PENDING, State.RUNNING]
+    assert store.read_many([]) == []
+    assert store.write([]) == []
+
+
+def test_a_refused_write_says_why_and_what_stands_there(store: StatusStore) -> None:
+    told(store, a_write(State.FAILED, attempt=2, generation=3, fields={"resend": "1"}))
+    late = a_write(State.RUNNING, generation=1)
+    other = a_write(State.SUCCEEDED, "s", payload_sha256=OTHER_SHA)
+    assert told(store, late, a_write(State.PENDING, "s"), other) == [
+        Refused(Refusal.GENERATION, State.FAILED, 2, 3, True),
+        None,
+        Refused(Refusal.PAYLOAD, State.PENDING, 1, 0, False),
+    ]
+    assert store.read("r").state is State.FAILED
+
+
+def test_writes_of_one_request_in_a_batch_are_applied_in_their_order(store: StatusStore) -> None:
+    way = [State.PENDING, State.ACCEPTED, State.RUNNING, State.SUCCEEDED, State.RUNNING]
+    refused = told(store, *(a_write(state) for state in way))
+    assert [one and one.reason for one in refused] == [None, None, None, None, Refusal.STATE]
+    assert store.read("r").state is State.SUCCEEDED
+
+
+def test_a_write_that_was_taken_may_be_repeated(store: StatusStore) -> None:
+    done = a_write(State.SUCCEEDED, fields={"result": "1"})
+    assert told(store, done) == told(store, done) == [None]
+
+
+def test_a_status_shows_only_its_own_outcome(store: StatusStore) -> None:
+    due = {"code": "BUSY", "message": "later", "due_at": "5", "worker": "w1"}
+    told(store, a_write(State.RETRYING, fields=due))
+    told(store, a_write(State.RUNNING, generation=2, fields={"worker": "w2"}))
+    found = store.read("r")
+    assert (found.code, found.message, found.due_at) == (None, None, None)
+    assert (found.state, found.worker) == (State.RUNNING, "w2")
+
+
+def test_a_reopened_request_keeps_its_generation_and_its_coordinates(store: StatusStore) -> None:
+    fields = {"code": "TIMEOUT", "resend": "1", "topic": "payments", "offset": "7"}
+    told(store, a_write(State.FAILED, generation=4, fields=fields))
+    told(store, a_write(State.PENDING, attempt=2))
+    found = store.read("r")
+    assert (found.state, found.code, found.resend) == (State.PENDING, None, False)
+    assert (found.attempt, found.generation, found.offset) == (2, 4, 7)
+
+
+def test_a_status_and_its_payload_expire_together(redis: Redis, group: str) -> None:
+    store = StatusStore(redis, group, RedisSection(status_ttl_s=100))
+    told(store, a_write(State.PENDING, payload=PAYLOAD))
+    keys = [store.request_key("r"), store.payload_key("r")]
+    assert all(99_000 < redis.pttl(key) <= 100_000 for key in keys)
+    later = StatusStore(redis, group, RedisSection(status_ttl_s=200))
+    told(later, a_write(State.RUNNING))
+    assert all(199_000 < redis.pttl(key) <= 200_000 for key in keys)
+
+
+def test_a_refused_write_does_not_prolong_a_status(redis: Redis, group: str) -> None:
+    told(StatusStore(redis, group, RedisSection(status_ttl_s=100)), a_write(State.SUCCEEDED))
+    late = StatusStore(redis, group, RedisSection(status_ttl_s=200))
+    assert told(late, a_write(State.RUNNING)) != [None]
+    assert redis.pttl(late.request_key("r")) <= 100_000
+
+
+def test_each_change_is_published_and_a_refused_write_is_not(store: StatusStore) -> None:
+    with store.redis.pubsub() as pubsub:  # type: ignore[no-untyped-call]
+        pubsub.subscribe(store.events_channel("r"))
+        assert pubsub.get_message(timeout=5)["type"] == "subscribe"
+        told(store, a_write(State.PENDING), a_write(State.PENDING, "another"))
+        told(store, a_write(State.SUCCEEDED))
+        told(store, a_write(State.RUNNING))
+        told(store, a_write(State.SUCCEEDED))
+        heard = [pubsub.get_message(timeout=5)["data"] for _ in range(3)]
+        assert heard == [b"PENDING", b"SUCCEEDED", b"SUCCEEDED"]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        KeptPayload("t", None, b"v"),
+        KeptPayload("t", b"", b"v"),
+        KeptPayload("t", b"k", None),
+        KeptPayload("t", b"k", b""),
+        KeptPayload("t", b"\n\x00\xff", bytes(range(256)) * 40, (("h", b"\n\x00"), ("h", b""))),
+    ],
+)
+def test_a_kept_payload_comes_back_byte_by_byte(store: StatusStore, payload: KeptPayload) -> None:
+    assert store.kept_payload("r") is None
+    told(store, a_write(State.PENDING, payload=payload))
+    assert store.kept_payload("r") == payload
+
+
+@pytest.mark.parametrize("state", [State.ACCEPTED, State.RUNNING, State.RETRYING])
+def test_a_payload_is_kept_while_the_request_is_open(store: StatusStore, state: State) -> None:
+    told(store, a_write(State.PENDING, payload=PAYLOAD), a_write(state))
+    assert store.kept_payload("r") == PAYLOAD
+
+
+@pytest.mark.parametrize("state", sorted(FINAL))
+def test_a_payload_is_dropped_at_a_status_that_cannot_be_reopened(
+    store: StatusStore, state: State
+) -> None:
+    told(store, a_write(State.PENDING, payload=PAYLOAD), a_write(state, fields={"resend": "0"}))
+    assert store.kept_payload("r") is None
+
+
+def test_a_payload_is_kept_for_a_failure_that_a_resend_may_help(store: StatusStore) -> None:
+    failed = a_write(State.FAILED, fields={"resend": "1"})
+    told(store, a_write(State.PENDING, payload=PAYLOAD), failed)
+    assert store.kept_payload("r") == PAYLOAD
+
+
+def test_a_refused_write_leaves_the_payload_alone(store: StatusStore) -> None:
+    told(store, a_write(State.RUNNING, generation=2, payload=PAYLOAD))
+    told(store, a_write(State.FAILED), a_write(State.PENDING, payload_sha256=OTHER_SHA))
+    assert store.kept_payload("r") == PAYLOAD
+
+
+def test_a_restored_status_keeps_nothing_of_the_other_payload(store: StatusStore) -> None:
+    fields = {"deadline_at": "9", "code": "X", "worker": "w9", "offset": "3"}
+    told(store, a_write(State.ACCEPTED, attempt=7, fields=fields, payload=PAYLOAD))
+    row = a_write(State.RUNNING, payload_sha256=OTHER_SHA, restore=True, fields={"worker": "w1"})
+    assert told(store, row) == [None]
+    found = store.read("r")
+    assert found == Status(
+        "r",
+        State.RUNNING,
+        attempt=1,
+        generation=1,
+        worker="w1",
+        payload_sha256=OTHER_SHA,
+        updated_at=found.updated_at,
+    )
+    assert store.kept_payload("r") is None
+    assert store.redis.pttl(store.request_key("r")) > 0
+
+
+def test_open_requests_enter_the_set_of_the_resender_once(store: StatusStore) -> None:
+    store.write([a_write(State.PENDING, "a"), a_write(State.ACCEPTED, "b")], look_at=100)
+    store.write([a_write(State.ACCEPTED, "a")], look_at=200)
+    assert looked_at(store) == {"a": 100, "b": 100}
+
+
+def test_without_a_look_nothing_enters_the_set(store: StatusStore) -> None:
+    told(store, a_write(State.RUNNING))
+    assert looked_at(store) == {}
+
+
+@pytest.mark.parametrize("state", sorted(FINAL))
+def test_a_request_that_cannot_be_reopened_leaves_the_set(store: StatusStore, state: State) -> None:
+    store.write([a_write(State.PENDING, "a"), a_write(State.PENDING, "b")], look_at=100)
+    told(store, a_write(state, "a", fields={"resend": "0"}))
+    assert looked_at(store) == {"b": 100}
+
+
+def test_a_failure_that_a_resend_may_help_stays_in_the_set(store: StatusStore) -> None:
+    store.write([a_write(State.PENDING)], look_at=100)
+    told(store, a_write(State.FAILED, fields={"resend": "1"}))
+    assert looked_at(store) == {"r": 100}
+
+
+def test_an_ending_told_late_does_not_take_a_reopened_request_from_the_resender(
+    store: StatusStore,
+) -> None:
+    store.write([a_write(State.RUNNING, generation=2)], look_at=100)
+    assert told(store, a_write(State.FAILED, generation=1)) != [None]
+    assert list(looked_at(store)) == ["r"]
+
+
+def test_a_resend_of_what_has_ended_does_not_enter_the_set(store: StatusStore) -> None:
+    told(store, a_write(State.SUCCEEDED))
+    refused = store.write([a_write(State.PENDING, attempt=2)], look_at=100)
+    assert refused == [Refused(Refusal.GENERATION, State.SUCCEEDED, 1, 1, False)]
+    assert looked_at(store) == {}
+
+
+@pytest.mark.parametrize(
+    ("batch", "stays"),
+    [
+        ([a_write(State.PENDING), a_write(State.SUCCEEDED)], False),
+        ([a_write(State.FAILED), a_write(State.RUNNING, generation=2)], True),
+        ([a_write(State.RUNNING, generation=2), a_write(State.FAILED)], True),
+    ],
+)
+def test_the_last_write_of_a_batch_decides_about_the_set(
+    store: StatusStore, batch: Sequence[StatusWrite], stays: bool
+) -> None:
+    store.write(batch, look_at=100)
+    assert list(looked_at(store)) == (["r"] if stays else [])
+
+
+def test_accepted_is_lost_when_its_worker_has_no_heartbeat(store: StatusStore) -> None:
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w1"}))
+    assert store.read("r").state is State.LOST
+    store.beat("w1", {"running": 1})
+    assert store.read("r").state is State.ACCEPTED
+    store.end_heartbeat("w1")
+    assert store.read("r").state is State.LOST
+
+
+def test_accepted_is_lost_when_its_worker_gave_it_up(store: StatusStore) -> None:
+    store.beat("w1", {})
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w1"}))
+    given_up = {"worker": "", "code": "JOURNAL_UNAVAILABLE"}
+    assert told(store, a_write(State.ACCEPTED, fields=given_up, held_by="w1")) == [None]
+    found = store.read("r")
+    assert (found.state, found.code, found.worker) == (State.LOST, "JOURNAL_UNAVAILABLE", None)
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w1"}))
+    assert (store.read("r").state, store.read("r").code) == (State.ACCEPTED, None)
+
+
+def test_a_worker_does_not_clear_the_name_of_the_next_owner(store: StatusStore) -> None:
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w2"}))
+    (refused,) = told(store, a_write(State.ACCEPTED, fields={"worker": ""}, held_by="w1"))
+    assert refused is not None
+    assert refused.reason is Refusal.WORKER
+    assert store.read("r").worker == "w2"
+
+
+def test_lost_is_told_apart_request_by_request(store: StatusStore) -> None:
+    store.beat("alive", {})
+    workers = {"a": "alive", "b": "dead", "c": ""}
+    told(store, *(a_write(State.ACCEPTED, i, fields={"worker": w}) for i, w in workers.items()))
+    told(store, a_write(State.RUNNING, "d", fields={"worker": "dead"}))
+    states = [one.state for one in store.read_many("abcd")]
+    assert states == [State.ACCEPTED, State.LOST, State.LOST, State.RUNNING]
+
+
+def test_a_heartbeat_tells_the_load_and_ends_by_itself(redis: Redis, group: str) -> None:
+    store = StatusStore(redis, group, RedisSection(heartbeat_ttl_s=7))
+    store.beat("w1", {"running": 2, "buffered": 0})
+    key = store.worker_key("w1")
+    assert json.loads(cast(bytes, redis.get(key))) == {"running": 2, "buffered": 0}
+    assert 6_000 < redis.pttl(key) <= 7_000
+
+
+def test_forgetting_leaves_no_trace(store: StatusStore) -> None:
+    store.write([a_write(State.PENDING, one, payload=PAYLOAD) for one in "rs"], look_at=1)
+    store.forget("r")
+    assert store.read("r").state is State.UNKNOWN
+    assert store.kept_payload("r") is None
+    assert looked_at(store) == {"s": 1}
+    keys = cast(list[bytes], store.redis.keys(f"{store.prefix}*"))
+    assert not [key for key in keys if b"{r}" in key]
+    store.forget("r")
+
+
+def test_the_first_journal_of_a_group_stands(store: StatusStore) -> None:
+    assert store.agree_on_journal("one") == "one"
+    assert store.agree_on_journal("two") == "one"
+    assert store.agree_on_journal("one") == "one"
+    assert store.redis.get(store.journal_key) == b"one"
+    assert store.redis.pttl(store.journal_key) == -1
+
+
+def test_groups_do_not_see_each_other(redis: Redis, group: str) -> None:
+    one, two = (StatusStore(redis, f"{group}-{name}", RedisSection()) for name in "12")
+    one.write([a_write(State.SUCCEEDED)], look_at=1)
+    one.beat("w", {})
+    assert two.read("r").state is State.UNKNOWN
+    assert told(two, a_write(State.ACCEPTED, fields={"worker": "w"})) == [None]
+    assert two.read("r").state is State.LOST
+
+
+def test_hostile_request_ids_are_only_names(store: StatusStore) -> None:
+    writes = [
+        a_write(State.ACCEPTED, one, fields={"message": one}, payload=KeptPayload(one, b"", None))
+        for one in HOSTILE_IDS
+    ]
+    assert store.write(writes, look_at=5) == [None] * len(writes)
+    for one, found in zip(HOSTILE_IDS, store.read_many(HOSTILE_IDS), strict=True):
+        assert (found.request_id, found.message, found.state) == (one, one, State.LOST)
+        kept = store.kept_payload(one)
+        assert kept is not None
+        assert kept.topic == one
+    assert set(looked_at(store)) == set(HOSTILE_IDS)
+    store.forget("*")
+    assert store.read("|").state is State.LOST
+    (refused,) = told(store, a_write(State.PENDING, "a|b|c|d|e"))
+    assert refused == Refused(Refusal.STATE, State.ACCEPTED, 1, 0, False)
+
+
+def test_the_keys_are_those_of_the_contract(redis: Redis) -> None:
+    store = StatusStore(redis, "g", RedisSection())
+    assert store.request_key("r") == "onceward:g:request:{r}"
+    assert store.payload_key("r") == "onceward:g:payload:{r}"
+    assert store.events_channel("r") == "onceward:g:events:{r}"
+    assert store.deadlines_key == "onceward:g:deadlines"
+    assert store.worker_key("w") == "onceward:g:worker:w"
+    assert store.journal_key == "onceward:g:journal"
+
+
+def test_the_hash_has_the_fields_of_the_contract_as_text(store: StatusStore) -> None:
+    told(store, a_write(State.RUNNING, attempt=2, fields={"worker": "w", "offset": "12"}))
+    found = cast(dict[bytes, bytes], store.redis.hgetall(store.request_key("r")))
+    assert found.pop(b"updated_at").isdigit()
+    assert found == {
+        b"status": b"RUNNING",
+        b"attempt": b"2",
+        b"generation": b"1",
+        b"payload_sha256": SHA.encode(),
+        b"worker": b"w",
+        b"offset": b"12",
+    }
+
+
+def test_a_server_that_forgot_the_script_is_told_it_again(store: StatusStore) -> None:
+    store.write([a_write(State.PENDING)], look_at=1)
+    store.redis.script_flush()
+    assert store.write([a_write(State.ACCEPTED), a_write(State.PENDING, "s")], look_at=2) == [
+        None,
+        None,
+    ]
+    assert looked_at(store) == {"r": 1, "s": 2}
+
+
+def test_a_batch_of_many_requests_is_one_call(store: StatusStore) -> None:
+    ids = [f"request-{number}" for number in range(256)]
+    told(store, *(a_write(State.PENDING, one, payload=PAYLOAD) for one in ids))
+    assert {one.state for one in store.read_many(ids)} == {State.PENDING}

@@ -1,0 +1,158 @@
+"""Clients of a group and a topic of their own, closed after the test."""
+
+import gc
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from feedback.envelope import Record
+from feedback.redis_server import connect
+from feedback.settings import Settings, load
+from producer_client import Client
+from tests.producer_client.acting import Worker
+from tests.producer_client.commands import Done, Run, run_apart, run_here
+from tests.producer_client.records import records_of
+from tests.stack import Servers
+from tests.stack.ports import HOST, free_port
+
+MakeClient = Callable[..., Client]
+MakeSettings = Callable[..., Settings]
+
+
+@pytest.fixture
+def make_settings(
+    servers: Servers, group: str, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> MakeSettings:
+    """Return a factory of settings: `make(redis={...}, kafka={...}, topic=..., ...)`."""
+    # The environment would win over what a test says.
+    for name in list(os.environ):
+        if name.startswith("ONCEWARD_"):
+            monkeypatch.delenv(name)
+    own_topic = topic(1)
+
+    def make(
+        kafka: dict[str, Any] | None = None, redis: dict[str, Any] | None = None, **client: Any
+    ) -> Settings:
+        return load(
+            None,
+            kafka={"bootstrap_servers": servers.kafka, "group": group} | (kafka or {}),
+            redis={"url": servers.redis} | (redis or {}),
+            client={"topic": own_topic} | client,
+        )
+
+    return make
+
+
+@pytest.fixture
+def make_client(make_settings: MakeSettings) -> Iterator[MakeClient]:
+    """Return a factory of clients, with the arguments of `make_settings`."""
+    made: list[Client] = []
+
+    def make(**sections: Any) -> Client:
+        made.append(Client(make_settings(**sections)))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def client(make_client: MakeClient) -> Client:
+    """Return a client of the servers."""
+    return make_client()
+
+
+@pytest.fixture
+def worker(make_settings: MakeSettings) -> Iterator[Worker]:
+    """Yield the worker's part of the group."""
+    settings = make_settings()
+    redis = connect(settings.redis)
+    yield Worker(redis, settings.kafka.group, settings.redis)
+    redis.close()
+
+
+@pytest.fixture
+def records(make_settings: MakeSettings) -> Callable[[], list[Record]]:
+    """Return a function that reads all records of the client's topic."""
+    settings = make_settings()
+    assert settings.client.topic is not None
+    where, topic = settings.kafka.bootstrap_servers, settings.client.topic
+    return lambda: records_of(where, topic)
+
+
+@pytest.fixture
+def left_open() -> Iterator[None]:
+    """Let kafka-python leave the sockets of failed connections to the garbage collector."""
+    # pytest takes its filters back after each test.
+    warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
+    # A captured log holds the errors, whose frames hold the sockets until after the test.
+    kafka_log = logging.getLogger("kafka")
+    before = kafka_log.level
+    kafka_log.setLevel(logging.CRITICAL + 1)
+    yield
+    kafka_log.setLevel(before)
+    # Here and not in a later test, where a warning is an error.
+    gc.collect()
+
+
+@pytest.fixture
+def refusing(left_open: None) -> str:
+    """Return the address of a port that refuses connections."""
+    return f"{HOST}:{free_port()}"
+
+
+@pytest.fixture
+def mute(left_open: None) -> Iterator[str]:
+    """Yield the address of a port that accepts connections and never answers."""
+    with socket.create_server((HOST, 0), backlog=64) as listening:
+        yield f"{HOST}:{listening.getsockname()[1]}"
+
+
+@pytest.fixture
+def at_once() -> Iterator[Callable[..., Future[Any]]]:
+    """Yield a function that calls another in a thread, and awaits all of them after the test."""
+    with ThreadPoolExecutor(16) as threads:
+        yield threads.submit
+
+
+@pytest.fixture
+def environment(make_settings: MakeSettings) -> dict[str, str]:
+    """Return the environment of a command: these servers, this group, this topic."""
+    settings = make_settings()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ONCEWARD_")}
+    return kept | {
+        "ONCEWARD_KAFKA__BOOTSTRAP_SERVERS": settings.kafka.bootstrap_servers,
+        "ONCEWARD_KAFKA__GROUP": settings.kafka.group,
+        "ONCEWARD_REDIS__URL": settings.redis.url,
+        "ONCEWARD_CLIENT__TOPIC": settings.client.topic or "",
+        "ONCEWARD_CLIENT__SEND_TIMEOUT_S": "2",
+        "ONCEWARD_CLIENT__POLL_INTERVAL_S": "0.1",
+    }
+
+
+@pytest.fixture
+def run(environment: dict[str, str]) -> Run:
+    """Return a function that runs the command: `run("send", ..., stdin="", NAME="value")`."""
+
+    def run(*arguments: str, stdin: str = "", **changes: str) -> Done:
+        return run_apart(arguments, stdin=stdin, environment=environment | changes)
+
+    return run
+
+
+@pytest.fixture
+def call(environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return the like of `run` in this process."""
+
+    def call(*arguments: str, stdin: str = "", **changes: str) -> Done:
+        changed = environment | changes
+        return run_here(arguments, stdin=stdin, environment=changed, capsys=capsys)
+
+    return call

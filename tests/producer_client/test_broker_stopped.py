@@ -1,0 +1,93 @@
+"""A broker that stops between two sends: nobody knows, nobody hangs, a resend is harmless."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from feedback.clock import monotonic_s
+from feedback.envelope import decode_headers
+from feedback.errors import SendUnknown
+from feedback.status import State
+from producer_client import Client, Submission
+from tests.producer_client.acting import Worker
+from tests.producer_client.conftest import MakeClient
+from tests.producer_client.records import records_of
+from tests.stack import Stack
+from tests.stack.launch import Running
+
+TOPIC = "stopped"
+TIMEOUT_S = 1.5
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Running]:
+    """Yield a broker that these tests alone may stop, with one topic."""
+    stack = Stack.start(redis=False, postgres=False, environ={})
+    with stack as servers:
+        with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])
+            admin.wait_for_topics([TOPIC])
+        yield stack.running["kafka"]
+
+
+@pytest.fixture
+def connected(broker: Running, make_client: MakeClient, left_open: None) -> Client:
+    """Return a client that has sent to the broker already."""
+    kafka = {"bootstrap_servers": broker.address}
+    client = make_client(kafka=kafka, topic=TOPIC, send_timeout_s=TIMEOUT_S)
+    client.send(b"while it runs")
+    return client
+
+
+@contextmanager
+def _stopped(broker: Running) -> Iterator[None]:
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+
+def _attempts(broker: Running, request_id: str) -> list[int]:
+    envelopes = [decode_headers(record) for record in records_of(broker.address, TOPIC)]
+    return [one.attempt for one in envelopes if one.request_id == request_id]
+
+
+def test_the_send_is_unknown_in_time_stays_pending_and_can_be_sent_again(
+    broker: Running, connected: Client, worker: Worker, group: str
+) -> None:
+    request_id = f"again-{group}"
+    with _stopped(broker):
+        began_s = monotonic_s()
+        with pytest.raises(SendUnknown, match="Kafka did not acknowledge") as caught:
+            connected.send(b"v", request_id=request_id)
+        assert monotonic_s() - began_s < TIMEOUT_S + 1
+        assert caught.value.request_id == request_id
+        assert connected.status(request_id).state is State.PENDING
+        assert worker.store.kept_payload(request_id) is not None
+        assert worker.looked_at(request_id) is not None
+    connected.send(b"v", request_id=request_id)
+    assert connected.status(request_id).attempt == 2
+    assert _attempts(broker, request_id) in ([2], [1, 2], [2, 1])
+
+
+def test_of_many_each_is_told_as_unknown_in_time(broker: Running, connected: Client) -> None:
+    with _stopped(broker):
+        began_s = monotonic_s()
+        results = list(connected.send_many(Submission(b"v") for _ in range(200)))
+        assert monotonic_s() - began_s < TIMEOUT_S + 1.5
+    assert [result.unknown for result in results] == [True] * 200
+
+
+def test_closing_is_bounded_while_a_record_is_under_way(
+    broker: Running, connected: Client, at_once: Callable[..., object]
+) -> None:
+    with _stopped(broker):
+        at_once(connected.send, b"v")
+        began_s = monotonic_s()
+        connected.close()
+        assert monotonic_s() - began_s < TIMEOUT_S + 1.5

@@ -1,0 +1,138 @@
+"""Sending many: order, rate, what is in flight, and faults beside what is sent."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from feedback.clock import monotonic_s
+from feedback.envelope import Record, decode_headers
+from feedback.errors import InvalidMessage, NotSent, PayloadMismatch
+from feedback.status import State
+from producer_client import Client, SendResult, Submission
+from producer_client.sending import BATCH, BATCHES_IN_FLIGHT
+from tests.producer_client.acting import Worker
+from tests.producer_client.conftest import MakeClient
+
+Records = Callable[[], list[Record]]
+
+
+def _numbered(count: int) -> Iterator[Submission]:
+    for number in range(count):
+        yield Submission(b"%d" % number, request_id=f"r{number}")
+
+
+def test_results_and_records_come_in_the_order_given(client: Client, records: Records) -> None:
+    results = list(client.send_many(_numbered(1_000)))
+    ids = [f"r{number}" for number in range(1_000)]
+    assert [result.request_id for result in results] == ids
+    assert all(result.sent and not result.unknown for result in results)
+    found = records()
+    assert [decode_headers(record).request_id for record in found] == ids
+    assert [record.value for record in found] == [b"%d" % number for number in range(1_000)]
+    assert {one.state for one in client.store.read_many(ids)} == {State.PENDING}
+
+
+def test_only_a_bounded_number_is_taken_from_the_source_ahead_of_the_results(
+    client: Client,
+) -> None:
+    taken = 0
+
+    def counted() -> Iterator[Submission]:
+        nonlocal taken
+        for submission in _numbered(3_000):
+            taken += 1
+            yield submission
+
+    ahead = [taken - done for done, _ in enumerate(client.send_many(counted()), 1)]
+    assert len(ahead) == 3_000
+    assert max(ahead) < BATCH * BATCHES_IN_FLIGHT
+
+
+def test_nothing_is_sent_before_somebody_asks_for_results(client: Client, worker: Worker) -> None:
+    client.send_many(_numbered(3))
+    assert worker.traces() == []
+
+
+def test_the_rate_is_kept_within_ten_percent(client: Client) -> None:
+    client.send(b"the first send connects")
+    began_s = monotonic_s()
+    count = sum(result.sent for result in client.send_many(_numbered(200), rate=100))
+    assert count == 200
+    assert 180 / 100 < monotonic_s() - began_s < 220 / 100
+
+
+def test_each_fault_stands_in_its_place_beside_what_was_sent(
+    make_client: MakeClient, worker: Worker, records: Records
+) -> None:
+    client = make_client(max_request_bytes=2_000, send_timeout_s=1)
+    client.send(b"first", request_id="taken")
+    submissions = [
+        Submission(b"1", request_id="good-1"),
+        Submission(b"2", request_id="bad id"),
+        Submission(b"3" * 2_001, request_id="large"),
+        Submission(b"4", request_id="taken"),
+        Submission(b"5", request_id="nowhere", topic="nowhere"),
+        Submission(None),
+        Submission(b"7", request_id="good-1"),
+        Submission(b"8", request_id="good-2"),
+    ]
+    results = list(client.send_many(submissions))
+    kinds = [type(result.error) for result in results]
+    assert kinds == [
+        type(None), InvalidMessage, NotSent, PayloadMismatch, NotSent, InvalidMessage,
+        PayloadMismatch, type(None),
+    ]  # fmt: skip
+    ids = ["good-1", "bad id", "large", "taken", "nowhere", "", "good-1", "good-2"]
+    assert [result.request_id for result in results] == ids
+    assert [record.value for record in records()] == [b"first", b"1", b"8"]
+    assert worker.store.read("large").state is State.UNKNOWN
+    assert worker.store.read("nowhere").state is State.UNKNOWN
+    assert worker.looked_at("large") is worker.looked_at("nowhere") is None
+
+
+def test_known_requests_are_resent_and_those_that_ended_are_not(
+    client: Client, worker: Worker, records: Records
+) -> None:
+    assert all(result.sent for result in client.send_many(_numbered(3)))
+    worker.tell("r1", State.SUCCEEDED)
+    assert all(result.sent for result in client.send_many(_numbered(4)))
+    attempts = [(one.request_id, one.attempt) for one in map(decode_headers, records())]
+    assert attempts == [("r0", 1), ("r1", 1), ("r2", 1), ("r0", 2), ("r2", 2), ("r3", 1)]
+
+
+def test_what_the_source_gave_before_it_failed_is_sent_and_told(
+    client: Client, records: Records
+) -> None:
+    def failing() -> Iterator[Submission]:
+        yield from _numbered(BATCH + 2)
+        raise ConnectionResetError("the source is gone")
+
+    told: list[SendResult] = []
+    with pytest.raises(ConnectionResetError, match="the source is gone"):
+        told.extend(client.send_many(failing()))
+    assert [result.sent for result in told] == [True] * (BATCH + 2)
+    assert len(records()) == BATCH + 2
+
+
+def test_an_absent_topic_costs_a_batch_one_timeout_and_leaves_no_trace(
+    make_client: MakeClient, worker: Worker
+) -> None:
+    client = make_client(topic="nowhere", send_timeout_s=1)
+    began_s = monotonic_s()
+    results = list(client.send_many(_numbered(50)))
+    assert monotonic_s() - began_s < 2
+    assert {str(type(result.error).__name__) for result in results} == {"NotSent"}
+    assert worker.traces() == []
+
+
+def test_with_redis_away_each_is_told_as_not_sent(
+    make_client: MakeClient, records: Records, refusing: str
+) -> None:
+    client = make_client(redis={"url": f"redis://{refusing}/0"})
+    results = list(client.send_many(Submission(b"v", request_id=f"r{n}") for n in range(5)))
+    errors = [result.error for result in results]
+    assert [error.request_id for error in errors if isinstance(error, NotSent)] == [
+        f"r{n}" for n in range(5)
+    ]
+    assert all("Redis" in str(error) for error in errors)
+    assert records() == []

@@ -1,0 +1,139 @@
+"""A wait that resends: at LOST, after a while, when Redis forgot; and when it does not."""
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from feedback.envelope import Record, decode_headers
+from feedback.errors import WaitTimeout
+from feedback.status import State
+from producer_client import Client
+from tests.eventually import eventually
+from tests.producer_client.acting import Worker
+from tests.producer_client.conftest import MakeClient
+
+Records = Callable[[], list[Record]]
+AtOnce = Callable[..., Future[Any]]
+
+
+@pytest.fixture
+def patient(make_client: MakeClient) -> Client:
+    """Return a client that resends by time only after minutes."""
+    return make_client(resend_after_s=300, poll_interval_s=0.1)
+
+
+def _attempts(records: list[Record]) -> list[int]:
+    return [decode_headers(record).attempt for record in records]
+
+
+def test_a_request_whose_worker_died_is_resent_at_once(
+    patient: Client, worker: Worker, records: Records, at_once: AtOnce
+) -> None:
+    worker.live()
+    handle = patient.send(b"v", key="k", headers=[("traceparent", b"00-1")])
+    worker.accept(handle.request_id)
+    with pytest.raises(WaitTimeout) as caught:
+        handle.wait(timeout_s=0.5)
+    assert caught.value.state == State.ACCEPTED
+    waiting = at_once(handle.wait, 20)
+    worker.die()
+    eventually(lambda: handle.status().attempt == 2, timeout_s=5)
+    worker.tell(handle.request_id, State.SUCCEEDED)
+    assert waiting.result(timeout=10).state is State.SUCCEEDED
+    first, second = records()
+    assert _attempts([first, second]) == [1, 2]
+    assert decode_headers(first).deadline_at == decode_headers(second).deadline_at
+    assert (second.key, second.value, second.headers[0]) == (b"k", b"v", ("traceparent", b"00-1"))
+
+
+def test_a_request_that_its_worker_gave_up_is_resent_at_once(
+    patient: Client, worker: Worker, records: Records
+) -> None:
+    handle = patient.send(b"v")
+    worker.tell(handle.request_id, State.ACCEPTED, worker="")
+    with pytest.raises(WaitTimeout):
+        handle.wait(timeout_s=0.5)
+    assert _attempts(records()) == [1, 2]
+    assert handle.status().state is State.PENDING
+
+
+def test_without_an_end_it_is_resent_after_a_while_and_then_ever_less_often(
+    make_client: MakeClient, records: Records
+) -> None:
+    client = make_client(resend_after_s=0.2, poll_interval_s=0.02)
+    handle = client.send(b"v")
+    with pytest.raises(WaitTimeout):
+        handle.wait(timeout_s=1.8)
+    found = records()
+    assert 3 <= len(found) <= 4
+    assert _attempts(found) == list(range(1, len(found) + 1))
+    sent_ms = [record.timestamp_ms for record in found]
+    gaps_ms = [late - soon for soon, late in itertools.pairwise(sent_ms)]
+    assert gaps_ms[0] >= 190
+    assert gaps_ms[1] >= 390
+    assert all(gap >= 790 for gap in gaps_ms[2:])
+    assert len({decode_headers(record).deadline_at for record in found}) == 1
+
+
+def test_what_redis_forgot_is_submitted_again_from_the_handle_with_its_deadline(
+    patient: Client, worker: Worker, records: Records
+) -> None:
+    handle = patient.send(b"v", deadline_s=60)
+    worker.lose_all()
+    assert handle.status().state is State.UNKNOWN
+    with pytest.raises(WaitTimeout) as caught:
+        handle.wait(timeout_s=0.5)
+    assert caught.value.state == State.PENDING
+    assert [decode_headers(record) for record in records()] == [decode_headers(records()[0])] * 2
+    assert handle.status().deadline_at == handle.deadline_at
+    assert worker.store.kept_payload(handle.request_id) == handle.payload
+
+
+def test_an_id_alone_is_resent_from_the_kept_payload(
+    patient: Client, make_client: MakeClient, worker: Worker, records: Records
+) -> None:
+    patient.send(b"\xff", key=b"", request_id="r1", headers=[("h", b"\x00")])
+    worker.accept("r1")
+    other = make_client(poll_interval_s=0.1)
+    with pytest.raises(WaitTimeout):
+        other.wait("r1", timeout_s=0.5)
+    first, second = records()
+    assert (second.key, second.value, second.headers[0]) == (b"", b"\xff", ("h", b"\x00"))
+    assert _attempts([first, second]) == [1, 2]
+
+
+def test_an_id_that_nobody_knows_and_nobody_kept_is_only_waited_for(
+    patient: Client, records: Records
+) -> None:
+    with pytest.raises(WaitTimeout) as caught:
+        patient.wait("nobody", timeout_s=0.3)
+    assert caught.value.state == State.UNKNOWN
+    assert records() == []
+
+
+def test_a_wait_that_only_watches_resends_nothing(
+    patient: Client, worker: Worker, records: Records
+) -> None:
+    handle = patient.send(b"v")
+    worker.accept(handle.request_id)
+    with pytest.raises(WaitTimeout) as caught:
+        patient.wait(handle, timeout_s=0.3, resend=False)
+    assert caught.value.state == State.LOST
+    assert _attempts(records()) == [1]
+
+
+def test_a_wait_goes_on_while_kafka_refuses_its_resends(
+    patient: Client, make_client: MakeClient, worker: Worker, refusing: str, at_once: AtOnce
+) -> None:
+    patient.send(b"v", request_id="r1")
+    worker.accept("r1")
+    cut_off = make_client(
+        kafka={"bootstrap_servers": refusing}, send_timeout_s=0.2, poll_interval_s=0.1
+    )
+    waiting = at_once(cut_off.wait, "r1", timeout_s=20)
+    eventually(lambda: patient.status("r1").attempt >= 2, timeout_s=5)
+    worker.tell("r1", State.SUCCEEDED)
+    assert waiting.result(timeout=10).state is State.SUCCEEDED

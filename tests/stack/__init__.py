@@ -1,0 +1,25 @@
+"""The local stack: real Kafka, Redis and PostgreSQL for tests, demo and benchmarks.
+
+`Stack.start()` asks the environment which servers are given (`servers`), installs what is missing
+for the others (`packages`, `jars`, `cache`), opens a keeper (`keeper`) and launches them side by
+side (`launch`; `kafka`, `redis`, `postgres` on `ports` of their own). `python -m tests.stack` is
+the same for the shell (`__main__`, `foreground`).
+
+    with Stack.start(kafka=False) as servers:
+        redis.Redis.from_url(servers.redis).ping()
+
+Decisions, and what they cost:
+
+- One small process per stack owns the servers and their folder (`keeper_process`). It costs 15 MB
+  and some 50 ms, and is the only way in which SIGKILL of a test run leaves nothing behind.
+- A server is ready when a client gets an answer that proves who answers (its own folder or cluster
+  id): an open port may be another stack's that won the race for it.
+- PostgreSQL keeps its default durability and the JVM its full JIT: benchmarks run here too.
+- Linux only: pidfd, death signals and subreaping have no portable counterpart.
+"""
+
+from tests.stack.errors import StackError
+from tests.stack.servers import Servers
+from tests.stack.stack import Stack
+
+__all__ = ["Servers", "Stack", "StackError"]

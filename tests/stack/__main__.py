@@ -1,0 +1,88 @@
+"""The stack for the shell: `python -m tests.stack [--only KINDS] [--install] [-- COMMAND ...]`."""
+
+import argparse
+import shlex
+import signal
+import sys
+
+from tests.stack import foreground
+from tests.stack.errors import StackError
+from tests.stack.servers import Servers
+from tests.stack.stack import KINDS, Stack, install
+
+
+def _kinds(text: str) -> list[str]:
+    kinds = text.split(",")
+    if unknown := set(kinds) - set(KINDS):
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: not one of {[*KINDS]}")
+    return kinds
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.stack",
+        description="Real Kafka, Redis and PostgreSQL on loopback ports, until Ctrl-C.",
+        epilog="Servers named by the ONCEWARD_... settings are used as they are, not started.",
+    )
+    parser.add_argument(
+        "--only", type=_kinds, default=[*KINDS], metavar="KINDS", help=f"some of {','.join(KINDS)}"
+    )
+    parser.add_argument(
+        "--install", action="store_true", help="install and fetch what is missing, start nothing"
+    )
+    parser.add_argument(
+        "command", nargs="*", help="run this (after --) with the settings, then stop the stack"
+    )
+    return parser
+
+
+def _terminated(*_: object) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the command line says; return the exit code."""
+    asked = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        if asked.install:
+            _install(asked.only)
+            return 0
+        stack = Stack.start(
+            kafka="kafka" in asked.only,
+            redis="redis" in asked.only,
+            postgres="postgres" in asked.only,
+        )
+    except StackError as error:
+        print(error, file=sys.stderr)
+        return 1
+    with stack as servers:
+        return _use(stack, servers, asked.command)
+
+
+def _install(kinds: list[str]) -> None:
+    for what in install(kinds) or ["nothing was missing"]:
+        print(what)
+
+
+def _use(stack: Stack, servers: Servers, command: list[str]) -> int:
+    if command:
+        try:
+            return foreground.run(command, servers.settings())
+        except OSError as error:
+            print(error, file=sys.stderr)
+            return 127
+    if stack.folder is not None:
+        print(f"# data and logs: {stack.folder}")
+    for name, value in servers.settings().items():
+        print(f"export {name}={shlex.quote(value)}")
+    sys.stdout.flush()
+    foreground.wait_for_the_end()
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

@@ -1,0 +1,31 @@
+"""The cache folder of the user, and a lock between the processes that fill it."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """Return the folder all of Onceward's caches lie in, made if need be."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    folder = (Path(base) if base else Path.home() / ".cache") / "onceward"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[int]:
+    """Hold the lock of `path`, waiting for it as long as another process has it.
+
+    Yields:
+        The file descriptor of the lock; a child that inherits it holds the lock as well, so work
+        handed to that child is still alone when this process is killed.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+    finally:
+        os.close(lock)

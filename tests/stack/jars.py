@@ -1,0 +1,67 @@
+"""The broker's jars: fetched once by Maven, kept in the user's cache folder."""
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.stack.cache import cache_folder, only_one
+from tests.stack.errors import StackError
+from tests.stack.packages import program
+
+POM = Path(__file__).parents[2] / "config" / "broker" / "pom.xml"
+FETCH_LIMIT_S = 300.0
+
+
+def jars_folder() -> Path:
+    """Return the folder the jars belong into, there or not; named after the version in the POM."""
+    version = ElementTree.parse(POM).findtext(".//{*}kafka.version")
+    return cache_folder() / f"kafka-{version}"
+
+
+def fetch_jars() -> bool:
+    """Fetch the jars unless they are there; say whether they had to be fetched.
+
+    The folder appears with all of them or not at all, and of two runs that start together one
+    fetches while the other waits.
+
+    Raises:
+        StackError: Maven failed or took longer than `FETCH_LIMIT_S`; holds what it printed.
+    """
+    target = jars_folder()
+    if target.is_dir():
+        return False
+    with only_one(target.with_name(f"{target.name}.lock")) as lock:
+        if target.is_dir():
+            return False
+        # Whoever made these died: Maven inherits the lock, so it is not still writing either.
+        for abandoned in target.parent.glob(f"{target.name}.part-*"):
+            shutil.rmtree(abandoned)
+        part = Path(tempfile.mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
+        try:
+            _copy_dependencies(part, lock)
+            part.rename(target)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        return True
+
+
+def _copy_dependencies(folder: Path, lock: int) -> None:
+    maven = (program("mvn"), "-B", "-q", "-f", str(POM))
+    goal = ("dependency:copy-dependencies", f"-DoutputDirectory={folder}")
+    try:
+        done = subprocess.run(
+            (*maven, *goal),
+            pass_fds=(lock,),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=FETCH_LIMIT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise StackError(f"Maven did not fetch Kafka within {FETCH_LIMIT_S:g} s") from error
+    if done.returncode:
+        last = "\n".join(done.stdout.splitlines()[-20:])
+        raise StackError(f"Maven could not fetch Kafka (code {done.returncode})", last)

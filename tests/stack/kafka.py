@@ -1,0 +1,113 @@
+"""Kafka in KRaft mode: brokers that are their own controllers, one of them by default."""
+
+import base64
+import socket
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from tests.stack.jars import jars_folder
+from tests.stack.keeper import Command
+from tests.stack.packages import program
+from tests.stack.ports import HOST, free_port
+
+JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+# The full JIT: stopping at the first tier starts a little sooner and then serves a good deal less.
+BROKER_JVM = ("-Xmx512m", *JVM)
+TOOL_JVM = ("-XX:TieredStopAtLevel=1", *JVM)
+
+
+def new_cluster_id() -> str:
+    """Return a cluster id as Kafka writes them: 16 random bytes in URL-safe base 64."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker and controller of a cluster.
+
+    Several of one `cluster_id` with the `controllers` of all of them make a bigger cluster.
+    """
+
+    node_id: int = 1
+    cluster_id: str = field(default_factory=new_cluster_id)
+    port: int = field(default_factory=free_port)
+    controller_port: int = field(default_factory=free_port)
+    ready_within_s: float = 60.0
+
+    @property
+    def name(self) -> str:
+        """Name of its folder and log."""
+        return f"kafka-{self.node_id}"
+
+    @property
+    def address(self) -> str:
+        """Bootstrap server."""
+        return f"{HOST}:{self.port}"
+
+    def prepare(self, folder: Path) -> tuple[Command, ...]:
+        """Write the settings, return the formatting of the data folder."""
+        lines = [f"{name}={value}" for name, value in self._settings(folder).items()]
+        (folder / "server.properties").write_text("\n".join(lines) + "\n")
+        options = (
+            "format",
+            f"--cluster-id={self.cluster_id}",
+            "-c",
+            "server.properties",
+            "--standalone",
+        )
+        argv = self._java(folder, TOOL_JVM, "kafka.tools.StorageTool", *options)
+        return (Command(argv=argv, folder=folder, log=folder / "format.log"),)
+
+    def command(self, folder: Path) -> Command:
+        """Return the broker's command."""
+        argv = self._java(folder, BROKER_JVM, "kafka.Kafka", "server.properties")
+        return Command(argv=argv, folder=folder, log=folder / "kafka.log")
+
+    def answers(self, folder: Path) -> bool:
+        """Say whether it tells its cluster, this one, and has itself registered in it."""
+        # A plain connect first: the client's own attempts back off and would notice later.
+        try:
+            socket.create_connection((HOST, self.port), timeout=1.0).close()
+        except OSError:
+            return False
+        try:
+            admin = KafkaAdminClient(bootstrap_servers=self.address, bootstrap_timeout_ms=5_000)
+        except KafkaError:
+            return False
+        try:
+            cluster = admin.describe_cluster()
+        except KafkaError:
+            return False
+        finally:
+            admin.close()
+        return cluster["cluster_id"] == self.cluster_id and bool(cluster["brokers"])
+
+    def _settings(self, folder: Path) -> dict[str, str]:
+        broker, controller = f"{HOST}:{self.port}", f"{HOST}:{self.controller_port}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(self.node_id),
+            "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{broker}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.quorum.bootstrap.servers": controller,
+            "log.dirs": str(folder / "data"),
+            "auto.create.topics.enable": "false",
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.num.partitions": "4",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+        }
+
+    def _java(self, folder: Path, options: tuple[str, ...], *main: str) -> tuple[str, ...]:
+        # Compression libraries unpack themselves into the JVM's temporary folder.
+        scratch = f"-Djava.io.tmpdir={folder}"
+        return (program("java"), *options, scratch, "-cp", f"{jars_folder()}/*", *main)

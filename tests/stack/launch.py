@@ -1,0 +1,92 @@
+"""Starting one server: prepare, start, await its answer, and again when its port was taken."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tests.eventually import eventually
+from tests.stack.errors import StackError, tail
+from tests.stack.keeper import Command, Keeper
+
+ATTEMPTS = 3
+PREPARE_LIMIT_S = 60.0
+# What Redis, PostgreSQL and the JVM all say, in any case of letters.
+PORT_TAKEN = "address already in use"
+
+
+class Server(Protocol):
+    """One server on ports of its own, not started yet."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def ready_within_s(self) -> float: ...
+
+    @property
+    def address(self) -> str:
+        """What clients are told: host and port, or a URL."""
+
+    def prepare(self, folder: Path) -> tuple[Command, ...]:
+        """Write the settings into `folder`, return what must run to its end before the start."""
+
+    def command(self, folder: Path) -> Command:
+        """Return the command that is the server."""
+
+    def answers(self, folder: Path) -> bool:
+        """Say whether the server of this `folder`, and no other on its port, answers a client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that answered."""
+
+    name: str
+    address: str
+    pid: int
+
+
+def launch(keeper: Keeper, choose: Callable[[], Server]) -> Running:
+    """Start the server that `choose` returns, with new ports when one was taken meanwhile.
+
+    Raises:
+        StackError: it exited or did not answer in time; ends with the last lines of its log.
+    """
+    attempt = 1
+    while True:
+        server = choose()
+        folder = Path(tempfile.mkdtemp(prefix=f"{server.name}-", dir=keeper.folder))
+        for step in server.prepare(folder):
+            keeper.run(step, timeout_s=PREPARE_LIMIT_S)
+        command = server.command(folder)
+        pid = keeper.start(command)
+        try:
+            _await(keeper, server, folder, pid)
+        except StackError:
+            attempt += 1
+            if attempt > ATTEMPTS or PORT_TAKEN not in _read(command.log):
+                raise
+            keeper.stop(pid)
+        else:
+            return Running(name=server.name, address=server.address, pid=pid)
+
+
+def _await(keeper: Keeper, server: Server, folder: Path, pid: int) -> None:
+    def ready() -> bool:
+        if (code := keeper.exit_code(pid)) is not None:
+            log = tail(server.command(folder).log)
+            raise StackError(f"{server.name} exited with code {code} while starting", log)
+        return server.answers(folder)
+
+    try:
+        eventually(ready, timeout_s=server.ready_within_s, interval_s=0.05, what=server.name)
+    except TimeoutError as error:
+        log = tail(server.command(folder).log)
+        limit = f"{server.ready_within_s:g} s"
+        raise StackError(f"{server.name} did not answer within {limit}", log) from error
+
+
+def _read(log: Path) -> str:
+    return log.read_text(errors="replace").lower()

@@ -1,0 +1,84 @@
+"""The programs the stack runs, and the Debian packages that bring them."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.stack.cache import cache_folder, only_one
+from tests.stack.errors import StackError
+
+PACKAGES = {
+    "redis-server": "redis-server",
+    "initdb": "postgresql",
+    "postgres": "postgresql",
+    "java": "openjdk-17-jre-headless",
+    "mvn": "maven",
+}
+INSTALL_LIMIT_S = 900.0
+# Another installation on the same machine holds apt's own lock: wait for it.
+_APT = ("apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300")
+
+
+def program(name: str) -> str:
+    """Return the path of a program.
+
+    Raises:
+        StackError: it is not installed; names the package.
+    """
+    path = _find(name)
+    if path is None:
+        raise StackError(_advice([PACKAGES[name]]))
+    return path
+
+
+def install_missing(names: Iterable[str]) -> list[str]:
+    """Install the packages of those programs that are missing; return the packages installed.
+
+    Raises:
+        StackError: packages are missing and cannot be installed from here; names them.
+    """
+    wanted = sorted(names)
+    if not _missing(wanted):
+        return []
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise StackError(_advice(_missing(wanted)))
+    with only_one(cache_folder() / "apt.lock"):
+        packages = _missing(wanted)
+        if packages:
+            _apt("update")
+            _apt("install", "--no-install-recommends", *packages)
+        return packages
+
+
+def _missing(names: Iterable[str]) -> list[str]:
+    return sorted({PACKAGES[name] for name in names if _find(name) is None})
+
+
+def _find(name: str) -> str | None:
+    # Debian keeps each version of PostgreSQL beside the others and off the PATH; newest first.
+    versions = Path("/usr/lib/postgresql").glob("*/bin")
+    by_version = sorted(versions, key=lambda folder: folder.parent.name.zfill(4), reverse=True)
+    # All from one place: an initdb of one version does not suit a server of another.
+    return shutil.which(name, path=os.pathsep.join(map(str, by_version))) or shutil.which(name)
+
+
+def _advice(packages: list[str]) -> str:
+    words = " ".join(packages)
+    return f"not installed: {', '.join(packages)}; run `apt-get install {words}` as root"
+
+
+def _apt(*words: str) -> None:
+    done = subprocess.run(
+        (*_APT, *words),
+        env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=INSTALL_LIMIT_S,
+    )
+    if done.returncode:
+        last = "\n".join(done.stdout.splitlines()[-20:])
+        raise StackError(f"apt-get {words[0]} failed (code {done.returncode})", last)

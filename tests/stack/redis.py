@@ -1,0 +1,45 @@
+"""Redis on a port of its own, nothing written to disk."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import redis
+
+from tests.stack.keeper import Command
+from tests.stack.packages import program
+from tests.stack.ports import HOST, free_port
+
+
+@dataclass(frozen=True, slots=True)
+class Redis:
+    """One Redis server."""
+
+    port: int = field(default_factory=free_port)
+    name: str = "redis"
+    ready_within_s: float = 20.0
+
+    @property
+    def address(self) -> str:
+        """URL of its first database."""
+        return f"redis://{HOST}:{self.port}/0"
+
+    def prepare(self, folder: Path) -> tuple[Command, ...]:
+        """Nothing to prepare."""
+        return ()
+
+    def command(self, folder: Path) -> Command:
+        """Return the server's command; it keeps nothing, so a stop has nothing to save."""
+        options = f"--bind {HOST} --port {self.port} --dir {folder} --appendonly no"
+        argv = (program("redis-server"), *options.split(), "--save", "")
+        return Command(argv=argv, folder=folder, log=folder / "redis.log")
+
+    def answers(self, folder: Path) -> bool:
+        """Say whether it answers, and from this folder."""
+        client = redis.Redis(host=HOST, port=self.port, socket_timeout=2.0)
+        try:
+            client.ping()
+            return bool(client.config_get("dir")["dir"] == str(folder))
+        except redis.RedisError:
+            return False
+        finally:
+            client.close()

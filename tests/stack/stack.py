@@ -1,0 +1,115 @@
+"""The stack: those servers started that were asked for and that the environment does not give."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.stack.jars import fetch_jars, jars_folder
+from tests.stack.kafka import Broker
+from tests.stack.keeper import Keeper
+from tests.stack.launch import Running, Server, launch
+from tests.stack.packages import install_missing
+from tests.stack.postgres import Postgres
+from tests.stack.redis import Redis
+from tests.stack.servers import Servers
+
+KINDS: dict[str, Callable[[], Server]] = {"kafka": Broker, "redis": Redis, "postgres": Postgres}
+_PROGRAMS = {"kafka": ("java",), "redis": ("redis-server",), "postgres": ("initdb", "postgres")}
+
+
+def install(kinds: Iterable[str]) -> list[str]:
+    """Install and fetch what these kinds of server need and do not have; say what that was."""
+    wanted = set(kinds)
+    programs = [name for kind in wanted for name in _PROGRAMS[kind]]
+    if "kafka" in wanted and not jars_folder().is_dir():
+        programs.append("mvn")
+    done = install_missing(programs)
+    if "kafka" in wanted and fetch_jars():
+        done.append(str(jars_folder()))
+    return done
+
+
+class Stack:
+    """Real servers on loopback ports of their own, with their data in one temporary folder.
+
+    They end with the `with` block, and no later than this process, however that ends.
+    """
+
+    def __init__(
+        self, *, servers: Servers, running: Mapping[str, Running], keeper: Keeper | None
+    ) -> None:
+        self.servers = servers
+        self.running = running
+        self._keeper = keeper
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        kafka: bool = True,
+        redis: bool = True,
+        postgres: bool = True,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Self:
+        """Start the servers asked for, side by side, and return when each answers a client.
+
+        One that `environ` names is taken as it is and not started.
+
+        Raises:
+            StackError: a server is not installed or did not start; nothing is left running.
+        """
+        asked = {"kafka": kafka, "redis": redis, "postgres": postgres}
+        given = Servers.of_environment(environ)
+        addresses = {kind: getattr(given, kind) for kind, wanted in asked.items() if wanted}
+        missing = [kind for kind, address in addresses.items() if not address]
+        if not missing:
+            return cls(servers=Servers(**addresses), running={}, keeper=None)
+        install(missing)
+        keeper = Keeper()
+        try:
+            running = _launch_all(keeper, missing)
+        except BaseException:
+            keeper.close()
+            raise
+        started = {kind: server.address for kind, server in running.items()}
+        return cls(servers=Servers(**addresses | started), running=running, keeper=keeper)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the servers' data and logs lie; None when nothing had to be started."""
+        return None if self._keeper is None else self._keeper.folder
+
+    def __enter__(self) -> Servers:
+        return self.servers
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop what was started and remove its folder."""
+        if self._keeper is not None:
+            self._keeper.close()
+
+
+def _launch_all(keeper: Keeper, kinds: list[str]) -> dict[str, Running]:
+    threads = ThreadPoolExecutor(max_workers=len(kinds), thread_name_prefix="stack")
+    try:
+        launches = {kind: threads.submit(launch, keeper, KINDS[kind]) for kind in kinds}
+        ended, _ = wait(launches.values(), return_when=FIRST_EXCEPTION)
+        for each in ended:
+            each.result()
+        return {kind: each.result() for kind, each in launches.items()}
+    except BaseException:
+        # Without a keeper the other launches fail at their next question instead of waiting on.
+        keeper.close()
+        raise
+    finally:
+        threads.shutdown()

@@ -1,0 +1,28 @@
+"""The examples in docstrings are true."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import consumer
+import feedback
+import producer_client
+
+# Importing these runs them: a command line, or Alembic's own context.
+NOT_IMPORTED = ("__main__", ".migrations")
+
+
+def _modules() -> list[str]:
+    return [
+        found.name
+        for room in (feedback, consumer, producer_client)
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
+        if not any(part in found.name for part in NOT_IMPORTED)
+    ]
+
+
+@pytest.mark.parametrize("name", _modules())
+def test_every_example_of_a_module_gives_what_it_says(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
