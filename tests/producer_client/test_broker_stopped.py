@@ -1,9 +1,6 @@
 """A broker that stops between two sends: nobody knows, nobody hangs, a resend is harmless."""
 
-import os
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
@@ -13,6 +10,7 @@ from feedback.envelope import decode_headers
 from feedback.errors import SendUnknown
 from feedback.status import State
 from producer_client import Client, Submission
+from tests.paused import paused
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
 from tests.producer_client.records import records_of
@@ -43,15 +41,6 @@ def connected(broker: Running, make_client: MakeClient, left_open: None) -> Clie
     return client
 
 
-@contextmanager
-def _stopped(broker: Running) -> Iterator[None]:
-    os.kill(broker.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(broker.pid, signal.SIGCONT)
-
-
 def _attempts(broker: Running, request_id: str) -> list[int]:
     envelopes = [decode_headers(record) for record in records_of(broker.address, TOPIC)]
     return [one.attempt for one in envelopes if one.request_id == request_id]
@@ -61,7 +50,7 @@ def test_the_send_is_unknown_in_time_stays_pending_and_can_be_sent_again(
     broker: Running, connected: Client, worker: Worker, group: str
 ) -> None:
     request_id = f"again-{group}"
-    with _stopped(broker):
+    with paused(broker.pid):
         began_s = monotonic_s()
         with pytest.raises(SendUnknown, match="Kafka did not acknowledge") as caught:
             connected.send(b"v", request_id=request_id)
@@ -76,7 +65,7 @@ def test_the_send_is_unknown_in_time_stays_pending_and_can_be_sent_again(
 
 
 def test_of_many_each_is_told_as_unknown_in_time(broker: Running, connected: Client) -> None:
-    with _stopped(broker):
+    with paused(broker.pid):
         began_s = monotonic_s()
         results = list(connected.send_many(Submission(b"v") for _ in range(200)))
         assert monotonic_s() - began_s < TIMEOUT_S + 1.5
@@ -86,7 +75,7 @@ def test_of_many_each_is_told_as_unknown_in_time(broker: Running, connected: Cli
 def test_closing_is_bounded_while_a_record_is_under_way(
     broker: Running, connected: Client, at_once: Callable[..., object]
 ) -> None:
-    with _stopped(broker):
+    with paused(broker.pid):
         at_once(connected.send, b"v")
         began_s = monotonic_s()
         connected.close()
