@@ -5,12 +5,15 @@ The way of a request (contract, section 5) and the file of each step:
 1. `kafka_source` reads a record, `delivery` says what it asks for; `intake` tells ACCEPTED,
    commits the offset and puts it into the bounded `buffer`.
 2. `worker`, the one loop, takes what a slot is free for, claims it in the `journal/` and hands it
-   to the `pool/`, where a child runs the user's function (`handlers`, `declaration`, `request`).
+   to the `pool/`, where a child runs the user's function (`handlers`, `declaration`, `request`),
+   or the one that asks the counterparty about a run in doubt (`answers`).
 3. The outcome comes back to `worker`, which finishes it in the journal; `telling` makes a status
-   of it and `teller` writes that to Redis.
+   of it, which waits as `untold` until `teller` writes it to Redis.
 
-Beside the road: `liveness` keeps lease and heartbeat, `sweeper` ends what dead workers left and
-repairs statuses, `service` starts and ends it all, `check` and `commands` are `onceward-worker`.
+Beside the road: `liveness` keeps the lease, `heartbeat` says so in Redis, `republisher` tells again
+what a restarted Redis forgot, `outage` logs who is away, `set_aside` leaves out partitions that
+Kafka refuses, `sweeper` ends what dead workers left and repairs statuses, `service` starts and ends
+it all, `check` and `commands` are `onceward-worker`.
 
 Decisions taken, and their cost. One transaction a turn carries finishes, effects and claims: half
 the syncs to disk, and a claim waits for the finishes beside it. Kafka is read in a thread of its
@@ -21,7 +24,8 @@ Not obvious: nothing in the buffer is claimed, nothing claimed is in the buffer;
 leaves in doubt is only what was running.
 """
 
+from consumer.answers import Happened, Unknown, Voided
 from consumer.handlers import InDoubt, Rejected, handler
 from consumer.request import Request
 
-__all__ = ["InDoubt", "Rejected", "Request", "handler"]
+__all__ = ["Happened", "InDoubt", "Rejected", "Request", "Unknown", "Voided", "handler"]

@@ -95,6 +95,7 @@ def check(handler: Handler) -> None:
     fault = (
         _fault_of_function(handler)
         or _fault_of_choices(handler)
+        or _fault_of_query(handler)
         or _fault_of_times(handler)
         or _fault_of_classes(handler)
     )
@@ -108,9 +109,7 @@ def _fault_of_function(handler: Handler) -> str | None:
         return "put @handler on a function"
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         return "a generator does no work when it is called: use return instead of yield"
-    try:
-        inspect.signature(function).bind(object())
-    except (TypeError, ValueError):
+    if not _takes_request(function):
         return "it must accept one positional argument, the request"
     return None
 
@@ -118,12 +117,22 @@ def _fault_of_function(handler: Handler) -> str | None:
 def _fault_of_choices(handler: Handler) -> str | None:
     if not isinstance(handler.topic, str) or not _TOPIC.fullmatch(handler.topic):
         return f"topic={handler.topic!r}: a topic has 1 to 249 of the characters a-z A-Z 0-9 . _ -"
-    if handler.in_doubt is InDoubtPolicy.QUERY and not callable(handler.query):
-        return 'in_doubt="query" needs query=, the function that asks the counterparty'
-    if handler.in_doubt is not InDoubtPolicy.QUERY and handler.query is not None:
-        return f'query= is only asked with in_doubt="query", not with "{handler.in_doubt}"'
     if handler.is_coroutine and handler.effect is EffectKind.TRANSACTIONAL:
         return 'effect="transactional" blocks on the journal: write def instead of async def'
+    return None
+
+
+def _fault_of_query(handler: Handler) -> str | None:
+    if handler.in_doubt is not InDoubtPolicy.QUERY:
+        if handler.query is None:
+            return None
+        return f'query= is only asked with in_doubt="query", not with "{handler.in_doubt}"'
+    if not callable(handler.query):
+        return 'in_doubt="query" needs query=, the function that asks the counterparty'
+    if inspect.isgeneratorfunction(handler.query) or inspect.isasyncgenfunction(handler.query):
+        return "query= is a generator, which asks nobody: use return instead of yield"
+    if not _takes_request(handler.query):
+        return "query= must accept one positional argument, the request"
     return None
 
 
@@ -146,6 +155,14 @@ def _fault_of_classes(handler: Handler) -> str | None:
     if handler.model is not None and not hasattr(handler.model, "model_validate_json"):
         return f"model={handler.model!r}: give a pydantic model class"
     return None
+
+
+def _takes_request(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(object())
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _has_name(function: object) -> bool:

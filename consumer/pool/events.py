@@ -60,12 +60,22 @@ class ChildDied:
         reason: in words, like `killed by SIGKILL`.
         started: runs that had begun and not ended; all of them where its words cannot be read.
         not_started: jobs that no slot had taken: their handlers have certainly not run.
+        overdue: runs past their time limit, for which it was killed; they are not in `started`.
     """
 
     pid: int
     reason: str
     started: tuple[Job, ...]
     not_started: tuple[Job, ...]
+    overdue: tuple[Job, ...] = ()
 
 
-Event = ChildReady | ChildFailed | Started | Finished | EffectAsked | ChildDied
+@dataclass(frozen=True, slots=True)
+class ChildRetired:
+    """A child has ended that had done its share, or had grown; it held no job any more."""
+
+    pid: int
+    reason: str
+
+
+Event = ChildReady | ChildFailed | Started | Finished | EffectAsked | ChildDied | ChildRetired

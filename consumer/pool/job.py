@@ -1,10 +1,16 @@
-"""What goes into the pool: its settings, and a job for each run."""
+"""What goes into the pool: its settings, and a job for each run, which becomes a request."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from consumer.request import Headers
+from consumer.declaration import Handler
+from consumer.effect_gate import EffectGate
+from consumer.request import Headers, Request
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +25,9 @@ class PoolSettings:
         max_result_bytes: a longer result is left out.
         journal_url: where transactional handlers write; unused without one.
         start_timeout_s: how long a child may take to import its handlers.
+        memory_limit_bytes: resident memory above which a child is replaced after its jobs, and
+            at once above twice as much; None is unlimited.
+        max_requests_per_child: jobs after which a child is replaced; None is unlimited.
     """
 
     handlers: tuple[str, ...]
@@ -29,11 +38,18 @@ class PoolSettings:
     max_result_bytes: int = 65536
     journal_url: str = field(default="", repr=False)  # may hold a password
     start_timeout_s: float = 30.0
+    memory_limit_bytes: int | None = None
+    max_requests_per_child: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a child needs for one run; times are epoch ms, and key and value may be null."""
+    """What a child needs for one run; times are epoch ms, and key and value may be null.
+
+    Attributes:
+        time_limit_s: how long it may run before its child is killed; only the parent knows it.
+        asks: ask the counterparty with the handler's `query` instead of running the handler.
+    """
 
     request_id: str
     generation: int
@@ -47,3 +63,41 @@ class Job:
     attempt: int
     deadline_at: int
     voids: int = 0
+    time_limit_s: float | None = None
+    asks: bool = False
+
+
+def request_of(
+    job: Job,
+    handler: Handler,
+    *,
+    group: str,
+    gate: EffectGate | None = None,
+    connection: Connection | None = None,
+) -> Request:
+    """Return what the user's function gets for a job.
+
+    Args:
+        group: the consumer group; the idempotency key derives from it.
+        gate: the door to a marked effect.
+        connection: the open transaction of a transactional handler.
+    """
+    return Request(
+        request_id=job.request_id,
+        topic=job.topic,
+        partition=job.partition,
+        offset=job.offset,
+        timestamp=job.timestamp,
+        key=job.key,
+        value=job.value,
+        headers=job.headers,
+        attempt=job.attempt,
+        generation=job.generation,
+        deadline_at=job.deadline_at,
+        group=group,
+        voids=job.voids,
+        effect_kind=handler.effect,
+        model=handler.model,
+        gate=gate,
+        journal_connection=connection,
+    )

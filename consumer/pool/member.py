@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-import signal
+import sys
 from collections.abc import Iterator, Sequence
-from multiprocessing.context import SpawnProcess
-from socket import socket
 
-from consumer.pool.events import (
-    ChildDied,
-    ChildFailed,
-    ChildReady,
-    EffectAsked,
-    Event,
-    Finished,
-    Started,
-)
+from consumer.pool.death import death_fd, in_words
+from consumer.pool.events import ChildDied, ChildFailed, ChildReady, ChildRetired, Event
 from consumer.pool.frames import Decoder, Frame, MalformedFrame
 from consumer.pool.job import Job, PoolSettings
+from consumer.pool.ledger import Ledger
 from consumer.pool.outcome import one_line
 from consumer.pool.spawning import spawn
+from consumer.pool.succession import Why
 from consumer.pool.wire import (
-    Report,
     pack_answer,
     pack_jobs,
     pack_stop,
@@ -33,7 +25,10 @@ from consumer.pool.wire import (
 from feedback.clock import monotonic_s
 
 _CHUNK_BYTES = 65536
+_DRAIN_CHUNKS = 256  # 16 MiB: more than any socket holds, and an end for one that never stops
 _EXIT_LIMIT_S = 1.0
+_RETIRED_EXIT_LIMIT_S = 5.0
+_PROVEN_S = 1.0
 
 
 class Member:
@@ -44,7 +39,7 @@ class Member:
 
     Args:
         settings: the pool's.
-        failures: how many children before it, in its place, ended before they were ready.
+        failures: how many starts before it, in its place, have failed in a row.
 
     Raises:
         OSError: it could not be started.
@@ -52,56 +47,72 @@ class Member:
 
     def __init__(self, settings: PoolSettings, *, failures: int) -> None:
         self._process, self.sock = spawn(settings)
-        self.death_fd = _death_fd(self._process, self.sock)
+        self.death_fd = death_fd(self._process, self.sock)
         self.pid = self._process.pid or 0
         self.failures = failures
         self.is_ready = False
         self.is_doomed = False
+        self.is_retired = False
+        self.why = Why.DIED
         self.watched = 0  # the selector's mask of the socket, kept by the pool
         # Monotonic time at which it is killed, and why.
         self.kill_by_s = monotonic_s() + settings.start_timeout_s
-        self.overdue_reason = f"not ready within {settings.start_timeout_s:g} s"
+        self.kill_reason = f"not ready within {settings.start_timeout_s:g} s"
+        self._ready_s = math.inf
         self._room = settings.slots_per_process + settings.prefetch
+        self._most_jobs = settings.max_requests_per_child or sys.maxsize
         self._decoder = Decoder(report_limit_bytes(settings))
         self._out = bytearray()
-        self._held: dict[int, Job] = {}
-        self._started: set[int] = set()
-        self._asking: dict[tuple[str, int], int] = {}
-        self._last_number = 0
+        self.ledger = Ledger()
         self._reason: str | None = None
+        self._retired_for = ""
         self._is_unreadable = False
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it takes jobs when it has room."""
+        return self.is_ready and not self.is_doomed and not self.is_retired
 
     @property
     def free(self) -> int:
         """How many more jobs it may be given."""
-        return self._room - len(self._held) if self.is_ready and not self.is_doomed else 0
-
-    @property
-    def busy(self) -> int:
-        """How many of its slots run a job."""
-        return len(self._started)
+        if not self.is_ready or self.is_doomed or self.is_retired:
+            return 0
+        return min(self._room - len(self.ledger.held), self._most_jobs - self.ledger.given)
 
     @property
     def is_idle(self) -> bool:
         """Whether it is ready and holds nothing."""
-        return self.is_ready and not self._held
+        return self.is_ready and not self.ledger.held
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has never been given a job."""
+        return self.ledger.given == 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it has been given as many jobs as a child gets."""
+        return self.ledger.given >= self._most_jobs
 
     @property
     def has_unsent(self) -> bool:
         """Whether something waits until its socket can be written again."""
         return bool(self._out)
 
+    @property
+    def next_s(self) -> float:
+        """The monotonic time at which it is to be looked after."""
+        # Once it is being killed, what its runs were allowed no longer counts.
+        return self.kill_by_s if self.is_doomed else min(self.kill_by_s, self.ledger.first_end_s)
+
     def give(self, jobs: Sequence[Job]) -> None:
         """Send it jobs, at most `free` of them."""
-        first = self._last_number + 1
-        self._last_number += len(jobs)
-        numbered = list(enumerate(jobs, first))
-        self._held.update(numbered)
-        self._send(pack_jobs(numbered))
+        self._send(pack_jobs(self.ledger.enter(jobs)))
 
     def answer(self, request_id: str, generation: int, *, granted: bool) -> bool:
         """Answer a run that waits at its effect; return whether it has such a run."""
-        number = self._asking.pop((request_id, generation), None)
+        number = self.ledger.take_asking(request_id, generation)
         if number is None:
             return False
         self._send(pack_answer(number, granted=granted))
@@ -110,6 +121,12 @@ class Member:
     def ask_to_stop(self) -> None:
         """Ask it to end by itself."""
         self._send(pack_stop())
+
+    def retire(self, reason: str) -> None:
+        """Let it end when its jobs are done, with `reason` in words; it gets no other."""
+        self.is_retired = True
+        self._retired_for = reason
+        self._dismiss_when_done()
 
     def flush(self) -> None:
         """Write what the socket takes of what waits."""
@@ -123,125 +140,104 @@ class Member:
 
     def receive(self) -> list[Event]:
         """Return what it has told since. At the end of its stream it is given time to exit."""
-        try:
-            data = self.sock.recv(_CHUNK_BYTES)
-        except BlockingIOError:
+        data = self._read()
+        if data is None:
             return []
-        except ConnectionError:
-            data = b""
         if data:
-            return self._understand(data)
+            events = self._understand(data)
+            if self.is_retired:
+                self._dismiss_when_done()
+            return events
         self.is_doomed = True
         self.kill_by_s = monotonic_s() + _EXIT_LIMIT_S
-        self.overdue_reason = "closed its socket and did not exit"
+        self.kill_reason = "closed its socket and did not exit"
         return []
 
-    def doom(self, reason: str | None) -> None:
+    def drain(self) -> list[Event]:
+        """Return all that it has told and the kernel still holds."""
+        events: list[Event] = []
+        for _ in range(_DRAIN_CHUNKS):
+            data = None if self._is_unreadable else self._read()
+            if not data:
+                break
+            events += self._understand(data)
+        return events
+
+    def doom(self, reason: str | None, why: Why = Why.DIED) -> None:
         """Kill it; `reason` in words stands in for the exit code."""
         self.is_doomed = True
         self.kill_by_s = math.inf
-        self._reason = self._reason or reason
+        if self._reason is None and reason is not None:
+            self._reason, self.why = reason, why
         self._process.kill()
 
     def bury(self) -> list[Event]:
         """Return its last words and its death, after the kernel said that it has ended."""
-        events: list[Event] = []
-        while not self._is_unreadable:
-            try:
-                data = self.sock.recv(_CHUNK_BYTES)
-            except (BlockingIOError, ConnectionError):
-                break
-            if not data:
-                break
-            events += self._understand(data)
+        events = self.drain()
         self.is_doomed = True
         if self._process.exitcode is None:
             self._process.join(_EXIT_LIMIT_S)
-        events.append(self._death())
+        if self._reason is None:
+            told = in_words(self._process.exitcode)
+            self._reason = told if self.is_ready else f"{told} before it was ready"
+        events.append(self._death(self._reason))
         self.sock.close()
         os.close(self.death_fd)
         if self._process.exitcode is not None:
             self._process.close()
         return events
 
+    def failed_start(self, now_s: float) -> str | None:
+        """Return why its start counts as failed, None when it does not; after its burial."""
+        if not self.is_ready:
+            return self._reason
+        if self.is_new and now_s - self._ready_s < _PROVEN_S:
+            return f"{self._reason} right after it was ready"
+        return None
+
     def _send(self, frame: bytes) -> None:
         self._out += frame
         self.flush()
+
+    def _read(self) -> bytes | None:
+        try:
+            return self.sock.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            return None
+        except ConnectionError:
+            return b""
 
     def _understand(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         try:
             for frame in self._decoder.feed(data):
-                events += self._read(frame)
+                events += self._heard(frame)
         except MalformedFrame as error:
             self._is_unreadable = True
-            self._started.update(self._held)  # what it told after this is lost: any may have run
+            self.ledger.suspect_all()  # what it told after this is lost: any may have run
             self.doom(f"sent a malformed frame: {error}")
         return events
 
-    def _read(self, frame: Frame) -> Iterator[Event]:
+    def _heard(self, frame: Frame) -> Iterator[Event]:
         report = unpack_report(frame)
         if report.ready and not self.is_ready:
             self.is_ready = True
+            self._ready_s = monotonic_s()
             self.kill_by_s = math.inf
             yield ChildReady(self.pid)
         if report.failed is not None and not self.is_ready:
             self._reason = one_line(report.failed)
-        yield from self._job_events(report)
+        yield from self.ledger.hear(report)
 
-    def _job_events(self, report: Report) -> Iterator[Event]:
-        try:
-            for number in report.started:
-                job = self._held[number]
-                self._started.add(number)
-                yield Started(job.request_id, job.generation)
-            for number in report.asked:
-                job = self._held[number]
-                self._asking[job.request_id, job.generation] = number
-                yield EffectAsked(job.request_id, job.generation)
-            for number, outcome in report.finished:
-                self._started.remove(number)
-                job = self._held.pop(number)
-                if self._asking:
-                    self._asking.pop((job.request_id, job.generation), None)
-                yield Finished(job.request_id, job.generation, outcome)
-        except KeyError:
-            raise MalformedFrame("it tells of a job that it does not hold") from None
+    def _dismiss_when_done(self) -> None:
+        if self.is_idle and not self.is_doomed and self.kill_by_s == math.inf:
+            self.ask_to_stop()
+            self.kill_by_s = monotonic_s() + _RETIRED_EXIT_LIMIT_S
+            self.kill_reason = "retired and did not exit"
 
-    def _death(self) -> Event:
-        reason = self._reason or _in_words(self._process.exitcode)
+    def _death(self, reason: str) -> Event:
         if not self.is_ready:
-            told = reason if self._reason else f"{reason} before it was ready"
-            return ChildFailed(self.pid, told)
-        started = tuple(job for number, job in self._held.items() if number in self._started)
-        others = tuple(job for number, job in self._held.items() if number not in self._started)
-        return ChildDied(self.pid, reason, started, others)
-
-
-def _death_fd(process: SpawnProcess, sock: socket) -> int:
-    """Return what becomes readable when the process ends; the caller closes it.
-
-    A fork of the handler's own may hold the sentinel open, and the socket, beyond the child's
-    death; a pidfd knows better. Kernels before 5.3 have none.
-    """
-    try:
-        return os.pidfd_open(process.pid or 0)
-    except OSError:
-        try:
-            return os.dup(process.sentinel)
-        except OSError:
-            process.kill()
-            process.join()
-            sock.close()
-            raise
-
-
-def _in_words(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "gone, and something else has taken its exit code"
-    if exit_code >= 0:
-        return f"exited with code {exit_code}"
-    try:
-        return f"killed by {signal.Signals(-exit_code).name}"
-    except ValueError:
-        return f"killed by signal {-exit_code}"
+            return ChildFailed(self.pid, reason)
+        if self.is_retired and not self.ledger.held:
+            return ChildRetired(self.pid, self._retired_for)
+        return ChildDied(self.pid, reason, *self.ledger.ends())

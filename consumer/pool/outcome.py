@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
+from consumer.answers import Answer, Happened, Voided
 from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Rejected
 from feedback.status import State
 
@@ -14,6 +15,7 @@ HANDLER_ERROR = "HANDLER_ERROR"
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
 RESULT_NOT_JSON = "RESULT_NOT_JSON"
 JOURNAL_UNAVAILABLE = "JOURNAL_UNAVAILABLE"
+QUERY_UNKNOWN = "QUERY_UNKNOWN"
 
 MESSAGE_LIMIT = 500
 
@@ -33,6 +35,7 @@ class Outcome:
         resend: whether a resend may help.
         committed: the child has committed this finish in the journal (transactional handlers).
         stale: the claim was no longer ours: nothing may be written.
+        voided: the counterparty refuses this run's key from now on.
     """
 
     state: State
@@ -42,6 +45,7 @@ class Outcome:
     resend: bool = False
     committed: bool = False
     stale: bool = False
+    voided: bool = False
 
 
 STALE = Outcome(State.FAILED, message="the claim was no longer ours", stale=True)
@@ -93,6 +97,21 @@ def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool)
     return Outcome(State.FAILED, code=HANDLER_ERROR, message=message)
 
 
+def judge_answer(answer: Answer, *, max_result_bytes: int) -> Outcome:
+    """Return how a run in doubt ended, by what the counterparty was asked.
+
+    Args:
+        answer: what the query function meant.
+        max_result_bytes: the longest JSON text of a result, in bytes, that is kept.
+    """
+    match answer:
+        case Happened(result):
+            return judge_return(result, max_result_bytes=max_result_bytes)
+        case Voided():
+            return Outcome(State.IN_DOUBT, voided=True)
+    return Outcome(State.IN_DOUBT, code=QUERY_UNKNOWN, message=one_line(answer.message) or None)
+
+
 def refuse_unstarted(value: object) -> None:
     """Refuse a coroutine or generator that a plain function returned: its work was never done.
 
@@ -103,7 +122,7 @@ def refuse_unstarted(value: object) -> None:
         if isinstance(value, CoroutineType):
             value.close()  # else it warns that nobody awaited it
         kind = type(value).__name__
-        raise TypeError(f"the handler returned a {kind} that never ran: use async def, or return")
+        raise TypeError(f"the function returned a {kind} that never ran: use async def, or return")
 
 
 def describe(error: BaseException) -> str:

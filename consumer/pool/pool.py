@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import atexit
 import heapq
-import math
-import selectors
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from consumer.pool.backoff import respawn_delay_s
-from consumer.pool.events import ChildFailed, Event
+from consumer.pool.crew import Crew
+from consumer.pool.events import Event
 from consumer.pool.job import Job, PoolSettings
-from consumer.pool.member import Member
-from consumer.pool.wakeup import Wakeup
+from consumer.pool.succession import Why
+from consumer.pool.watch import Watch
 from feedback.clock import monotonic_s
 
 _BURIAL_LIMIT_S = 5.0
 
-_OnReady = Callable[[int, list[Event]], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How full the pool is, and how many children it has had to replace."""
+    """How full the pool is, and how many children it has had to replace, by every `Why`."""
 
     ready: int
     busy: int
-    replaced: int
+    replaced: Mapping[str, int]
 
 
 class Pool:
@@ -42,59 +37,55 @@ class Pool:
     """
 
     def __init__(self, *, settings: PoolSettings) -> None:
-        self._settings = settings
-        self._wakeup = Wakeup()
-        self._woken = False
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._wakeup.fileno(), selectors.EVENT_READ, self._on_wake)
-        self._members: list[Member] = []
-        # (monotonic time, failures before it) of children that are tried again later.
-        self._due: list[tuple[float, int]] = []
-        self._untold: list[Event] = []
-        self._replaced = 0
-        self._is_ending = False
+        self._watch = Watch()
+        self._crew = Crew(settings, self._watch)
         self._is_closed = False
 
     @property
     def free_slots(self) -> int:
         """How many jobs `dispatch` takes now: free slots and prefetch of the ready children."""
-        return sum(member.free for member in self._members)
+        return sum(member.free for member in self._crew.members)
 
     @property
     def load(self) -> Load:
         """What to show of the pool."""
+        members = self._crew.members
         return Load(
-            ready=sum(member.is_ready and not member.is_doomed for member in self._members),
-            busy=sum(member.busy for member in self._members),
-            replaced=self._replaced,
+            ready=sum(member.is_serving for member in members),
+            busy=sum(member.ledger.running for member in members),
+            replaced=self._crew.replaced,
         )
+
+    @property
+    def broken(self) -> str | None:
+        """Why there is no child: five starts in a row have failed; None while there is hope."""
+        return self._crew.broken
 
     def start(self) -> None:
         """Start the children and return at once; each tells when it is ready."""
         # At exit multiprocessing joins children, which would wait for this process in their turn.
         atexit.register(self.kill)
-        for _ in range(self._settings.processes):
-            self._spawn(self._untold, failures=0)
+        self._crew.start()
 
     def poll(self, timeout_s: float) -> list[Event]:
         """Return what happened; wait for it until `wake` or for `timeout_s` seconds.
 
         The events of one request come in the order Started, EffectAsked, Finished, and what a
-        child told comes before its ChildDied.
+        child told comes before its ChildDied. Time limits are kept in here: who seldom polls
+        ends a run late.
         """
+        crew, watch = self._crew, self._watch
         deadline_s = monotonic_s() + timeout_s
-        events, self._untold = self._untold, []
         while True:
-            self._keep_times(events)
-            wait_s = 0.0 if events else min(deadline_s, self._next_time_s()) - monotonic_s()
-            self._handle_ready(wait_s, events)
-            if events or self._woken or monotonic_s() >= deadline_s:
-                self._woken = False
-                return events
+            next_s = min(deadline_s, crew.keep_times())
+            watch.wait(0.0 if crew.has_events else next_s - monotonic_s())
+            if crew.has_events or watch.woken or monotonic_s() >= deadline_s:
+                watch.woken = False
+                return crew.take_events()
 
     def wake(self) -> None:
         """Make a `poll`, running or next, return; for any thread and any signal handler."""
-        self._wakeup.set()
+        self._watch.wake()
 
     def dispatch(self, jobs: Sequence[Job]) -> None:
         """Give each job to the child that has most room then.
@@ -104,7 +95,8 @@ class Pool:
         """
         if len(jobs) > self.free_slots:
             raise ValueError(f"{len(jobs)} jobs for {self.free_slots} free slots")
-        room = [(-member.free, place) for place, member in enumerate(self._members)]
+        members = tuple(self._crew.members)
+        room = [(-member.free, place) for place, member in enumerate(members)]
         heapq.heapify(room)
         shares: dict[int, list[Job]] = {}
         for job in jobs:
@@ -112,8 +104,11 @@ class Pool:
             heapq.heapreplace(room, (free + 1, place))
             shares.setdefault(place, []).append(job)
         for place, share in shares.items():
-            self._members[place].give(share)
-            self._watch_writing(self._members[place])
+            member = members[place]
+            member.give(share)
+            self._watch.update(member)
+            if member.is_spent:
+                self._crew.retire(member, Why.MAX_REQUESTS, "it has had its requests")
 
     def answer_effect(self, request_id: str, generation: int, *, granted: bool) -> None:
         """Let a run go on that waits at its effect; without such a run, do nothing.
@@ -123,9 +118,9 @@ class Pool:
             generation: its claim.
             granted: whether the journal has committed that its effect begins.
         """
-        for member in self._members:
+        for member in self._crew.members:
             if member.answer(request_id, generation, granted=granted):
-                self._watch_writing(member)
+                self._watch.update(member)
 
     def stop(self, timeout_s: float) -> None:
         """End the children when nothing runs any more; kill what is left after `timeout_s`.
@@ -134,12 +129,12 @@ class Pool:
         """
         if self._is_closed:
             return
-        self._is_ending = True
-        for member in self._members:
+        self._crew.is_ending = True
+        for member in self._crew.members:
             if member.is_idle:
                 member.ask_to_stop()
             else:
-                self._doom(member, "stopped while it was busy")
+                self._crew.doom(member, "stopped while it was busy")
         self._bury_all(monotonic_s() + timeout_s)
         self.kill()
 
@@ -150,102 +145,14 @@ class Pool:
         """
         if self._is_closed:
             return []
-        self._is_ending = self._is_closed = True
+        self._crew.is_ending = self._is_closed = True
         atexit.unregister(self.kill)
-        for member in self._members:
-            self._doom(member, None)
-        events = self._bury_all(monotonic_s() + _BURIAL_LIMIT_S)
-        self._selector.close()
-        self._wakeup.close()
-        return events
+        for member in self._crew.members:
+            self._crew.doom(member, None)
+        self._bury_all(monotonic_s() + _BURIAL_LIMIT_S)
+        self._watch.close()
+        return self._crew.take_events()
 
-    def _bury_all(self, deadline_s: float) -> list[Event]:
-        events: list[Event] = []
-        while self._members and (wait_s := deadline_s - monotonic_s()) > 0:
-            self._handle_ready(wait_s, events)
-        return events
-
-    def _handle_ready(self, wait_s: float, events: list[Event]) -> None:
-        for key, mask in self._selector.select(max(wait_s, 0.0)):
-            on_ready: _OnReady = key.data
-            on_ready(mask, events)
-
-    def _on_wake(self, mask: int, events: list[Event]) -> None:
-        self._wakeup.clear()
-        self._woken = True
-
-    def _on_socket(self, member: Member, mask: int, events: list[Event]) -> None:
-        if not member.watched:  # muted by an event of this same round
-            return
-        if mask & selectors.EVENT_READ:
-            events += member.receive()
-        if mask & selectors.EVENT_WRITE:
-            member.flush()
-        if member.is_doomed:
-            self._mute(member)
-        elif mask & selectors.EVENT_WRITE:
-            self._watch_writing(member)
-
-    def _on_exit(self, member: Member, mask: int, events: list[Event]) -> None:
-        self._mute(member)
-        self._selector.unregister(member.death_fd)
-        self._members.remove(member)
-        events += member.bury()
-        if self._is_ending:
-            return
-        self._replaced += 1
-        if member.is_ready:
-            self._spawn(events, failures=0)
-        else:
-            self._try_later(member.failures + 1)
-
-    def _spawn(self, events: list[Event], *, failures: int) -> None:
-        try:
-            member = Member(self._settings, failures=failures)
-        except OSError as error:
-            events.append(ChildFailed(0, f"could not be started: {error.strerror}"))
-            self._try_later(failures + 1)
-            return
-        self._members.append(member)
-        self._watch_writing(member)
-        on_exit = partial(self._on_exit, member)
-        self._selector.register(member.death_fd, selectors.EVENT_READ, on_exit)
-
-    def _try_later(self, failures: int) -> None:
-        self._due.append((monotonic_s() + respawn_delay_s(failures), failures))
-
-    def _watch_writing(self, member: Member) -> None:
-        """Watch its socket: for reading always, for writing while something waits."""
-        mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if member.has_unsent else 0)
-        if mask == member.watched:
-            return
-        if member.watched:
-            self._selector.modify(member.sock, mask, partial(self._on_socket, member))
-        else:
-            self._selector.register(member.sock, mask, partial(self._on_socket, member))
-        member.watched = mask
-
-    def _mute(self, member: Member) -> None:
-        if member.watched:
-            self._selector.unregister(member.sock)
-            member.watched = 0
-
-    def _doom(self, member: Member, reason: str | None) -> None:
-        self._mute(member)
-        member.doom(reason)
-
-    def _keep_times(self, events: list[Event]) -> None:
-        now_s = monotonic_s()
-        if self._next_time_s() > now_s:
-            return
-        for member in self._members:
-            if member.kill_by_s <= now_s:
-                self._doom(member, member.overdue_reason)
-        due = [(at_s, failures) for at_s, failures in self._due if at_s <= now_s]
-        self._due = [later for later in self._due if later not in due]
-        for _, failures in due:
-            self._spawn(events, failures=failures)
-
-    def _next_time_s(self) -> float:
-        times = [member.kill_by_s for member in self._members]
-        return min(times + [at_s for at_s, _ in self._due], default=math.inf)
+    def _bury_all(self, deadline_s: float) -> None:
+        while self._crew.members and (wait_s := deadline_s - monotonic_s()) > 0:
+            self._watch.wait(wait_s)

@@ -1,4 +1,4 @@
-"""One run: the handler is called, and what it did becomes an outcome."""
+"""One run: the handler is called, and what it did becomes an outcome. Or its query is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from consumer.effect_gate import EffectGate
 from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Registry, Rejected
 from consumer.pool.effects import Effects
-from consumer.pool.job import Job, PoolSettings
+from consumer.pool.job import Job, PoolSettings, request_of
 from consumer.pool.outcome import (
     HANDLER_ERROR,
     STALE,
@@ -17,7 +17,7 @@ from consumer.pool.outcome import (
     judge_return,
     refuse_unstarted,
 )
-from consumer.request import Request
+from consumer.pool.queries import Queries
 from feedback.logs import EventLog
 from feedback.status import State
 
@@ -40,6 +40,7 @@ class Runs:
         self._registry = registry
         self._settings = settings
         self._effects = effects
+        self._queries = Queries(registry=registry, settings=settings)
         self._transactional = None
         if any(h.effect is EffectKind.TRANSACTIONAL for h in registry.handlers):
             # SQLAlchemy: memory that other children do not need.
@@ -48,12 +49,16 @@ class Runs:
             self._transactional = TransactionalRuns(settings)
 
     def is_coroutine(self, job: Job) -> bool:
-        """Tell whether the job's handler belongs on the event loop."""
+        """Tell whether what the job calls belongs on the event loop."""
+        if job.asks:
+            return self._queries.is_coroutine(job)
         handler = self._registry.for_topic(job.topic)
         return handler is not None and handler.is_coroutine
 
     def run(self, number: int, job: Job) -> Outcome:
         """Call a plain handler; it may raise anything."""
+        if job.asks:
+            return self._queries.ask(job)
         handler = self._registry.for_topic(job.topic)
         if handler is None:
             return _without_handler(job)
@@ -63,12 +68,15 @@ class Runs:
 
     async def run_coroutine(self, number: int, job: Job) -> Outcome:
         """Await a coroutine handler; it may raise anything, cancellation included."""
+        if job.asks:
+            return await self._queries.ask_coroutine(job)
         handler = self._registry.for_topic(job.topic)
         if handler is None:
             return _without_handler(job)
         gate = self._gate(number, job, handler)
+        request = request_of(job, handler, group=self._settings.group, gate=gate)
         try:
-            value = await handler.function(self._request(job, handler, gate, None))
+            value = await handler.function(request)
             return self._returned(value, gate)
         except BaseException as error:
             return _raised(error, job=job, handler=handler, gate=gate)
@@ -80,8 +88,10 @@ class Runs:
         self, number: int, job: Job, handler: Handler, connection: Connection | None
     ) -> Outcome:
         gate = self._gate(number, job, handler)
+        group = self._settings.group
+        request = request_of(job, handler, group=group, gate=gate, connection=connection)
         try:
-            value = handler.function(self._request(job, handler, gate, connection))
+            value = handler.function(request)
             if value is not None:
                 refuse_unstarted(value)
             return self._returned(value, gate)
@@ -95,29 +105,6 @@ class Runs:
         if handler.effect is not EffectKind.MARKED:
             return None
         return EffectGate(job.request_id, job.generation, partial(self._effects.ask, number))
-
-    def _request(
-        self, job: Job, handler: Handler, gate: EffectGate | None, connection: Connection | None
-    ) -> Request:
-        return Request(
-            request_id=job.request_id,
-            topic=job.topic,
-            partition=job.partition,
-            offset=job.offset,
-            timestamp=job.timestamp,
-            key=job.key,
-            value=job.value,
-            headers=job.headers,
-            attempt=job.attempt,
-            generation=job.generation,
-            deadline_at=job.deadline_at,
-            group=self._settings.group,
-            voids=job.voids,
-            effect_kind=handler.effect,
-            model=handler.model,
-            gate=gate,
-            journal_connection=connection,
-        )
 
     def _returned(self, value: object, gate: EffectGate | None) -> Outcome:
         if gate is not None and gate.refused:

@@ -45,7 +45,7 @@ def pack_jobs(jobs: Iterable[Numbered]) -> bytes:
     parts: list[bytes] = []
     for number, job in jobs:
         row: list[Any] = [number, job.request_id, job.generation, job.topic, job.partition]
-        row += (job.offset, job.timestamp, job.attempt, job.deadline_at, job.voids)
+        row += (job.offset, job.timestamp, job.attempt, job.deadline_at, job.voids, job.asks)
         for name, value in ((None, job.key), (None, job.value), *job.headers):
             row.append(name)
             if value is None:
@@ -64,9 +64,9 @@ def unpack_jobs(frame: Frame) -> list[Numbered]:
     start = 0
     for row in header["jobs"]:
         number, request_id, generation, topic, partition = row[:5]
-        offset, timestamp, attempt, deadline_at, voids = row[5:10]
+        offset, timestamp, attempt, deadline_at, voids, asks = row[5:11]
         values: list[bytes | None] = []
-        for size_bytes in row[11::2]:
+        for size_bytes in row[12::2]:
             if size_bytes < 0:
                 values.append(None)
             else:
@@ -74,8 +74,9 @@ def unpack_jobs(frame: Frame) -> list[Numbered]:
                 start += size_bytes
         key, value, *rest = values
         place = (request_id, generation, topic, partition, offset, timestamp)
-        headers = tuple(zip(row[14::2], rest, strict=True))
-        jobs.append((number, Job(*place, key, value, headers, attempt, deadline_at, voids)))
+        headers = tuple(zip(row[15::2], rest, strict=True))
+        sent = (key, value, headers, attempt, deadline_at, voids)
+        jobs.append((number, Job(*place, *sent, asks=asks)))
     return jobs
 
 
@@ -143,7 +144,7 @@ def unpack_report(frame: Frame) -> Report:
 
 def _row(number: int, outcome: Outcome) -> list[Any]:
     size_bytes = -1 if outcome.result is None else len(outcome.result)
-    flags = [outcome.resend, outcome.committed, outcome.stale]
+    flags = [outcome.resend, outcome.committed, outcome.stale, outcome.voided]
     if not (outcome.code or outcome.message or any(flags)):
         return [number, outcome.state, size_bytes]
     return [number, outcome.state, size_bytes, outcome.code, outcome.message, *flags]
@@ -164,7 +165,7 @@ def _finished(rows: Any, tail: bytes) -> tuple[list[tuple[int, Outcome]], int]:
             finished.append((number, Outcome(_ENDINGS[state], None, None, result)))
             continue
         code, message, *flags = rest
-        if len(flags) != 3 or any(type(flag) is not bool for flag in flags):
+        if len(flags) != 4 or any(type(flag) is not bool for flag in flags):
             raise MalformedFrame("flags that are none")
         told = Outcome(_ENDINGS[state], _text(code), _text(message), result, *flags)
         finished.append((number, told))

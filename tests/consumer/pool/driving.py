@@ -71,6 +71,11 @@ class Driven:
             self.events += self.pool.poll(left_s)
         return value
 
+    @property
+    def children(self) -> int:
+        """How many children there are, starting, serving, retired or not yet buried."""
+        return len(self.pool._crew.members)
+
     def told(self, kind: type[Kind]) -> list[Kind]:
         """Return the events of this kind so far."""
         return [event for event in self.events if isinstance(event, kind)]

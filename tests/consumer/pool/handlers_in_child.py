@@ -1,9 +1,11 @@
 """Handlers that the children of these tests run; each topic shows one behaviour."""
 
 import asyncio
+import ctypes
 import gc
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -18,6 +20,7 @@ _most = 0
 _counting = threading.Lock()
 _barriers: dict[int, threading.Barrier] = {}
 _arrived = asyncio.Event()
+_kept: list[bytes] = []
 
 
 @handler(topic="echo")
@@ -78,11 +81,37 @@ def hold(request: Request) -> str:
     return Path(request.json()).read_text()
 
 
+@handler(topic="hang-coroutine")
+async def hang_coroutine(request: Request) -> None:
+    await asyncio.Event().wait()
+
+
+@handler(topic="hold-the-loop")
+async def hold_the_loop(request: Request) -> str:
+    """Wait like `hold`, so that no other coroutine of this child gets on."""
+    return Path(request.json()).read_text()
+
+
 @handler(topic="record")
 def record(request: Request) -> None:
     """Append the id to a file; after this line the effect has happened."""
     with Path(request.json()).open("a") as file:
         file.write(request.request_id + "\n")
+
+
+@handler(topic="segfault")
+def segfault(request: Request) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump would only take time
+    ctypes.string_at(0)
+
+
+@handler(topic="grow")
+def grow(request: Request) -> None:
+    """Keep so many MiB of memory for ever, then wait for the FIFO if there is one."""
+    body = request.json()
+    _kept.append(b"x" * (body["mib"] * 2**20))
+    if body.get("fifo"):
+        Path(body["fifo"]).read_text()
 
 
 @handler(topic="exit-now")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumer.pool import ChildDied, ChildReady, Finished, Started
+from consumer.pool.succession import Why
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import fifo, job
 
@@ -42,8 +43,19 @@ def test_an_idle_child_that_is_killed_is_replaced_and_the_new_one_takes_work(
     assert driven.pool.free_slots == 0
     first, second = driven.pids(2)
     assert first != second
-    assert driven.pool.load.replaced == 1
+    assert sum(driven.pool.load.replaced.values()) == 1
     assert driven.run([job("coroutine", 1)])["r1"].result == "1"
+
+
+def test_a_crash_in_native_code_is_told_with_its_job(make_pool: MakePool) -> None:
+    driven = make_pool()
+    driven.pool.dispatch([job("segfault")])
+    death = driven.death()
+    assert death.reason == "killed by SIGSEGV"
+    assert [one.request_id for one in death.started] == ["r1"]
+    driven.pids(2)
+    assert driven.pool.load.replaced == {**dict.fromkeys(map(str, Why), 0), "died": 1}
+    assert driven.run([job("coroutine", 1, request_id="r2")])["r2"].result == "1"
 
 
 def test_a_dead_child_leaves_no_zombie(make_pool: MakePool) -> None:
@@ -117,6 +129,7 @@ def test_whatever_is_killed_every_job_ends_once_and_the_unstarted_have_not_run(
     dice = random.Random(7)
     waiting = [job("record", str(ran), request_id=f"r{i}") for i in range(600)]
     ended: list[str] = []
+    killed: list[int] = []
     seen = 0
     while waiting or len(ended) < 600:
         batch, waiting = waiting[: driven.pool.free_slots], waiting[driven.pool.free_slots :]
@@ -131,10 +144,10 @@ def test_whatever_is_killed_every_job_ends_once_and_the_unstarted_have_not_run(
                 assert not ran_by_then & {one.request_id for one in event.not_started}
                 waiting += event.not_started
         seen = len(driven.events)
-        dead = {event.pid for event in driven.told(ChildDied)}
-        living = [one.pid for one in driven.told(ChildReady) if one.pid not in dead]
-        if living and dice.random() < 0.1 and len(dead) < 12:
-            os.kill(dice.choice(living), signal.SIGKILL)
+        living = [one.pid for one in driven.told(ChildReady) if one.pid not in killed]
+        if living and dice.random() < 0.1 and len(killed) < 12:
+            killed.append(dice.choice(living))
+            os.kill(killed[-1], signal.SIGKILL)
     assert sorted(ended) == sorted(f"r{i}" for i in range(600))
     written = ran.read_text().split()
     assert len(written) == len(set(written))

@@ -28,6 +28,7 @@ _jobs = st.builds(
     attempt=_numbers,
     deadline_at=_numbers,
     voids=_numbers,
+    asks=st.booleans(),
 )
 _texts = st.none() | st.text(min_size=1, max_size=300)
 _outcomes = st.builds(
@@ -39,6 +40,7 @@ _outcomes = st.builds(
     resend=st.booleans(),
     committed=st.booleans(),
     stale=st.booleans(),
+    voided=st.booleans(),
 )
 
 

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from consumer.pool import Load, Started
+from consumer.pool.succession import Why
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import fifo, job
+
+NONE_REPLACED = dict.fromkeys(map(str, Why), 0)
 
 
 @pytest.mark.parametrize("topic", ["meet-in-threads", "meet-on-loop"])
@@ -43,11 +46,11 @@ def test_a_prefetched_job_is_started_only_when_a_slot_takes_it(
     held = job("hold", path, request_id="held")
     driven.pool.dispatch([held, job("echo", request_id="waiting")])
     driven.until(lambda: driven.told(Started))
-    assert driven.pool.load == Load(ready=1, busy=1, replaced=0)
+    assert driven.pool.load == Load(ready=1, busy=1, replaced=NONE_REPLACED)
     assert driven.pool.free_slots == 0
     Path(path).write_text("go")
     driven.until(lambda: len(driven.outcomes()) == 2)
-    assert driven.pool.load == Load(ready=1, busy=0, replaced=0)
+    assert driven.pool.load == Load(ready=1, busy=0, replaced=NONE_REPLACED)
     assert driven.pool.free_slots == 2
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from consumer.pool import ChildDied, ChildFailed, ChildReady
 from consumer.pool.backoff import respawn_delay_s
 from tests.consumer.pool.conftest import MakePool
-from tests.consumer.pool.driving import Driven
+from tests.consumer.pool.driving import LIMIT_S, Driven, job
 
 GOOD = "from consumer.handlers import handler\n@handler(topic='noop')\ndef noop(request): ...\n"
 
@@ -118,3 +118,73 @@ def test_pauses_grow_and_stay_below_five_seconds(failures: int) -> None:
 
 def test_the_first_pauses_are_a_tenth_of_a_second_doubling() -> None:
     assert [respawn_delay_s(n) for n in range(5)] == [0.0, 0.1, 0.2, 0.4, 0.8]
+
+
+def test_five_failed_starts_in_a_row_break_the_pool_and_the_reason_is_the_last(
+    make_pool: MakePool, folder: Path
+) -> None:
+    (folder / "broken_handlers.py").write_text("raise RuntimeError('no licence')")
+    driven = make_pool(is_awaited=False, handlers=("broken_handlers",))
+    while len(driven.told(ChildFailed)) < 5:
+        assert driven.pool.broken is None
+        driven.events += driven.pool.poll(LIMIT_S)
+    assert "no licence" in (driven.pool.broken or "")
+    assert driven.pool.load.replaced["start_failed"] == 5
+
+
+def test_a_pool_with_a_ready_child_is_not_broken_however_often_another_fails(
+    make_pool: MakePool, folder: Path
+) -> None:
+    text = f"open({str(folder / 'first')!r}, 'x').close()\n" + GOOD
+    (folder / "only_once_handlers.py").write_text(text)
+    driven = make_pool(is_awaited=False, handlers=("only_once_handlers",), processes=2)
+    _failures(driven, 5)
+    (ready,) = driven.pids(1)
+    assert driven.pool.broken is None
+    os.kill(ready, signal.SIGKILL)
+    driven.death()
+    assert "FileExistsError" in (driven.pool.broken or "")
+
+
+def test_a_broken_pool_heals_when_a_child_becomes_ready(make_pool: MakePool, folder: Path) -> None:
+    module = folder / "healing_handlers.py"
+    module.write_text("raise RuntimeError")
+    driven = make_pool(is_awaited=False, handlers=("healing_handlers",))
+    driven.until(lambda: driven.pool.broken)
+    module.write_text(GOOD)
+    driven.until(lambda: driven.told(ChildReady))
+    assert driven.pool.broken is None
+    driven.run([job("noop")])
+    os.kill(driven.pids(1)[0], signal.SIGKILL)
+    driven.death()
+    assert driven.pool.broken is None
+
+
+def test_children_that_die_right_after_they_were_ready_are_failed_starts(
+    make_pool: MakePool, folder: Path
+) -> None:
+    leave = (
+        "import os\nimport consumer.pool.child as child\nchild._serve = lambda *_: os._exit(5)\n"
+    )
+    (folder / "fleeting_handlers.py").write_text(leave + GOOD)
+    begun_s = time.monotonic()
+    driven = make_pool(is_awaited=False, handlers=("fleeting_handlers",))
+    driven.until(lambda: driven.pool.broken)
+    assert time.monotonic() - begun_s > sum(map(respawn_delay_s, range(1, 5)))
+    assert driven.pool.broken == "exited with code 5 right after it was ready"
+    assert {event.reason for event in driven.told(ChildDied)} == {"exited with code 5"}
+    assert len(driven.told(ChildDied)) == driven.pool.load.replaced["start_failed"] == 5
+
+
+def test_a_child_that_dies_with_work_is_replaced_at_once_again_and_again(
+    make_pool: MakePool,
+) -> None:
+    driven = make_pool()
+    for count in range(1, 7):
+        driven.run([job("coroutine", 1, request_id=f"r{count}")])
+        driven.pool.dispatch([job("exit-now", 1, request_id=f"deadly-{count}")])
+        driven.until(lambda n=count: len(driven.told(ChildDied)) == n)  # type: ignore[misc]
+        assert driven.pool.broken is None
+        assert driven.children == 1  # not after a pause
+        driven.pids(count + 1)
+    assert driven.pool.load.replaced["died"] == 6

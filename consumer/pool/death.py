@@ -1,0 +1,45 @@
+"""How the parent learns of a child's end, and the words for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from multiprocessing.context import SpawnProcess
+from socket import socket
+
+
+def death_fd(process: SpawnProcess, sock: socket) -> int:
+    """Return what becomes readable when the process ends; the caller closes it.
+
+    A fork of the handler's own may hold the sentinel open, and the socket, beyond the child's
+    death; a pidfd knows better. Kernels before 5.3 have none.
+
+    Raises:
+        OSError: there is no file left for it; the process has been ended, the socket closed.
+    """
+    try:
+        return os.pidfd_open(process.pid or 0)
+    except OSError:
+        try:
+            return os.dup(process.sentinel)
+        except OSError:
+            process.kill()
+            process.join()
+            sock.close()
+            raise
+
+
+def in_words(exit_code: int | None) -> str:
+    """Return how a process ended.
+
+    >>> in_words(3), in_words(-9)
+    ('exited with code 3', 'killed by SIGKILL')
+    """
+    if exit_code is None:
+        return "gone, and something else has taken its exit code"
+    if exit_code >= 0:
+        return f"exited with code {exit_code}"
+    try:
+        return f"killed by {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"killed by signal {-exit_code}"

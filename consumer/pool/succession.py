@@ -1,0 +1,70 @@
+"""Which children are still to be started, when, and why others had to be replaced. No I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from enum import StrEnum
+
+from consumer.pool.backoff import respawn_delay_s
+
+BROKEN_AFTER = 5
+
+
+class Why(StrEnum):
+    """Why a child had to be replaced: the stable labels of the metrics."""
+
+    DIED = "died"
+    OVERDUE = "overdue"
+    MEMORY = "memory"
+    MAX_REQUESTS = "max_requests"
+    START_FAILED = "start_failed"
+
+
+class Succession:
+    """Keeps each place of the pool filled, without haste where starting fails.
+
+    Attributes:
+        replaced: how many children were replaced, by each reason.
+        postponed: successors that wait until a retired child has ended.
+    """
+
+    def __init__(self) -> None:
+        self.replaced: dict[str, int] = dict.fromkeys(map(str, Why), 0)
+        self.postponed = 0
+        self._last_failure = ""
+        # (monotonic time, failures before it)
+        self._due: list[tuple[float, int]] = []
+
+    @property
+    def next_s(self) -> float:
+        """The monotonic time at which the next child is to be started."""
+        return min((at_s for at_s, _ in self._due), default=math.inf)
+
+    def try_later(self, failures: int, reason: str, now_s: float) -> None:
+        """Take in that a start has failed.
+
+        Args:
+            failures: how many in a row have failed in its place, this one included.
+            reason: one line.
+        """
+        self.replaced[Why.START_FAILED] += 1
+        self._last_failure = reason
+        self._due.append((now_s + respawn_delay_s(failures), failures))
+
+    def take_due(self, now_s: float) -> list[int]:
+        """Return the children to start now, each by the failures before it."""
+        due = [failures for at_s, failures in self._due if at_s <= now_s]
+        self._due = [(at_s, failures) for at_s, failures in self._due if at_s > now_s]
+        return due
+
+    def fault(self, starting: Iterable[int]) -> str | None:
+        """Return why the last start failed, if `BROKEN_AFTER` in a row did in one place.
+
+        Args:
+            starting: the failures before each child that is being started now.
+        """
+        if not self._last_failure:
+            return None
+        in_a_row = max((*starting, *(failures for _, failures in self._due)), default=0)
+        return self._last_failure if in_a_row >= BROKEN_AFTER else None

@@ -1,0 +1,51 @@
+"""The rules of replacing: when a start is tried again, when hope is given up, what is too large."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.pool.backoff import respawn_delay_s
+from consumer.pool.memory import Verdict, judge
+from consumer.pool.succession import BROKEN_AFTER, Succession
+
+
+def test_a_failed_start_is_due_after_its_pause_and_only_once() -> None:
+    succession = Succession()
+    assert succession.next_s == math.inf
+    succession.try_later(3, "no licence", 100.0)
+    assert succession.next_s == 100.0 + respawn_delay_s(3)
+    assert succession.take_due(succession.next_s - 0.01) == []
+    assert succession.take_due(succession.next_s) == [3]
+    assert succession.take_due(math.inf) == []
+    assert succession.replaced["start_failed"] == 1
+
+
+@given(st.lists(st.integers(1, 8), max_size=5), st.lists(st.integers(0, 8), max_size=5))
+def test_the_fault_is_told_when_one_place_failed_often_enough(
+    waiting: list[int], starting: list[int]
+) -> None:
+    succession = Succession()
+    for failures in waiting:
+        succession.try_later(failures, f"failure {failures}", 0.0)
+    is_hopeless = bool(waiting) and max([*waiting, *starting]) >= BROKEN_AFTER
+    assert succession.fault(starting) == (f"failure {waiting[-1]}" if is_hopeless else None)
+
+
+@pytest.mark.parametrize(
+    ("used_bytes", "can_wait", "verdict"),
+    [
+        (100, False, Verdict.KEEP),
+        (101, False, Verdict.RETIRE),
+        (200, False, Verdict.RETIRE),
+        (201, False, Verdict.KILL),
+        (100, True, Verdict.KEEP),
+        (101, True, Verdict.RETIRE),
+        (10**9, True, Verdict.RETIRE),
+    ],
+)
+def test_memory_is_judged_by_the_limit_and_by_twice_the_limit(
+    used_bytes: int, can_wait: bool, verdict: Verdict
+) -> None:
+    assert judge(used_bytes, 100, can_wait=can_wait) is verdict
