@@ -5,12 +5,15 @@ confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdic
 
 - `journal`: the worker's object. `work`: one call's writes, in order, and how they are halved.
 - `records`: what goes in and comes out. `verdict`: the rules, pure.
+- `takeover_rule`: what may follow a run that has no end, pure; `takeover` carries it out.
 - `claiming`, `refusing`, `finishing`: each kind of write for a whole batch; `claim_sql` and
   `history` hold the statements that they share.
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
 - `leases`: that a worker lives. `sweep`: what peers do for the dead. `pruning`: what is forgotten.
+- `republish`: what is told again to an empty Redis, and by whom.
 - `transactional`: transactions of handlers, for the children.
-- `session`, `engine`: the connection and its settings. `faults`, `errors`: what can go wrong.
+- `session`, `engine`, `bounded_connection`: the connection and its settings. `faults`, `errors`:
+  what can go wrong.
 - `tables`: the tables. `schema`: version, id, `migrate`. `migrations`: Alembic's files.
 
 Decisions taken, and their cost. A batch is one statement, so a value that the database refuses
@@ -33,6 +36,7 @@ from consumer.journal.records import (
     WORKER_DIED,
     Applied,
     Claim,
+    DeadEnd,
     EffectMark,
     Finish,
     FinishKind,
@@ -41,6 +45,10 @@ from consumer.journal.records import (
     Refusal,
     Row,
     State,
+    Takeover,
+    TakeoverKind,
+    TakeoverResult,
+    TakeoverResultKind,
     Verdict,
     VerdictKind,
 )
@@ -52,6 +60,7 @@ __all__ = [
     "Applied",
     "Claim",
     "DataRefused",
+    "DeadEnd",
     "EffectMark",
     "Finish",
     "FinishKind",
@@ -67,6 +76,10 @@ __all__ = [
     "Refusal",
     "Row",
     "State",
+    "Takeover",
+    "TakeoverKind",
+    "TakeoverResult",
+    "TakeoverResultKind",
     "Verdict",
     "VerdictKind",
     "migrate",

@@ -13,6 +13,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from feedback.errors import NotAvailable, SettingsError
 
 _SQLITE_DRIVER = "sqlite+pysqlite"
+# The server's own limit comes first: its answer says more.
+ANSWER_MARGIN_S = 1.0
 _POSTGRES_DRIVER = "postgresql+psycopg"
 
 
@@ -62,6 +64,7 @@ def open_engine(
         ) from error
     if bounded:
         _bound_postgres(engine, timeout_s)
+        _bound_waiting(engine, timeout_s + ANSWER_MARGIN_S)
     return engine
 
 
@@ -119,6 +122,17 @@ def _postgres_arguments(url: URL, timeout_s: float) -> dict[str, object]:
         "tcp_user_timeout": math.ceil(timeout_s * 1000),
     }
     return {name: value for name, value in arguments.items() if name not in url.query}
+
+
+def _bound_waiting(engine: Engine, limit_s: float) -> None:
+    # Only here: without the driver a journal in SQLite works as well.
+    from consumer.journal.bounded_connection import bounded
+
+    connection = bounded(limit_s)
+
+    @event.listens_for(engine, "do_connect")
+    def _connect(dialect: object, record: object, arguments: Any, named: Any) -> Any:
+        return connection.connect(*arguments, **named)
 
 
 def _bound_postgres(engine: Engine, timeout_s: float) -> None:

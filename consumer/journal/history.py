@@ -12,6 +12,7 @@ from sqlalchemy import (
     FromClause,
     Insert,
     Select,
+    Text,
     and_,
     bindparam,
     func,
@@ -62,16 +63,23 @@ def read(
 
 
 def keep_runs(
-    connection: Connection, group: str, runs: Iterable[tuple[str, int]], by_whom: str
+    connection: Connection,
+    group: str,
+    runs: Iterable[tuple[str, int]],
+    by_whom: str,
+    *,
+    outcome: str | None = None,
 ) -> None:
     """Append runs to the history as they stand, just before their rows are overwritten.
 
     Args:
         runs: (request_id, generation), of rows that are locked.
         by_whom: who is about to overwrite them.
+        outcome: why a run that has no end is followed by another; None: the row's state.
     """
     parameters = RUNS.load(connection, [(group, *name) for name in sorted(runs)])
-    connection.execute(_keep(connection.dialect.name), {**parameters, "whom": by_whom})
+    given = {"whom": by_whom, "given_outcome": outcome}
+    connection.execute(_keep(connection.dialect.name), {**parameters, **given})
 
 
 @lru_cache
@@ -90,7 +98,7 @@ def _keep(dialect: str) -> Insert:
     as_it_stood = select(
         *(request.c[name] for name in (*copied, "offset", "claimed_at", "effect_at")),
         func.coalesce(request.c.finished_at, now_ms()),
-        request.c.state,
+        func.coalesce(bindparam("given_outcome", type_=Text()), request.c.state),
         bindparam("whom"),
     ).join_from(
         batch,

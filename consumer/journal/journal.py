@@ -12,18 +12,23 @@ from consumer.journal.pruning import Pruned, prune
 from consumer.journal.records import (
     Applied,
     Claim,
+    DeadEnd,
     EffectMark,
     Finish,
     FinishResult,
     Published,
     Refusal,
     Row,
+    Takeover,
+    TakeoverResult,
+    TakeoverResultKind,
     Verdict,
     VerdictKind,
 )
 from consumer.journal.schema import check_version, read_journal_id, server_version
 from consumer.journal.session import Session
-from consumer.journal.sweep import sweep_dead_claims, unpublished
+from consumer.journal.sweep import end_dead, find_dead, take_turn, unpublished
+from consumer.journal.takeover import granted_names
 from consumer.journal.work import Work
 
 Name = tuple[str, int]
@@ -61,15 +66,16 @@ class Journal:
         claims: Sequence[Claim] = (),
         refusals: Sequence[Refusal] = (),
         effects: Sequence[EffectMark] = (),
+        takeovers: Sequence[Takeover] = (),
         finishes: Sequence[Finish] = (),
         published: Sequence[Published] = (),
         held: Collection[Name] = (),
     ) -> Applied:
         """Commit everything in one transaction and return what became of it.
 
-        The order is: finishes, effects, published, refusals, claims. What the database refuses
-        because of its data is set apart, by halves, and the rest is committed without it: such a
-        claim is REFUSED, such an ending is written without its result.
+        The order is: finishes, effects, takeovers, published, refusals, claims. What the database
+        refuses because of its data is set apart, by halves, and the rest is committed without it:
+        such a claim is REFUSED, such an ending is written without its result.
 
         Args:
             held: (request_id, generation) of what this worker has in a child or in a waiting
@@ -83,23 +89,48 @@ class Journal:
         work = Work(
             finishes=finishes,
             effects=effects,
+            takeovers=takeovers,
             published=published,
             refusals=refusals,
             claims=claims,
         )
         return self._settle(work, held) if len(work) else _NOTHING
 
-    def sweep_dead_claims(self, limit: int) -> list[Row]:
-        """Put claims of workers without a live lease in doubt; return their rows.
-
-        Args:
-            limit: the most rows to change at once.
+    def sweep_is_due(self, every_ms: int) -> bool:
+        """Whether this worker is the one to sweep now: one of the group is, each `every_ms`.
 
         Raises:
             JournalUnavailable: as for `apply`.
         """
         with self._session.transaction() as connection:
-            return sweep_dead_claims(connection, self._group, limit, worker_id=self._worker_id)
+            return take_turn(connection, f"sweep:{self._group}", every_ms)
+
+    def dead_claims(self, topics: Collection[str], limit: int) -> list[Row]:
+        """Return claims on these topics whose owner has no live lease; nothing is changed.
+
+        With this worker's own lease over there are none: what kept it from renewing may have kept
+        all from it, and their claims are alive.
+
+        Args:
+            topics: those that this worker has handlers for, so that it knows their policy.
+            limit: the most rows to return.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return find_dead(
+                connection, self._group, topics=topics, limit=limit, worker_id=self._worker_id
+            )
+
+    def end_dead_claims(self, ends: Sequence[DeadEnd]) -> list[Row]:
+        """End claims of dead workers; return the rows of those that still were theirs.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction() as connection:
+            return end_dead(connection, self._group, ends, worker_id=self._worker_id)
 
     def unpublished(self, limit: int, older_than_ms: int) -> list[Row]:
         """Return rows whose state no status was confirmed for, the oldest first.
@@ -168,7 +199,8 @@ class Journal:
                 return self._set_apart(work, held, refused.reason)
         first, second = work.halves()
         done = self._settle(first, held)
-        return _joined(done, self._settle(second, {*held, *_granted(done)}))
+        mine = {*held, *_granted(done), *granted_names(done.takeovers)}
+        return _joined(done, self._settle(second, mine))
 
     def _commit(self, work: Work, held: Collection[Name]) -> Applied:
         try:
@@ -193,8 +225,10 @@ class Journal:
             return self._finish_without_result(work.finishes[0].cleaned(), held)
         if work.refusals:
             return self._commit(Work(refusals=[work.refusals[0].cleaned()]), held)
-        # No run can have such an id or generation: there is nothing to mark.
-        return _NOTHING
+        # No run can have such an id or generation: there is nothing to mark or to take over.
+        stale = TakeoverResult(TakeoverResultKind.STALE, None)
+        taken = {(one.request_id, one.generation): stale for one in work.takeovers}
+        return replace(_NOTHING, takeovers=taken)
 
     def _finish_without_result(self, finish: Finish, held: Collection[Name]) -> Applied:
         name = (finish.request_id, finish.generation)
@@ -215,6 +249,7 @@ def _joined(first: Applied, second: Applied) -> Applied:
         first.effects | second.effects,
         {**first.finished, **second.finished},
         (*first.refusals, *second.refusals),
+        {**first.takeovers, **second.takeovers},
     )
 
 

@@ -6,7 +6,7 @@ All times are epoch milliseconds of the database's clock, but for deadlines, whi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -112,6 +112,34 @@ class EffectMark:
     generation: int
 
 
+class TakeoverKind(StrEnum):
+    """Why a run may follow one that has no end (contract, section 9).
+
+    EXCLUDED: the journal says that its effect did not begin. SAME_KEY: it may have, and the
+    counterparty is idempotent. VOIDED: the counterparty refuses the old key from now on. ASK: no
+    new run; the doubtful one becomes ours, so that we alone ask the counterparty about it.
+    """
+
+    EXCLUDED = "EXCLUDED"
+    SAME_KEY = "SAME_KEY"
+    VOIDED = "VOIDED"
+    ASK = "ASK"
+
+
+class Takeover(NamedTuple):
+    """The wish to go on with a request whose run has no end: our own, or that of a dead worker.
+
+    Args:
+        generation: of the run that has no end.
+        because: a stable code like `CHILD_DIED`; it becomes that run's outcome in the history.
+    """
+
+    request_id: str
+    generation: int
+    kind: TakeoverKind
+    because: str
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """A state of a request that Redis confirmed."""
@@ -174,6 +202,44 @@ class FinishResult:
     row: Row | None = None
 
 
+class TakeoverResultKind(StrEnum):
+    """What became of a takeover."""
+
+    GRANTED = "GRANTED"
+    MINE = "MINE"  # granted by an earlier try of unknown outcome
+    ENDED = "ENDED"  # no further run is allowed: the row says how the request has ended
+    DOUBTFUL = "DOUBTFUL"  # its effect may have happened after all: the policy decides
+    STALE = "STALE"  # the request went on without us: nothing was written
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverResult:
+    """What became of a takeover.
+
+    Args:
+        row: the request as it stands now; None when it is gone.
+    """
+
+    kind: TakeoverResultKind
+    row: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadEnd:
+    """How a sweep ends the claim of a dead worker.
+
+    Args:
+        generation: of the claim.
+        state: IN_DOUBT.
+    """
+
+    request_id: str
+    generation: int
+    state: State
+    code: str
+    message: str
+
+
 class VerdictKind(StrEnum):
     """What a claim is answered with (contract, section 5)."""
 
@@ -211,12 +277,15 @@ class Applied:
         effects: (request_id, generation) of the runs that may enter their effect.
         finished: what became of each finish, by (request_id, generation).
         refusals: the rows of the refusals, in their order.
+        takeovers: what became of each takeover, by (request_id, generation) of the run without
+            an end.
     """
 
     verdicts: tuple[Verdict, ...]
     effects: frozenset[tuple[str, int]]
     finished: Mapping[tuple[str, int], FinishResult]
     refusals: tuple[Row, ...]
+    takeovers: Mapping[tuple[str, int], TakeoverResult] = field(default_factory=dict)
 
 
 def cleaned(text: str) -> str:

@@ -16,10 +16,14 @@ from consumer.journal.records import (
     Finish,
     Published,
     Refusal,
+    Takeover,
 )
 from consumer.journal.refusing import refuse
+from consumer.journal.takeover import granted_names, take_over
 
 Name = tuple[str, int]
+
+_KINDS = ("finishes", "effects", "takeovers", "published", "refusals", "claims")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class Work:
 
     finishes: Sequence[Finish] = ()
     effects: Sequence[EffectMark] = ()
+    takeovers: Sequence[Takeover] = ()
     published: Sequence[Published] = ()
     refusals: Sequence[Refusal] = ()
     claims: Sequence[Claim] = ()
@@ -36,6 +41,7 @@ class Work:
         return (
             len(self.finishes)
             + len(self.effects)
+            + len(self.takeovers)
             + len(self.published)
             + len(self.refusals)
             + len(self.claims)
@@ -45,7 +51,7 @@ class Work:
         """Return the first and the second half; their order is that of the whole."""
         left = len(self) // 2
         first, second = {}, {}
-        for name in ("finishes", "effects", "published", "refusals", "claims"):
+        for name in _KINDS:
             items = getattr(self, name)
             first[name], second[name] = items[:left], items[left:]
             left = max(0, left - len(items))
@@ -59,9 +65,12 @@ class Work:
         effects = (
             mark_effects(connection, group, worker_id, self.effects) if self.effects else set()
         )
+        # Before the claims, so that a resend finds what was taken over in our hands.
+        taken = take_over(connection, group, worker_id, self.takeovers, held=held)
         if self.published:
             mark_published(connection, group, self.published)
         refusals = refuse(connection, group, worker_id, self.refusals) if self.refusals else []
-        claims = Claims(connection, group=group, worker_id=worker_id, held=set(held))
+        mine = {*held, *granted_names(taken)}
+        claims = Claims(connection, group=group, worker_id=worker_id, held=mine)
         verdicts = claims.decide(self.claims) if self.claims else []
-        return Applied(tuple(verdicts), frozenset(effects), finished, tuple(refusals))
+        return Applied(tuple(verdicts), frozenset(effects), finished, tuple(refusals), taken)

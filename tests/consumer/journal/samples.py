@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import itertools
 
-from consumer.journal import Claim, Finish, Refusal, Row, State, VerdictKind
+from consumer.journal import (
+    WORKER_DIED,
+    Claim,
+    DeadEnd,
+    Finish,
+    Journal,
+    Refusal,
+    Row,
+    State,
+    VerdictKind,
+)
 from consumer.journal.records import Applied
 
 FAR = 4_102_444_800_000  # the year 2100, in epoch ms
@@ -115,3 +125,14 @@ def row_of(applied: Applied) -> Row:
     (verdict,) = applied.verdicts
     assert verdict.row is not None
     return verdict.row
+
+
+def park_dead(journal: Journal, limit: int) -> list[Row]:
+    """Put the claims of dead workers in doubt, as a sweep does by the policy `park`."""
+    dead = journal.dead_claims(["payments"], limit)
+    return journal.end_dead_claims(
+        [
+            DeadEnd(row.request_id, row.generation, State.IN_DOUBT, WORKER_DIED, "it died")
+            for row in dead
+        ]
+    )

@@ -6,7 +6,7 @@ import pytest
 
 from consumer.journal import EffectMark, FinishKind, Journal, Published, State
 from tests.consumer.journal.conftest import Database, OpenJournal
-from tests.consumer.journal.samples import FAR, claim, finish, kinds, new_id, row_of
+from tests.consumer.journal.samples import FAR, claim, finish, kinds, new_id, park_dead, row_of
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_peer_that_repeats_my_finish_is_told_that_it_is_stale(
 def test_a_late_finish_resolves_its_doubt_and_the_doubt_stays_in_the_history(
     journal: Journal, database: Database, name: str
 ) -> None:
-    (swept,) = journal.sweep_dead_claims(10)
+    (swept,) = park_dead(journal, 10)
     journal.apply(published=[Published(name, 1, State.IN_DOUBT)])
     result = journal.apply(finishes=[finish(name, result="7")]).finished[name, 1]
     assert result.kind is FinishKind.WRITTEN
@@ -120,7 +120,7 @@ def test_an_effect_of_unknown_outcome_is_granted_again_and_keeps_its_time(
 
 
 def test_no_effect_is_granted_once_the_claim_was_swept(journal: Journal, name: str) -> None:
-    journal.sweep_dead_claims(10)
+    park_dead(journal, 10)
     assert journal.apply(effects=[EffectMark(name, 1)]).effects == frozenset()
 
 

@@ -23,7 +23,7 @@ from consumer.journal import (
     migrate,
 )
 from tests.consumer.journal.conftest import Database, OpenJournal
-from tests.consumer.journal.samples import claim, finish, kinds, new_id
+from tests.consumer.journal.samples import claim, finish, kinds, new_id, park_dead
 from tests.eventually import eventually
 from tests.stack.postgres import dsn
 
@@ -169,6 +169,6 @@ def test_a_sweep_leaves_a_worker_alone_that_renewed_while_it_looked(
         if statement.startswith("UPDATE onceward_request"):
             leases.renew(60)
 
-    assert journal.sweep_dead_claims(10) == []
+    assert park_dead(journal, 10) == []
     journal.close()
     leases.close()

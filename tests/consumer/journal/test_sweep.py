@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer.journal import WORKER_DIED, EffectMark, Journal, Published, State
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
-from tests.consumer.journal.samples import claim, finish, new_id
+from tests.consumer.journal.samples import claim, finish, new_id, park_dead
 
 
 def test_a_lease_is_counted_by_the_databases_clock(
@@ -49,7 +49,7 @@ def test_claims_of_a_live_worker_are_left_alone(
 ) -> None:
     open_leases("me").register(60)
     journal.apply(claims=[claim(new_id())])
-    assert open_journal("peer").sweep_dead_claims(10) == []
+    assert park_dead(open_journal("peer"), 10) == []
 
 
 def test_claims_of_a_worker_whose_lease_is_over_are_put_in_doubt(
@@ -59,14 +59,14 @@ def test_claims_of_a_worker_whose_lease_is_over_are_put_in_doubt(
     entered, waiting, ended = new_id(), new_id(), new_id()
     journal.apply(claims=[claim(entered), claim(waiting), claim(ended)])
     journal.apply(effects=[EffectMark(entered, 1)], finishes=[finish(ended)])
-    rows = {row.request_id: row for row in open_journal("peer").sweep_dead_claims(10)}
+    rows = {row.request_id: row for row in park_dead(open_journal("peer"), 10)}
     assert set(rows) == {entered, waiting}
     assert {(row.state, row.code, row.owner, row.generation) for row in rows.values()} == {
         (State.IN_DOUBT, WORKER_DIED, "me", 1)
     }
     assert rows[entered].effect_at is not None and rows[waiting].effect_at is None
     assert all(row.finished_at is not None for row in rows.values())
-    assert open_journal("peer").sweep_dead_claims(10) == []
+    assert park_dead(open_journal("peer"), 10) == []
     assert database.query("SELECT * FROM onceward_run") == []
 
 
@@ -74,7 +74,7 @@ def test_a_worker_without_a_row_counts_as_dead_and_a_sweep_takes_no_more_than_it
     journal: Journal,
 ) -> None:
     journal.apply(claims=[claim(new_id()) for _ in range(5)])
-    assert [len(journal.sweep_dead_claims(2)) for _ in range(4)] == [2, 2, 1, 0]
+    assert [len(park_dead(journal, 2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def test_a_released_worker_leaves_its_claims_to_the_sweep_at_once(
@@ -83,15 +83,15 @@ def test_a_released_worker_leaves_its_claims_to_the_sweep_at_once(
     leases = open_leases("me")
     leases.register(60)
     journal.apply(claims=[claim(new_id())])
-    assert journal.sweep_dead_claims(10) == []
+    assert park_dead(journal, 10) == []
     leases.release()
-    assert len(journal.sweep_dead_claims(10)) == 1
+    assert len(park_dead(journal, 10)) == 1
 
 
 def test_what_was_swept_is_to_be_told_until_it_is(journal: Journal) -> None:
     name = new_id()
     journal.apply(claims=[claim(name)])
-    journal.sweep_dead_claims(10)
+    park_dead(journal, 10)
     assert [row.state for row in journal.unpublished(10, 0)] == [State.IN_DOUBT]
     journal.apply(published=[Published(name, 1, State.IN_DOUBT)])
     assert journal.unpublished(10, 0) == []
@@ -99,4 +99,4 @@ def test_what_was_swept_is_to_be_told_until_it_is(journal: Journal) -> None:
 
 def test_a_sweep_sees_its_own_group_only(journal: Journal, open_journal: OpenJournal) -> None:
     journal.apply(claims=[claim(new_id())])
-    assert open_journal("peer", group="another").sweep_dead_claims(10) == []
+    assert park_dead(open_journal("peer", group="another"), 10) == []

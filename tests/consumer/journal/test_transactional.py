@@ -12,7 +12,7 @@ from sqlalchemy import text
 from consumer.journal import DataRefused, Journal, JournalUnavailable, State, migrate
 from consumer.journal.transactional import Transaction, Transactions
 from tests.consumer.journal.conftest import Database
-from tests.consumer.journal.samples import claim, new_id
+from tests.consumer.journal.samples import claim, new_id, park_dead
 
 BOOK = text("INSERT INTO seat VALUES (:seat)")
 
@@ -67,7 +67,7 @@ def test_a_finish_of_another_generation_rolls_all_back(
 def test_a_finish_after_the_claim_was_swept_rolls_all_back(
     transactions: Transactions, database: Database, journal: Journal, name: str
 ) -> None:
-    journal.sweep_dead_claims(10)
+    park_dead(journal, 10)
     with transactions.begin() as tx:
         tx.connection.execute(BOOK, {"seat": "1A"})
         assert not succeed(tx, name)

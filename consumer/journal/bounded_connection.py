@@ -1,0 +1,41 @@
+"""A psycopg connection that does not wait for ever for a server that says nothing.
+
+`statement_timeout` is the server's, and the kernel's limits end a connection only when packets stay
+unacknowledged: a proxy, or a host that is stopped, takes everything and answers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from psycopg import Connection, OperationalError
+
+from feedback.clock import monotonic_s
+
+
+def bounded(limit_s: float) -> type[Connection[Any]]:
+    """Return a connection class whose every wait for the server ends after `limit_s` seconds.
+
+    It is then closed and raises OperationalError; what it was waiting for may have happened.
+    """
+
+    class Bounded(Connection[Any]):
+        def wait(self, gen: Generator[Any, Any, Any], *arguments: Any, **named: Any) -> Any:
+            return super().wait(self._in_time(gen), *arguments, **named)
+
+        def _in_time(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+            until_s = monotonic_s() + limit_s
+            try:
+                wanted = next(gen)
+                while True:
+                    # psycopg comes back ten times a second when the server is silent.
+                    ready = yield wanted
+                    if not ready and monotonic_s() > until_s:
+                        self.close()
+                        raise OperationalError(f"the server did not answer within {limit_s:g} s")
+                    wanted = gen.send(ready)
+            except StopIteration as ended:
+                return ended.value
+
+    return Bounded

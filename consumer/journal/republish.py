@@ -1,0 +1,237 @@
+"""Which endings clients are told again when Redis came back empty, and by whom.
+
+One worker of a group does it at a time. Its turn is a row of `onceward_meta`, had by a conditional
+update: whose worker has no live lease loses it, and the next one begins again. Which starts of the
+Redis server were served is remembered, so that nobody does it twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    bindparam,
+    exists,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from consumer.journal import clock
+from consumer.journal.clock import now_ms
+from consumer.journal.history import ROW_COLUMNS
+from consumer.journal.records import Row, State
+from consumer.journal.session import Session
+from consumer.journal.tables import meta, request, worker
+
+# Endings of requests whose deadline was long over are found as well, but for the rarest: those that
+# a person resolved later than this.
+MARGIN_MS = 86_400_000
+SERVED_LIMIT = 8
+_LAST = 2**63 - 1
+
+
+class Turn(StrEnum):
+    """Who tells the endings again."""
+
+    MINE = "MINE"
+    OTHERS = "OTHERS"
+    DONE = "DONE"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The row that says whose turn it is.
+
+    Args:
+        worker_id: who has it; empty when nobody.
+        served: the `run_id` of each start of Redis that was served, the last one at the end.
+    """
+
+    worker_id: str = ""
+    served: tuple[str, ...] = ()
+
+    def released(self, *, served: str | None = None) -> Holder:
+        """Return the row when its holder is done with it, or gives it back."""
+        if served is None:
+            return replace(self, worker_id="")
+        return Holder("", (*self.served, served)[-SERVED_LIMIT:])
+
+
+class Cursor(NamedTuple):
+    """Where the next page begins: below this deadline (epoch ms) and id."""
+
+    deadline_at: int = _LAST
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some endings, and where the next page begins: None when this was the last."""
+
+    rows: list[Row]
+    following: Cursor | None
+
+
+class Republication:
+    """Takes turns and reads pages; for one thread, on a connection of its own.
+
+    Args:
+        url: the journal's URL.
+        group: the consumer group.
+        worker_id: who takes the turns.
+        statement_timeout_s: the longest wait for a connection, for a lock and for a statement,
+            each.
+
+    Raises:
+        SettingsError: the URL is malformed.
+        NotAvailable: the driver for this database is not installed.
+    """
+
+    def __init__(
+        self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
+    ) -> None:
+        self._group = group
+        self._worker_id = worker_id
+        self._name = f"republish:{group}"
+        self._session = Session(url, timeout_s=statement_timeout_s)
+
+    def take_turn(self, run_id: str) -> Turn:
+        """Return whose turn it is to serve this start of Redis; ours, if nobody alive has it.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; call again.
+        """
+        with self._session.transaction() as connection:
+            stands = self._read(connection)
+            holder = _decoded(stands)
+            if run_id in holder.served:
+                return Turn.DONE
+            mine = replace(holder, worker_id=self._worker_id)
+            taken = (
+                self._insert(connection, mine)
+                if stands is None
+                else self._replace(connection, stands, mine)
+            )
+            return Turn.MINE if taken else Turn.OTHERS
+
+    def end_turn(self, run_id: str | None) -> bool:
+        """Give the turn back; False when another worker has it by now.
+
+        Args:
+            run_id: the start of Redis that was served; None when it was not, or not to the end.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; call again.
+        """
+        with self._session.transaction() as connection:
+            stands = self._read(connection)
+            holder = _decoded(stands)
+            if stands is None or holder.worker_id != self._worker_id:
+                return False
+            return self._replace(connection, stands, holder.released(served=run_id))
+
+    def page(self, cursor: Cursor, *, ttl_ms: int, limit: int) -> Page:
+        """Return the endings of the last `ttl_ms`, those of the latest deadlines first.
+
+        A page may have fewer rows than `limit`, or none, and not be the last.
+
+        Args:
+            limit: the most rows to look at.
+
+        Raises:
+            JournalUnavailable: read again.
+        """
+        parameters = {
+            "this_group": self._group,
+            "most": limit,
+            "age": ttl_ms,
+            "oldest": ttl_ms + MARGIN_MS,
+            "before": cursor.deadline_at,
+            "before_id": cursor.request_id,
+        }
+        with self._session.transaction(read_only=True) as connection:
+            found = connection.execute(_PAGE, parameters).all()
+        if not found:
+            return Page([], None)
+        rows = [Row(*answer[1:]) for answer in found]
+        last = Cursor(rows[-1].deadline_at, rows[-1].request_id)
+        is_last = len(found) < limit
+        return Page(_endings(rows, since_ms=found[0][0] - ttl_ms), None if is_last else last)
+
+    def close(self) -> None:
+        """Close the connection; the next call opens one again."""
+        self._session.close()
+
+    def _read(self, connection: Connection) -> str | None:
+        value = connection.execute(select(meta.c.value).where(meta.c.name == self._name)).scalar()
+        return None if value is None else str(value)
+
+    def _insert(self, connection: Connection, mine: Holder) -> bool:
+        make = sqlite.insert if self._session.dialect == "sqlite" else postgresql.insert
+        statement = make(meta).values(name=self._name, value=_encoded(mine))
+        inserted = statement.on_conflict_do_nothing().returning(meta.c.name)
+        return connection.execute(inserted).first() is not None
+
+    def _replace(self, connection: Connection, stands: str, new: Holder) -> bool:
+        """Change the row if it still stands as it was read, and no other worker alive has it."""
+        owner = _decoded(stands).worker_id
+        allowed = () if owner == self._worker_id else (~_lives(owner),)
+        statement = (
+            update(meta)
+            .where(meta.c.name == self._name, meta.c.value == stands, *allowed)
+            .values(value=_encoded(new))
+        )
+        return connection.execute(statement).rowcount == 1
+
+
+def _endings(rows: Sequence[Row], *, since_ms: int) -> list[Row]:
+    return [
+        row
+        for row in rows
+        if row.state != State.CLAIMED
+        and row.finished_at is not None
+        and row.finished_at >= since_ms
+    ]
+
+
+def _lives(worker_id: str) -> ColumnElement[bool]:
+    return exists().where(worker.c.worker_id == worker_id, worker.c.lease_until > now_ms())
+
+
+def _encoded(holder: Holder) -> str:
+    return json.dumps(asdict(holder))
+
+
+def _decoded(value: str | None) -> Holder:
+    if value is None:
+        return Holder()
+    stored = json.loads(value)
+    return Holder(stored["worker_id"], tuple(stored["served"]))
+
+
+def _select_page() -> Select[Any]:
+    key = request.c.deadline_at, request.c.request_id
+    return (
+        select(now_ms(), *ROW_COLUMNS)
+        .where(
+            request.c.group == bindparam("this_group"),
+            request.c.deadline_at > clock.once() - bindparam("oldest"),
+            # Said twice, the first time for the index.
+            request.c.deadline_at <= bindparam("before"),
+            or_(key[0] < bindparam("before"), key[1] < bindparam("before_id")),
+        )
+        .order_by(key[0].desc(), key[1].desc())
+        .limit(bindparam("most"))
+    )
+
+
+_PAGE = _select_page()

@@ -1,0 +1,241 @@
+"""Takeovers: going on with a request whose run has no end, within one transaction.
+
+Rare, so row by row. Each row is locked, decided on by the pure rule, and written by a statement
+that says the rule's conditions again: generation, state, the owner's lease, and the effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    null,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from consumer.journal.batch import RUNS
+from consumer.journal.claim_sql import EXTERNAL
+from consumer.journal.clock import now_ms
+from consumer.journal.errors import Contended
+from consumer.journal.history import ROW_COLUMNS, keep_runs, read
+from consumer.journal.records import (
+    Row,
+    State,
+    Takeover,
+    TakeoverKind,
+    TakeoverResult,
+    TakeoverResultKind,
+)
+from consumer.journal.tables import request, run, worker
+from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover
+
+Name = tuple[str, int]
+_OURS = (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE)
+
+
+def take_over(
+    connection: Connection,
+    group: str,
+    worker_id: str,
+    wishes: Sequence[Takeover],
+    *,
+    held: Collection[Name],
+) -> dict[Name, TakeoverResult]:
+    """Carry takeovers out; return what became of each, by (request_id, generation) of the wish."""
+    if not wishes:
+        return {}
+    results: dict[Name, TakeoverResult] = {}
+    ids = {one.request_id for one in wishes}
+    rows, _ = read(connection, group, ids, lock=True)
+    # With the rows locked: what is read from here on stays true until we write.
+    living = _living(connection, {row.owner for row in rows.values()})
+    ended = _ended_runs(connection, group, ids)
+    _, now = read(connection, group, ids)
+    mine = set(held)
+    for wish in wishes:
+        row = rows.get(wish.request_id)
+        decision = decide_takeover(
+            wish,
+            row,
+            now,
+            worker_id=worker_id,
+            owner_lives=row is not None and row.owner in living,
+            ended_runs={} if row is None else ended.get((row.request_id, row.attempt), {}),
+            held=mine,
+        )
+        result = _carry_out(connection, group, worker_id, wish, row, decision)
+        results[wish.request_id, wish.generation] = result
+        mine.update(granted_names({(wish.request_id, wish.generation): result}))
+    return results
+
+
+def granted_names(results: Mapping[Name, TakeoverResult]) -> Iterator[Name]:
+    """Yield (request_id, generation) of what is in our hands by these takeovers."""
+    for result in results.values():
+        if result.kind in _OURS and result.row is not None:
+            yield result.row.request_id, result.row.generation
+
+
+def owner_lives() -> ColumnElement[bool]:
+    """Return the condition that a row's owner has a lease that is not over."""
+    return exists().where(worker.c.worker_id == request.c.owner, worker.c.lease_until > now_ms())
+
+
+def _carry_out(
+    connection: Connection,
+    group: str,
+    worker_id: str,
+    wish: Takeover,
+    row: Row | None,
+    decision: TakeoverDecision,
+) -> TakeoverResult:
+    match decision.kind:
+        case TakeoverResultKind.GRANTED if wish.kind is TakeoverKind.ASK:
+            written = _written(connection, _ask(), group, worker_id, wish)
+        case TakeoverResultKind.GRANTED:
+            name = (wish.request_id, wish.generation)
+            keep_runs(connection, group, [name], worker_id, outcome=wish.because)
+            written = _written(connection, _run_again(wish.kind), group, worker_id, wish)
+            if written is None:
+                # The history has the run already: all of it again, on what is true now.
+                raise Contended("a lease was renewed under a takeover")
+        case TakeoverResultKind.ENDED:
+            written = _written(
+                connection,
+                _end(),
+                group,
+                worker_id,
+                wish,
+                to_state=str(decision.state),
+                to_code=decision.code,
+                to_message=decision.message,
+            )
+        case _:
+            return TakeoverResult(decision.kind, row)
+    if written is None:
+        # The owner's lease was renewed after the rule had looked.
+        return TakeoverResult(TakeoverResultKind.STALE, row)
+    return TakeoverResult(decision.kind, written)
+
+
+def _written(
+    connection: Connection,
+    statement: ReturningUpdate[Any],
+    group: str,
+    worker_id: str,
+    wish: Takeover,
+    **values: str | None,
+) -> Row | None:
+    parameters = {
+        "this_group": group,
+        "this_request": wish.request_id,
+        "this_generation": wish.generation,
+        "this_worker": worker_id,
+        **values,
+    }
+    answer = connection.execute(statement, parameters).one_or_none()
+    return None if answer is None else Row(*answer)
+
+
+def _living(connection: Connection, owners: Collection[str]) -> set[str]:
+    statement = select(worker.c.worker_id).where(
+        worker.c.worker_id.in_(sorted(owners)), worker.c.lease_until > now_ms()
+    )
+    return set(connection.execute(statement).scalars())
+
+
+def _ended_runs(
+    connection: Connection, group: str, request_ids: Collection[str]
+) -> dict[tuple[str, int], dict[str, int]]:
+    """Return how many runs of each attempt are in the history, by their outcome."""
+    parameters = RUNS.load(connection, [(group, name, 0) for name in sorted(request_ids)])
+    counts: dict[tuple[str, int], dict[str, int]] = {}
+    answers = connection.execute(_count_runs(connection.dialect.name), parameters).all()
+    for request_id, attempt, outcome, count in answers:
+        counts.setdefault((request_id, attempt), {})[outcome] = count
+    return counts
+
+
+@lru_cache
+def _count_runs(dialect: str) -> Select[Any]:
+    batch = RUNS.source(dialect)
+    of_batch = and_(run.c.group == batch.c.group, run.c.request_id == batch.c.request_id)
+    return (
+        select(run.c.request_id, run.c.attempt, run.c.outcome, func.count())
+        .join_from(batch, run, of_batch)
+        .group_by(run.c.request_id, run.c.attempt, run.c.outcome)
+    )
+
+
+def _without_an_end() -> ColumnElement[bool]:
+    return and_(
+        request.c.group == bindparam("this_group"),
+        request.c.request_id == bindparam("this_request"),
+        request.c.generation == bindparam("this_generation"),
+        request.c.state == State.CLAIMED.value,
+        or_(request.c.owner == bindparam("this_worker"), ~owner_lives()),
+    )
+
+
+@lru_cache
+def _ask() -> ReturningUpdate[Any]:
+    return (
+        update(request)
+        .where(_without_an_end())
+        .values(owner=bindparam("this_worker"))
+        .returning(*ROW_COLUMNS)
+    )
+
+
+@lru_cache
+def _run_again(kind: TakeoverKind) -> ReturningUpdate[Any]:
+    # The doubt about the first run stays with the second where only the key protects it.
+    kept = request.c.effect_at if kind is TakeoverKind.SAME_KEY else null()
+    condition = _without_an_end()
+    if kind is TakeoverKind.EXCLUDED:
+        entered = and_(
+            request.c.effect_kind != "transactional",
+            or_(request.c.effect_kind != "marked", request.c.effect_at.is_not(None)),
+        )
+        condition = and_(condition, ~entered)
+    return (
+        update(request)
+        .where(condition)
+        .values(
+            generation=request.c.generation + 1,
+            owner=bindparam("this_worker"),
+            claimed_at=now_ms(),
+            effect_at=case((request.c.effect_kind == EXTERNAL, now_ms()), else_=kept),
+            voids=request.c.voids + (1 if kind is TakeoverKind.VOIDED else 0),
+        )
+        .returning(*ROW_COLUMNS)
+    )
+
+
+@lru_cache
+def _end() -> ReturningUpdate[Any]:
+    return (
+        update(request)
+        .where(_without_an_end())
+        .values(
+            state=bindparam("to_state"),
+            code=bindparam("to_code"),
+            message=bindparam("to_message"),
+            finished_at=now_ms(),
+            published_at=null(),
+        )
+        .returning(*ROW_COLUMNS)
+    )
