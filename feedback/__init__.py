@@ -6,10 +6,11 @@ through the `store` (Redis) by the `status` rule, and wait for changes through `
 - `errors`: one base error, exit codes. `clock`: the two clocks by name. `logs`: events with fields.
 - `settings`: TOML and environment, every fault reported at once.
 - `envelope`: headers in both directions, request ids, the payload's hash.
-- `status`: the rule which write may follow which, pure. `status_script`: the same rule for Redis.
+- `status`: the rule which write may follow which, pure. `status_script`: the same rule for Redis,
+  `script_call`: what a call of it carries.
 - `statuses`: a status as it is written and read. `kept`: the payload a resend needs.
 - `store`: statuses, kept payloads, deadlines, heartbeats and the journal's id in Redis;
-  `redis_server`: the connection to it.
+  `redis_server`: the connection to it. `apart`: telling a batch of which one may be at fault.
 - `events`: waiting for a change by event, with polling as the fallback.
 - `commands`: what the console commands of all rooms share (exit codes, `--config`).
 

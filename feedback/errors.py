@@ -47,6 +47,13 @@ class RedisUnavailable(NotAvailable):
         self.never_reached = never_reached
 
 
+class RedisRefused(RedisUnavailable):
+    """Redis answered, and refuses what this one call carries: repeating it is useless.
+
+    Whoever can, repeats the parts of a batch one by one; to everybody else it is an outage.
+    """
+
+
 class KafkaUnavailable(NotAvailable):
     """Kafka did not answer, or refused what was asked."""
 

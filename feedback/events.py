@@ -28,8 +28,8 @@ from feedback.store import StatusStore
 
 READ_S = 0.25
 AWAY_PAUSE_S = 0.5
-# The last two: a send that fails closes the socket, and redis-py stumbles over that in our read.
-FAULTS = (RedisError, OSError, ValueError, AttributeError)
+# The last three: a send that fails closes the socket, and redis-py stumbles over that in our read.
+FAULTS = (RedisError, OSError, ValueError, AttributeError, TypeError)
 
 
 class Watch:

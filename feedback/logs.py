@@ -104,8 +104,9 @@ def configure(*, level: str = "INFO", stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [target]
     root.setLevel(level)
-    # kafka-python tells every connection at INFO; its warnings are about what we log ourselves.
-    logging.getLogger("kafka").setLevel(logging.ERROR)
+    # kafka-python tells every connection at INFO, and of an outage 35 errors a second with their
+    # stacks: what they mean we log ourselves, once.
+    logging.getLogger("kafka").setLevel(logging.NOTSET if level == "DEBUG" else logging.CRITICAL)
 
 
 def _stack(format_of: logging.Formatter, record: logging.LogRecord) -> str:

@@ -4,20 +4,43 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import re
 import socket
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import hiredis
 from redis import BlockingConnectionPool, Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, OutOfMemoryError, RedisError
+from redis.exceptions import AuthenticationError, DataError, RedisError, ResponseError
 from redis.retry import Retry
 
-from feedback.errors import RedisUnavailable
+from feedback.errors import RedisRefused, RedisUnavailable
 
 MAX_CONNECTIONS = 64
 _NO_CONNECTION = (ConnectionRefusedError, FileNotFoundError, socket.gaierror, queue.Empty)
+# A server that answers one of these refuses whatever is asked now: it is as good as away, and it
+# did nothing of what was asked. With each, what an operator does about it.
+REFUSES_ALL = MappingProxyType(
+    {
+        "OOM": "raise its maxmemory, or keep statuses for less long (status_ttl_s)",
+        "LOADING": "it is reading its data; wait",
+        "READONLY": "it is a replica; name the primary in [redis] url",
+        "MASTERDOWN": "it has lost its primary; start that, or name another in [redis] url",
+        "NOREPLICAS": "too few replicas follow it; start them, or lower min-replicas-to-write",
+        "BUSY": "a script that is not ours keeps it busy; end that with SCRIPT KILL",
+        "MISCONF": "it cannot write to its disk; see its log",
+        "CLUSTERDOWN": "its cluster lacks a part; see CLUSTER INFO",
+        "TRYAGAIN": "its cluster is moving data; wait",
+        "NOSCRIPT": "it forgot our script twice; wait",
+        "NOAUTH": "put user and password into [redis] url",
+        "WRONGPASS": "correct user and password in [redis] url",
+        "NOPERM": "allow this user the commands and the keys of onceward:*",
+    }
+)
+# At the beginning; before Redis 7, with a dash in front, somewhere in what a script reports.
+_CODE = re.compile(r"(?:^|\s-)([A-Z]{3,})\b")
 
 
 class Packer:
@@ -29,7 +52,11 @@ class Packer:
         name = arguments[0]
         if isinstance(name, str) and " " in name:
             arguments = (*name.split(), *arguments[1:])
-        return [hiredis.pack_command(arguments)]
+        try:
+            return [hiredis.pack_command(arguments)]
+        except (TypeError, UnicodeEncodeError) as error:
+            # Its text may quote a payload.
+            raise DataError(f"{type(error).__name__} in an argument of {name}") from None
 
 
 class RedisSettings(Protocol):
@@ -70,6 +97,20 @@ def connect(settings: RedisSettings) -> Redis:
     return Redis.from_pool(pool)
 
 
+def execute(pipe: Any) -> list[Any]:
+    """Return a pipeline's replies.
+
+    Raises:
+        RedisError: the first error, as the server said it: redis-py's own text would quote the
+            command, and with it ids and keys.
+    """
+    replies: list[Any] = pipe.execute(raise_on_error=False)
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
+
+
 @contextlib.contextmanager
 def guarded(*, reached: bool = False) -> Iterator[None]:
     """Turn what redis-py raises in the block into one error.
@@ -78,16 +119,43 @@ def guarded(*, reached: bool = False) -> Iterator[None]:
         reached: an earlier command of the same call went through.
 
     Raises:
+        RedisRefused: what the call carries is at fault.
         RedisUnavailable: with what happened in one line.
     """
     try:
         yield
     except (RedisError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else ""
-        raise RedisUnavailable(
-            f"Redis: {type(error).__name__} {reason}".strip(),
-            never_reached=not reached and _never_reached(error),
-        ) from error
+        code = refusal_code(error)
+        kind = RedisUnavailable
+        if code not in REFUSES_ALL and isinstance(error, ResponseError | DataError):
+            kind = RedisRefused
+        absent = code in REFUSES_ALL or _never_reached(error)
+        raise kind(_one_line(error, code), never_reached=absent and not reached) from error
+
+
+def refusal_code(error: BaseException) -> str:
+    """Return the word by which a server says why it refuses; empty when it said none.
+
+    >>> refusal_code(ResponseError("MISCONF Redis is configured to save"))
+    'MISCONF'
+    >>> refusal_code(ResponseError("ERR Error running script: @user_script:7: -OOM command"))
+    'OOM'
+    """
+    known = getattr(error, "status_code", None)
+    if known and known != "ERR":
+        return str(known)
+    if not isinstance(error, ResponseError):
+        return ""
+    codes: list[str] = _CODE.findall(str(error))
+    return codes[-1] if codes else ""
+
+
+def _one_line(error: BaseException, code: str) -> str:
+    text = str(error).splitlines()[0] if str(error) else ""
+    text = text.partition(" script: ")[0]  # Redis 7 names the script's hash and line
+    advice = REFUSES_ALL.get(code)
+    said = f"Redis: {type(error).__name__} {text}".strip()
+    return said if advice is None else f"{said.rstrip('.')}: {advice}"
 
 
 def _never_reached(error: BaseException) -> bool:
@@ -98,4 +166,4 @@ def _never_reached(error: BaseException) -> bool:
         if isinstance(cause, _NO_CONNECTION):
             return True
         cause = cause.__cause__ or cause.__context__
-    return isinstance(error, (AuthenticationError, OutOfMemoryError))
+    return isinstance(error, AuthenticationError | DataError)

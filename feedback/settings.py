@@ -58,8 +58,9 @@ class KafkaSection(_Section):
 
     bootstrap_servers: str = "127.0.0.1:9092"
     group: str = Field("onceward", pattern=r"^[a-zA-Z0-9._-]{1,200}$")
-    session_timeout_s: Seconds = 10.0
+    session_timeout_s: Seconds = 6.0
     max_poll_interval_s: Seconds = 300.0
+    assignor: str = Field("eager", pattern=r"^(eager|cooperative)$")
     client_id: str = "onceward"
     security_protocol: str = Field(
         "PLAINTEXT", pattern=r"^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$"
@@ -81,7 +82,8 @@ class KafkaSection(_Section):
     def connection(self) -> dict[str, Any]:
         """Return the keyword arguments that every kafka-python client takes."""
         given = self.model_dump(
-            exclude={"group", "session_timeout_s", "max_poll_interval_s"}, exclude_none=True
+            exclude={"group", "session_timeout_s", "max_poll_interval_s", "assignor"},
+            exclude_none=True,
         )
         given["bootstrap_servers"] = [one.strip() for one in self.bootstrap_servers.split(",")]
         for name, value in given.items():
@@ -140,7 +142,11 @@ class WorkerSection(_Section):
     start_timeout_s: Seconds = 30.0
     deadline_s: Seconds = 3600.0
     max_result_bytes: int = Field(65_536, ge=0)
+    memory_limit_bytes: int = Field(0, ge=0)
+    max_requests_per_child: int = Field(0, ge=0)
     http_port: int = Field(0, ge=0, le=65_535)
+    http_host: str = "127.0.0.1"
+    stall_after_s: Seconds = 30.0
 
     @property
     def slots(self) -> int:

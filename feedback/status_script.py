@@ -3,7 +3,11 @@
 One call carries a batch: `KEYS` holds the request hash and the payload key of each write in turn,
 `ARGV` a fixed head for each write followed by its fields. The rule is enforced inside Redis so that
 two writers cannot interleave between reading and writing. Reply: for each write an empty string
-when it was taken, else `refusal|state|attempt|generation|resend`.
+when it was taken, 1 when it was taken and nobody had told the record's coordinates before, else
+`refusal|state|attempt|generation|resend`.
+
+A full server refuses what could grow and lets deletions through, from the first command of a script
+to its last: so whatever deletes here has written something before.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from feedback.status import BEFORE_CLAIM, FINAL, FOLLOWERS, NEWER_GENERATION, Refusal, State
 
+UNPLACED = 1
 HEAD_LENGTH = 11
 # States that may carry a code, a result or a due time; so does an ACCEPTED whose worker gave up.
 OUTSPOKEN = FINAL | {State.RETRYING}
@@ -72,7 +77,7 @@ for i = 1, #KEYS, 2 do
   local payload_action, payload, fields = ARGV[at + 8], ARGV[at + 9], tonumber(ARGV[at + 10])
   at = at + {HEAD_LENGTH}
   local old = redis.call('HMGET', key, 'status', 'attempt', 'generation', 'payload_sha256',
-                         'resend', 'worker')
+                         'resend', 'worker', 'offset')
   local refusal = nil
   if old[1] then refusal = judge(old, write) end
   if refusal then
@@ -81,10 +86,12 @@ for i = 1, #KEYS, 2 do
   else
     if old[1] and old[4] ~= write.sha then
       -- restored: nothing of the other payload stays, least of all what a resend would send
+      redis.call('HSET', key, 'status', write.state)
       redis.call('DEL', key, payload_key)
       old[1] = nil
     elseif OUTSPOKEN[old[1]] or old[6] == '' then
       -- what the last status said of its run does not outlive it
+      redis.call('HSET', key, 'status', write.state)
       redis.call('HDEL', key, 'code', 'message', 'result', 'resend', 'by', 'due_at')
     end
     redis.call('HSET', key, unpack(ARGV, at, at + fields - 1))
@@ -97,9 +104,31 @@ for i = 1, #KEYS, 2 do
       redis.call('PEXPIRE', payload_key, ttl_ms)
     end
     redis.call('PUBLISH', channel, write.state)
-    replies[#replies + 1] = ''
+    replies[#replies + 1] = (old[7] or BEFORE_CLAIM[write.state]) and '' or {UNPLACED}
   end
   at = at + fields
 end
 return replies
+"""
+
+# KEYS: hashes. ARGV: four names and values for each, written only where nobody has.
+PLACE = """
+for i, key in ipairs(KEYS) do
+  if redis.call('EXISTS', key) == 1 then
+    for at = 8 * i - 7, 8 * i, 2 do redis.call('HSETNX', key, ARGV[at], ARGV[at + 1]) end
+  end
+end
+"""
+
+# KEYS: hash, payload, the resender's set. ARGV: attempt, payload hash, deadline, request id.
+# Only what this very sending wrote, and nobody has taken up: another's trace is not ours to remove.
+FORGET = f"""
+local found = redis.call('HMGET', KEYS[1], 'status', 'attempt', 'payload_sha256', 'deadline_at',
+                         'generation')
+local mine = found[1] == '{State.PENDING}' and found[2] == ARGV[1] and found[3] == ARGV[2]
+             and found[4] == ARGV[3] and not found[5]
+if not mine then return 0 end
+redis.call('DEL', KEYS[1], KEYS[2])
+redis.call('ZREM', KEYS[3], ARGV[4])
+return 1
 """

@@ -9,7 +9,24 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from feedback.kept import KeptPayload
-from feedback.status import Refusal, State, derive
+from feedback.status import Refusal, State, Stored, Write, derive, judge
+
+
+class Origin(NamedTuple):
+    """Where a request came from: its record, and until when it is valid (epoch ms).
+
+    A tuple of numbers: it is made for every outcome, and told for few.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    deadline_at: int
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of the hash that say so."""
+        return {name: str(value) for name, value in zip(self._fields, self, strict=True)}
 
 
 class StatusWrite(NamedTuple):
@@ -21,6 +38,8 @@ class StatusWrite(NamedTuple):
         payload: kept for a resend when given; dropped when the state cannot be reopened.
         restore: the journal's row replaces another payload's status.
         held_by: taken only while this worker stands in the hash.
+        origin: told where nobody has told it: ACCEPTED did, unless Redis was away then or has
+            forgotten it since.
     """
 
     request_id: str
@@ -32,6 +51,45 @@ class StatusWrite(NamedTuple):
     payload: KeptPayload | None = None
     restore: bool = False
     held_by: str | None = None
+    origin: Origin | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About how long the fields are that can be long."""
+        return len(self.fields.get("result", "")) + len(self.fields.get("message", ""))
+
+    @property
+    def placed(self) -> StatusWrite:
+        """The same write with its origin among its fields."""
+        if self.origin is None:
+            return self
+        return self._replace(fields={**self.origin.fields, **self.fields}, origin=None)
+
+
+def newer_of(stands: StatusWrite, comes: StatusWrite) -> StatusWrite:
+    """Return which of two untold writes of a request is told: the same rule as in Redis."""
+    fields = stands.fields
+    resend, worker = fields.get("resend") == "1", fields.get("worker", "")
+    # Who holds it is asked of Redis. Of two that ask for the same holder the first does not stand
+    # there yet, and must not answer for it.
+    held_by = None if comes.held_by == stands.held_by else comes.held_by
+    stored = Stored(
+        stands.state,
+        stands.attempt,
+        stands.generation,
+        stands.payload_sha256,
+        resend=resend,
+        worker=worker,
+    )
+    write = Write(
+        comes.state,
+        comes.attempt,
+        comes.generation,
+        comes.payload_sha256,
+        restore=comes.restore,
+        held_by=held_by,
+    )
+    return comes if judge(stored, write) is None else stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +132,9 @@ class Status:
     offset: int | None = None
 
 
-def decode_refusal(reply: bytes) -> Refused | None:
+def decode_refusal(reply: bytes | int) -> Refused | None:
     """Return what the script answered to one write; None when it was taken."""
-    if not reply:
+    if not reply or isinstance(reply, int):
         return None
     reason, state, attempt, generation, resend = reply.decode().split("|")
     return Refused(

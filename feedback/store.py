@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from redis import Redis
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
 from feedback.clock import epoch_ms
 from feedback.kept import KeptPayload
-from feedback.redis_server import RedisSettings, guarded
+from feedback.redis_server import RedisSettings, execute, guarded
+from feedback.script_call import arguments_of, by_openness
 from feedback.status import State, may_reopen
-from feedback.status_script import PAYLOAD_DROP, PAYLOAD_KEEP, PAYLOAD_SET, SCRIPT
+from feedback.status_script import FORGET, PLACE, SCRIPT, UNPLACED
 from feedback.statuses import (
     Refused,
     Status,
@@ -84,6 +85,8 @@ class StatusStore:
                 Requests that cannot be reopened leave the set.
 
         Raises:
+            RedisRefused: one of the writes is at fault, or its key holds something else;
+                `write_apart` finds out which.
             RedisUnavailable: nothing is known of what was written; repeating is harmless.
         """
         if not writes:
@@ -93,8 +96,9 @@ class StatusStore:
         now = str(epoch_ms())
         for write in writes:
             keys += (self.request_key(write.request_id), self.payload_key(write.request_id))
-            arguments += self._arguments(write, now)
-        open_ids, closed_ids = _by_openness(writes)
+            channel = self.events_channel(write.request_id)
+            arguments += arguments_of(write, now=now, ttl_ms=self._ttl_ms, channel=channel)
+        open_ids, closed_ids = by_openness(writes)
         with guarded():
             pipe = self.redis.pipeline(transaction=False)
             pipe.evalsha(_SCRIPT_SHA, len(keys), *keys, *arguments)
@@ -103,9 +107,23 @@ class StatusStore:
             if closed_ids:
                 pipe.zrem(self.deadlines_key, *closed_ids)
             replies = self._execute(pipe)
+        if UNPLACED in replies[0]:
+            self._place(writes, replies[0])
         told = [decode_refusal(reply) for reply in replies[0]]
         self._mend_deadlines(writes, told, now=int(now))
         return told
+
+    def _place(self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]) -> None:
+        """Tell where requests came from, where Redis did not know; rare, so a trip of its own."""
+        keys: list[str] = []
+        words: list[str] = []
+        for write, reply in zip(writes, replies, strict=True):
+            if reply == UNPLACED and write.origin is not None:
+                keys.append(self.request_key(write.request_id))
+                words += [word for pair in write.origin.fields.items() for word in pair]
+        if keys:
+            with guarded(reached=True):
+                self.redis.eval(PLACE, len(keys), *keys, *words)
 
     def _mend_deadlines(
         self, writes: Sequence[StatusWrite], told: Sequence[Refused | None], *, now: int
@@ -123,7 +141,7 @@ class StatusStore:
         }
         if not stands_open:
             return
-        meant_open, meant_closed = _by_openness(writes)
+        meant_open, meant_closed = by_openness(writes)
         again = [one for one in meant_closed if stands_open.get(one, False)]
         gone = [one for one in meant_open if not stands_open.get(one, True)]
         with guarded(reached=True):
@@ -132,39 +150,17 @@ class StatusStore:
                 pipe.zadd(self.deadlines_key, dict.fromkeys(again, now), nx=True)
             if gone:
                 pipe.zrem(self.deadlines_key, *gone)
-            pipe.execute()
-
-    def _arguments(self, write: StatusWrite, now: str) -> list[str | bytes | int]:
-        fields: list[str | bytes | int] = [
-            "status", write.state, "attempt", write.attempt,
-            "payload_sha256", write.payload_sha256, "updated_at", now,
-        ]  # fmt: skip
-        if write.generation:
-            fields += ("generation", write.generation)
-        for name, value in write.fields.items():
-            fields += (name, value)
-        if write.payload is not None:
-            action, payload = PAYLOAD_SET, write.payload.encode()
-        elif may_reopen(write.state, resend=write.fields.get("resend") == "1"):
-            action, payload = PAYLOAD_KEEP, b""
-        else:
-            action, payload = PAYLOAD_DROP, b""
-        return [
-            write.state, write.attempt, write.generation, write.payload_sha256,
-            "1" if write.restore else "0", "*" if write.held_by is None else write.held_by,
-            self._ttl_ms, self.events_channel(write.request_id), action, payload,
-            len(fields), *fields,
-        ]  # fmt: skip
+            execute(pipe)
 
     def _execute(self, pipe: Any) -> list[Any]:
         commands = list(pipe.command_stack)
         try:
-            return cast(list[Any], pipe.execute())
+            return execute(pipe)
         except NoScriptError:
             # A restarted Redis has forgotten the script.
             self.redis.script_load(SCRIPT)
             pipe.command_stack = commands
-            return cast(list[Any], pipe.execute())
+            return execute(pipe)
 
     def read(self, request_id: str) -> Status:
         """Return what is known of one request; UNKNOWN when nothing is."""
@@ -180,7 +176,7 @@ class StatusStore:
             pipe = self.redis.pipeline(transaction=False)
             for request_id in request_ids:
                 pipe.hgetall(self.request_key(request_id))
-            hashes = [decode_hash(found) for found in pipe.execute()]
+            hashes = [decode_hash(found) for found in execute(pipe)]
             holders = {
                 found.get("worker", "") for found in hashes if found.get("status") == State.ACCEPTED
             }
@@ -197,7 +193,7 @@ class StatusStore:
         pipe = self.redis.pipeline(transaction=False)
         for worker_id in ids:
             pipe.exists(self.worker_key(worker_id))
-        return {worker_id for worker_id, found in zip(ids, pipe.execute(), strict=True) if found}
+        return {worker_id for worker_id, found in zip(ids, execute(pipe), strict=True) if found}
 
     def kept_payload(self, request_id: str) -> KeptPayload | None:
         """Return what a resend needs, or None when nothing was kept or it is gone.
@@ -209,26 +205,47 @@ class StatusStore:
             raw = cast("bytes | None", self.redis.get(self.payload_key(request_id)))
         return None if raw is None else KeptPayload.decode(raw)
 
-    def forget(self, request_id: str) -> None:
-        """Remove all trace of a request that was certainly not sent.
+    def forget(
+        self, request_id: str, *, attempt: int, payload_sha256: str, deadline_at: int | None
+    ) -> bool:
+        """Remove all trace of a request that was certainly not sent; say whether there was one.
+
+        Only what this very sending told is removed: PENDING with the same attempt, payload and
+        deadline, never claimed. What others told since under this id stays.
+
+        Args:
+            deadline_at: epoch ms, as PENDING told it.
 
         Raises:
             RedisUnavailable: the trace may still be there.
         """
+        keys = (self.request_key(request_id), self.payload_key(request_id), self.deadlines_key)
+        facts = (str(attempt), payload_sha256, str(deadline_at), request_id)
         with guarded():
-            pipe = self.redis.pipeline(transaction=False)
-            pipe.delete(self.request_key(request_id), self.payload_key(request_id))
-            pipe.zrem(self.deadlines_key, request_id)
-            pipe.execute()
+            return bool(self.redis.eval(FORGET, len(keys), *keys, *facts))
 
-    def beat(self, worker_id: str, load: Mapping[str, object]) -> None:
+    def beat(self, worker_id: str, load: Mapping[str, object]) -> str:
         """Say that the worker is alive for another `heartbeat_ttl_s`.
+
+        Returns the server's `run_id`, another one after each of its starts; empty when it may not
+        be asked for it.
 
         Raises:
             RedisUnavailable: readers may soon take the worker for dead.
         """
+        key = self.worker_key(worker_id)
         with guarded():
-            self.redis.set(self.worker_key(worker_id), json.dumps(load), px=self._heartbeat_ttl_ms)
+            pipe = self.redis.pipeline(transaction=False)
+            pipe.set(key, json.dumps(load), px=self._heartbeat_ttl_ms)
+            pipe.info("server")
+            told, server = pipe.execute(raise_on_error=False)
+            # A full server takes no new value, but lets the one that is there live on.
+            is_full = isinstance(told, OutOfMemoryError)
+            lives_on = is_full and self.redis.pexpire(key, self._heartbeat_ttl_ms)
+            if isinstance(told, Exception) and not lives_on:
+                raise told
+        # A server of others may forbid INFO.
+        return "" if isinstance(server, ResponseError) else str(server["run_id"])
 
     def end_heartbeat(self, worker_id: str) -> None:
         """Say that the worker is gone, at once.
@@ -266,13 +283,3 @@ class StatusStore:
     def close(self) -> None:
         """Give the connections back."""
         self.redis.close()
-
-
-def _by_openness(writes: Sequence[StatusWrite]) -> tuple[list[str], list[str]]:
-    """Return the requests that the last of their writes leaves open, and the others."""
-    is_open = {
-        write.request_id: may_reopen(write.state, resend=write.fields.get("resend") == "1")
-        for write in writes
-    }
-    open_ids = [request_id for request_id, still in is_open.items() if still]
-    return open_ids, [request_id for request_id, still in is_open.items() if not still]

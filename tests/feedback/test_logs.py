@@ -136,7 +136,7 @@ def test_what_json_cannot_hold_is_logged_as_text(collector: io.StringIO) -> None
 
 def test_the_level_decides_and_kafka_is_quiet(collector: io.StringIO) -> None:
     log.debug("not.told")
-    logging.getLogger("kafka.conn").warning("not told")
+    logging.getLogger("kafka.conn").error("not told")
     assert collector.getvalue() == ""
     configure(level="DEBUG", stream=collector)
     log.debug("told")

@@ -11,7 +11,7 @@ from feedback.clock import epoch_ms
 from feedback.kept import KeptPayload
 from feedback.settings import RedisSection
 from feedback.status import FINAL, STORED, Refusal, State
-from feedback.statuses import Refused, Status, StatusWrite
+from feedback.statuses import Origin, Refused, Status, StatusWrite
 from feedback.store import StatusStore
 from tests.feedback.samples import OTHER_SHA, PAYLOAD, SHA, a_write
 
@@ -348,15 +348,82 @@ def test_a_heartbeat_tells_the_load_and_ends_by_itself(redis: Redis, group: str)
     assert 6_000 < redis.pttl(key) <= 7_000
 
 
+def forget(store: StatusStore, request_id: str = "r", **facts: Any) -> bool:
+    """Forget what `a_write(PENDING, fields={"deadline_at": "9"})` has told."""
+    given: dict[str, Any] = {"attempt": 1, "payload_sha256": SHA, "deadline_at": 9}
+    return store.forget(request_id, **given | facts)
+
+
+def pending(request_id: str = "r", **facts: Any) -> StatusWrite:
+    """Return the first status of a request, as its sending tells it."""
+    given = {"fields": {"deadline_at": "9"}, "payload": PAYLOAD} | facts
+    return a_write(State.PENDING, request_id, **given)
+
+
 def test_forgetting_leaves_no_trace(store: StatusStore) -> None:
-    store.write([a_write(State.PENDING, one, payload=PAYLOAD) for one in "rs"], look_at=1)
-    store.forget("r")
+    store.write([pending("r"), pending("s")], look_at=1)
+    assert forget(store)
     assert store.read("r").state is State.UNKNOWN
     assert store.kept_payload("r") is None
     assert looked_at(store) == {"s": 1}
     keys = cast(list[bytes], store.redis.keys(f"{store.prefix}*"))
     assert not [key for key in keys if b"{r}" in key]
-    store.forget("r")
+    assert not forget(store)
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        a_write(State.ACCEPTED),
+        a_write(State.RUNNING),
+        a_write(State.SUCCEEDED),
+        pending(attempt=2),
+        pending(fields={"deadline_at": "10"}),
+    ],
+    ids=["accepted", "running", "succeeded", "sent-again", "another-sending"],
+)
+def test_what_others_told_since_is_not_forgotten(store: StatusStore, since: StatusWrite) -> None:
+    store.write([pending()], look_at=1)
+    assert told(store, since) == [None]
+    before = store.read("r"), store.kept_payload("r"), looked_at(store)
+    assert not forget(store)
+    assert (store.read("r"), store.kept_payload("r"), looked_at(store)) == before
+
+
+def test_another_payload_under_the_same_id_is_not_forgotten(store: StatusStore) -> None:
+    store.write([pending()])
+    assert not forget(store, payload_sha256=OTHER_SHA)
+    assert store.read("r").state is State.PENDING
+
+
+def test_a_failure_that_was_opened_again_is_not_forgotten(store: StatusStore) -> None:
+    failed = a_write(State.FAILED, generation=3, fields={"resend": "1"})
+    told(store, failed, pending(attempt=2))
+    assert not forget(store, attempt=2)
+    assert store.read("r").state is State.PENDING
+
+
+ORIGIN = Origin("payments", 3, 17, 9)
+
+
+def test_an_outcome_says_where_its_request_came_from_when_nobody_said_it_before(
+    store: StatusStore,
+) -> None:
+    nothing = a_write(State.SUCCEEDED, "nothing", origin=ORIGIN, fields={"result": "1"})
+    only_pending = a_write(State.SUCCEEDED, "pending", origin=ORIGIN)
+    assert told(store, pending("pending")) == [None]
+    assert told(store, nothing, only_pending) == [None, None]
+    for found in store.read_many(["nothing", "pending"]):
+        where = found.topic, found.partition, found.offset, found.deadline_at
+        assert where == ("payments", 3, 17, 9)
+    assert store.read("nothing").result == 1
+
+
+def test_an_outcome_does_not_say_again_where_its_request_came_from(store: StatusStore) -> None:
+    told(store, a_write(State.ACCEPTED, fields={"topic": "t", "partition": "0", "offset": "1"}))
+    told(store, a_write(State.SUCCEEDED, origin=ORIGIN))
+    found = store.read("r")
+    assert (found.topic, found.partition, found.offset) == ("t", 0, 1)
 
 
 def test_the_first_journal_of_a_group_stands(store: StatusStore) -> None:
@@ -388,7 +455,7 @@ def test_hostile_request_ids_are_only_names(store: StatusStore) -> None:
         assert kept is not None
         assert kept.topic == one
     assert set(looked_at(store)) == set(HOSTILE_IDS)
-    store.forget("*")
+    assert not forget(store, "*", deadline_at=None)
     assert store.read("|").state is State.LOST
     (refused,) = told(store, a_write(State.PENDING, "a|b|c|d|e"))
     assert refused == Refused(Refusal.STATE, State.ACCEPTED, 1, 0, False)

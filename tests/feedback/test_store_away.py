@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from redis import Redis
+from redis._parsers.base import BaseParser
 
-from feedback.errors import ExitCode, RedisUnavailable
-from feedback.redis_server import connect
+from feedback.apart import write_apart
+from feedback.errors import ExitCode, RedisRefused, RedisUnavailable
+from feedback.redis_server import connect, guarded
 from feedback.settings import RedisSection
 from feedback.status import State
 from feedback.store import StatusStore
 from tests.feedback.breaking_line import breaking_line
 from tests.feedback.own_redis import OwnRedis
-from tests.feedback.samples import PAYLOAD, a_write
+from tests.feedback.samples import OTHER_SHA, PAYLOAD, a_write
 from tests.stack.ports import HOST, free_port
 
 TIMEOUT_S = 0.3
@@ -23,7 +25,7 @@ CALLS: list[Callable[[StatusStore], object]] = [
     lambda store: store.write([a_write(State.PENDING)], look_at=1),
     lambda store: store.read("r"),
     lambda store: store.kept_payload("r"),
-    lambda store: store.forget("r"),
+    lambda store: store.forget("r", attempt=1, payload_sha256="a", deadline_at=1),
     lambda store: store.beat("w", {}),
     lambda store: store.end_heartbeat("w"),
     lambda store: store.agree_on_journal("j"),
@@ -32,9 +34,21 @@ CALLS: list[Callable[[StatusStore], object]] = [
 NAMES = ["write", "read", "kept", "forget", "beat", "end_heartbeat", "journal", "version"]
 
 
+OPENED: list[StatusStore] = []
+
+
 def store_at(url: str, timeout_s: float = TIMEOUT_S) -> StatusStore:
     settings = RedisSection(url=url, timeout_s=timeout_s)
-    return StatusStore(connect(settings), "group", settings)
+    OPENED.append(StatusStore(connect(settings), "group", settings))
+    return OPENED[-1]
+
+
+@pytest.fixture(autouse=True)
+def closed_afterwards() -> Iterator[None]:
+    """Close what `store_at` has opened."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
 
 
 @pytest.fixture
@@ -128,9 +142,144 @@ def test_a_full_server_takes_nothing_of_a_request(server: OwnRedis) -> None:
         assert admin.dbsize() == 1
 
 
+def full(server: OwnRedis) -> StatusStore:
+    """Return the store of a server that has just become full."""
+    store = store_at(server.url, timeout_s=5)
+    store.write([a_write(State.FAILED, fields={"code": "BUSY", "resend": "1"}, payload=PAYLOAD)])
+    store.beat("w", {})
+    with Redis.from_url(server.url) as admin:
+        admin.config_set("maxmemory-policy", "noeviction")
+        admin.config_set("maxmemory", 1)
+    return store
+
+
+def test_a_full_server_still_answers_and_says_what_to_do(server: OwnRedis) -> None:
+    store = full(server)
+    assert store.read("r").code == "BUSY"
+    with pytest.raises(RedisUnavailable, match="raise its maxmemory") as caught:
+        store.write([a_write(State.RUNNING, generation=2)])
+    assert "script:" not in str(caught.value)
+    assert not isinstance(caught.value, RedisRefused)
+
+
+def test_a_full_server_loses_nothing_of_what_a_refused_write_would_have_replaced(
+    server: OwnRedis,
+) -> None:
+    store = full(server)
+    before = store.read("r")
+    for write in (
+        a_write(State.RUNNING, generation=2),
+        a_write(State.SUCCEEDED, payload_sha256=OTHER_SHA, restore=True),
+    ):
+        with pytest.raises(RedisUnavailable):
+            store.write([write])
+    assert store.read("r") == before
+    assert store.kept_payload("r") == PAYLOAD
+
+
+def test_on_a_full_server_a_worker_that_is_alive_stays_so(server: OwnRedis) -> None:
+    store = full(server)
+    key = store.worker_key("w")
+    store.redis.pexpire(key, 1000)
+    assert store.beat("w", {"held": 1})
+    assert store.redis.pttl(key) > 1000
+    with pytest.raises(RedisUnavailable, match="OutOfMemory"):
+        store.beat("not there yet", {})
+
+
+def parsed(says: str) -> Exception:
+    """Return what redis-py makes of a server's word."""
+    error: Exception = BaseParser.parse_error(says)  # type: ignore[no-untyped-call]
+    return error
+
+
+REFUSING: list[tuple[str, str]] = [
+    ("LOADING Redis is loading the dataset in memory", "reading its data"),
+    ("READONLY You can't write against a read only replica.", "name the primary"),
+    ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", "primary"),
+    ("NOREPLICAS Not enough good replicas to write.", "replicas follow it"),
+    ("BUSY Redis is busy running a script.", "SCRIPT KILL"),
+    ("MISCONF Redis is configured to save RDB snapshots", "cannot write to its disk"),
+    ("ERR Error running script (call to f_1): @user_script:7: -OOM command not allowed", "max"),
+    ("NOPERM this user has no permissions to run the 'evalsha' command", "allow this user"),
+]
+
+
+@pytest.mark.parametrize(("says", "advice"), REFUSING, ids=[one.split()[0] for one, _ in REFUSING])
+def test_a_server_that_refuses_everything_is_as_good_as_away(says: str, advice: str) -> None:
+    with pytest.raises(RedisUnavailable, match=advice) as caught, guarded():
+        raise parsed(says)
+    assert caught.value.never_reached
+    assert not isinstance(caught.value, RedisRefused)
+
+
+def test_a_replica_that_takes_no_writes_is_named_as_such(server: OwnRedis) -> None:
+    store = store_at(server.url, timeout_s=5)
+    with Redis.from_url(server.url) as admin:
+        admin.replicaof(HOST, str(free_port()))
+        with pytest.raises(RedisUnavailable, match="name the primary in") as caught:
+            store.write([a_write(State.PENDING)])
+    assert caught.value.never_reached
+
+
+def test_a_write_over_a_key_of_another_kind_is_refused_and_not_an_outage(
+    server: OwnRedis,
+) -> None:
+    store = store_at(server.url, timeout_s=5)
+    store.redis.set(store.request_key("odd"), "not a hash")
+    with pytest.raises(RedisRefused, match="WRONGTYPE") as caught:
+        store.write([a_write(State.PENDING, payload=PAYLOAD), a_write(State.PENDING, "odd")])
+    assert "pipeline" not in str(caught.value)
+    assert not caught.value.never_reached
+
+
+def test_a_value_that_no_redis_can_carry_is_refused_before_anything_is_sent(
+    server: OwnRedis,
+) -> None:
+    store = store_at(server.url, timeout_s=5)
+    with pytest.raises(RedisRefused, match="UnicodeEncodeError") as caught:
+        store.write([a_write(State.FAILED, fields={"message": "card \ud800"})])
+    assert caught.value.never_reached
+    assert "card" not in str(caught.value)
+    assert store.write([a_write(State.PENDING)]) == [None]
+
+
+def test_of_a_batch_only_the_writes_at_fault_are_left_out(server: OwnRedis) -> None:
+    store = store_at(server.url, timeout_s=5)
+    odd = {"r3", "r100", "r101", "r255"}
+    for request_id in odd:
+        store.redis.set(store.request_key(request_id), "not a hash")
+    ids = [f"r{number}" for number in range(256)]
+    answers = write_apart(store, [a_write(State.SUCCEEDED, one) for one in ids], look_at=1)
+    at_fault = {one for one, answer in zip(ids, answers, strict=True) if answer is not None}
+    assert at_fault == odd
+    rest = [one for one in ids if one not in odd]
+    assert {one.state for one in store.read_many(rest)} == {State.SUCCEEDED}
+
+
 def test_the_version_of_the_server_is_told(server: OwnRedis) -> None:
     major, *_ = store_at(server.url, timeout_s=5).server_version().split(".")
     assert int(major) >= 6
+
+
+def test_each_start_of_a_server_has_another_id(server: OwnRedis) -> None:
+    store = store_at(server.url, timeout_s=5)
+    first = store.beat("w", {})
+    assert first
+    assert store.beat("w", {}) == first
+    server.kill()
+    server.start()
+    assert store.beat("w", {}) not in ("", first)
+
+
+def test_a_server_that_may_not_be_asked_for_its_id_is_beaten_all_the_same(
+    server: OwnRedis,
+) -> None:
+    with Redis.from_url(server.url) as admin:
+        admin.acl_setuser("default", enabled=True, nopass=True, commands=["+@all", "-info"])
+    store = store_at(server.url, timeout_s=5)
+    assert store.beat("w", {}) == ""
+    assert store.redis.exists(store.worker_key("w"))
 
 
 def test_the_error_survives_a_process_boundary() -> None:

@@ -1,0 +1,261 @@
+"""The set of open requests by their next look, shared by any number of resenders.
+
+Whoever takes a request that is due leases it: its next look moves into the future, so that no other
+takes it, and one whose resender was killed comes back by itself. A lease, and a look that was put
+off on purpose, end in half a millisecond: the scan for lost requests brings whole ones forward and
+leaves those alone, and whoever takes one knows that somebody began with it and did not finish.
+
+One clock decides what is due, that of Redis, so that all resenders agree. The first look of a
+request is written by a client or a worker with its own clock: one that is ahead delays it, one
+that is behind makes it due at once, which costs a duplicate that the journal answers. What lies
+further ahead than any look of ours is brought back by `hasten` (see `Deadlines.page`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from feedback.envelope import check_request_id
+from feedback.errors import InvalidMessage
+from feedback.redis_server import guarded
+from feedback.status import FINAL, State
+from feedback.statuses import Status
+from feedback.store import StatusStore
+
+_NOW = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+_TAKE = f"""
+{_NOW}
+local lease = string.format('%.1f', now + ARGV[2] + 0.5)
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now),
+                       'WITHSCORES', 'LIMIT', 0, ARGV[1])
+local ids, unfinished = {{}}, {{}}
+for i = 1, #due, 2 do
+  redis.call('ZADD', KEYS[1], lease, due[i])
+  ids[#ids + 1] = due[i]
+  if tonumber(due[i + 1]) % 1 ~= 0 then unfinished[#unfinished + 1] = due[i] end
+end
+return {{string.format('%.0f', now), lease, ids, unfinished}}
+"""
+_SETTLE = f"""
+{_NOW}
+for i = 2, #ARGV, 2 do
+  local score = redis.call('ZSCORE', KEYS[1], ARGV[i])
+  if score and tonumber(score) == tonumber(ARGV[1]) then
+    if ARGV[i + 1] == '' then
+      redis.call('ZREM', KEYS[1], ARGV[i])
+    else
+      redis.call('ZADD', KEYS[1], string.format('%.1f', now + ARGV[i + 1]), ARGV[i])
+    end
+  end
+end
+"""
+_HASTEN = f"""
+{_NOW}
+local hastened = 0
+for i = 2, #ARGV do
+  local score = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[i]) or nil)
+  if score and score > now + ARGV[1] and score % 1 == 0 then
+    redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[1]), ARGV[i])
+    hastened = hastened + 1
+  end
+end
+return hastened
+"""
+# A page's statuses without their results: only who holds what is ACCEPTED.
+_HOLDERS = f"""
+local found = {{}}
+for i, key in ipairs(KEYS) do
+  local at = redis.pcall('HMGET', key, 'status', 'worker')
+  if at[1] == '{State.ACCEPTED}' then
+    found[#found + 1] = i
+    found[#found + 1] = at[2] or ''
+  end
+end
+return found
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Requests that were due and are ours until the lease ends.
+
+    Attributes:
+        now_ms: Redis' clock, epoch ms.
+        lease: names the lease to `settle`.
+        unfinished: those of them that somebody took or put off before, and did not settle.
+        strays: members of the set that are no request ids; they were removed.
+    """
+
+    now_ms: int
+    lease: str
+    request_ids: tuple[str, ...]
+    unfinished: frozenset[str]
+    strays: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of the set, in no order.
+
+    Attributes:
+        cursor: for the next page; 0 after the last.
+        looks: request id to its next look, in ms from now on Redis' clock.
+    """
+
+    cursor: int
+    looks: dict[str, float]
+
+
+class Deadlines:
+    """The due set of one group. Safe to share between threads.
+
+    Args:
+        store: of the group; names the keys.
+    """
+
+    def __init__(self, store: StatusStore) -> None:
+        self._store = store
+        self._redis = store.redis
+        self._key = store.deadlines_key
+        self._take = self._redis.register_script(_TAKE)
+        self._settle = self._redis.register_script(_SETTLE)
+        self._hasten = self._redis.register_script(_HASTEN)
+        self._holders = self._redis.register_script(_HOLDERS)
+
+    def take(self, limit: int, *, lease_s: float) -> Taken:
+        """Lease at most `limit` requests that are due, the longest overdue first.
+
+        Args:
+            lease_s: seconds after which they are due again unless they were settled.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        with guarded():
+            now, lease, members, unfinished = cast(
+                "list[Any]", self._take(keys=[self._key], args=[limit, int(lease_s * 1000)])
+            )
+            request_ids, strays = _divide(members)
+            if strays:
+                self._redis.zrem(self._key, *strays)
+        again = frozenset(_divide(unfinished)[0])
+        return Taken(int(now), lease.decode(), request_ids, again, len(strays))
+
+    def settle(self, taken: Taken, looks_s: Mapping[str, float], *, fixed: bool = False) -> None:
+        """Set the next looks of requests whose lease is still ours; leave the others alone.
+
+        Args:
+            looks_s: seconds from now.
+            fixed: put off on purpose, with nothing done: not to be hastened, and then unfinished.
+
+        Raises:
+            RedisUnavailable: Redis did not answer; they are due again when the lease ends.
+        """
+        half = 0.5 if fixed else 0.0
+        self._run_settle(taken, {one: f"{int(s * 1000) + half}" for one, s in looks_s.items()})
+
+    def remove(self, taken: Taken, request_ids: Sequence[str]) -> None:
+        """Take requests out of the set that nobody needs to look at any more.
+
+        What was reopened while it was decided is put back: its writer found it in the set, and
+        left it there, before it was removed.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        if not request_ids:
+            return
+        self._run_settle(taken, dict.fromkeys(request_ids, ""))
+        reopened = [
+            status.request_id
+            for status in self._store.read_many(request_ids)
+            if _is_open(status, taken.now_ms)
+        ]
+        if reopened:
+            with guarded():
+                self._redis.zadd(self._key, dict.fromkeys(reopened, taken.now_ms), nx=True)
+
+    def _run_settle(self, taken: Taken, scores: Mapping[str, str]) -> None:
+        if not scores:
+            return
+        pairs = [part for pair in scores.items() for part in pair]
+        with guarded():
+            self._settle(keys=[self._key], args=[taken.lease, *pairs])
+
+    def page(self, cursor: int, size: int) -> Page:
+        """Return about `size` entries; all of them once the cursor is 0 again.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        with guarded():
+            pipe = self._redis.pipeline(transaction=False)
+            pipe.zscan(self._key, cursor, count=size)
+            pipe.time()
+            (following, entries), (seconds, micros) = pipe.execute()
+        now_ms = seconds * 1000 + micros // 1000
+        scores = dict(entries)
+        request_ids, _ = _divide(list(scores))
+        return Page(following, {one: scores[one.encode()] - now_ms for one in request_ids})
+
+    def lost_among(self, request_ids: Sequence[str]) -> list[str]:
+        """Return those that a worker accepted that has no heartbeat any more, or gave up.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        if not request_ids:
+            return []
+        with guarded():
+            keys = [self._store.request_key(one) for one in request_ids]
+            found = cast("list[Any]", self._holders(keys=keys))
+            held = {
+                request_ids[at - 1]: worker.decode("utf-8", "replace")
+                for at, worker in zip(found[::2], found[1::2], strict=True)
+            }
+            workers = sorted({worker for worker in held.values() if worker})
+            pipe = self._redis.pipeline(transaction=False)
+            for worker in workers:
+                pipe.exists(self._store.worker_key(worker))
+            alive = {one for one, is_there in zip(workers, pipe.execute(), strict=True) if is_there}
+        return [request_id for request_id, worker in held.items() if worker not in alive]
+
+    def hasten(self, request_ids: Sequence[str], *, look_s: float = 0.0) -> int:
+        """Bring forward looks that are further away; return how many were.
+
+        Args:
+            look_s: seconds from now.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        if not request_ids:
+            return 0
+        with guarded():
+            return cast(
+                int, self._hasten(keys=[self._key], args=[int(look_s * 1000), *request_ids])
+            )
+
+
+def _is_open(status: Status, now_ms: int) -> bool:
+    if status.state is State.FAILED:
+        in_time = status.deadline_at is None or status.deadline_at > now_ms
+        return status.resend and in_time
+    return status.state is not State.UNKNOWN and status.state not in FINAL
+
+
+def _divide(members: Sequence[bytes]) -> tuple[tuple[str, ...], list[bytes]]:
+    """Return the request ids among the members, and what is none."""
+    request_ids: list[str] = []
+    strays: list[bytes] = []
+    for member in members:
+        try:
+            request_ids.append(check_request_id(member.decode("ascii")))
+        except (UnicodeDecodeError, InvalidMessage):
+            strays.append(member)
+    return tuple(request_ids), strays
