@@ -4,24 +4,30 @@ A request flows: `submission` (checked, encoded, named) → PENDING in Redis (`f
 Kafka (`kafka_sender`) → a wait hears its events and resends by `resending`'s decision.
 
 - `client`: what a user holds, the `Client` and its `Handle`.
-- `sending`: the way of a send, of many, and of a resend. `following`: the way of a wait.
+- `sending`: the way of a send and of a resend; `sending_many` of many. `following`: of a wait.
 - `submission`: what is asked to be sent, made ready; what became of it.
-- `resending`: when a waiting client sends again; pure.
+- `resending`: when a waiting client, and when the resender, sends again; pure.
 - `kafka_sender`: the one file that imports kafka-python.
-- `commands`: `onceward-client`.
+- `commands`: `onceward-client`; `lines` reads what it sends.
+
+The resender: `resender` takes what is due (`feedback.deadlines`), `plan` decides by `resending`,
+`lanes` keep topics apart, `resends` sends one batch again with what `payloads` finds, `lost_scan`
+looks for dead workers' requests in between; `service` is the process around it.
 
 Not obvious: a send that fails for certain removes its PENDING again, so that nobody waits for what
-was never sent; one of unknown outcome leaves it, because the request may yet run.
+was never sent; one of unknown outcome leaves it, because the request may yet run. A resend never
+removes anything.
 """
 
 from feedback.errors import NotSent, PayloadMismatch, SendUnknown, WaitTimeout
 from feedback.status import State
 from feedback.statuses import Status
-from producer_client.client import Client, Handle
+from producer_client.client import Client, ClientClosed, Handle
 from producer_client.submission import SendResult, Submission
 
 __all__ = [
     "Client",
+    "ClientClosed",
     "Handle",
     "NotSent",
     "PayloadMismatch",

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from feedback.clock import monotonic_s
+from feedback.errors import OncewardError
 from feedback.events import EventListener
 from feedback.kept import KeptPayload
 from feedback.redis_server import connect
@@ -19,9 +20,14 @@ from feedback.settings import Settings, load
 from feedback.statuses import Status
 from feedback.store import StatusStore
 from producer_client.following import Following, Pursuit
-from producer_client.kafka_sender import KafkaSender
+from producer_client.kafka_sender import CLOSED, KafkaSender
 from producer_client.sending import Sending
+from producer_client.sending_many import SendingMany
 from producer_client.submission import SendResult, Submission, Value
+
+
+class ClientClosed(OncewardError):
+    """The client was closed, and does nothing any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,8 @@ class Handle:
 class Client:
     """Sends requests and follows them. Safe to share between threads; not across a fork.
 
+    Once it is closed every call raises `ClientClosed`.
+
     >>> with Client() as client:                                        # doctest: +SKIP
     ...     print(client.send({"amount": 5}, topic="payments").wait().state)
 
@@ -64,6 +72,8 @@ class Client:
         )
         section = self.settings.client
         self._sending = Sending(section, self.store, self._sender)
+        self._many = SendingMany(self._sending)
+        self._is_closed = False
         self._following = Following(section, self.store, self._events, self._sending)
 
     def __enter__(self) -> Client:
@@ -78,7 +88,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Finish what is under way, for at most `send_timeout_s`, and close all connections."""
+        """Finish what is under way, for at most `send_timeout_s`, and close for good."""
+        self._is_closed = True
         self._sender.close()
         self._events.close()
         self.store.close()
@@ -108,24 +119,28 @@ class Client:
             NotSent: Redis or Kafka is away or refused it; no trace is left.
             SendUnknown: Kafka may have it; it stays PENDING, sending it again is harmless.
         """
+        self._require_open()
         submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
         sent = self._sending.one(submission)
         return Handle(sent.request_id, self, sent.payload, sent.envelope.deadline_at)
 
     def send_many(
-        self, submissions: Iterable[Submission], *, rate: float | None = None
+        self, submissions: Iterable[Submission | None], *, rate: float | None = None
     ) -> Iterator[SendResult]:
         """Send many requests, yielding what became of each in the order given.
 
         Redis is told one batch while Kafka takes the one before; what is in flight is bounded.
 
         Args:
+            submissions: a batch waits for its last; a source that may pause gives None where it
+                does, and what it gave before is sent at once.
             rate: requests per second at most; None for as fast as Kafka and Redis take them.
 
         Raises:
             Whatever `submissions` raises, after what it gave before has been sent and told.
         """
-        return self._sending.many(submissions, rate=rate)
+        self._require_open()
+        return self._many.many(submissions, rate=rate)
 
     def resend(
         self,
@@ -144,6 +159,7 @@ class Client:
         Raises:
             NotSent, SendUnknown, PayloadMismatch: as for `send`; earlier traces stay.
         """
+        self._require_open()
         self._sending.again(request_id, payload, known=known, deadline_at=deadline_at)
 
     def status(self, request_id: str) -> Status:
@@ -152,6 +168,7 @@ class Client:
         Raises:
             RedisUnavailable: Redis did not answer.
         """
+        self._require_open()
         return self.store.read(request_id)
 
     def wait(
@@ -171,6 +188,7 @@ class Client:
             WaitTimeout: nothing final was seen in time.
             RedisUnavailable: Redis was away at the end of the time.
         """
+        self._require_open()
         now_s = monotonic_s()
         if isinstance(request, str):
             pursuit = Pursuit(request, None, None, now_s)
@@ -189,4 +207,9 @@ class Client:
             WaitTimeout: names one of the requests that had not ended in time.
             RedisUnavailable: Redis did not answer.
         """
+        self._require_open()
         return self._following.many(request_ids, timeout_s=timeout_s)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ClientClosed(CLOSED)

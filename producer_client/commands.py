@@ -1,4 +1,4 @@
-"""`onceward-client`: send, status, wait."""
+"""`onceward-client`: send, status, wait, resend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from feedback import __version__
+from feedback import __version__, logs
 from feedback.commands import (
     Group,
     config_option,
@@ -26,7 +26,10 @@ from feedback.errors import ExitCode
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client.client import Client
-from producer_client.lines import read_submissions
+from producer_client.lines import lines_and_pauses, read_submissions
+from producer_client.resender import Resender
+from producer_client.resends import Resent
+from producer_client.service import run_once, serve
 from producer_client.submission import SendResult, Submission
 
 
@@ -80,7 +83,8 @@ def send(
         if request_id is not None or wait_s is not None:
             raise click.UsageError("--id and --wait belong to a single PAYLOAD")
         stream = lines or sys.stdin.buffer
-        submissions = read_submissions(stream, topic=topic, key=key, deadline_s=deadline_s)
+        lines_read = lines_and_pauses(stream)
+        submissions = read_submissions(lines_read, topic=topic, key=key, deadline_s=deadline_s)
         return _send_many(client, submissions, rate=rate, as_json=as_json)
 
 
@@ -124,6 +128,27 @@ def wait(
     return int(ExitCode.BAD_ANSWER if _is_bad(found) else ExitCode.FINE)
 
 
+@cli.command()
+@config_option
+@json_option
+@click.option("--once", is_flag=True, help="One pass over what is lost or due, then exit.")
+@click.option("--log-level", default="INFO", show_default=True)
+def resend(config: str | None, as_json: bool, once: bool, log_level: str) -> int:
+    """Send again what is lost, overdue or unfinished, until SIGTERM or Ctrl-C.
+
+    Run at least one for a group; several share the work.
+
+    \b
+    Examples:
+      onceward-client resend --config payments.toml
+      onceward-client resend --once --json
+    """
+    settings = settings_of(config)
+    logs.configure(level=log_level.upper())
+    resender = Resender(settings, on_resent=_print_resent if as_json else lambda resent: None)
+    return int(run_once(resender) if once else serve(resender))
+
+
 def _send_one(client: Client, one: Submission, *, wait_s: float | None, as_json: bool) -> int:
     handle = client.send(
         one.value,
@@ -141,7 +166,7 @@ def _send_one(client: Client, one: Submission, *, wait_s: float | None, as_json:
 
 
 def _send_many(
-    client: Client, submissions: Iterator[Submission], *, rate: float | None, as_json: bool
+    client: Client, submissions: Iterator[Submission | None], *, rate: float | None, as_json: bool
 ) -> int:
     counts: Counter[str] = Counter()
     code = ExitCode.FINE
@@ -185,6 +210,12 @@ def _print_result(result: SendResult, *, as_json: bool) -> None:
         click.echo(result.request_id)
     else:
         click.echo(f"error: {result.error}", err=True)
+
+
+def _print_resent(resent: Resent) -> None:
+    line = {"request_id": resent.request_id, "attempt": resent.attempt, "why": resent.why}
+    # In one write: several threads print.
+    click.echo(json.dumps(line | {"topic": resent.topic}))
 
 
 def _is_bad(found: Status) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +31,8 @@ class Pursuit:
         payload: what a resend needs; None: what is kept in Redis.
         deadline_at: epoch ms, should its status be gone.
         last_send_s: monotonic time of the last sending, or of the beginning of the wait.
+        resending: the resend that is under way.
+        fault: what a resend ended with that ends the wait.
     """
 
     request_id: str
@@ -38,6 +40,8 @@ class Pursuit:
     deadline_at: int | None
     last_send_s: float
     resends: int = 0
+    resending: threading.Thread | None = None
+    fault: BaseException | None = None
 
 
 class Following:
@@ -123,22 +127,35 @@ class Following:
         return watch.wait(longest_s if left_s is None else min(longest_s, left_s))
 
     def _pursue(self, pursuit: Pursuit, status: Status) -> None:
+        if pursuit.fault is not None:
+            raise pursuit.fault
+        if pursuit.resending is not None and pursuit.resending.is_alive():
+            return
         step = next_step(
             status.state,
             since_send_s=monotonic_s() - pursuit.last_send_s,
             resends=pursuit.resends,
             resend_after_s=self._section.resend_after_s,
         )
-        if step is not Step.RESEND:
-            return
-        # Kafka or Redis away now: the next round tries again, the status says what is true.
-        with contextlib.suppress(NotSent, SendUnknown, RedisUnavailable):
+        if step is Step.RESEND:
+            pursuit.resending = threading.Thread(
+                target=self._resend, args=(pursuit, status), name="onceward-resend", daemon=True
+            )
+            pursuit.resending.start()
+
+    def _resend(self, pursuit: Pursuit, status: Status) -> None:
+        """Send again, in a thread of its own: Kafka away would hold up the wait past its end."""
+        try:
             payload = pursuit.payload or self._store.kept_payload(pursuit.request_id)
             if payload is not None:
                 self._sending.again(
                     pursuit.request_id, payload, known=status, deadline_at=pursuit.deadline_at
                 )
                 pursuit.resends += 1
+        except (NotSent, SendUnknown, RedisUnavailable):
+            pass  # the next round tries again, the status says what is true
+        except BaseException as error:  # told by the wait: nobody else looks at this thread
+            pursuit.fault = error
         pursuit.last_send_s = monotonic_s()
 
 

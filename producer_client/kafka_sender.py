@@ -29,12 +29,15 @@ from kafka.errors import (
 )
 from kafka.net.compat import KafkaNetClient
 
+import feedback.kafka_sockets  # noqa: F401 - mends kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.settings import KafkaSection
 
 # A record runs out of time inside the producer a moment after its sender was told.
 CLOSE_GRACE_S = 0.5
+
+CLOSED = "the client is closed: make a new one"
 
 # A broker that answers with one of these has not stored the record.
 _CERTAINLY_REFUSED = (
@@ -107,6 +110,7 @@ class KafkaSender:
         self._timeout_s = send_timeout_s
         self._max_request_bytes = max_request_bytes
         self._producer: KafkaProducer | None = None
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def send(
@@ -120,7 +124,7 @@ class KafkaSender:
         """Hand a record to the producer and return at once when the topic is known.
 
         Raises:
-            TopicAway: Kafka is away, or the topic does not exist.
+            TopicAway: Kafka is away, the topic does not exist, or this sender is closed.
             RecordNotSent: the record is too large, or not what Kafka takes.
         """
         asked_s = monotonic_s()
@@ -142,9 +146,19 @@ class KafkaSender:
             return self._producer
         # The first thread connects; whoever waits for it waits no longer than for Kafka itself.
         with self._locked_until(deadline_s):
+            if self._was_closed():
+                raise TopicAway(CLOSED)
             if self._producer is None:
-                self._producer = self._connect(deadline_s)
+                producer = self._connect(deadline_s)
+                if self._was_closed():
+                    producer.close(timeout=0)
+                    raise TopicAway(CLOSED)
+                self._producer = producer
             return self._producer
+
+    def _was_closed(self) -> bool:
+        # A closing that waited long enough for the lock goes on without it.
+        return self._is_closed
 
     @contextlib.contextmanager
     def _locked_until(self, deadline_s: float) -> Iterator[None]:
@@ -199,14 +213,30 @@ class KafkaSender:
     def _away(self, why: str) -> str:
         return f"Kafka at {self._settings.bootstrap_servers} is away: {why}"
 
-    def close(self) -> None:
-        """Send what is under way, for at most `send_timeout_s`, and close."""
-        with self._lock:
-            producer, self._producer = self._producer, None
+    def close(self, timeout_s: float | None = None) -> None:
+        """Send what is under way and close for good.
+
+        Args:
+            timeout_s: how long that may take; None for `send_timeout_s`.
+        """
+        longest_s = self._timeout_s + CLOSE_GRACE_S if timeout_s is None else timeout_s
+        # Somebody may be connecting, for as long as a send may take.
+        is_mine = self._lock.acquire(timeout=longest_s)
+        producer, self._producer, self._is_closed = self._producer, None, True
+        if is_mine:
+            self._lock.release()
         if producer is not None:
-            # What is not acknowledged in time was told to its sender as unknown.
-            with contextlib.suppress(KafkaTimeoutError):
-                producer.close(timeout=self._timeout_s + CLOSE_GRACE_S)
+            _close(producer, longest_s)
+
+
+def _close(producer: KafkaProducer, longest_s: float) -> None:
+    # Its own closing waits that long for the records, and then once more for its thread. What is
+    # not acknowledged in time was told to its sender as unknown.
+    deadline_s = monotonic_s() + longest_s
+    with contextlib.suppress(KafkaTimeoutError):
+        producer.flush(timeout=longest_s)
+    with contextlib.suppress(KafkaTimeoutError):
+        producer.close(timeout=max(0.0, deadline_s - monotonic_s()))
 
 
 def _in_words(error: KafkaError) -> str:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import select
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import IO, Any
 
 from feedback.errors import SettingsError
 from producer_client.submission import Submission
 
+# How long a line that came waits at most for others to be sent with it.
+PAUSE_S = 0.05
+CHUNK_BYTES = 65_536
 _NAMES = frozenset({"value", "value_base64", "key", "request_id", "topic", "deadline_s", "headers"})
 
 
@@ -17,14 +22,43 @@ class BadLine(SettingsError):
     """A line of the input is not a request; those before it were sent."""
 
 
+def lines_and_pauses(stream: IO[bytes]) -> Iterator[bytes | None]:
+    """Yield the lines of a stream as they come, and None when no line came for a moment.
+
+    What writes them may be slow: at None whoever takes them need not wait for the next.
+    """
+    try:
+        descriptor = stream.fileno()
+    except OSError:
+        # Bytes in memory: they never pause.
+        yield from stream
+        return
+    rest = b""
+    is_new = False
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], PAUSE_S if is_new else None)
+        if not ready:
+            is_new = False
+            yield None
+            continue
+        chunk = os.read(descriptor, CHUNK_BYTES)
+        if not chunk:
+            break
+        *lines, rest = (rest + chunk).split(b"\n")
+        is_new = is_new or bool(lines)
+        yield from lines
+    if rest:
+        yield rest
+
+
 def read_submissions(
-    lines: Iterable[bytes],
+    lines: Iterable[bytes | None],
     *,
     topic: str | None = None,
     key: str | None = None,
     deadline_s: float | None = None,
-) -> Iterator[Submission]:
-    """Yield a submission for each line that is not empty.
+) -> Iterator[Submission | None]:
+    """Yield a submission for each line that is not empty, and None for each pause.
 
     Args:
         topic, key, deadline_s: for lines that name none.
@@ -32,7 +66,12 @@ def read_submissions(
     Raises:
         BadLine: names the line's number and what is wrong with it, without its content.
     """
-    for number, line in enumerate(lines, 1):
+    number = 0
+    for line in lines:
+        if line is None:
+            yield None
+            continue
+        number += 1
         if not line.strip():
             continue
         try:

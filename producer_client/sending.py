@@ -6,15 +6,11 @@ process dies in between, the request is PENDING with its payload kept, and a res
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from feedback.clock import epoch_ms, monotonic_s
+from feedback.clock import epoch_ms
 from feedback.envelope import Envelope, encode_headers, payload_sha256
 from feedback.errors import (
-    InvalidMessage,
     NotSent,
     OncewardError,
     PayloadMismatch,
@@ -33,16 +29,13 @@ from producer_client.kafka_sender import (
     RecordUnknown,
     TopicAway,
 )
-from producer_client.submission import Prepared, SendResult, Submission, prepare
+from producer_client.submission import Prepared, Submission, prepare
 
-BATCH = 128
-BATCHES_IN_FLIGHT = 4
-# How late a paced sending may be and still make it good by sending faster.
-CATCH_UP_S = 0.5
+Handed = tuple[Prepared, PendingRecord | RecordNotSent]
 
 
 class Sending:
-    """Sends requests, one, many, or again. Safe to share between threads.
+    """Sends requests, once or again. Safe to share between threads.
 
     Args:
         section: default topic, deadline and times.
@@ -57,41 +50,16 @@ class Sending:
 
     def one(self, submission: Submission) -> Prepared:
         """Send one request and return it as it was sent; see `Client.send`."""
-        one = self._prepare(submission)
-        told = self._announce([one])[0]
+        one = self.prepare(submission)
+        told = self.announce([one])[0]
         if isinstance(told, OncewardError):
             raise told
         if told is None:
             return one
-        self._send_now(told)
+        error = self.outcome(*self.hand_over([told])[0])
+        if error is not None:
+            raise error
         return told
-
-    def many(
-        self, submissions: Iterable[Submission], *, rate: float | None = None
-    ) -> Iterator[SendResult]:
-        """Send many requests, yielding what became of each; see `Client.send_many`.
-
-        Redis is told one batch while Kafka takes the one before; what is in flight is bounded.
-        """
-        flying: deque[_Batch] = deque()
-        due_s = monotonic_s()
-        batches = _batches(submissions, _batch_size(rate))
-        try:
-            for batch in batches:
-                flying.append(self._launch(batch))
-                if len(flying) >= (1 if rate else BATCHES_IN_FLIGHT):
-                    yield from self._land(flying.popleft())
-                if rate:
-                    # From one due time to the next, so that waking up late does not add up.
-                    due_s = max(due_s + len(batch) / rate, monotonic_s() - CATCH_UP_S)
-                    _pace(due_s)
-        except Exception:
-            # The source of the submissions failed: what was sent before is told first.
-            for one in flying:
-                yield from self._land(one)
-            raise
-        for one in flying:
-            yield from self._land(one)
 
     def again(
         self,
@@ -102,23 +70,63 @@ class Sending:
         deadline_at: int | None = None,
     ) -> None:
         """Send a request again under the same id; see `Client.resend`."""
+        again = self.next_attempt(request_id, payload, known=known, deadline_at=deadline_at)
+        told = self.again_many([again], keep_payloads=True)[0]
+        if isinstance(told, OncewardError):
+            raise told
+
+    def again_many(
+        self, batch: Sequence[Prepared], *, keep_payloads: bool
+    ) -> list[OncewardError | Refused | None]:
+        """Send requests again; for each None when Kafka has it, what stands in Redis when it is
+        not sent because of that, or the error. No trace is removed, whatever happens.
+
+        Args:
+            keep_payloads: whether Redis has to be given the payloads (again).
+
+        Raises:
+            NotSent, SendUnknown: Redis is away; nothing was sent.
+        """
+        told: list[OncewardError | Refused | None] = []
+        for one, refused in zip(
+            batch, self._tell_pending(batch, keep_payloads=keep_payloads), strict=True
+        ):
+            told.append(None if refused is None else _why_not_again(one, refused))
+        places = [at for at, reason in enumerate(told) if reason is None]
+        handed = self.hand_over([batch[at] for at in places])
+        for at, (one, record) in zip(places, handed, strict=True):
+            told[at] = _ending(one, record)
+        return told
+
+    def next_attempt(
+        self,
+        request_id: str,
+        payload: KeptPayload,
+        *,
+        known: Status,
+        deadline_at: int | None = None,
+    ) -> Prepared:
+        """Return a request as it is sent again: attempt + 1, the same deadline.
+
+        Args:
+            deadline_at: epoch ms, for a request whose status names none.
+        """
         deadline_at = known.deadline_at or deadline_at
         if deadline_at is None:
             deadline_at = epoch_ms() + int(self._section.deadline_s * 1000)
-        ready = Prepared(
+        return Prepared(
             Envelope(request_id, known.attempt + 1, deadline_at),
             payload,
             payload_sha256(payload.key, payload.value),
             named_by_caller=True,
         )
-        refused = self._tell_pending([ready])[0]
-        if refused is not None and refused.reason is Refusal.PAYLOAD:
-            raise PayloadMismatch(request_id)
-        if refused is not None and refused.state in FINAL and not refused.resend:
-            return
-        self._send_now(ready)
 
-    def _prepare(self, submission: Submission) -> Prepared:
+    def prepare(self, submission: Submission) -> Prepared:
+        """Return a submission checked, encoded and named.
+
+        Raises:
+            InvalidMessage: it cannot be sent.
+        """
         return prepare(
             submission,
             default_topic=self._section.topic,
@@ -126,23 +134,30 @@ class Sending:
             now_ms=epoch_ms(),
         )
 
-    def _tell_pending(self, batch: Sequence[Prepared]) -> list[Refused | None]:
+    def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
+        """Tell PENDING for each; None for one that has already ended, an error for a taken id.
+
+        Raises:
+            NotSent, SendUnknown: Redis is away; nothing was sent.
+        """
+        ready = self._as_resends(batch)
+        told: list[Prepared | OncewardError | None] = list(ready)
+        for at, refused in enumerate(self._tell_pending(ready, keep_payloads=True)):
+            if refused is not None:
+                told[at] = _after_refusal(ready[at], refused)
+        return told
+
+    def _tell_pending(
+        self, batch: Sequence[Prepared], *, keep_payloads: bool
+    ) -> list[Refused | None]:
         look_at = epoch_ms() + int(self._section.resend_after_s * 1000)
+        writes = [_pending(one, one.payload if keep_payloads else None) for one in batch]
         try:
-            return self._store.write([_pending(one) for one in batch], look_at=look_at)
+            return self._store.write(writes, look_at=look_at)
         except RedisUnavailable as error:
             known_absent = error.never_reached
             kind = NotSent if known_absent else SendUnknown
             raise kind(batch[0].request_id, str(error)) from error
-
-    def _announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
-        """PENDING for each; None for one that has already ended, an error for a taken id."""
-        ready = self._as_resends(batch)
-        told: list[Prepared | OncewardError | None] = list(ready)
-        for at, refused in enumerate(self._tell_pending(ready)):
-            if refused is not None:
-                told[at] = _after_refusal(ready[at], refused)
-        return told
 
     def _as_resends(self, batch: Sequence[Prepared]) -> list[Prepared]:
         named = [one.request_id for one in batch if one.named_by_caller]
@@ -154,15 +169,9 @@ class Sending:
             raise NotSent(named[0], str(error)) from error
         return [_as_resend(one, known.get(one.request_id)) for one in batch]
 
-    def _send_now(self, one: Prepared) -> None:
-        error = self._outcome(*self._hand_over([one])[0])
-        if error is not None:
-            raise error
-
-    def _hand_over(
-        self, batch: Sequence[Prepared]
-    ) -> list[tuple[Prepared, PendingRecord | RecordNotSent]]:
-        handed: list[tuple[Prepared, PendingRecord | RecordNotSent]] = []
+    def hand_over(self, batch: Sequence[Prepared]) -> list[Handed]:
+        """Give requests to Kafka and return at once, or when one has waited for its topic."""
+        handed: list[Handed] = []
         # One of a batch waits for a topic that is away; the others need not wait as long again.
         away: dict[str, TopicAway] = {}
         for one in batch:
@@ -184,70 +193,47 @@ class Sending:
         except RecordNotSent as error:
             return error
 
-    def _outcome(
+    def outcome(
         self, one: Prepared, record: PendingRecord | RecordNotSent
     ) -> NotSent | SendUnknown | None:
-        try:
-            if isinstance(record, RecordNotSent):
-                raise record
-            record.result()
-        except RecordUnknown as error:
-            return SendUnknown(one.request_id, str(error))
-        except RecordNotSent as error:
-            return self._not_sent(one, str(error))
-        return None
-
-    def _not_sent(self, one: Prepared, reason: str) -> NotSent | SendUnknown:
-        if one.envelope.attempt > 1:
+        """Return what became of a sending; of one that certainly failed no trace is left, unless
+        it was not the first of its request."""
+        error = _ending(one, record)
+        if not isinstance(error, NotSent) or one.envelope.attempt > 1:
             # An earlier attempt may be under way: its trace is not ours to remove.
-            return NotSent(one.request_id, reason)
+            return error
         try:
-            self._store.forget(one.request_id)
-        except RedisUnavailable as error:
+            self._store.forget(
+                one.request_id,
+                attempt=one.envelope.attempt,
+                payload_sha256=one.payload_sha256,
+                deadline_at=one.envelope.deadline_at,
+            )
+        except RedisUnavailable as away:
             # The payload is still kept, so a resender may yet send it.
-            return SendUnknown(one.request_id, f"{reason}; and then {error}")
-        return NotSent(one.request_id, reason)
-
-    def _launch(self, submissions: Sequence[Submission]) -> _Batch:
-        results: list[SendResult | None] = []
-        batch: list[Prepared] = []
-        for submission in submissions:
-            try:
-                batch.append(self._prepare(submission))
-                results.append(None)
-            except InvalidMessage as error:
-                results.append(SendResult(submission.request_id or "", error))
-        try:
-            announced = self._announce(batch) if batch else []
-        except (NotSent, SendUnknown) as error:
-            announced = [type(error)(one.request_id, error.reason) for one in batch]
-        places = [at for at, result in enumerate(results) if result is None]
-        to_send: list[Prepared] = []
-        send_places: list[int] = []
-        for at, one, told in zip(places, batch, announced, strict=True):
-            if isinstance(told, Prepared):
-                to_send.append(told)
-                send_places.append(at)
-            else:
-                results[at] = SendResult(one.request_id, told)
-        return _Batch(results, send_places, self._hand_over(to_send))
-
-    def _land(self, batch: _Batch) -> Iterator[SendResult]:
-        for at, (one, record) in zip(batch.places, batch.handed, strict=True):
-            batch.results[at] = SendResult(one.request_id, self._outcome(one, record))
-        for result in batch.results:
-            assert result is not None
-            yield result
+            return SendUnknown(one.request_id, f"{error.reason}; and then {away}")
+        return error
 
 
-@dataclass(slots=True)
-class _Batch:
-    results: list[SendResult | None]
-    places: list[int]
-    handed: list[tuple[Prepared, PendingRecord | RecordNotSent]]
+def _ending(one: Prepared, record: PendingRecord | RecordNotSent) -> NotSent | SendUnknown | None:
+    """Return what became of a record; the error's cause tells a topic that is away from a record
+    that was refused."""
+    ending: NotSent | SendUnknown
+    try:
+        if isinstance(record, RecordNotSent):
+            raise record
+        record.result()
+        return None
+    except RecordUnknown as error:
+        ending = SendUnknown(one.request_id, str(error))
+        ending.__cause__ = error
+    except RecordNotSent as error:
+        ending = NotSent(one.request_id, str(error))
+        ending.__cause__ = error
+    return ending
 
 
-def _pending(one: Prepared) -> StatusWrite:
+def _pending(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
     return StatusWrite(
         request_id=one.request_id,
         state=State.PENDING,
@@ -255,7 +241,7 @@ def _pending(one: Prepared) -> StatusWrite:
         generation=0,
         payload_sha256=one.payload_sha256,
         fields={"deadline_at": str(one.envelope.deadline_at), "topic": one.payload.topic},
-        payload=one.payload,
+        payload=payload,
     )
 
 
@@ -278,28 +264,10 @@ def _after_refusal(one: Prepared, refused: Refused) -> OncewardError | Prepared 
     return None
 
 
-def _batches(submissions: Iterable[Submission], size: int) -> Iterator[list[Submission]]:
-    batch: list[Submission] = []
-    try:
-        for submission in submissions:
-            batch.append(submission)
-            if len(batch) == size:
-                yield batch
-                batch = []
-    except Exception:
-        # What was read before the source failed is sent all the same.
-        if batch:
-            yield batch
-        raise
-    if batch:
-        yield batch
-
-
-def _pace(until_s: float) -> None:
-    left_s = until_s - monotonic_s()
-    if left_s > 0:
-        time.sleep(left_s)
-
-
-def _batch_size(rate: float | None) -> int:
-    return BATCH if rate is None else max(1, min(BATCH, int(rate / 50)))
+def _why_not_again(one: Prepared, refused: Refused) -> PayloadMismatch | Refused | None:
+    if refused.reason is Refusal.PAYLOAD:
+        return PayloadMismatch(one.request_id)
+    has_ended = refused.state in FINAL and not refused.resend
+    # Somebody else's resend is under way already.
+    was_quicker = refused.attempt > one.envelope.attempt
+    return refused if has_ended or was_quicker else None

@@ -1,10 +1,7 @@
 """Clients of a group and a topic of their own, closed after the test."""
 
-import gc
-import logging
 import os
 import socket
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -15,6 +12,7 @@ from feedback.envelope import Record
 from feedback.redis_server import connect
 from feedback.settings import Settings, load
 from producer_client import Client
+from tests.left_open import left_open
 from tests.producer_client.acting import Worker
 from tests.producer_client.commands import Done, Run, run_apart, run_here
 from tests.producer_client.records import records_of
@@ -87,19 +85,11 @@ def records(make_settings: MakeSettings) -> Callable[[], list[Record]]:
     return lambda: records_of(where, topic)
 
 
-@pytest.fixture
-def left_open() -> Iterator[None]:
+@pytest.fixture(name="left_open")
+def sockets_left_open() -> Iterator[None]:
     """Let kafka-python leave the sockets of failed connections to the garbage collector."""
-    # pytest takes its filters back after each test.
-    warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
-    # A captured log holds the errors, whose frames hold the sockets until after the test.
-    kafka_log = logging.getLogger("kafka")
-    before = kafka_log.level
-    kafka_log.setLevel(logging.CRITICAL + 1)
-    yield
-    kafka_log.setLevel(before)
-    # Here and not in a later test, where a warning is an error.
-    gc.collect()
+    with left_open():
+        yield
 
 
 @pytest.fixture

@@ -56,6 +56,31 @@ def test_standard_input_is_sent_at_the_rate_asked_for(call: Run, records: Record
     assert call("send", "--file", "-", stdin="").stderr == "nothing to send\n"
 
 
+def test_a_line_is_sent_while_the_next_one_is_awaited(
+    environment: dict[str, str], records: Records
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "producer_client", "send", "--json"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        bufsize=0,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        for n in (1, 2):
+            process.stdin.write(b"%d\n" % n)
+            assert json.loads(process.stdout.readline())["sent"]
+            assert len(records()) == n
+        process.stdin.close()
+        assert process.wait(LIMIT_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
 def test_what_stands_before_a_bad_line_is_sent_and_the_line_is_named(
     call: Run, records: Records
 ) -> None:

@@ -1,20 +1,23 @@
 """JSONL into submissions."""
 
+import io
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer_client.lines import BadLine, read_submissions
+from producer_client.lines import BadLine, lines_and_pauses, read_submissions
 from producer_client.submission import Submission
 
 SECRET = "4111111111111111"
 
 
 def _read(*lines: bytes, **defaults: Any) -> list[Submission]:
-    return list(read_submissions(lines, **defaults))
+    return [one for one in read_submissions(lines, **defaults) if one is not None]
 
 
 def test_a_line_says_all_that_a_send_takes() -> None:
@@ -131,7 +134,7 @@ def test_a_line_that_is_not_utf8_is_named_by_its_number() -> None:
 
 def test_lines_before_a_bad_one_are_given_first() -> None:
     lines = read_submissions([b"1", b"2", b"bad"])
-    assert [next(lines).value, next(lines).value] == [b"1", b"2"]
+    assert [next(lines), next(lines)] == [Submission(b"1"), Submission(b"2")]
     with pytest.raises(BadLine, match="line 3"):
         next(lines)
 
@@ -144,3 +147,31 @@ def test_whatever_a_line_holds_it_is_a_submission_or_a_bad_line(line: bytes) -> 
         assert str(error).startswith("line 1: ")
     else:
         assert len(found) == bool(line.strip())
+
+
+def test_a_pause_of_whoever_writes_the_lines_is_told_once_between_whole_lines() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb", buffering=0) as stream, os.fdopen(write, "wb", buffering=0) as into:
+        lines = lines_and_pauses(stream)
+        into.write(b"1\n2\n3")
+        assert [next(lines) for _ in range(3)] == [b"1", b"2", None]
+        into.write(b"3\n\n")
+        assert [next(lines) for _ in range(3)] == [b"33", b"", None]
+        into.write(b"last")
+        into.close()
+        assert list(lines) == [b"last"]
+
+
+def test_pauses_come_through_as_pauses_and_are_not_counted_as_lines() -> None:
+    lines = read_submissions([None, b"1", None, b"bad"])
+    assert [next(lines) for _ in range(3)] == [None, Submission(b"1"), None]
+    with pytest.raises(BadLine, match="line 2"):
+        next(lines)
+
+
+def test_a_file_or_bytes_in_memory_never_pause(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"x" * 200_000 + b"\nsecond")
+    with file.open("rb") as stream:
+        assert list(lines_and_pauses(stream)) == [b"x" * 200_000, b"second"]
+    assert list(lines_and_pauses(io.BytesIO(b"1\n2"))) == [b"1\n", b"2"]

@@ -1,11 +1,26 @@
-"""When a waiting client resends."""
+"""When a waiting client resends, and when the resender does."""
+
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from feedback.status import FINAL, State
-from producer_client.resending import MAX_BACKOFF_FACTOR, Step, next_step
+from producer_client.resending import (
+    MAX_BACKOFF_FACTOR,
+    Decision,
+    Ended,
+    Later,
+    Resend,
+    Seen,
+    Step,
+    Why,
+    decide,
+    draw_of,
+    next_step,
+    pause_s,
+)
 
 SOON = (State.LOST, State.UNKNOWN)
 LATER = tuple(state for state in State if state not in FINAL and state not in SOON)
@@ -77,3 +92,121 @@ def test_nothing_waits_for_ever(state: State, resends: int, resend_after_s: floa
     limit_s = resend_after_s * MAX_BACKOFF_FACTOR
     step = next_step(state, since_send_s=limit_s, resends=resends, resend_after_s=resend_after_s)
     assert step is Step.RESEND
+
+
+AFTER_S = 30.0
+OPEN = (State.PENDING, State.ACCEPTED, State.RUNNING, State.RETRYING)
+
+
+def _decide(state: State, **facts: Any) -> Decision:
+    given: dict[str, Any] = {
+        "attempt": 1,
+        "resend": False,
+        "since_told_s": 0.0,
+        "left_s": 3600.0,
+        "due_in_s": None,
+        "draw": 0.5,
+    }
+    return decide(Seen(state=state, **given | facts), resend_after_s=AFTER_S)
+
+
+@pytest.mark.parametrize("state", sorted(FINAL))
+@pytest.mark.parametrize("left_s", [None, 100.0, -100.0])
+def test_the_resender_looks_no_more_at_what_has_ended(state: State, left_s: float | None) -> None:
+    assert _decide(state, left_s=left_s, since_told_s=1e9) == Ended()
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 50])
+def test_the_resender_sends_lost_and_unknown_ones_at_once(attempt: int) -> None:
+    assert _decide(State.LOST, attempt=attempt) == Resend(Why.LOST)
+    assert _decide(State.LOST, attempt=attempt, left_s=-5.0) == Resend(Why.LOST)
+    assert _decide(State.UNKNOWN, attempt=0) == Resend(Why.UNKNOWN)
+
+
+def test_a_failure_that_a_resend_may_help_is_sent_again_until_its_deadline() -> None:
+    helped = {"resend": True, "attempt": 2, "draw": 1.0}
+    assert _decide(State.FAILED, since_told_s=59.0, **helped) == Later(1.0)
+    assert _decide(State.FAILED, since_told_s=60.0, **helped) == Resend(Why.FAILED)
+    assert _decide(State.FAILED, since_told_s=60.0, left_s=None, **helped) == Resend(Why.FAILED)
+    assert _decide(State.FAILED, since_told_s=60.0, left_s=0.0, **helped) == Ended()
+
+
+@pytest.mark.parametrize("state", OPEN)
+def test_what_is_silent_is_sent_again_with_full_jitter_up_to_eight_times(state: State) -> None:
+    for attempt, factor in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (2**31, 8)]:
+        for draw, wait_s in [(0.0, AFTER_S), (1.0, AFTER_S * factor)]:
+            facts = {"attempt": attempt, "draw": draw}
+            found = _decide(state, since_told_s=wait_s - 1, **facts)
+            assert found == Later(1.0)
+            assert _decide(state, since_told_s=wait_s, **facts) == Resend(Why.SILENT)
+
+
+@pytest.mark.parametrize("state", OPEN)
+@pytest.mark.parametrize("attempt", [1, 9])
+def test_what_is_overdue_is_sent_at_a_steady_pace_until_it_is_final(
+    state: State, attempt: int
+) -> None:
+    past = {"left_s": -1.0, "attempt": attempt, "due_in_s": 500.0}
+    assert _decide(state, since_told_s=10.0, **past) == Later(20.0)
+    assert _decide(state, since_told_s=30.0, **past) == Resend(Why.OVERDUE)
+
+
+def test_a_retry_that_waits_for_its_time_is_looked_at_after_it_but_at_least_now_and_then() -> None:
+    silent = {"since_told_s": 1e6}
+    assert _decide(State.RETRYING, due_in_s=10.0, **silent) == Later(40.0)
+    assert _decide(State.RETRYING, due_in_s=1e6, **silent) == Later(240.0)
+    assert _decide(State.RETRYING, due_in_s=0.0, **silent) == Resend(Why.SILENT)
+
+
+def test_a_writer_whose_clock_is_ahead_costs_no_more_than_the_look_that_is_due() -> None:
+    for state in OPEN:
+        assert _decide(state, since_told_s=-300.0) == Resend(Why.SILENT)
+
+
+def test_a_resend_that_was_begun_is_finished_and_nothing_else_is_hurried() -> None:
+    begun = {"is_unfinished": True, "since_told_s": 0.1}
+    assert _decide(State.PENDING, **begun) == Resend(Why.SILENT)
+    assert _decide(State.PENDING, left_s=-1.0, **begun) == Resend(Why.OVERDUE)
+    for state in set(OPEN) - {State.PENDING}:
+        assert isinstance(_decide(state, **begun), Later)
+    assert _decide(State.SUCCEEDED, **begun) == Ended()
+
+
+draws = st.floats(min_value=0, max_value=1)
+
+
+@given(
+    states, counts, st.booleans(), seconds, st.none() | st.floats(-1e9, 1e9), draws, st.booleans()
+)
+def test_no_request_that_may_still_run_is_ever_forgotten_or_put_off_for_long(
+    state: State,
+    attempt: int,
+    resend: bool,
+    since_told_s: float,
+    left_s: float | None,
+    draw: float,
+    is_unfinished: bool,
+) -> None:
+    facts = {"attempt": attempt, "resend": resend, "draw": draw, "is_unfinished": is_unfinished}
+    found = _decide(state, since_told_s=since_told_s, left_s=left_s, **facts)
+    if isinstance(found, Later):
+        assert 0 < found.look_s <= AFTER_S * MAX_BACKOFF_FACTOR
+    if state not in FINAL:
+        assert found != Ended()
+
+
+@given(counts, draws, waits, st.booleans())
+def test_a_pause_lies_between_its_bounds(
+    attempt: int, draw: float, resend_after_s: float, is_past: bool
+) -> None:
+    found = pause_s(attempt, draw, resend_after_s=resend_after_s, is_past=is_past)
+    assert resend_after_s * 0.7 <= found <= resend_after_s * MAX_BACKOFF_FACTOR * 1.001
+
+
+def test_resenders_draw_the_same_for_a_sending_and_evenly_over_many() -> None:
+    assert draw_of("a", 1) == draw_of("a", 1)
+    assert len({draw_of("a", 1), draw_of("a", 2), draw_of("b", 1)}) == 3
+    drawn = sorted(draw_of(f"r{n}", n % 7) for n in range(4000))
+    assert 0 <= drawn[0] < 0.01
+    assert 0.45 < drawn[2000] < 0.55
+    assert 0.99 < drawn[-1] <= 1

@@ -8,8 +8,9 @@ from feedback.clock import monotonic_s
 from feedback.envelope import Record, decode_headers
 from feedback.errors import InvalidMessage, NotSent, PayloadMismatch
 from feedback.status import State
-from producer_client import Client, SendResult, Submission
-from producer_client.sending import BATCH, BATCHES_IN_FLIGHT
+from feedback.statuses import Status
+from producer_client import Client, ClientClosed, SendResult, Submission
+from producer_client.sending_many import BATCH, BATCHES_IN_FLIGHT
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
 
@@ -136,3 +137,48 @@ def test_with_redis_away_each_is_told_as_not_sent(
     ]
     assert all("Redis" in str(error) for error in errors)
     assert records() == []
+
+
+def test_what_came_before_a_pause_of_the_source_is_sent_and_told_during_it(client: Client) -> None:
+    def pausing() -> Iterator[Submission | None]:
+        yield Submission(b"1", request_id="r1")
+        yield Submission(b"2", request_id="r2")
+        yield None
+        # Whoever asks for more has been told of the first two.
+        assert told == ["r1", "r2"]
+        yield None
+        yield Submission(b"3", request_id="r3")
+
+    told: list[str] = []
+    for result in client.send_many(pausing()):
+        assert result.sent
+        told.append(result.request_id)
+    assert told == ["r1", "r2", "r3"]
+
+
+def test_a_closed_client_says_so_and_connects_to_nothing(client: Client, worker: Worker) -> None:
+    handle = client.send(b"v", request_id="r1")
+    client.close()
+    payload, known = handle.payload, Status("r1", State.LOST)
+    for call in (
+        lambda: client.send(b"v"),
+        lambda: client.send_many([Submission(b"v")]),
+        lambda: client.resend("r1", payload, known=known),
+        lambda: client.status("r1"),
+        lambda: handle.wait(1),
+        lambda: client.wait_many(["r1"]),
+    ):
+        with pytest.raises(ClientClosed, match="the client is closed"):
+            call()
+    client.close()
+    assert worker.store.read("r1").attempt == 1
+
+
+def test_what_a_closed_client_was_about_to_send_is_not_sent(client: Client) -> None:
+    results = client.send_many(_numbered(600))
+    first = next(results)
+    client.close()
+    rest = list(results)
+    assert first.sent
+    assert len(rest) == 599
+    assert isinstance(rest[-1].error, NotSent)

@@ -3,14 +3,16 @@
 import itertools
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from feedback.clock import monotonic_s
 from feedback.envelope import Record, decode_headers
-from feedback.errors import WaitTimeout
+from feedback.errors import NotSent, PayloadMismatch, WaitTimeout
 from feedback.status import State
-from producer_client import Client
+from producer_client import Client, Handle
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
@@ -137,3 +139,37 @@ def test_a_wait_goes_on_while_kafka_refuses_its_resends(
     eventually(lambda: patient.status("r1").attempt >= 2, timeout_s=5)
     worker.tell("r1", State.SUCCEEDED)
     assert waiting.result(timeout=10).state is State.SUCCEEDED
+
+
+def test_a_resend_that_hangs_in_kafka_does_not_hold_up_the_wait_past_its_end(
+    mute: str, patient: Client, make_client: MakeClient, worker: Worker
+) -> None:
+    patient.send(b"v", request_id="r1")
+    worker.accept("r1")
+    cut_off = make_client(kafka={"bootstrap_servers": mute}, send_timeout_s=6, poll_interval_s=0.1)
+    began_s = monotonic_s()
+    with pytest.raises(WaitTimeout):
+        cut_off.wait("r1", timeout_s=0.5)
+    assert monotonic_s() - began_s < 4
+
+
+def test_a_resend_that_another_payload_forbids_ends_the_wait(
+    patient: Client, worker: Worker
+) -> None:
+    handle = patient.send(b"v", request_id="r1")
+    worker.accept("r1")
+    other = Handle("r1", patient, replace(handle.payload, value=b"w"), handle.deadline_at)
+    with pytest.raises(PayloadMismatch):
+        other.wait(timeout_s=20)
+
+
+def test_a_resend_that_fails_for_certain_leaves_what_is_kept(
+    patient: Client, make_client: MakeClient, worker: Worker, refusing: str
+) -> None:
+    handle = patient.send(b"v")
+    worker.store.redis.delete(worker.store.request_key(handle.request_id))
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=0.3)
+    with pytest.raises(NotSent):
+        cut_off.resend(handle.request_id, handle.payload, known=handle.status())
+    assert worker.store.kept_payload(handle.request_id) == handle.payload
+    assert worker.looked_at(handle.request_id) is not None

@@ -1,0 +1,163 @@
+"""A lane for each topic, worked through by a few threads: a topic that is away blocks one thread
+for as long as a send may take, and then rests; the others go on."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from feedback.clock import monotonic_s
+from feedback.errors import RedisUnavailable
+from feedback.logs import EventLog
+from producer_client.resends import Batch
+
+log = EventLog("onceward.resender")
+
+THREADS = 8
+# Batches of one topic that wait while one of it is sent.
+WAITING = 2
+REST_S = (2.0, 10.0)
+
+
+class _Lane:
+    def __init__(self) -> None:
+        self.waiting: deque[Batch] = deque()
+        self.is_busy = False
+        self.failures = 0
+        self.rests_until_s = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.is_busy and not self.waiting
+
+
+class Lanes:
+    """Batches on their way, at most one of a topic at a time.
+
+    Args:
+        send: sends a batch; returns why its topic is away, or None.
+        on_fault: called with an error that nobody foresaw; the thread ends.
+
+    Attributes:
+        has_missed_redis: Redis was away over a batch.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[Batch], str | None],
+        *,
+        on_fault: Callable[[BaseException], None],
+    ) -> None:
+        self._send = send
+        self._on_fault = on_fault
+        self._lanes: dict[str, _Lane] = {}
+        self._changed = threading.Condition()
+        self._is_stopping = False
+        self.has_missed_redis = False
+        self._threads = [
+            # Daemons: one that hangs in Kafka must not outlive its process's wish to end.
+            threading.Thread(target=self._run, name=f"onceward-lane-{n}", daemon=True)
+            for n in range(THREADS)
+        ]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def offer(self, topic: str, batch: Batch, *, wait_s: float = 0.0) -> bool:
+        """Take a batch and return True, unless the topic rests or enough of it waits.
+
+        Args:
+            wait_s: for room.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_room(topic), wait_s)
+            if self.rests_s(topic) > 0 or not self._has_room(topic):
+                return False
+            self._lanes.setdefault(topic, _Lane()).waiting.append(batch)
+            self._changed.notify_all()
+            return True
+
+    def rests_s(self, topic: str) -> float:
+        """Return for how long the topic will not be tried; 0 when it is there."""
+        lane = self._lanes.get(topic)
+        return 0.0 if lane is None else max(0.0, lane.rests_until_s - monotonic_s())
+
+    @property
+    def away(self) -> list[str]:
+        """The topics whose last batch did not reach Kafka."""
+        with self._changed:
+            return [topic for topic, lane in self._lanes.items() if lane.failures]
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until nothing is on its way; say whether that is so."""
+        with self._changed:
+            return self._changed.wait_for(self._are_all_idle, timeout_s)
+
+    def stop(self, timeout_s: float) -> bool:
+        """Begin nothing any more, and wait for what is being sent; say whether that ended."""
+        with self._changed:
+            self._is_stopping = True
+            for lane in self._lanes.values():
+                lane.waiting.clear()
+            self._changed.notify_all()
+            return self._changed.wait_for(self._are_all_idle, timeout_s)
+
+    def _has_room(self, topic: str) -> bool:
+        lane = self._lanes.get(topic)
+        return lane is None or len(lane.waiting) < WAITING
+
+    def _are_all_idle(self) -> bool:
+        return all(lane.is_idle for lane in self._lanes.values())
+
+    def _run(self) -> None:
+        try:
+            while (task := self._next()) is not None:
+                self._work(*task)
+        except Exception as error:  # a thread nobody looks at: the service ends by it
+            self._on_fault(error)
+
+    def _next(self) -> tuple[str, _Lane, Batch] | None:
+        with self._changed:
+            while not self._is_stopping:
+                for topic, lane in self._lanes.items():
+                    if lane.waiting and not lane.is_busy:
+                        lane.is_busy = True
+                        return topic, lane, lane.waiting.popleft()
+                self._changed.wait()
+            return None
+
+    def _work(self, topic: str, lane: _Lane, batch: Batch) -> None:
+        away: str | None = None
+        try:
+            away = self._send(batch)
+        except RedisUnavailable as error:
+            # Whoever takes what is due finds out as well, and says so.
+            self.has_missed_redis = True
+            log.debug("batch.not_sent", topic=topic, reason=str(error))
+        finally:
+            with self._changed:
+                self._note(topic, lane, away)
+                self._changed.notify_all()
+
+    def _note(self, topic: str, lane: _Lane, away: str | None) -> None:
+        lane.is_busy = False
+        if self._is_stopping:
+            return  # whatever it says now, it may be of our closing
+        if away is None:
+            if lane.failures:
+                log.info("topic.back", topic=topic)
+            lane.failures = 0
+            if lane.is_idle:
+                del self._lanes[topic]
+            return
+        if not lane.failures:
+            log.warning("topic.away", topic=topic, reason=away)
+        lane.failures += 1
+        shortest_s, longest_s = REST_S
+        rest_s = min(longest_s, shortest_s * 2 ** min(lane.failures - 1, 10))
+        lane.rests_until_s = monotonic_s() + rest_s
+        # What waits would only wait for the same; it is due again when its lease ends.
+        lane.waiting.clear()

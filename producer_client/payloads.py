@@ -1,0 +1,124 @@
+"""What a resend sends: the kept payload, else the record itself, read from Kafka by the coordinates
+that the status names; checked, since another record may stand there now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import cast
+
+from feedback.clock import monotonic_s
+from feedback.envelope import Record, decode_headers, payload_sha256
+from feedback.errors import InvalidMessage, KafkaUnavailable
+from feedback.kafka_reader import RecordReader
+from feedback.kept import KeptPayload
+from feedback.redis_server import execute, guarded
+from feedback.statuses import Status
+from feedback.store import StatusStore
+
+# At most so much is held at a time, whatever the size of the requests.
+GROUP_BYTES = 8 * 2**20
+# Reading from Kafka what is no longer there takes longest; a batch's lease must outlive it.
+READ_S = 2.0
+
+
+class Missing(StrEnum):
+    """Why there is nothing to send: gone for good, Kafka away, or no time left to read it now."""
+
+    GONE = "gone"
+    AWAY = "away"
+    LATER = "later"
+
+
+class Payloads:
+    """Finds payloads. Safe to share between threads.
+
+    Args:
+        store: where payloads are kept.
+        reader: reads those that are not.
+    """
+
+    def __init__(self, store: StatusStore, reader: RecordReader) -> None:
+        self._store = store
+        self._reader = reader
+
+    def groups(self, statuses: Sequence[Status]) -> Iterator[Sequence[Status]]:
+        """Yield the statuses in order, cut so that no group's payloads are large together.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        with guarded():
+            pipe = self._store.redis.pipeline(transaction=False)
+            for status in statuses:
+                pipe.strlen(self._store.payload_key(status.request_id))
+            sizes = cast("list[int]", pipe.execute(raise_on_error=False))
+        first, total = 0, 0
+        for at, size in enumerate(sizes):
+            size_bytes = size if isinstance(size, int) else 0
+            if total + size_bytes > GROUP_BYTES and at > first:
+                yield statuses[first:at]
+                first, total = at, 0
+            total += size_bytes
+        yield statuses[first:]
+
+    def of(self, statuses: Sequence[Status]) -> list[KeptPayload | Missing]:
+        """Return what to send for each, or why there is nothing.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        with guarded():
+            pipe = self._store.redis.pipeline(transaction=False)
+            for status in statuses:
+                pipe.get(self._store.payload_key(status.request_id))
+            kept = execute(pipe)
+        deadline_s = monotonic_s() + READ_S
+        found: list[KeptPayload | Missing] = []
+        kafka_away = False
+        for status, raw in zip(statuses, kept, strict=True):
+            payload = _decoded(raw, status)
+            if payload is not None:
+                found.append(payload)
+                continue
+            one = Missing.AWAY if kafka_away else self._from_kafka(status, deadline_s)
+            kafka_away = one is Missing.AWAY
+            found.append(one)
+        return found
+
+    def _from_kafka(self, status: Status, deadline_s: float) -> KeptPayload | Missing:
+        if status.topic is None or status.partition is None or status.offset is None:
+            return Missing.GONE
+        left_s = deadline_s - monotonic_s()
+        if left_s <= 0:
+            return Missing.LATER
+        try:
+            record = self._reader.read(
+                status.topic, status.partition, status.offset, timeout_s=left_s
+            )
+        except KafkaUnavailable:
+            return Missing.AWAY
+        if record is None or not _is_of(record, status):
+            return Missing.GONE
+        return KeptPayload(record.topic, record.key, record.value, record.headers)
+
+
+def _decoded(raw: bytes | None, status: Status) -> KeptPayload | None:
+    if raw is None:
+        return None
+    try:
+        payload = KeptPayload.decode(raw)
+    except ValueError:
+        return None
+    is_right = status.payload_sha256 in (None, payload_sha256(payload.key, payload.value))
+    return payload if is_right else None
+
+
+def _is_of(record: Record, status: Status) -> bool:
+    """Whether it is the record that the status is about, and not one of a topic created anew."""
+    try:
+        request_id = decode_headers(record).request_id
+    except InvalidMessage:
+        return False
+    is_same = payload_sha256(record.key, record.value) == status.payload_sha256
+    return is_same and request_id == status.request_id

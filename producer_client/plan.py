@@ -1,0 +1,58 @@
+"""Statuses into decisions: what is done about a batch of requests that are due. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from feedback.deadlines import Taken
+from feedback.statuses import Status
+from producer_client.resending import Ended, Later, Resend, Seen, decide, draw_of
+from producer_client.resends import Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is done about requests that were due; `resends` by their topic, empty for unknown."""
+
+    looks_s: dict[str, float]
+    ended: list[str]
+    resends: dict[str, list[Wanted]]
+
+
+def plan_of(statuses: Sequence[Status], taken: Taken, *, resend_after_s: float) -> Plan:
+    """Return what to do about each request.
+
+    Args:
+        taken: when, by the clock that decided that they are due.
+        resend_after_s: the setting.
+    """
+    plan = Plan({}, [], {})
+    for status in statuses:
+        seen = _seen(status, taken)
+        match decide(seen, resend_after_s=resend_after_s):
+            case Ended():
+                plan.ended.append(status.request_id)
+            case Later(look_s):
+                plan.looks_s[status.request_id] = look_s
+            case Resend(why):
+                wanted = Wanted(status, why, seen.left_s)
+                plan.resends.setdefault(status.topic or "", []).append(wanted)
+    return plan
+
+
+def _seen(status: Status, taken: Taken) -> Seen:
+    def in_s(at_ms: int | None) -> float | None:
+        return None if at_ms is None else (at_ms - taken.now_ms) / 1000
+
+    told_in_s = in_s(status.updated_at)
+    return Seen(
+        state=status.state,
+        attempt=status.attempt,
+        resend=status.resend,
+        since_told_s=-1.0 if told_in_s is None else -told_in_s,
+        left_s=in_s(status.deadline_at),
+        due_in_s=in_s(status.due_at),
+        draw=draw_of(status.request_id, status.attempt),
+        is_unfinished=status.request_id in taken.unfinished,
+    )

@@ -1,0 +1,250 @@
+"""The resender: finds requests that are lost, overdue or silent, and sends them again.
+
+Theory of operation. A loop takes what is due from the set of open requests (`feedback.deadlines`),
+leased, so that any number of resenders share the work and nothing is sent twice by two of them;
+reads the statuses; lets `resending.decide` decide; and hands what is to be sent to `lanes`, a
+topic's batches one after the other. All it knows lies in Redis: a resender that is killed loses
+nothing, its requests are due again when their lease ends. Between two takes `lost_scan` looks for
+requests whose worker died. No outage ends it: it waits, says so once, and goes on.
+
+What a clock that is off can do: what is due is decided by Redis' clock alone. A client or worker
+whose clock is five minutes behind makes the first look due at once, which costs one duplicate that
+the journal answers; one that is ahead delays it by at most eight times `resend_after_s`, and LOST
+is found in any case, since that is no question of time. Redis' own clock off by five minutes does
+the same to all requests' first looks. A deadline only decides who answers a resend: a worker, by
+the database's clock.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from feedback.clock import monotonic_s
+from feedback.deadlines import Deadlines, Taken
+from feedback.errors import RedisRefused, RedisUnavailable
+from feedback.kafka_reader import RecordReader
+from feedback.logs import EventLog
+from feedback.redis_server import connect
+from feedback.settings import Settings
+from feedback.statuses import Status
+from feedback.store import StatusStore
+from producer_client.kafka_sender import KafkaSender
+from producer_client.lanes import Lanes
+from producer_client.lost_scan import LostScan
+from producer_client.payloads import Payloads
+from producer_client.plan import plan_of
+from producer_client.resending import MAX_BACKOFF_FACTOR
+from producer_client.resends import Batch, Resends, Resent, Wanted
+from producer_client.sending import Sending
+
+log = EventLog("onceward.resender")
+
+TAKE = 500
+POLL_S = 0.25
+SIGNAL_S = 0.2
+AWAY_PAUSE_S = (0.25, 2.0)
+# A lease: what a send may take, and time for all that is done before it.
+LEASE_BEFORE_SEND_S = 5.0
+# Nothing is begun in the last moment of it.
+LEASE_MARGIN_S = 1.0
+PUT_OFF_S = 1.0
+STOP_S = 1.2
+CLOSE_S = 0.3
+ONCE_LIMIT_S = 600.0
+
+
+class Resender:
+    """One resender, from its start to its end.
+
+    Args:
+        settings: checked settings.
+        on_resent: called for each request that was sent again, in the thread that sent it.
+    """
+
+    def __init__(
+        self, settings: Settings, *, on_resent: Callable[[Resent], None] = lambda resent: None
+    ) -> None:
+        client = settings.client
+        self._settings = settings
+        self._store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
+        self._deadlines = Deadlines(self._store)
+        self._reader = RecordReader(settings.kafka)
+        self._sender = KafkaSender(
+            settings.kafka,
+            send_timeout_s=client.send_timeout_s,
+            max_request_bytes=client.max_request_bytes,
+        )
+        resends = Resends(
+            store=self._store,
+            deadlines=self._deadlines,
+            payloads=Payloads(self._store, self._reader),
+            sending=Sending(client, self._store, self._sender),
+            resend_after_s=client.resend_after_s,
+            put_off_s=PUT_OFF_S,
+            on_resent=on_resent,
+        )
+        self._lanes = Lanes(resends.send, on_fault=self.fail)
+        self._lease_s = client.send_timeout_s + LEASE_BEFORE_SEND_S
+        self._longest_look_s = client.resend_after_s * MAX_BACKOFF_FACTOR
+        self._scan = LostScan(
+            self._deadlines,
+            longest_look_s=self._longest_look_s + self._lease_s,
+            far_look_s=client.resend_after_s,
+        )
+        self._stopping = threading.Event()
+        self._is_asked = False
+        self._comes_back_s = 0.0
+        self._fault: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="onceward-resender", daemon=True)
+        self.turned_s = monotonic_s()
+
+    # its life -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to work, also when the servers are not there yet."""
+        self._lanes.start()
+        self._thread.start()
+        log.info("resender.started", group=self._settings.kafka.group)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it is asked to stop, at most that long; say whether it was."""
+        until_s = monotonic_s() + timeout_s
+        while not self._is_asked and (left_s := until_s - monotonic_s()) > 0:
+            if self._stopping.wait(min(left_s, SIGNAL_S)):
+                break
+        return self._is_asked or self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Ask it to stop; `close` ends it. A signal handler may call this: it takes no lock, since
+        the thread that it interrupts may hold it."""
+        self._is_asked = True
+
+    def fail(self, fault: BaseException) -> None:
+        """Let a fault end it; the first one is its reason."""
+        self._fault = self._fault or fault
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Finish what is being sent, within about two seconds, and close all connections.
+
+        Raises:
+            BaseException: the fault that ended it, if one did.
+        """
+        self._stopping.set()
+        until_s = monotonic_s() + STOP_S
+        is_idle = self._lanes.stop(STOP_S)
+        if self._thread.ident is not None:
+            self._thread.join(max(0.0, until_s - monotonic_s()))
+        self._sender.close(CLOSE_S)
+        # What hangs over a connection goes with the process; closing it would wait as well.
+        if is_idle and not self._thread.is_alive():
+            self._reader.close()
+            self._store.close()
+        log.info("resender.stopped")
+        if self._fault is not None:
+            raise self._fault
+
+    def once(self) -> bool:
+        """Do one pass over all that is lost or due; say whether every server was there.
+
+        Raises:
+            RedisUnavailable: Redis is away; what was taken is due again by itself.
+        """
+        self._lanes.start()
+        self._scan.whole_round()
+        until_s = monotonic_s() + ONCE_LIMIT_S
+        while self._take_and_decide() or not self._is_all_tried():
+            if self.wait(0) or monotonic_s() > until_s:
+                break
+            self._lanes.wait_idle(POLL_S)
+        return not self._lanes.away and not self._lanes.has_missed_redis
+
+    def _is_all_tried(self) -> bool:
+        return self._lanes.wait_idle(0) and monotonic_s() > self._comes_back_s
+
+    # its work -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            for pause_s in self._turns():
+                self._stopping.wait(pause_s)
+                if self._stopping.is_set():
+                    return
+                self.turned_s = monotonic_s()
+        except Exception as error:  # a thread nobody looks at: the service ends by it
+            self.fail(error)
+
+    def _turns(self) -> Iterator[float]:
+        """Yield how long to rest after each turn."""
+        shortest_s, longest_s = AWAY_PAUSE_S
+        away_s = 0.0
+        while True:
+            try:
+                self._scan.turn()
+                was_full = self._take_and_decide()
+                if away_s:
+                    log.info("redis.back")
+                    away_s = 0.0
+                yield 0.0 if was_full else min(POLL_S, self._scan.due_in_s())
+            except RedisUnavailable as error:
+                if not away_s:
+                    log.warning("redis.away", reason=str(error))
+                away_s = min(longest_s, max(shortest_s, away_s * 2))
+                self._scan.rest(self._settings.redis.heartbeat_ttl_s)
+                yield away_s
+
+    def _take_and_decide(self) -> bool:
+        """Take what is due and act on it; say whether there may be more at once."""
+        sure_until_s = monotonic_s() + LEASE_BEFORE_SEND_S - LEASE_MARGIN_S
+        taken = self._deadlines.take(TAKE, lease_s=self._lease_s)
+        if taken.strays:
+            log.warning("deadlines.strays_removed", count=taken.strays)
+        if not taken.request_ids:
+            return False
+        statuses = list(self._readable(taken))
+        plan = plan_of(statuses, taken, resend_after_s=self._settings.client.resend_after_s)
+        self._deadlines.settle(taken, plan.looks_s)
+        self._deadlines.remove(taken, plan.ended)
+        is_taken_in = True
+        for topic, wanted in plan.resends.items():
+            batch = Batch(taken, wanted, sure_until_s)
+            if not self._lanes.offer(topic, batch, wait_s=POLL_S):
+                self._put_off(taken, topic, wanted)
+                is_taken_in = False
+        return is_taken_in and len(taken.request_ids) == TAKE
+
+    def _readable(self, taken: Taken) -> Iterator[Status]:
+        """Yield the statuses that are statuses; whatever else stands there is left alone."""
+        unreadable: list[str] = []
+        yield from _read(self._store, taken.request_ids, unreadable)
+        if unreadable:
+            log.warning("statuses.unreadable", count=len(unreadable), request_id=unreadable[0])
+            looks_s = dict.fromkeys(unreadable, self._longest_look_s)
+            self._deadlines.settle(taken, looks_s, fixed=True)
+
+    def _put_off(self, taken: Taken, topic: str, wanted: Sequence[Wanted]) -> None:
+        shortest_s = max(PUT_OFF_S, rests_s := self._lanes.rests_s(topic))
+        if not rests_s:
+            self._comes_back_s = monotonic_s() + 2 * PUT_OFF_S
+        looks_s = {
+            one.status.request_id: shortest_s + random.uniform(0, PUT_OFF_S) for one in wanted
+        }
+        self._deadlines.settle(taken, looks_s, fixed=True)
+
+
+def _read(
+    store: StatusStore, request_ids: Sequence[str], unreadable: list[str]
+) -> Iterator[Status]:
+    """Yield statuses; a batch with one that cannot be read is halved until that stands alone."""
+    try:
+        yield from store.read_many(request_ids)
+        return
+    except (RedisRefused, ValueError):
+        if len(request_ids) == 1:
+            unreadable += request_ids
+            return
+    middle = len(request_ids) // 2
+    yield from _read(store, request_ids[:middle], unreadable)
+    yield from _read(store, request_ids[middle:], unreadable)

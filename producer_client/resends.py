@@ -1,0 +1,224 @@
+"""One batch of requests sent again: payloads found, PENDING told, handed to Kafka, the next looks
+set. Whatever is cut off in between is due again when the lease of the batch ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from feedback.clock import monotonic_s
+from feedback.deadlines import Deadlines, Taken
+from feedback.errors import NotSent, OncewardError, RedisUnavailable, SendUnknown
+from feedback.kept import KeptPayload
+from feedback.logs import EventLog
+from feedback.status import FINAL, State
+from feedback.statuses import Refused, Status, StatusWrite
+from feedback.store import StatusStore
+from producer_client.kafka_sender import TopicAway
+from producer_client.payloads import Missing, Payloads
+from producer_client.resending import MAX_BACKOFF_FACTOR, Why, draw_of, pause_s
+from producer_client.sending import Sending
+from producer_client.submission import Prepared
+
+log = EventLog("onceward.resender")
+
+GROUP = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One request that is to be sent again.
+
+    Attributes:
+        left_s: until its deadline, negative after it; None without one.
+    """
+
+    status: Status
+    why: Why
+    left_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Requests of one topic whose lease is ours.
+
+    Attributes:
+        sure_until_s: monotonic time until which no other resender can take them.
+    """
+
+    taken: Taken
+    wanted: Sequence[Wanted]
+    sure_until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Resent:
+    """A request that Kafka has again."""
+
+    request_id: str
+    attempt: int
+    why: Why
+    topic: str
+
+
+@dataclass(slots=True)
+class _Settling:
+    """What becomes of the looks of one group."""
+
+    looks_s: dict[str, float] = field(default_factory=dict)
+    put_off: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    away: str | None = None
+
+
+class Resends:
+    """Sends batches again. Safe to share between threads.
+
+    Args:
+        put_off_s: after how long what could not be tried is looked at again.
+        on_resent: called for each, in the thread that sent it.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: StatusStore,
+        deadlines: Deadlines,
+        payloads: Payloads,
+        sending: Sending,
+        resend_after_s: float,
+        put_off_s: float,
+        on_resent: Callable[[Resent], None],
+    ) -> None:
+        self._store = store
+        self._deadlines = deadlines
+        self._payloads = payloads
+        self._sending = sending
+        self._resend_after_s = resend_after_s
+        self._put_off_s = put_off_s
+        self._on_resent = on_resent
+
+    def send(self, batch: Batch) -> str | None:
+        """Send a batch again; return why its topic is away, None when it is there.
+
+        Raises:
+            RedisUnavailable: the rest of the batch was not sent and is due again by itself.
+        """
+        wanted = {one.status.request_id: one for one in batch.wanted}
+        for at in range(0, len(batch.wanted), GROUP):
+            statuses = [one.status for one in batch.wanted[at : at + GROUP]]
+            for group in self._payloads.groups(statuses):
+                if monotonic_s() >= batch.sure_until_s:
+                    # Another resender may take them any moment.
+                    return None
+                settling = self._send_group([wanted[one.request_id] for one in group])
+                self._settle(batch.taken, settling)
+                if settling.away is not None:
+                    return settling.away
+        return None
+
+    def _send_group(self, group: Sequence[Wanted]) -> _Settling:
+        settling = _Settling()
+        ready: list[tuple[Wanted, Prepared]] = []
+        for one, payload in zip(
+            group, self._payloads.of([one.status for one in group]), strict=True
+        ):
+            if isinstance(payload, KeptPayload):
+                again = self._sending.next_attempt(one.status.request_id, payload, known=one.status)
+                ready.append((one, again))
+            elif payload is Missing.GONE:
+                self._without_payload(one, settling)
+            else:
+                settling.put_off.append(one.status.request_id)
+                if payload is Missing.AWAY:
+                    settling.away = "Kafka does not give the records to be sent again"
+        if ready:
+            told = self._tell_and_send([again for _, again in ready])
+            for (one, again), ending in zip(ready, told, strict=True):
+                self._note(one, again, ending, settling)
+        return settling
+
+    def _tell_and_send(self, ready: Sequence[Prepared]) -> list[OncewardError | Refused | None]:
+        try:
+            return self._sending.again_many(ready, keep_payloads=False)
+        except (NotSent, SendUnknown) as error:
+            raise RedisUnavailable(error.reason) from error
+
+    def _note(
+        self,
+        one: Wanted,
+        again: Prepared,
+        ending: OncewardError | Refused | None,
+        settling: _Settling,
+    ) -> None:
+        request_id = again.request_id
+        match ending:
+            case None:
+                settling.looks_s[request_id] = self._pause_after(one, again)
+                self._tell(one, again)
+            case SendUnknown():
+                # Most likely not: it is tried again when its topic is, and not after a pause.
+                settling.put_off.append(request_id)
+                settling.away = ending.reason
+            case NotSent() if isinstance(ending.__cause__, TopicAway):
+                settling.put_off.append(request_id)
+                settling.away = ending.reason
+            case Refused() if ending.state in FINAL and not ending.resend:
+                settling.ended.append(request_id)
+            case Refused():
+                settling.looks_s[request_id] = self._resend_after_s
+            case _:
+                log.warning("request.not_resent", request_id=request_id, reason=str(ending))
+                settling.looks_s[request_id] = self._pause_after(one, again)
+
+    def _tell(self, one: Wanted, again: Prepared) -> None:
+        attempt = again.envelope.attempt
+        log.info("request.resent", request_id=again.request_id, attempt=attempt, why=one.why)
+        self._on_resent(Resent(again.request_id, attempt, one.why, again.payload.topic))
+
+    def _pause_after(self, one: Wanted, again: Prepared) -> float:
+        attempt = again.envelope.attempt
+        return pause_s(
+            attempt,
+            draw_of(again.request_id, attempt),
+            resend_after_s=self._resend_after_s,
+            is_past=one.left_s is not None and one.left_s <= 0,
+        )
+
+    def _without_payload(self, one: Wanted, settling: _Settling) -> None:
+        """There is nothing to send, neither kept nor in Kafka.
+
+        FAILED is told only of what nobody can have: LOST, or never claimed and long past its
+        deadline. What was claimed is the workers' to end.
+        """
+        status = one.status
+        longest_s = MAX_BACKOFF_FACTOR * self._resend_after_s
+        is_long_past = one.left_s is not None and one.left_s < -longest_s
+        if status.state is State.UNKNOWN:
+            settling.ended.append(status.request_id)
+        elif status.generation == 0 and (status.state is State.LOST or is_long_past):
+            self._store.write([_payload_gone(status)])
+            log.warning("request.payload_gone", request_id=status.request_id, topic=status.topic)
+        else:
+            settling.looks_s[status.request_id] = longest_s
+
+    def _settle(self, taken: Taken, settling: _Settling) -> None:
+        self._deadlines.settle(taken, settling.looks_s)
+        put_off = dict.fromkeys(settling.put_off, self._put_off_s)
+        self._deadlines.settle(taken, put_off, fixed=True)
+        self._deadlines.remove(taken, settling.ended)
+
+
+def _payload_gone(status: Status) -> StatusWrite:
+    return StatusWrite(
+        request_id=status.request_id,
+        state=State.FAILED,
+        attempt=status.attempt,
+        generation=0,
+        payload_sha256=status.payload_sha256 or "",
+        fields={
+            "code": "PAYLOAD_GONE",
+            "message": "no payload was kept, and Kafka has the record no longer: send it anew",
+            "resend": "0",
+        },
+    )

@@ -1,0 +1,67 @@
+"""The resender as a process: signals, the service manager, the exit code."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from feedback.clock import monotonic_s
+from feedback.errors import ExitCode, RedisUnavailable
+from feedback.logs import EventLog
+from feedback.systemd import notify, unit
+from producer_client.resender import Resender
+
+log = EventLog("onceward.resender")
+
+# A turn asks Redis a few times, each for `timeout_s` at most; one that takes longer hangs.
+STALLED_S = 30.0
+UNWATCHED_S = 60.0
+
+
+def serve(resender: Resender) -> ExitCode:
+    """Resend until SIGTERM or SIGINT; the exit comes within about two seconds of it.
+
+    Raises:
+        Exception: the fault that ended it, if one did.
+    """
+    with _stopped_by_signals(resender.stop):
+        resender.start()
+        notify("READY=1")
+        watchdog_s = unit().watchdog_s
+        while not resender.wait(UNWATCHED_S if watchdog_s is None else watchdog_s / 3):
+            if monotonic_s() - resender.turned_s < STALLED_S:
+                notify("WATCHDOG=1")
+        notify("STOPPING=1")
+        resender.close()
+    return ExitCode.FINE
+
+
+def run_once(resender: Resender) -> ExitCode:
+    """Do one pass; NOT_AVAILABLE when a server was away.
+
+    Raises:
+        Exception: a fault in it.
+    """
+    with _stopped_by_signals(resender.stop):
+        try:
+            all_there = resender.once()
+        except RedisUnavailable as error:
+            log.warning("redis.away", reason=str(error))
+            all_there = False
+        finally:
+            resender.close()
+    return ExitCode.FINE if all_there else ExitCode.NOT_AVAILABLE
+
+
+@contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    before = {
+        number: signal.signal(number, lambda *_: stop())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,136 @@
+"""Resenders under test: in this process, or `onceward-client resend` as users run it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from feedback.clock import epoch_ms
+from feedback.envelope import Record, decode_headers
+from feedback.settings import Settings
+from feedback.store import StatusStore
+from producer_client.resender import Resender
+from producer_client.resends import Resent
+from tests.eventually import eventually
+
+START_S = 30.0
+# Far above what is promised: a machine may be slow.
+END_S = 20.0
+
+
+def attempts_of(records: Iterable[Record]) -> dict[str, list[int]]:
+    """Return the attempts of each request that lies in a topic, in their order there."""
+    found: dict[str, list[int]] = {}
+    for record in records:
+        envelope = decode_headers(record)
+        found.setdefault(envelope.request_id, []).append(envelope.attempt)
+    return found
+
+
+def look_now(store: StatusStore, request_id: str, in_s: float = -1.0) -> None:
+    """Have resenders look at a request now, as if its time had come, or in so many seconds."""
+    store.redis.zadd(store.deadlines_key, {request_id: epoch_ms() + int(in_s * 1000)})
+
+
+class Running:
+    """A resender in this process, and what it sent again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.resent: list[Resent] = []
+        self.resender = Resender(settings, on_resent=self.resent.append)
+        self.resender.start()
+
+    def ids(self) -> list[str]:
+        """Return the ids of what it sent again, in order."""
+        return [one.request_id for one in self.resent]
+
+    def sends(self, count: int, *, timeout_s: float = 30.0) -> list[Resent]:
+        """Return what it sent again when that is so many."""
+        eventually(lambda: len(self.resent) >= count, timeout_s=timeout_s, what=f"{count} resends")
+        return list(self.resent)
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[Running]:
+    """Yield a resender that works until the block is left."""
+    one = Running(settings)
+    try:
+        yield one
+    finally:
+        one.resender.close()
+
+
+class Process:
+    """`onceward-client resend --json` as a process of its own.
+
+    Args:
+        folder: for what it prints and logs.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str], folder: Path, name: str, *options: str
+    ) -> None:
+        self._out = folder / f"{name}.out"
+        self._log = folder / f"{name}.log"
+        with self._out.open("wb") as out, self._log.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "producer_client", "resend", "--json", *options],
+                env=dict(environment),
+                stdout=out,
+                stderr=errors,
+            )
+        self.pid = self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self._log.read_text()
+
+    def resent(self) -> list[dict[str, Any]]:
+        """Return what it said it sent again."""
+        # A line that is still being written is no JSON yet.
+        lines = self._out.read_text().split("\n")[:-1]
+        return [json.loads(line) for line in lines]
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return the events of this name that it has logged so far."""
+        lines = self.log.split("\n")[:-1]
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        return [one for one in found if one["event"] == name]
+
+    def told(self, name: str, *, timeout_s: float = START_S) -> dict[str, Any]:
+        """Return the first event of this name, waiting for it."""
+        eventually(lambda: self.events(name), timeout_s=timeout_s, what=f"{name} in {self.log}")
+        return self.events(name)[0]
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        """Return its exit code; negative for the signal that ended it."""
+        return self._process.wait(END_S)
+
+    def kill(self) -> None:
+        """Kill it, if it still runs."""
+        self._process.kill()
+        self._process.wait()
+
+
+@contextmanager
+def process(
+    environment: Mapping[str, str], folder: Path, name: str = "resender", *options: str
+) -> Iterator[Process]:
+    """Yield a process that has started, and is gone after the block."""
+    one = Process(environment, folder, name, *options)
+    try:
+        one.told("resender.started")
+        yield one
+    finally:
+        one.kill()

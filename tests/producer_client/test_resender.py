@@ -1,0 +1,134 @@
+"""The resender on real servers: what it sends again, when, and what it leaves alone."""
+
+from collections.abc import Callable
+
+import pytest
+
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.envelope import Record, decode_headers
+from feedback.settings import Settings
+from feedback.status import State
+from producer_client import Client
+from producer_client.resending import Why
+from tests.eventually import eventually
+from tests.producer_client.acting import Worker
+from tests.producer_client.conftest import MakeSettings
+from tests.producer_client.resenders import attempts_of, look_now, running
+
+Records = Callable[[], list[Record]]
+LIMIT_S = 30.0
+# Time alone resends nothing in these tests.
+PATIENT_S = 300.0
+
+
+@pytest.fixture
+def settings(make_settings: MakeSettings) -> Settings:
+    """Return the settings of a resender that acts on what it finds lost, and else waits."""
+    return make_settings(resend_after_s=PATIENT_S, send_timeout_s=5.0)
+
+
+def test_a_request_whose_worker_died_is_sent_again_as_it_was_soon_after(
+    client: Client, worker: Worker, records: Records, settings: Settings
+) -> None:
+    worker.live()
+    handle = client.send(b"\xff", key=b"k", headers=[("traceparent", b"00-1")])
+    worker.accept(handle.request_id)
+    with running(settings) as resender:
+        worker.die()
+        began_s = monotonic_s()
+        (one,) = resender.sends(1)
+        # A scan a second; the heartbeat is gone at once here.
+        assert monotonic_s() - began_s < 10
+    assert (one.request_id, one.attempt, one.why) == (handle.request_id, 2, Why.LOST)
+    first, second = records()
+    assert (second.key, second.value) == (first.key, first.value) == (b"k", b"\xff")
+    assert second.headers[0] == ("traceparent", b"00-1")
+    assert decode_headers(second)._replace(attempt=1) == decode_headers(first)
+    status = handle.status()
+    assert (status.state, status.attempt) == (State.PENDING, 2)
+    assert worker.store.kept_payload(handle.request_id) == handle.payload
+
+
+def test_what_a_live_worker_has_or_what_is_new_is_left_alone(
+    client: Client, worker: Worker, records: Records, settings: Settings
+) -> None:
+    worker.live()
+    held, new, lost = (client.send(b"v").request_id for _ in range(3))
+    worker.accept(held)
+    worker.tell(lost, State.ACCEPTED, worker="")
+    for one in (held, new):
+        look_now(worker.store, one)
+    with running(settings) as resender:
+        resender.sends(1)
+        eventually(lambda: (worker.looked_at(new) or 0) > epoch_ms(), timeout_s=LIMIT_S)
+        eventually(lambda: (worker.looked_at(held) or 0) > epoch_ms(), timeout_s=LIMIT_S)
+        assert resender.ids() == [lost]
+    assert attempts_of(records()) == {held: [1], new: [1], lost: [1, 2]}
+
+
+def test_what_is_silent_is_sent_again_and_again_until_it_ends(
+    client: Client, worker: Worker, records: Records, make_settings: MakeSettings
+) -> None:
+    request_id = client.send(b"v").request_id
+    with running(make_settings(resend_after_s=0.2)) as resender:
+        look_now(worker.store, request_id)
+        sent = resender.sends(3)
+        worker.tell(request_id, State.SUCCEEDED)
+        eventually(lambda: worker.looked_at(request_id) is None, timeout_s=LIMIT_S)
+    assert [(one.attempt, one.why) for one in sent[:3]] == [(n, Why.SILENT) for n in (2, 3, 4)]
+    assert attempts_of(records())[request_id][:4] == [1, 2, 3, 4]
+    assert len({decode_headers(record).deadline_at for record in records()}) == 1
+
+
+def test_a_failure_that_a_resend_may_help_is_opened_again_and_an_end_leaves_the_set(
+    client: Client, worker: Worker, records: Records, make_settings: MakeSettings
+) -> None:
+    failed, late, ended = "failed", "late", "ended"
+    client.send(b"v", request_id=failed)
+    client.send(b"v", request_id=late, deadline_s=0.01)
+    client.send(b"v", request_id=ended)
+    for one in (failed, late):
+        worker.tell(one, State.FAILED, code="BUSY", resend="1")
+    worker.tell(ended, State.SUCCEEDED)
+    for one in (failed, late, ended):
+        look_now(worker.store, one)
+    with running(make_settings(resend_after_s=0.2)) as resender:
+        resender.sends(1)
+        eventually(lambda: worker.looked_at(late) is None, timeout_s=LIMIT_S)
+        eventually(lambda: worker.looked_at(ended) is None, timeout_s=LIMIT_S)
+        assert set(resender.ids()) == {failed}
+        assert resender.resent[0].why is Why.FAILED
+    assert client.status(failed).state is State.PENDING
+    assert worker.looked_at(failed) is not None
+
+
+def test_an_id_that_redis_forgot_is_sent_from_the_kept_payload_or_forgotten(
+    client: Client, worker: Worker, records: Records, settings: Settings
+) -> None:
+    for one in ("kept", "nothing"):
+        client.send(one.encode(), request_id=one)
+        worker.store.redis.delete(worker.store.request_key(one))
+        look_now(worker.store, one)
+    worker.store.redis.delete(worker.store.payload_key("nothing"))
+    with running(settings) as resender:
+        resender.sends(1)
+        eventually(lambda: worker.looked_at("nothing") is None, timeout_s=LIMIT_S)
+        assert resender.ids() == ["kept"]
+    assert records()[-1].value == b"kept"
+    status = client.status("kept")
+    assert (status.state, status.attempt) == (State.PENDING, 1)
+    assert worker.store.kept_payload("kept") is not None
+
+
+def test_what_is_overdue_and_unfinished_is_sent_until_it_ends(
+    client: Client, worker: Worker, make_settings: MakeSettings
+) -> None:
+    request_id = client.send(b"v", deadline_s=0.01).request_id
+    worker.tell(request_id, State.RUNNING)
+    look_now(worker.store, request_id)
+    with running(make_settings(resend_after_s=0.2)) as resender:
+        sent = resender.sends(3)
+        worker.tell(request_id, State.EXPIRED)
+        eventually(lambda: worker.looked_at(request_id) is None, timeout_s=LIMIT_S)
+    assert {one.why for one in sent} == {Why.OVERDUE}
+    assert client.status(request_id).state is State.EXPIRED

@@ -1,0 +1,163 @@
+"""What stands in the resender's way: strays, topics that are away, numbers, clocks, faults."""
+
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.envelope import Record
+from feedback.kept import KeptPayload
+from feedback.settings import Settings
+from feedback.status import State
+from feedback.statuses import StatusWrite
+from producer_client import Client, Submission
+from producer_client.resender import Resender
+from producer_client.resending import Why
+from tests.eventually import eventually
+from tests.producer_client.acting import WORKER_ID, Worker
+from tests.producer_client.commands import Run
+from tests.producer_client.conftest import MakeSettings
+from tests.producer_client.resenders import attempts_of, look_now, running
+from tests.stack.clock import clock_off_by
+
+Records = Callable[[], list[Record]]
+LIMIT_S = 30.0
+# Time alone resends nothing in these tests.
+PATIENT_S = 300.0
+
+
+@pytest.fixture
+def settings(make_settings: MakeSettings) -> Settings:
+    """Return the settings of a resender that acts on what it finds lost, and else waits."""
+    return make_settings(resend_after_s=PATIENT_S, send_timeout_s=5.0)
+
+
+def test_strays_in_the_set_and_statuses_that_are_none_stop_nothing(
+    client: Client, worker: Worker, settings: Settings
+) -> None:
+    store = worker.store
+    store.redis.zadd(store.deadlines_key, {b"\xff": 1, b"no id": 2, b"unknown": 3})
+    store.redis.set(store.request_key("text"), "no hash")
+    store.redis.hset(store.request_key("odd"), mapping={"status": "DANCING", "attempt": "many"})
+    for one in ("text", "odd"):
+        look_now(store, one)
+    request_id = client.send(b"v").request_id
+    worker.accept(request_id)
+    with running(settings) as resender:
+        assert resender.sends(1)[0].request_id == request_id
+        eventually(lambda: worker.looked_at("unknown") is None, timeout_s=LIMIT_S)
+        for one in ("text", "odd"):
+            eventually(lambda: (worker.looked_at(one) or 0) > epoch_ms(), timeout_s=LIMIT_S)  # noqa: B023
+    left = cast("list[bytes]", store.redis.zrange(store.deadlines_key, 0, -1))
+    assert {one.decode() for one in left} == {"text", "odd", request_id}
+
+
+def test_a_topic_that_does_not_exist_holds_up_no_other(
+    client: Client, worker: Worker, make_settings: MakeSettings, group: str
+) -> None:
+    settings = make_settings(resend_after_s=PATIENT_S, send_timeout_s=3.0)
+    nowhere = [f"nowhere-{n}-{group}" for n in range(4)]
+    request_id = client.send(b"v").request_id
+    for n, topic in enumerate(nowhere):
+        away = f"away{n}"
+        client.send(b"v", request_id=away)
+        payload = KeptPayload(topic, None, b"v")
+        worker.store.redis.set(worker.store.payload_key(away), payload.encode())
+        worker.store.redis.hset(worker.store.request_key(away), "topic", topic)
+        worker.accept(away)
+    with running(settings) as resender:
+        # All of them have been tried before, and block now and again.
+        eventually(lambda: client.status("away3").attempt > 1, timeout_s=LIMIT_S)
+        worker.accept(request_id)
+        began_s = monotonic_s()
+        resender.sends(1)
+        assert monotonic_s() - began_s < 12
+        assert resender.ids() == [request_id]
+
+
+def test_ten_thousand_that_are_lost_at_once_are_each_sent_once(
+    client: Client, worker: Worker, records: Records, make_settings: MakeSettings
+) -> None:
+    # On a slow machine an acknowledgement may take long; one that comes too late is sent again.
+    settings = make_settings(resend_after_s=PATIENT_S, send_timeout_s=30.0)
+    count = 10_000
+    results = client.send_many(Submission(b"%d" % n) for n in range(count))
+    ids = [result.request_id for result in results]
+    accepted = [
+        StatusWrite(
+            one.request_id,
+            State.ACCEPTED,
+            1,
+            0,
+            one.payload_sha256 or "",
+            {"worker": WORKER_ID},
+        )
+        for one in worker.store.read_many(ids)
+    ]
+    worker.store.write(accepted)
+    with running(settings) as resender, running(settings) as other:
+        eventually(
+            lambda: len(resender.resent) + len(other.resent) >= count,
+            timeout_s=90,
+            what="all of them sent",
+        )
+    assert sorted(resender.ids() + other.ids()) == sorted(ids)
+    attempts = attempts_of(records())
+    assert len(attempts) == count
+    assert all(found == [1, 2] for found in attempts.values())
+
+
+@pytest.mark.parametrize("off_s", [300, -300])
+def test_a_client_whose_clock_is_minutes_off_is_served_all_the_same(
+    run: Run, client: Client, worker: Worker, make_settings: MakeSettings, off_s: int
+) -> None:
+    assert run("send", "v", "--id", "r1", **clock_off_by(off_s)).code == 0
+    look_at = worker.looked_at("r1")
+    assert look_at is not None
+    assert abs(look_at - epoch_ms() - off_s * 1000) < 100_000
+    worker.accept("r1")
+    with running(make_settings(resend_after_s=60.0)) as resender:
+        assert resender.sends(1)[0].why is Why.LOST
+        # The next look is by Redis' clock, whatever the client's says.
+        settled = eventually(
+            lambda: (at := worker.looked_at("r1") or 0) > epoch_ms() + 30_000 and at,
+            timeout_s=LIMIT_S,
+        )
+        assert settled < epoch_ms() + 130_000
+    assert [one.attempt for one in resender.resent] == [2]
+
+
+def test_a_status_told_by_a_clock_that_is_behind_costs_one_early_resend(
+    run: Run, worker: Worker, make_settings: MakeSettings
+) -> None:
+    assert run("send", "v", "--id", "r1", **clock_off_by(-300)).code == 0
+    with running(make_settings(resend_after_s=60.0)) as resender:
+        resender.sends(1)
+        eventually(lambda: (worker.looked_at("r1") or 0) > epoch_ms() + 30_000, timeout_s=LIMIT_S)
+        assert [(one.attempt, one.why) for one in resender.resent] == [(2, Why.SILENT)]
+
+
+def test_a_look_far_in_the_future_by_a_clock_that_is_ahead_is_brought_back(
+    client: Client, worker: Worker, make_settings: MakeSettings
+) -> None:
+    request_id = client.send(b"v").request_id
+    look_now(worker.store, request_id, in_s=1_000_000)
+    with running(make_settings(resend_after_s=5.0)):
+        eventually(
+            lambda: (worker.looked_at(request_id) or 0) < epoch_ms() + 100_000, timeout_s=LIMIT_S
+        )
+
+
+def test_a_fault_of_a_thread_ends_it_and_is_told(
+    client: Client, worker: Worker, settings: Settings
+) -> None:
+    def full(resent: object) -> None:
+        raise OSError("the disk is full")
+
+    worker.accept(client.send(b"v").request_id)
+    resender = Resender(settings, on_resent=full)
+    resender.start()
+    assert resender.wait(LIMIT_S)
+    with pytest.raises(OSError, match="the disk is full"):
+        resender.close()

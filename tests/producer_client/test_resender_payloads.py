@@ -1,0 +1,129 @@
+"""The resender where no payload was kept, or not the right one: the record itself is read again."""
+
+from collections.abc import Callable
+
+import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from feedback.clock import epoch_ms
+from feedback.envelope import Record, decode_headers, payload_sha256
+from feedback.kept import KeptPayload
+from feedback.settings import Settings
+from feedback.status import State
+from feedback.statuses import StatusWrite
+from feedback.store import StatusStore
+from producer_client import Client
+from tests.eventually import eventually
+from tests.producer_client.acting import WORKER_ID, Worker
+from tests.producer_client.conftest import MakeSettings
+from tests.producer_client.resenders import look_now, running
+
+Records = Callable[[], list[Record]]
+LIMIT_S = 30.0
+# Time alone resends nothing in these tests.
+PATIENT_S = 300.0
+
+
+@pytest.fixture
+def settings(make_settings: MakeSettings) -> Settings:
+    """Return the settings of a resender that acts on what it finds lost, and else waits."""
+    return make_settings(resend_after_s=PATIENT_S, send_timeout_s=5.0)
+
+
+def _foreign(settings: Settings, store: StatusStore, request_id: str | None) -> str:
+    """Send a record as another language does, and accept it as a worker that died since."""
+    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers)
+    named = [] if request_id is None else [("onceward-request-id", request_id.encode())]
+    headers = [("own", b"\x00"), *named]
+    try:
+        stored = producer.send(
+            settings.client.topic, key=b"k", value=b"v", headers=headers, partition=0
+        ).get(timeout=10)
+    finally:
+        producer.close()
+    coordinates = f"{stored.topic}-0-{stored.offset}-{stored.timestamp}"
+    accepted = StatusWrite(
+        request_id=request_id or coordinates,
+        state=State.ACCEPTED,
+        attempt=1,
+        generation=0,
+        payload_sha256=payload_sha256(b"k", b"v"),
+        fields={
+            "worker": WORKER_ID,
+            "topic": stored.topic,
+            "partition": "0",
+            "offset": str(stored.offset),
+            "deadline_at": str(epoch_ms() + 3_600_000),
+        },
+    )
+    assert store.write([accepted], look_at=epoch_ms() + 300_000) == [None]
+    return accepted.request_id
+
+
+def test_without_a_kept_payload_the_record_itself_is_sent_again_with_its_id(
+    worker: Worker, records: Records, settings: Settings
+) -> None:
+    ids = [_foreign(settings, worker.store, one) for one in ("named", None)]
+    with running(settings) as resender:
+        resender.sends(2)
+    again = records()[2:]
+    assert [decode_headers(record).request_id for record in again] == ids
+    assert [decode_headers(record).attempt for record in again] == [2, 2]
+    for record in again:
+        assert (record.key, record.value, record.headers[0]) == (b"k", b"v", ("own", b"\x00"))
+    assert worker.store.kept_payload(ids[0]) is None
+
+
+def test_a_request_whose_record_is_gone_fails_if_it_was_never_claimed_and_else_is_left(
+    worker: Worker, records: Records, settings: Settings
+) -> None:
+    lost, claimed = (_foreign(settings, worker.store, one) for one in ("lost", "claimed"))
+    worker.tell(claimed, State.RUNNING)
+    assert settings.client.topic is not None
+    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
+        admin.delete_records({TopicPartition(settings.client.topic, 0): -1})
+    aged = epoch_ms() - int(PATIENT_S * 2000)
+    worker.store.redis.hset(worker.store.request_key(claimed), "updated_at", str(aged))
+    look_now(worker.store, claimed)
+    with running(settings) as resender:
+        eventually(lambda: worker.store.read(lost).state is State.FAILED, timeout_s=LIMIT_S)
+        eventually(lambda: (worker.looked_at(claimed) or 0) > epoch_ms(), timeout_s=LIMIT_S)
+        assert resender.resent == []
+    status = worker.store.read(lost)
+    assert (status.code, status.resend, status.generation) == ("PAYLOAD_GONE", False, 0)
+    assert worker.looked_at(lost) is None
+    assert worker.store.read(claimed).state is State.RUNNING
+
+
+def test_another_record_at_the_same_place_is_not_sent_in_its_stead(
+    worker: Worker, records: Records, settings: Settings
+) -> None:
+    mine = _foreign(settings, worker.store, "mine")
+    _foreign(settings, worker.store, "other")
+    offset = worker.store.read("other").offset
+    worker.store.redis.hset(worker.store.request_key(mine), "offset", str(offset))
+    with running(settings) as resender:
+        resender.sends(1)
+        eventually(lambda: worker.store.read(mine).state is State.FAILED, timeout_s=LIMIT_S)
+        assert resender.ids() == ["other"]
+
+
+def test_a_kept_payload_that_is_not_the_requests_own_is_not_sent(
+    client: Client, worker: Worker, records: Records, settings: Settings
+) -> None:
+    client.send(b"v", request_id="r1")
+    wrong = KeptPayload(settings.client.topic or "", None, b"another").encode()
+    for one, raw in (("r1", wrong), ("r2", b"garbage")):
+        client.send(b"v", request_id=one)
+        worker.accept(one)
+        worker.store.redis.set(worker.store.payload_key(one), raw)
+    with running(settings):
+        for one in ("r1", "r2"):
+            failed = eventually(
+                lambda: (s := client.status(one)).state is State.FAILED and s,  # noqa: B023
+                timeout_s=LIMIT_S,
+            )
+            assert failed
+            assert failed.code == "PAYLOAD_GONE"
+    assert {record.value for record in records()} == {b"v"}
