@@ -31,6 +31,12 @@ class Buffer:
         """How many more may be put."""
         return max(0, self.limit - len(self._waiting))
 
+    @property
+    def waiting(self) -> list[Received]:
+        """What waits, the oldest first; a copy."""
+        with self._room:
+            return list(self._waiting)
+
     def put(self, received: Iterable[Received]) -> None:
         """Add requests behind those that wait."""
         with self._room:

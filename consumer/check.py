@@ -12,9 +12,9 @@ from urllib.parse import urlsplit, urlunsplit
 from redis.exceptions import RedisError
 
 from consumer.handlers import Registry
+from consumer.heartbeat import compare_journals
 from consumer.journal import Journal
 from consumer.kafka_source import KafkaSource
-from consumer.liveness import compare_journals
 from feedback.errors import (
     ExitCode,
     NotAvailable,

@@ -7,18 +7,19 @@ from consumer.journal import Claim, Finish, Refusal, Row
 from consumer.pool import Job, Outcome
 
 CHILD_DIED = "CHILD_DIED"
+TIMEOUT = "TIMEOUT"
 
 Run = tuple[str, int]  # request_id, generation
 
 
-def in_doubt(run: Job, why: str) -> Finish:
-    """The end of a run whose child died: nobody knows whether its effect happened."""
+def in_doubt(run: Run, code: str, message: str | None) -> Finish:
+    """The end of a run of which nobody knows whether its effect happened."""
     return Finish(
-        request_id=run.request_id,
-        generation=run.generation,
+        request_id=run[0],
+        generation=run[1],
         state="IN_DOUBT",
-        code=CHILD_DIED,
-        message=why,
+        code=code,
+        message=message,
         result=None,
         resend=False,
     )
@@ -70,8 +71,12 @@ def refusal(one: RefusedRecord) -> Refusal:
     )
 
 
-def job(delivery: Delivery, row: Row) -> Job:
-    """One run of a delivery, under the claim that was granted for it."""
+def job(delivery: Delivery, row: Row, *, asks: bool = False) -> Job:
+    """One run of a delivery, under the claim that was granted for it.
+
+    Args:
+        asks: the counterparty is asked about this run, instead of running it.
+    """
     record = delivery.record
     return Job(
         request_id=row.request_id,
@@ -86,4 +91,6 @@ def job(delivery: Delivery, row: Row) -> Job:
         attempt=delivery.envelope.attempt,
         deadline_at=delivery.deadline_at,
         voids=row.voids,
+        time_limit_s=delivery.handler.time_limit_s,
+        asks=asks,
     )

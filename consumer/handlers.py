@@ -130,7 +130,7 @@ def handler(
         topic: the Kafka topic; it has one handler.
         effect: `external` (the whole run may be the effect), `marked` or `transactional`.
         in_doubt: `park`, `retry_same_key` or `query`.
-        query: with `in_doubt="query"`: the function that asks the counterparty.
+        query: with `in_doubt="query"`: asks the counterparty; returns Happened, Voided or Unknown.
         time_limit_s: how long one run may take.
         deadline_s: how long after its record's timestamp a request without a deadline may start.
         model: a pydantic model; the value is validated before the claim.

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from consumer import entries
+from consumer.continuation import (
+    PAUSE_AFTER_ERROR_S,
+    After,
+    Continuation,
+    after_run,
+    after_voided,
+    continuation,
+)
+from consumer.declaration import EffectKind
 from consumer.delivery import Delivery, RefusedRecord
-from consumer.entries import Run, finish, in_doubt
-from consumer.journal import EffectMark, Finish
-from consumer.pool import ChildDied, ChildFailed, EffectAsked, Event, Finished, Job, Outcome
+from consumer.entries import CHILD_DIED, TIMEOUT, Run
+from consumer.journal import EffectMark, Finish, Row, TakeoverKind
+from consumer.pool import (
+    ChildDied,
+    ChildFailed,
+    ChildRetired,
+    EffectAsked,
+    Event,
+    Finished,
+    Job,
+    Outcome,
+)
+from consumer.pool.outcome import HANDLER_ERROR
+from feedback.clock import monotonic_s
 from feedback.logs import EventLog
+from feedback.status import State
 
 log = EventLog("onceward.worker")
 
@@ -20,10 +43,16 @@ class Held:
     Attributes:
         claiming: taken from the buffer; a claim is to be written.
         refusing: records that break the contract; their rows are to be written.
-        running: claimed, dispatched, and not yet finished in the journal.
+        running: claimed by us, and without an end in the journal, whether a child has it or not.
         effects: runs that wait at their effect for the journal.
         finishes: ends that the journal does not have yet.
         committed: ends that a child wrote with its transaction; only to be told.
+        continuing: runs without an end, by what the journal is to be asked for; our own are in
+            `running` too, those of dead workers are not.
+        retrying: of these, what is to be told as such.
+        entered: runs that the journal let into their effect.
+        doubtful: runs that follow one whose effect may have happened.
+        asking: runs about which the counterparty is asked, instead of running them.
     """
 
     claiming: list[Delivery] = field(default_factory=list)
@@ -32,11 +61,46 @@ class Held:
     effects: dict[Run, EffectMark] = field(default_factory=dict)
     finishes: dict[Run, Finish] = field(default_factory=dict)
     committed: list[tuple[Delivery, Finish]] = field(default_factory=list)
+    continuing: dict[Run, Continuation] = field(default_factory=dict)
+    retrying: list[Continuation] = field(default_factory=list)
+    entered: set[Run] = field(default_factory=set)
+    doubtful: set[Run] = field(default_factory=set)
+    asking: set[Run] = field(default_factory=set)
 
     @property
     def idle(self) -> bool:
         """Whether nothing is claimed, running, or waiting to be written."""
         return not (self.running or self.claiming or self.refusing or self.finishes)
+
+    def continuations(self, now_s: float, most: int) -> list[Continuation]:
+        """Return what may go on now, the oldest first."""
+        due = (one for one in self.continuing.values() if one.due_s <= now_s)
+        return [one for one, _ in zip(due, range(most), strict=False)]
+
+    def next_due_s(self) -> float | None:
+        """Return the monotonic time at which the next of `continuing` may go on."""
+        return min((one.due_s for one in self.continuing.values()), default=None)
+
+    def forget(self, run: Run) -> Delivery | None:
+        """Let go of a run that has ended, or that is no longer ours; return its delivery."""
+        for names in (self.entered, self.doubtful, self.asking):
+            names.discard(run)
+        self.continuing.pop(run, None)
+        return self.running.pop(run, None)
+
+    def follow(self, one: Continuation, generation: int) -> None:
+        """Take in what the journal let us go on with, as this generation."""
+        run = (one.takeover.request_id, generation)
+        self.running[run] = one.delivery
+        if one.asks:
+            self.asking.add(run)
+        elif one.takeover.kind is TakeoverKind.SAME_KEY:
+            self.doubtful.add(run)
+
+    def not_dispatched(self, granted: Iterable[tuple[Delivery, Row]]) -> None:
+        """Take back what was granted and could not be given to a child: it is asked for again."""
+        for delivery, row in granted:
+            self._not_begun((row.request_id, row.generation), delivery)
 
     def hear(self, event: Event) -> None:
         """Take in what the pool tells."""
@@ -49,36 +113,91 @@ class Held:
                 self._bury(event)
             case ChildFailed(pid, reason):
                 log.error("child.failed", pid=pid, reason=reason)
+            case ChildRetired(pid, reason):
+                log.info("child.retired", pid=pid, reason=reason)
             case _:
                 log.debug("pool.event", kind=type(event).__name__)
 
+    def doubt(self, run: Run, because: str, message: str | None, *, due_s: float = 0.0) -> None:
+        """Go by the handler's policy: the effect of this run of ours may have happened.
+
+        Args:
+            because: a stable code.
+            message: one line for the person who may have to decide.
+            due_s: monotonic time before which nothing else is tried.
+        """
+        delivery = self.running[run]
+        handler = delivery.handler
+        after = after_run(handler.effect, handler.in_doubt, effect_begun=True)
+        if after is After.PARK:
+            self.finishes[run] = entries.in_doubt(run, because, message)
+        else:
+            self._continue(continuation(delivery, run[1], after, because=because, due_s=due_s))
+
     def _finished(self, run: Run, outcome: Outcome) -> None:
         if outcome.stale:
-            self.running.pop(run, None)
+            self.forget(run)
         elif outcome.committed:
-            delivery = self.running.pop(run, None)
+            delivery = self.forget(run)
             if delivery is not None:
-                self.committed.append((delivery, finish(run, outcome)))
+                self.committed.append((delivery, entries.finish(run, outcome)))
+        elif outcome.voided:
+            self.asking.discard(run)
+            self._continue(after_voided(self.running[run], run[1]))
+        elif self._leaves_doubt(run, outcome):
+            due_s = monotonic_s() + PAUSE_AFTER_ERROR_S
+            self.doubt(run, outcome.code or State.IN_DOUBT, outcome.message, due_s=due_s)
         else:
-            self.finishes[run] = finish(run, outcome)
+            self.finishes[run] = entries.finish(run, outcome)
+
+    def _leaves_doubt(self, run: Run, outcome: Outcome) -> bool:
+        """Whether the policy is asked about this end, and not only a person."""
+        if run in self.asking or self.running[run].handler.effect is EffectKind.TRANSACTIONAL:
+            return False
+        if outcome.state is State.IN_DOUBT:
+            return True
+        # It ended before its own effect; that of the run before it may have happened all the same.
+        return run in self.doubtful and outcome.code == HANDLER_ERROR
 
     def _bury(self, death: ChildDied) -> None:
         log.warning(
             "child.died",
             pid=death.pid,
             reason=death.reason,
+            overdue=len(death.overdue),
             started=len(death.started),
             not_started=len(death.not_started),
         )
+        for job in death.overdue:
+            self._without_end(job, TIMEOUT, f"it ran longer than {job.time_limit_s:g} s")
         for job in death.started:
-            self._end_in_doubt(job, f"its process was {death.reason}")
+            self._without_end(job, CHILD_DIED, f"its process was {death.reason}")
         for job in death.not_started:
-            # No child acknowledged it, so it has not begun: claimed again, it is still ours.
-            delivery = self.running.pop((job.request_id, job.generation), None)
-            if delivery is not None:
-                self.claiming.append(delivery)
+            run = (job.request_id, job.generation)
+            self._not_begun(run, self.running[run])
 
-    def _end_in_doubt(self, job: Job, why: str) -> None:
+    def _without_end(self, job: Job, because: str, why: str) -> None:
         run = (job.request_id, job.generation)
         self.effects.pop(run, None)
-        self.finishes[run] = in_doubt(job, why)
+        delivery = self.running[run]
+        if run in self.asking:
+            self.finishes[run] = entries.in_doubt(run, because, f"while it was asked about: {why}")
+        elif delivery.handler.effect is EffectKind.EXTERNAL or run in self.entered | self.doubtful:
+            self.doubt(run, because, why)
+        else:
+            again = continuation(delivery, run[1], After.RUN_AGAIN, because=because)
+            self._continue(again)
+
+    def _not_begun(self, run: Run, delivery: Delivery) -> None:
+        # No child acknowledged it, so it has not begun: asked for again, it is still ours.
+        self.running.pop(run, None)
+        if run in self.asking:
+            self.running[run] = delivery
+            self._continue(continuation(delivery, run[1], After.ASK, because=CHILD_DIED))
+        else:
+            self.claiming.append(delivery)
+
+    def _continue(self, one: Continuation) -> None:
+        self.continuing[one.run] = one
+        if not one.asks:
+            self.retrying.append(one)

@@ -19,13 +19,12 @@ from consumer.buffer import Buffer, Received
 from consumer.delivery import Delivery, receive
 from consumer.handlers import Registry
 from consumer.kafka_source import CommitFailed, KafkaSource, Partition
+from consumer.teller import Teller
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.envelope import Record
-from feedback.errors import KafkaUnavailable, OncewardError, RedisUnavailable
+from feedback.errors import KafkaUnavailable, OncewardError
 from feedback.logs import EventLog
 from feedback.settings import Settings
-from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 
 log = EventLog("onceward.intake")
 
@@ -35,6 +34,7 @@ MAX_RECORDS = 500
 SPACING_S = 0.01
 FEW_RECORDS = 16
 AWAY_PAUSE_S = 1.0
+DROPPED_PAUSE_S = 0.2
 
 
 class Intake:
@@ -54,7 +54,7 @@ class Intake:
         settings: Settings,
         worker_id: str,
         registry: Registry,
-        store: StatusStore,
+        teller: Teller,
         buffer: Buffer,
         open_source: Callable[[], KafkaSource],
         may_take: Callable[[], bool],
@@ -64,14 +64,13 @@ class Intake:
         self._settings = settings
         self._worker_id = worker_id
         self._handlers = {handler.topic: handler for handler in registry.handlers}
-        self._store = store
+        self._teller = teller
         self._buffer = buffer
         self._open_source = open_source
         self._may_take = may_take
         self._on_buffered = on_buffered
         self._on_end = on_end
         self._stopping = threading.Event()
-        self._redis_retry_s = 0.0
         self._kafka_away = False
         self._taken = 0
         self._taken_s = 0.0
@@ -160,7 +159,13 @@ class Intake:
             return
         self._taken, self._taken_s = len(records), monotonic_s()
         received = self._receive(records)
-        self._tell([telling.accepted(one, worker_id=self._worker_id) for one in _valid(received)])
+        valid = _valid(received)
+        if valid:
+            # While Redis is slow or away the commit does not wait for it, and whoever dies then
+            # leaves PENDING behind instead of LOST: its client resends later, and as safely.
+            self._teller.tell_now(
+                [telling.accepted(one, worker_id=self._worker_id) for one in valid]
+            )
         covered = self._commit(source, records)
         kept = [one for one in received if _is_covered(one, covered)]
         if len(kept) < len(received):
@@ -203,23 +208,18 @@ class Intake:
             return {}
 
     def _drop(self, source: KafkaSource, dropped: Sequence[Received]) -> None:
-        self._tell([telling.given_up(one, worker_id=self._worker_id) for one in _valid(dropped)])
+        # By way of the teller, which may still have their ACCEPTED.
+        self._teller.tell(
+            [telling.given_up(one, worker_id=self._worker_id) for one in _valid(dropped)]
+        )
         first: dict[Partition, int] = {}
         for one in dropped:
             partition = (one.record.topic, one.record.partition)
             first[partition] = min(first.get(partition, one.record.offset), one.record.offset)
         source.rewind(first)
         log.warning("records.dropped", count=len(dropped), why="their commit did not succeed")
-
-    def _tell(self, writes: Sequence[StatusWrite]) -> None:
-        if not writes or monotonic_s() < self._redis_retry_s:
-            return
-        look_at = epoch_ms() + int(self._settings.client.resend_after_s * 1000)
-        try:
-            self._store.write(writes, look_at=look_at)
-        except RedisUnavailable:
-            # The teller says that Redis is away; here it must not slow the road.
-            self._redis_retry_s = monotonic_s() + AWAY_PAUSE_S
+        # They are read again at once: a commit that is refused each time must not spin.
+        self._stopping.wait(DROPPED_PAUSE_S)
 
     def _note_kafka(self, error: KafkaUnavailable | None) -> None:
         if error is not None and not self._kafka_away:

@@ -2,8 +2,10 @@
 
 Facts it stands on (kafka-python 3.0): a poll of 5 ms or less never finishes joining a group; a
 consumer belongs to one thread; a poll with everything paused sleeps its time away, at most 0.1 s;
-paused partitions keep what was fetched; a header's name that is not UTF-8 is a corrupt record to
-it, at which a partition would stop for ever (see `_TolerantBatch`).
+paused partitions keep what was fetched; what is wrong with one partition is raised by a poll, which
+names it only in its text; with all brokers gone a poll brings nothing and says nothing; a topic
+that was deleted goes from the assignment by itself, without a word, and is back when it exists
+again.
 """
 
 from __future__ import annotations
@@ -13,18 +15,32 @@ from contextlib import suppress
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
-from kafka.errors import IllegalStateError, KafkaError
-from kafka.record import memory_records
-from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
-from kafka.record.util import decode_varint
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.errors import IllegalStateError, KafkaError, TopicAuthorizationFailedError
 
+import feedback.kafka_sockets  # noqa: F401 - mends kafka-python for this process
+from consumer.set_aside import SetAside
+from feedback.clock import monotonic_s
 from feedback.envelope import Record
 from feedback.errors import KafkaUnavailable
+from feedback.kafka_records import record_of
+from feedback.logs import EventLog
 from feedback.settings import KafkaSection
+
+log = EventLog("onceward.kafka")
 
 Partition = tuple[str, int]
 
+# A cooperative group moves only the partitions that change hands; the others go on meanwhile.
+ASSIGNORS: dict[str, list[Any]] = {
+    "eager": [RangePartitionAssignor, RoundRobinPartitionAssignor],
+    "cooperative": [CooperativeStickyAssignor],
+}
 REQUEST_TIMEOUT_MS = 10_000
+# Finding the group's coordinator takes a fraction of a second where a broker answers.
+COORDINATOR_LIMIT_S = 3.0
 # Long enough to take part in a rebalance, see above.
 SHORTEST_POLL_S = 0.02
 # A rebalance on kafka-python's thread may take a partition away between two calls.
@@ -41,11 +57,20 @@ class KafkaSource:
     Args:
         settings: brokers, group and security.
         topics: what to subscribe to.
+
+    Attributes:
+        is_away: no broker answers, as of the last poll.
     """
 
     def __init__(self, settings: KafkaSection, topics: Sequence[str]) -> None:
         self._where = settings.bootstrap_servers
         self._is_paused = False
+        self._topics = frozenset(topics)
+        self._is_member = False
+        self._gone: set[str] = set()
+        self._aside = SetAside()
+        self.is_away = False
+        self._coordinated_s = monotonic_s()
         try:
             self._consumer = KafkaConsumer(
                 **settings.connection(),
@@ -55,12 +80,14 @@ class KafkaSource:
                 allow_auto_create_topics=False,
                 session_timeout_ms=int(settings.session_timeout_s * 1000),
                 max_poll_interval_ms=int(settings.max_poll_interval_s * 1000),
+                partition_assignment_strategy=ASSIGNORS[settings.assignor],
                 heartbeat_interval_ms=min(3000, int(settings.session_timeout_s * 1000 / 3)),
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
                 bootstrap_timeout_ms=REQUEST_TIMEOUT_MS,
                 reconnect_backoff_max_ms=1000,
                 metrics_enabled=False,
             )
+            _keep_from_spinning(self._consumer)
             if topics:
                 self._consumer.subscribe(topics, listener=_OnAssigned(self._stay_paused))
         except KafkaError as error:
@@ -85,15 +112,69 @@ class KafkaSource:
     def poll(self, timeout_s: float, *, max_records: int) -> list[Record]:
         """Return new records, in offset order within each partition.
 
+        What is wrong with single partitions is logged, and the others are read.
+
         Raises:
             KafkaUnavailable: the broker refused; polling again is right.
         """
         timeout_ms = int(max(timeout_s, SHORTEST_POLL_S) * 1000)
+        self._try_again()
         try:
             polled = self._consumer.poll(timeout_ms=timeout_ms, max_records=max_records)
         except KafkaError as error:
+            if self._set_aside(error):
+                return []
+            self.is_away = True
             raise self._unavailable(error) from error
-        return [_record(one) for records in polled.values() for one in records]
+        self._require_coordinator(bool(polled))
+        self._aside.note_polled([(*one,) for one in polled], now_s=monotonic_s())
+        self._note_gone()
+        return [record_of(one) for records in polled.values() for one in records]
+
+    def _require_coordinator(self, has_records: bool) -> None:
+        """Raise when no broker is there: a poll says nothing of that, it finds no records."""
+        if has_records or not self._consumer._coordinator.coordinator_unknown():
+            self._coordinated_s = monotonic_s()
+            self.is_away = False
+        elif self.is_away or monotonic_s() - self._coordinated_s > COORDINATOR_LIMIT_S:
+            self.is_away = True
+            raise KafkaUnavailable(f"Kafka at {self._where}: no broker coordinates the group")
+
+    def _set_aside(self, error: KafkaError) -> bool:
+        """Whether the error is about single partitions: they are left out for a while."""
+        if error.retriable:
+            return False
+        text = str(error)
+        # A topic's name is a whole set for one kind, and quoted like a partition for the others.
+        topics = error.args[0] if isinstance(error, TopicAuthorizationFailedError) else ()
+        assigned = self._consumer.assignment()
+        failed = [one for one in assigned if one.topic in topics or str(one) in text]
+        if not failed:
+            return False
+        reason = f"{type(error).__name__} {text}".strip()
+        self._aside.keep(self.assigned())
+        self._aside.fail([(*one,) for one in failed], reason, now_s=monotonic_s())
+        self._consumer.pause(*failed)
+        return True
+
+    def _try_again(self) -> None:
+        for partition in self._aside.due(monotonic_s()):
+            if not self._is_paused:
+                with suppress(*_NOT_OURS):
+                    self._consumer.resume(TopicPartition(*partition))
+
+    def _note_gone(self) -> None:
+        """Log topics that were deleted, and those that are there again; from what is known."""
+        self._is_member = self._is_member or bool(self._consumer.assignment())
+        if not self._is_member:
+            return  # and does not know the topics yet
+        cluster = self._consumer._cluster
+        gone = {one for one in self._topics if cluster.partitions_for_topic(one) is None}
+        for topic in gone - self._gone:
+            log.error("topic.gone", topic=topic)
+        for topic in self._gone - gone:
+            log.info("topic.back", topic=topic)
+        self._gone = gone
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the next offset to read of each partition, and return when it is applied.
@@ -141,11 +222,12 @@ class KafkaSource:
                 self._consumer.pause(partition)
 
     def resume(self) -> None:
-        """Fetch again."""
+        """Fetch again, but for what is left out."""
         self._is_paused = False
         for partition in self._consumer.paused():
-            with suppress(*_NOT_OURS):
-                self._consumer.resume(partition)
+            if (*partition,) not in self._aside.out:
+                with suppress(*_NOT_OURS):
+                    self._consumer.resume(partition)
 
     def _stay_paused(self, assigned: Collection[TopicPartition]) -> None:
         if self._is_paused:
@@ -170,6 +252,17 @@ class KafkaSource:
         return KafkaUnavailable(f"Kafka at {self._where}: {type(error).__name__} {error}".strip())
 
 
+def _keep_from_spinning(consumer: Any) -> None:
+    """Let a poll with an overdue heartbeat wait a little.
+
+    kafka-python 3.0 then fetches with a timeout of 0, over and over, and hangs a callback on the
+    fetch under way each time: a broker that is silent for 10 s cost a core and 130 MiB.
+    """
+    coordinator = consumer._coordinator
+    soon = coordinator.time_to_next_poll
+    coordinator.time_to_next_poll = lambda: max(SHORTEST_POLL_S, soon())
+
+
 class _OnAssigned(ConsumerRebalanceListener):  # type: ignore[misc]
     """Hears of new partitions on kafka-python's own thread, before anything of them is read."""
 
@@ -182,58 +275,3 @@ class _OnAssigned(ConsumerRebalanceListener):  # type: ignore[misc]
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Hand the new partitions over; returns at once, a slow listener costs the membership."""
         self._hear(assigned)
-
-
-def _record(one: Any) -> Record:
-    return Record(
-        topic=one.topic,
-        partition=one.partition,
-        offset=one.offset,
-        timestamp_ms=-1 if one.timestamp is None else one.timestamp,
-        key=one.key,
-        value=one.value,
-        headers=tuple((name, value or b"") for name, value in one.headers or ()),
-    )
-
-
-class _TolerantBatch(DefaultRecordBatch):  # type: ignore[misc]
-    """A batch whose headers may have names that are not UTF-8: Kafka itself takes any bytes."""
-
-    _pos: int
-
-    def _read_msg(self, *arguments: Any) -> Any:
-        try:
-            return super()._read_msg(*arguments)
-        except UnicodeDecodeError:
-            return self._read_with_any_names()
-
-    def _read_with_any_names(self) -> Any:
-        buffer = self._buffer
-        length, start = decode_varint(buffer, self._pos)
-        _, pos = decode_varint(buffer, start)
-        timestamp_delta, pos = decode_varint(buffer, pos)
-        offset_delta, pos = decode_varint(buffer, pos)
-        key, pos = _nullable_bytes(buffer, pos)
-        value, pos = _nullable_bytes(buffer, pos)
-        count, pos = decode_varint(buffer, pos)
-        headers = []
-        for _ in range(count):
-            name, pos = _nullable_bytes(buffer, pos)
-            header, pos = _nullable_bytes(buffer, pos)
-            headers.append(((name or b"").decode("utf-8", "replace"), header))
-        self._pos = start + length
-        is_append_time = self.timestamp_type == self.LOG_APPEND_TIME
-        timestamp = self.max_timestamp if is_append_time else self.first_timestamp + timestamp_delta
-        offset = self.base_offset + offset_delta
-        kind = self.timestamp_type
-        return DefaultRecord(length, offset, timestamp, kind, key, value, headers)
-
-
-def _nullable_bytes(buffer: Any, pos: int) -> tuple[bytes | None, int]:
-    size_bytes, pos = decode_varint(buffer, pos)
-    if size_bytes < 0:
-        return None, pos
-    return bytes(buffer[pos : pos + size_bytes]), pos + size_bytes
-
-
-memory_records.DefaultRecordBatch = _TolerantBatch

@@ -118,7 +118,7 @@ class Request:
             RuntimeError: the handler is not marked, or its run has ended.
         """
         if self.gate is None:
-            why = _NOT_MARKED.get(self.effect_kind, "it was made without a gate")
+            why = _NOT_MARKED.get(self.effect_kind, "it only asks, and does not act")
             raise RuntimeError(f'request.effect() needs @handler(effect="marked"): here {why}')
         return self.gate
 

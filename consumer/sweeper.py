@@ -1,7 +1,8 @@
-"""The thread that ends what dead workers left, and tells what Redis missed.
+"""The thread that goes on with what dead workers left, and tells what Redis missed.
 
-A sweep's updates check the owner's lease and the row's generation in the same statement, so any
-number of workers may sweep at once. It starts only when the database has answered for one whole
+Of a group's workers one sweeps at a time, whoever comes first after the last sweep: ten cost what
+one does, and none has to be the one that lives. A sweep's writes check the owner's lease and the
+row's generation in the same statement. It starts only when the database has answered for one whole
 lease: after an outage everybody renews first (contract, section 5).
 """
 
@@ -9,27 +10,51 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from consumer import telling
-from consumer.journal import Journal, JournalUnavailable
+from consumer.continuation import After, Continuation, after_run, continuation
+from consumer.declaration import EffectKind, Handler
+from consumer.delivery import Delivery
+from consumer.health.metrics import NO_METRICS, Metrics
+from consumer.journal import WORKER_DIED, DeadEnd, Journal, JournalUnavailable, Row, State
 from consumer.teller import Teller
-from feedback.clock import monotonic_s
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.errors import KafkaUnavailable
 from feedback.logs import EventLog
 
 log = EventLog("onceward.sweeper")
 
+PAYLOAD_GONE = "PAYLOAD_GONE"
 LIMIT = 500
+# Of a lease: how often a worker asks, and how long after a sweep another one may follow. A claim of
+# a dead worker goes on at most a third of a lease after it ended.
+ASK_EVERY = (0.12, 0.22)
+SWEEP_EVERY = 0.1
 # Older than the worker's own lazy `published_at`, so that a sweep finds only what was missed.
 UNPUBLISHED_AFTER_MS = 5_000
+_IN_DOUBT = "the worker died during the run; whether the effect happened is not known"
+_GONE = "the worker died during the run; its payload is gone, so it cannot run again"
+
+
+class Source(Protocol):
+    """Where the payload of a dead worker's request comes from."""
+
+    def of(self, row: Row) -> Delivery | None: ...
 
 
 class Sweeper:
-    """Sweeps about once a lease, until stopped.
+    """Sweeps a few times a lease, until stopped.
 
     Args:
         journal: with a database connection of its own.
+        handlers: by topic; claims on other topics are left to workers that have theirs.
+        payloads: makes deliveries of rows.
+        revive: takes over what is to go on.
+        room: how much `revive` takes now.
         may_sweep: asked with the monotonic time before each sweep.
+        metrics: told what was found.
     """
 
     def __init__(
@@ -37,11 +62,23 @@ class Sweeper:
         *,
         journal: Journal,
         teller: Teller,
+        worker_id: str,
+        handlers: Mapping[str, Handler],
+        payloads: Source,
+        revive: Callable[[Iterable[Continuation]], None],
+        room: Callable[[], int],
         lease_s: float,
         may_sweep: Callable[[float], bool],
+        metrics: Metrics = NO_METRICS,
     ) -> None:
+        self._metrics = metrics
         self._journal = journal
         self._teller = teller
+        self._worker_id = worker_id
+        self._handlers = handlers
+        self._payloads = payloads
+        self._revive = revive
+        self._room = room
         self._lease_s = lease_s
         self._may_sweep = may_sweep
         self._stopping = threading.Event()
@@ -58,21 +95,50 @@ class Sweeper:
         self._journal.close()
 
     def _run(self) -> None:
-        # Workers that were started together must not sweep together.
-        while not self._stopping.wait(self._lease_s * random.uniform(0.4, 0.6)):
+        # Workers that were started together must not ask together.
+        while not self._stopping.wait(self._lease_s * random.uniform(*ASK_EVERY)):
             if self._may_sweep(monotonic_s()):
                 self.sweep()
 
     def sweep(self) -> None:
-        """Do one round; with the database away it is the next round's business."""
+        """Do one round, if it is ours; with the database away it is the next round's business."""
         try:
-            self._end_dead_claims()
-            self._repair_statuses()
+            if self._journal.sweep_is_due(int(1000 * self._lease_s * SWEEP_EVERY)):
+                self._go_on_for_the_dead()
+                self._repair_statuses()
         except JournalUnavailable as error:
             log.debug("sweep.failed", reason=error.reason)
 
-    def _end_dead_claims(self) -> None:
-        rows = self._journal.sweep_dead_claims(LIMIT)
+    def _go_on_for_the_dead(self) -> None:
+        rows = self._journal.dead_claims(self._handlers.keys(), LIMIT)
+        if not rows:
+            return
+        ends: list[DeadEnd] = []
+        found: list[Continuation] = []
+        room = self._room()
+        for row in rows:
+            after = after_dead(row, self._handlers[row.topic])
+            if after is After.PARK:
+                ends.append(_parked(row, WORKER_DIED, _IN_DOUBT))
+            elif len(found) < room:
+                self._find(row, after, found, ends)
+        if ends:
+            self._tell_ended(self._journal.end_dead_claims(ends))
+        self._tell_retrying(found)
+        self._revive(found)
+
+    def _find(self, row: Row, after: After, found: list[Continuation], ends: list[DeadEnd]) -> None:
+        try:
+            delivery = self._payloads.of(row)
+        except KafkaUnavailable as error:
+            log.debug("claim.left", request_id=row.request_id, reason=str(error))
+            return  # another sweep finds it again
+        if delivery is None:
+            ends.append(_parked(row, PAYLOAD_GONE, _GONE))
+        else:
+            found.append(continuation(delivery, row.generation, after, because=WORKER_DIED))
+
+    def _tell_ended(self, rows: Iterable[Row]) -> None:
         for row in rows:
             log.warning(
                 "claim.swept",
@@ -80,8 +146,25 @@ class Sweeper:
                 generation=row.generation,
                 owner=row.owner,
                 state=row.state,
+                code=row.code,
             )
-        self._teller.tell([telling.from_row(row) for row in rows])
+            self._metrics.swept(row.state)
+            self._teller.tell([telling.from_row(row)])
+
+    def _tell_retrying(self, found: Sequence[Continuation]) -> None:
+        for _ in found:
+            self._metrics.swept("RETRYING")
+        now_ms = epoch_ms()
+        self._teller.tell(
+            telling.retrying(
+                one.delivery,
+                one.takeover.generation,
+                worker_id=self._worker_id,
+                due_at=now_ms,
+            )
+            for one in found
+            if not one.asks
+        )
 
     def _repair_statuses(self) -> None:
         if self._teller.redis_away:
@@ -89,4 +172,18 @@ class Sweeper:
         rows = self._journal.unpublished(LIMIT, UNPUBLISHED_AFTER_MS)
         if rows:
             log.info("statuses.repaired", count=len(rows))
+            self._metrics.repaired(len(rows))
         self._teller.tell([telling.from_row(row, restore=True) for row in rows])
+
+
+def after_dead(row: Row, handler: Handler) -> After:
+    """Return what follows the claim of a dead worker (contract, section 5).
+
+    Where doubt begins is what the claim says: the handler may have been declared anew since.
+    """
+    effect = EffectKind(row.effect_kind or EffectKind.EXTERNAL)
+    return after_run(effect, handler.in_doubt, effect_begun=row.effect_at is not None)
+
+
+def _parked(row: Row, code: str, message: str) -> DeadEnd:
+    return DeadEnd(row.request_id, row.generation, State.IN_DOUBT, code, message)

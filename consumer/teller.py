@@ -6,45 +6,58 @@ bounded, and dropping from it loses nothing.
 
 from __future__ import annotations
 
+import random
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 
 from consumer.journal import Published, Row
-from consumer.telling import from_row
-from feedback.clock import monotonic_s
-from feedback.errors import RedisUnavailable
+from consumer.outage import Outage
+from consumer.untold import Untold
+from feedback.apart import BATCH, write_apart
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.errors import RedisRefused, RedisUnavailable
 from feedback.logs import EventLog
-from feedback.status import FINAL, Refusal, State
+from feedback.status import BEFORE_CLAIM, FINAL, Refusal, State
 from feedback.statuses import Refused, StatusWrite
 from feedback.store import StatusStore
 
 log = EventLog("onceward.teller")
 
-BACKLOG_LIMIT = 20_000
-BATCH = 256
+# A slow Redis is asked more at a time: what a backlog costs is round trips then.
+LARGEST_BATCH = 1024
 # A run shorter than this is told by its outcome alone: half the writes for short handlers.
 RUNNING_AFTER_S = 0.02
-RETRY_S = 0.5
+# An answer that takes longer must not be waited for on the way of a request.
+SLOW_S = 0.2
+FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 2.0
+STOP_S = 1.0
+_ME = "teller"
 
 
 class Teller:
-    """Writes statuses in batches, the latest of each request.
+    """Writes statuses in batches, the newest of each request.
 
     Args:
         store: the group's statuses.
+        outage: told when Redis is away.
+        resend_after_s: when the resender looks first at what is told as ACCEPTED here.
     """
 
-    def __init__(self, store: StatusStore) -> None:
+    def __init__(
+        self, store: StatusStore, *, outage: Outage | None = None, resend_after_s: float = 30.0
+    ) -> None:
         self._store = store
-        self._due: dict[str, StatusWrite] = {}
-        self._running: dict[str, tuple[float, Row]] = {}
+        self._outage = outage or Outage("redis")
+        self._look_after_ms = int(resend_after_s * 1000)
+        self._untold = Untold()
         self._told: deque[Published] = deque()
         self._changed = threading.Condition()
         self._busy = False
         self._stopping = False
-        self._away = False
+        self._failures = 0
         self._retry_at_s = 0.0
+        self._took_s = 0.0
         self._thread = threading.Thread(target=self._run, name="onceward-teller", daemon=True)
 
     def start(self) -> None:
@@ -52,25 +65,35 @@ class Teller:
         self._thread.start()
 
     def tell(self, writes: Iterable[StatusWrite]) -> None:
-        """Take over statuses; returns at once. A later one of a request replaces an earlier."""
+        """Take over statuses; returns at once. Of one request the newest is told."""
+        now_s = monotonic_s()
         with self._changed:
             for write in writes:
-                self._running.pop(write.request_id, None)
-                self._due[write.request_id] = write
-            while len(self._due) > BACKLOG_LIMIT:
-                self._due.pop(next(iter(self._due)))
-            self._changed.notify()
+                self._untold.add(write, now_s)
+            self._changed.notify_all()
 
     def tell_running(self, rows: Iterable[Row]) -> None:
         """Take over claims that were just dispatched; one that ends soon is never told as such."""
-        due_s = monotonic_s() + RUNNING_AFTER_S
         with self._changed:
             # Only the first of a new row of runs can be due before what the thread waits for.
-            wakes = not self._running
-            for row in rows:
-                self._running[row.request_id] = (due_s, row)
-            if wakes:
-                self._changed.notify()
+            if self._untold.add_running(rows, monotonic_s() + RUNNING_AFTER_S):
+                self._changed.notify_all()
+
+    def tell_now(self, writes: Sequence[StatusWrite]) -> None:
+        """Tell in the caller's thread while Redis answers promptly, else take over like `tell`."""
+        if self.redis_slow:
+            self.tell(writes)
+            return
+        began_s = monotonic_s()
+        try:
+            self._store.write(writes, look_at=epoch_ms() + self._look_after_ms)
+        except RedisRefused:
+            self.tell(writes)  # they are told one by one
+        except RedisUnavailable as error:
+            with self._changed:
+                self._fail(writes, str(error))
+        else:
+            self._took_s = monotonic_s() - began_s
 
     def take_told(self) -> list[Published]:
         """Return the journal states that Redis has since the last call."""
@@ -85,35 +108,60 @@ class Teller:
         return len(self._told)
 
     @property
+    def backlog(self) -> int:
+        """How many statuses wait to be told."""
+        return len(self._untold)
+
+    @property
+    def is_all_told(self) -> bool:
+        """Whether nothing waits to be told."""
+        return not self._untold and not self._busy
+
+    @property
     def redis_away(self) -> bool:
         """Whether the last write found no Redis."""
-        return self._away
+        return self._failures > 0
+
+    @property
+    def redis_slow(self) -> bool:
+        """Whether a write cannot be expected to return soon."""
+        return self._failures > 0 or self._took_s > SLOW_S
 
     def flush(self, timeout_s: float) -> bool:
-        """Return whether everything was told, after at most `timeout_s`."""
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: (not self._due and not self._busy) or self._away, timeout_s
-            )
+        """Return whether everything was told, after at most `timeout_s`.
 
-    def stop(self) -> None:
-        """End the thread; call `flush` before."""
+        A Redis that is away is tried once more, and not waited for.
+        """
+        with self._changed:
+            failures = self._failures
+            self._retry_at_s = 0.0
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.is_all_told or self._failures > failures, timeout_s)
+            return self.is_all_told
+
+    def stop(self) -> bool:
+        """End the thread; call `flush` before.
+
+        Returns whether it ended within a second: in the middle of a write to a Redis that hangs it
+        is left behind, a daemon that still uses the store.
+        """
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        self._thread.join()
+        self._thread.join(STOP_S)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while True:
-            batch = self._next_batch()
-            if batch is None:
-                return
+        while (batch := self._next_batch()) is not None:
+            began_s = monotonic_s()
             try:
-                refusals = self._store.write(batch)
+                answers = write_apart(self._store, batch, look_at=self._look_at(batch))
             except RedisUnavailable as error:
-                self._put_back(batch, str(error))
+                with self._changed:
+                    self._fail(batch, str(error))
             else:
-                self._note_told(batch, refusals)
+                self._took_s = monotonic_s() - began_s
+                self._note_told(batch, answers)
 
     def _next_batch(self) -> list[StatusWrite] | None:
         with self._changed:
@@ -121,46 +169,51 @@ class Teller:
             self._changed.notify_all()
             while not self._stopping:
                 now_s = monotonic_s()
-                next_s = self._promote(now_s)
-                if self._away and now_s < self._retry_at_s:
+                next_s = self._untold.promote(now_s)
+                if self._failures and now_s < self._retry_at_s:
                     next_s = self._retry_at_s
-                elif self._due:
-                    break
+                elif self._untold:
+                    self._busy = True
+                    most = BATCH if self._took_s < SLOW_S else LARGEST_BATCH
+                    return self._untold.take(most)
                 self._changed.wait(None if next_s is None else next_s - now_s)
-            if not self._due or (self._stopping and self._away):
-                return None
-            ids = [request_id for request_id, _ in zip(self._due, range(BATCH), strict=False)]
-            self._busy = True
-            return [self._due.pop(request_id) for request_id in ids]
+            return None
 
-    def _promote(self, now_s: float) -> float | None:
-        """Make the runs that last due; return when the next one will be."""
-        while self._running:
-            request_id, (due_s, row) = next(iter(self._running.items()))
-            if due_s > now_s:
-                return due_s
-            del self._running[request_id]
-            self._due.setdefault(request_id, from_row(row))
+    def _look_at(self, batch: Sequence[StatusWrite]) -> int | None:
+        if any(write.state in BEFORE_CLAIM for write in batch):
+            return epoch_ms() + self._look_after_ms
         return None
 
-    def _note_told(self, batch: list[StatusWrite], refusals: Sequence[Refused | None]) -> None:
-        if self._away:
-            self._away = False
-            log.info("redis.back", waiting=len(self._due))
-        # A refused write is told too: what stands there is newer. But for another payload's
-        # status: that is no answer to this request, and a sweep puts the journal's row there.
-        self._told.extend(
-            Published(write.request_id, write.generation, str(write.state))
-            for write, refused in zip(batch, refusals, strict=True)
-            if (write.state in FINAL or write.state is State.RETRYING)
-            and (refused is None or refused.reason is not Refusal.PAYLOAD)
-        )
+    def _note_told(
+        self, batch: Sequence[StatusWrite], answers: Sequence[Refused | RedisRefused | None]
+    ) -> None:
+        self._failures = 0
+        self._outage.ends(_ME)
+        for write, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, RedisRefused):
+                self._give_up(write, str(answer))
+            elif _is_told(write, answer):
+                name = write.request_id, write.generation, str(write.state)
+                self._told.append(Published(*name))
 
-    def _put_back(self, batch: list[StatusWrite], reason: str) -> None:
-        if not self._away:
-            log.warning("redis.away", reason=reason)
+    def _give_up(self, write: StatusWrite, reason: str) -> None:
+        log.error("status.not_told", request_id=write.request_id, state=write.state, reason=reason)
         with self._changed:
-            self._away = True
-            self._retry_at_s = monotonic_s() + RETRY_S
-            for write in batch:
-                self._due.setdefault(write.request_id, write)
+            self._untold.note_refused(write, monotonic_s())
+
+    def _fail(self, batch: Sequence[StatusWrite], reason: str) -> None:
+        """Keep what could not be told, and wait a while, longer each time; under the lock."""
+        self._outage.begins(_ME, reason)
+        pause_s = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(self._failures, 10))
+        self._failures += 1
+        self._retry_at_s = monotonic_s() + pause_s * random.uniform(0.8, 1.2)
+        self._untold.put_back(batch)
+
+
+def _is_told(write: StatusWrite, answer: Refused | None) -> bool:
+    """Whether the journal may note that its client knows."""
+    if write.state not in FINAL and write.state is not State.RETRYING:
+        return False
+    # A refused write is told too: what stands there is newer. But for another payload's status:
+    # that is no answer to this request, and a sweep puts the journal's row there.
+    return answer is None or answer.reason is not Refusal.PAYLOAD

@@ -5,12 +5,12 @@ from __future__ import annotations
 from consumer.delivery import Delivery
 from consumer.journal import Finish, Row
 from feedback.status import State
-from feedback.statuses import StatusWrite
+from feedback.statuses import Origin, StatusWrite
 
 
 def accepted(one: Delivery, *, worker_id: str) -> StatusWrite:
     """ACCEPTED by this worker: read, about to be committed, not yet claimed."""
-    return _before_claim(one, {"worker": worker_id, **_coordinates(one)}, held_by=None)
+    return _before_claim(one, {"worker": worker_id, **_origin(one).fields}, held_by=None)
 
 
 def given_up(one: Delivery, *, worker_id: str, code: str = "") -> StatusWrite:
@@ -18,7 +18,8 @@ def given_up(one: Delivery, *, worker_id: str, code: str = "") -> StatusWrite:
 
     Taken only while this worker stands in the status, since another may own it by now.
     """
-    return _before_claim(one, {"worker": "", "code": code}, held_by=worker_id)
+    fields = {"worker": "", "code": code, **_origin(one).fields}
+    return _before_claim(one, fields, held_by=worker_id)
 
 
 def _before_claim(one: Delivery, fields: dict[str, str], *, held_by: str | None) -> StatusWrite:
@@ -33,20 +34,16 @@ def _before_claim(one: Delivery, fields: dict[str, str], *, held_by: str | None)
     )
 
 
-def _coordinates(one: Delivery) -> dict[str, str]:
+def _origin(one: Delivery) -> Origin:
     record = one.record
-    return {
-        "topic": record.topic,
-        "partition": str(record.partition),
-        "offset": str(record.offset),
-        "deadline_at": str(one.deadline_at),
-    }
+    return Origin(record.topic, record.partition, record.offset, one.deadline_at)
 
 
 def finished(one: Delivery, finish: Finish, *, worker_id: str) -> StatusWrite:
     """The outcome of a run whose finish is in the journal.
 
-    Its coordinates were told by ACCEPTED and are not repeated: this is told for every request.
+    Its coordinates were told by ACCEPTED, if Redis was there: they are told again only where they
+    are missing, since this is told for every request.
     """
     fields = {"worker": worker_id}
     if finish.state == State.FAILED:
@@ -65,6 +62,36 @@ def finished(one: Delivery, finish: Finish, *, worker_id: str) -> StatusWrite:
         generation=finish.generation,
         payload_sha256=one.payload_sha256,
         fields=fields,
+        origin=_origin(one),
+    )
+
+
+def running(one: Delivery, generation: int, *, worker_id: str) -> StatusWrite:
+    """RUNNING in a child of this worker, under a claim of this generation."""
+    return StatusWrite(
+        request_id=one.request_id,
+        state=State.RUNNING,
+        attempt=one.envelope.attempt,
+        generation=generation,
+        payload_sha256=one.payload_sha256,
+        fields={"worker": worker_id, **_origin(one).fields},
+    )
+
+
+def retrying(one: Delivery, generation: int, *, worker_id: str, due_at: int) -> StatusWrite:
+    """Between two runs: the last one has no end, and another may follow.
+
+    Args:
+        generation: of the run without an end.
+        due_at: epoch ms of the next run.
+    """
+    return StatusWrite(
+        request_id=one.request_id,
+        state=State.RETRYING,
+        attempt=one.envelope.attempt,
+        generation=generation,
+        payload_sha256=one.payload_sha256,
+        fields={"worker": worker_id, "due_at": str(due_at), **_origin(one).fields},
     )
 
 

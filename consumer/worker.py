@@ -5,44 +5,43 @@
                                         finish ◀──────────────── outcome
                                         └──────────────────────────────────────▶ final status
 
-One turn of the loop hears the pool, takes what has a slot, writes finishes, effects and claims in
-one transaction of the journal, and only then acts on them. If the process dies
+One turn of the loop hears the pool, takes what has a slot, writes finishes, effects, takeovers and
+claims in one transaction of the journal, and only then acts on them. If the process dies
 - before that transaction: what was taken is LOST and resent; what had finished is CLAIMED, its
   lease ends, and a sweep goes by the in-doubt policy;
 - after it: claims are rows that a sweep finds, finishes are the truth and are told by a sweep.
+
+A run that ends without a word (its child died, or hung, or raised what nobody declared) goes on by
+a takeover: a conditional step from its generation to the next, or to asking the counterparty. What
+the sweeper found of dead workers comes by `revive` and goes the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from consumer import entries, telling
-from consumer.buffer import Buffer
-from consumer.delivery import (
-    INVALID_MESSAGE,
-    Delivery,
-    RefusedRecord,
-    mismatch,
-    mismatch_of_refused,
-    refused,
-)
+from consumer.buffer import Buffer, Received
+from consumer.consequences import Consequences
+from consumer.continuation import Continuation
+from consumer.delivery import Delivery
+from consumer.health.metrics import NO_METRICS, Metrics
 from consumer.held import Held
 from consumer.journal import (
     Applied,
-    Finish,
-    FinishKind,
     Journal,
     JournalUnavailable,
     Published,
     Refusal,
-    Verdict,
-    VerdictKind,
+    Row,
 )
 from consumer.pool import Pool
 from consumer.teller import Teller
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
+from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.worker")
 
@@ -51,13 +50,13 @@ GATHER_S = 0.005
 AWAY_POLL_S = 0.2
 PUBLISHED_AT_ONCE = 512
 PUBLISHED_EVERY_S = 1.0
-JOURNAL_UNAVAILABLE = "JOURNAL_UNAVAILABLE"
 
 
 class Lease(Protocol):
     """What the loop asks before it lets anything start."""
 
     def lease_holds(self, now_s: float) -> bool: ...
+    def may_sweep(self, now_s: float) -> bool: ...
 
 
 class Worker:
@@ -67,6 +66,7 @@ class Worker:
         slots: how many handlers run at the same time.
         journal_wait_s: how long a buffered request waits for an absent journal.
         on_backlog: told when requests begin to queue for slots, and when none does any more.
+        metrics: told how requests end.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Worker:
         slots: int,
         journal_wait_s: float,
         on_backlog: Callable[[bool], None],
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         self._worker_id = worker_id
         self._buffer = buffer
@@ -90,8 +91,12 @@ class Worker:
         self._lease = lease
         self._journal_wait_s = journal_wait_s
         self._held = Held()
+        self._told = Consequences(
+            worker_id=worker_id, held=self._held, teller=teller, metrics=metrics
+        )
         self._on_backlog = on_backlog
-        self._gather_count = slots // 4
+        self._slots = slots
+        self._revived: deque[Continuation] = deque()
         self._backlog = True
         self._written_s = 0.0
         self._published: tuple[Published, ...] = ()
@@ -110,6 +115,29 @@ class Worker:
         """Whether nothing is claimed, running, or waiting to be written."""
         return self._held.idle
 
+    @property
+    def unfinished(self) -> list[Delivery]:
+        """What is claimed, or about to be; a copy, for any thread."""
+        return [*self._held.claiming, *self._held.running.copy().values()]
+
+    def holding(self) -> Iterator[StatusWrite]:
+        """Yield the statuses of what runs here; for a Redis that came back empty. Any thread."""
+        for waiting in list(self._held.claiming):
+            yield telling.accepted(waiting, worker_id=self._worker_id)
+        for (_, generation), one in self._held.running.copy().items():
+            yield telling.running(one, generation, worker_id=self._worker_id)
+
+    @property
+    def room_for_revived(self) -> int:
+        """How many requests of dead workers this worker can go on with soon. Any thread."""
+        waiting = len(self._revived) + len(self._held.continuing)
+        return max(0, self._slots - waiting) if self.taking else 0
+
+    def revive(self, found: Iterable[Continuation]) -> None:
+        """Go on with what dead workers left, as slots become free. Any thread."""
+        self._revived.extend(found)
+        self._pool.wake()
+
     def turn(self) -> None:
         """Wait for something to do, and do it."""
         self._listen(self._patience_s())
@@ -118,28 +146,33 @@ class Worker:
         now_s = monotonic_s()
         if self.journal_away and now_s < self._retry_at_s:
             return
-        self._take(now_s)
-        batch = self._claimable(now_s)
-        if not (batch or self._has_more_to_write(now_s)):
+        again = self._continuable(now_s)
+        self._take(now_s, self._pool.free_slots - len(again))
+        batch = self._claimable(now_s, self._pool.free_slots - len(again))
+        if not (batch or again or self._has_more_to_write(now_s)):
             return
         try:
-            applied = self._write(batch, now_s)
+            applied = self._write(batch, again, now_s)
         except JournalUnavailable as error:
             self._journal_lost(error, now_s)
             return
         self._written_s = monotonic_s()
         self._journal_answered()
         self._answer_effects(applied)
-        self._tell_finished(applied)
+        self._told.finished(applied)
         del self._held.claiming[: len(batch)]
-        self._dispatch(batch, applied)
+        granted = [
+            *self._told.continued(again, applied),
+            *self._told.claimed(batch, applied),
+        ]
+        self._dispatch(granted)
 
     # hearing -------------------------------------------------------------------------------
 
     def _listen(self, timeout_s: float) -> None:
         for event in self._pool.poll(timeout_s):
             self._held.hear(event)
-        self._tell_committed()
+        self._told.heard()
 
     def _note_backlog(self) -> None:
         backlog = len(self._buffer) > 0
@@ -154,7 +187,7 @@ class Worker:
         one. With nobody waiting for a slot this does nothing, so it costs no latency.
         """
         until_s = self._written_s + GATHER_S
-        while 0 < len(self._held.finishes) < self._gather_count and len(self._buffer):
+        while 0 < len(self._held.finishes) < self._slots // 4 and len(self._buffer):
             left_s = until_s - monotonic_s()
             if left_s <= 0:
                 return
@@ -162,8 +195,23 @@ class Worker:
 
     # claiming and writing ------------------------------------------------------------------
 
-    def _take(self, now_s: float) -> None:
-        room = self._pool.free_slots - len(self._held.claiming)
+    def _continuable(self, now_s: float) -> list[Continuation]:
+        while self._revived:
+            one = self._revived.popleft()
+            # A run that a child of ours still has was ours before others had it for a while: its
+            # own end says more.
+            if self.taking and one.run not in self._held.running:
+                self._held.continuing.setdefault(one.run, one)
+        if not (self._held.continuing and self._lease.lease_holds(now_s)):
+            return []
+        due = self._held.continuations(now_s, self._pool.free_slots)
+        if self._lease.may_sweep(now_s):
+            return due
+        # After an outage of the database the owners of the others have to renew first.
+        return [one for one in due if one.run in self._held.running]
+
+    def _take(self, now_s: float, free_slots: int) -> None:
+        room = free_slots - len(self._held.claiming)
         if not self.taking or room <= 0 or not self._lease.lease_holds(now_s):
             return
         for one in self._buffer.take(room):
@@ -172,11 +220,11 @@ class Worker:
             else:
                 self._held.refusing.append(one)
 
-    def _claimable(self, now_s: float) -> list[Delivery]:
+    def _claimable(self, now_s: float, free_slots: int) -> list[Delivery]:
         if self._lease.lease_holds(now_s):
-            return self._held.claiming[: self._pool.free_slots]
+            return self._held.claiming[:free_slots]
         # A claim of an owner whose lease is over would be swept at once, and parked in doubt.
-        self.give_up(self._buffer.take_older_than(now_s - self._journal_wait_s))
+        self._told.given_up(self._buffer.take_older_than(now_s - self._journal_wait_s))
         return []
 
     def _has_more_to_write(self, now_s: float) -> bool:
@@ -191,7 +239,9 @@ class Worker:
             told > 0 and now_s - self._published_s >= PUBLISHED_EVERY_S
         )
 
-    def _write(self, batch: Sequence[Delivery], now_s: float) -> Applied:
+    def _write(
+        self, batch: Sequence[Delivery], again: Sequence[Continuation], now_s: float
+    ) -> Applied:
         """One transaction for the whole turn; repeated as it is when its outcome is unknown."""
         if not self._published and self._published_due(now_s):
             # Kept until it is written: what is away must always have something to be tried with.
@@ -201,6 +251,7 @@ class Worker:
             claims=[entries.claim(one) for one in batch],
             refusals=self._refusals(),
             effects=list(self._held.effects.values()),
+            takeovers=[one.takeover for one in again],
             finishes=list(self._held.finishes.values()),
             published=self._published,
             held=self._held.running.keys(),
@@ -213,71 +264,10 @@ class Worker:
     def _answer_effects(self, applied: Applied) -> None:
         for run in self._held.effects:
             self._pool.answer_effect(*run, granted=run in applied.effects)
+        self._held.entered |= applied.effects
         self._held.effects.clear()
 
-    def _tell_finished(self, applied: Applied) -> None:
-        finishes, self._held.finishes = self._held.finishes, {}
-        ends: list[tuple[Delivery, Finish]] = []
-        for run, finish in finishes.items():
-            delivery = self._held.running.pop(run, None)
-            finished = applied.finished[run]
-            if finished.kind is FinishKind.STALE:
-                log.warning("finish.stale", request_id=run[0], generation=run[1])
-            if finished.row is not None:
-                # The row says something else than we asked for, or than we know: it is the truth.
-                self._teller.tell([telling.from_row(finished.row)])
-            elif delivery is not None:
-                ends.append((delivery, finish))
-        self._tell_ends(ends)
-        self._tell_refused(applied)
-
-    def _tell_committed(self) -> None:
-        committed, self._held.committed = self._held.committed, []
-        self._tell_ends(committed)
-
-    def _tell_ends(self, ends: Sequence[tuple[Delivery, Finish]]) -> None:
-        self._teller.tell(
-            [telling.finished(one, finish, worker_id=self._worker_id) for one, finish in ends]
-        )
-
-    def _tell_refused(self, applied: Applied) -> None:
-        written, self._held.refusing = self._held.refusing, []
-        rows = {row.request_id: row for row in applied.refusals}
-        for one in written:
-            row = rows.get(one.request_id)
-            is_mine = row is not None and row.payload_sha256 == one.payload_sha256
-            if not is_mine and one.request_id != one.record.coordinates_id:
-                # Another request has this id: the record gets a row of its own with the next turn.
-                self._held.refusing.append(mismatch_of_refused(one))
-            elif row is not None:
-                log.warning("request.refused", request_id=row.request_id, code=row.code)
-                attempt = one.attempt if is_mine else None
-                self._teller.tell([telling.from_row(row, attempt=attempt)])
-
-    def _granted(self, verdict: Verdict, delivery: Delivery) -> bool:
-        """Whether the delivery is to run; otherwise its client is told what the journal says."""
-        match verdict.kind:
-            case VerdictKind.RUN:
-                return True
-            case VerdictKind.MISMATCH:
-                self._held.refusing.append(mismatch(delivery))
-            case VerdictKind.REFUSED:
-                why = f"the journal cannot hold it: {verdict.reason}"
-                self._held.refusing.append(refused(delivery, INVALID_MESSAGE, why))
-            case _:
-                log.debug("request.answered", verdict=verdict.kind, request_id=delivery.request_id)
-        if verdict.row is not None:
-            restore = verdict.kind is VerdictKind.MISMATCH
-            attempt = None if restore else delivery.envelope.attempt
-            self._teller.tell([telling.from_row(verdict.row, attempt=attempt, restore=restore)])
-        return False
-
-    def _dispatch(self, batch: Sequence[Delivery], applied: Applied) -> None:
-        granted = [
-            (delivery, verdict.row)
-            for delivery, verdict in zip(batch, applied.verdicts, strict=True)
-            if self._granted(verdict, delivery) and verdict.row is not None
-        ]
+    def _dispatch(self, granted: Sequence[tuple[Delivery, Row]]) -> None:
         if not granted:
             return
         # ---- The guarantee (contract, section 3) ------------------------------------------------
@@ -286,9 +276,15 @@ class Worker:
         # lease has not ended; should it end now, the generation refuses the effect and the finish.
         if not self._lease.lease_holds(monotonic_s()):
             log.warning("lease.ended_before_dispatch", requests=len(granted))
-            self._held.claiming += [delivery for delivery, _ in granted]
+            self._held.not_dispatched(granted)
             return
-        self._pool.dispatch([entries.job(delivery, row) for delivery, row in granted])
+        asking = self._held.asking
+        self._pool.dispatch(
+            [
+                entries.job(delivery, row, asks=(row.request_id, row.generation) in asking)
+                for delivery, row in granted
+            ]
+        )
         self._held.running |= {(row.request_id, row.generation): one for one, row in granted}
         self._teller.tell_running(row for _, row in granted)
 
@@ -297,18 +293,27 @@ class Worker:
     def _patience_s(self) -> float:
         if self.journal_away:
             return AWAY_POLL_S
-        if self._held.claiming and not self._lease.lease_holds(monotonic_s()):
+        waits = self._held.claiming or self._held.continuing
+        if waits and not self._lease.lease_holds(monotonic_s()):
             return AWAY_POLL_S
         # What the last turn left over, and what it refused, is written without waiting.
         left_over = self._held.claiming and self._pool.free_slots
-        return 0.0 if self._held.refusing or left_over else IDLE_POLL_S
+        if self._held.refusing or left_over:
+            return 0.0
+        now_s = monotonic_s()
+        due_s = self._held.next_due_s() if self._pool.free_slots else None
+        if due_s is None:
+            return IDLE_POLL_S
+        # What is due and may not go on yet is looked at again, and not without a pause.
+        soonest_s = 0.0 if self._lease.may_sweep(now_s) else AWAY_POLL_S
+        return min(IDLE_POLL_S, max(soonest_s, due_s - now_s))
 
     def _journal_lost(self, error: JournalUnavailable, now_s: float) -> None:
         if not self.journal_away:
             log.warning("journal.away", reason=error.reason, held=self.held)
         self.journal_away = True
         self._retry_at_s = now_s + AWAY_POLL_S
-        self.give_up(self._buffer.take_older_than(now_s - self._journal_wait_s))
+        self._told.given_up(self._buffer.take_older_than(now_s - self._journal_wait_s))
 
     def _journal_answered(self) -> None:
         if self.journal_away:
@@ -317,24 +322,9 @@ class Worker:
 
     # ending --------------------------------------------------------------------------------
 
-    def give_up(
-        self, received: Iterable[Delivery | RefusedRecord], *, code: str = JOURNAL_UNAVAILABLE
-    ) -> None:
-        """Say that nobody holds these: they were never claimed, so they read as LOST.
-
-        A refused record is nobody's to resend: it is written with the next turn.
-        """
-        given_up: list[Delivery] = []
-        for one in received:
-            if isinstance(one, Delivery):
-                given_up.append(one)
-            else:
-                self._held.refusing.append(one)
-        if given_up:
-            log.warning("requests.given_up", count=len(given_up), code=code)
-        self._teller.tell(
-            [telling.given_up(one, worker_id=self._worker_id, code=code) for one in given_up]
-        )
+    def give_up(self, received: Iterable[Received], *, code: str) -> None:
+        """Say that nobody holds these: they were never claimed, so they read as LOST."""
+        self._told.given_up(received, code=code)
 
     def write_rest(self) -> None:
         """Write what is left at the very end: refusals, and what clients have been told.
@@ -344,15 +334,16 @@ class Worker:
                 refusals are missing, which the audit reports.
         """
         told = (*self._published, *self._teller.take_told())
-        self._tell_refused(self._journal.apply(published=told, refusals=self._refusals()))
+        self._told.refused(self._journal.apply(published=told, refusals=self._refusals()))
         if self._held.refusing:
             # One that met another request's id has a row of its own now; there is no third kind.
-            self._tell_refused(self._journal.apply(refusals=self._refusals()))
+            self._told.refused(self._journal.apply(refusals=self._refusals()))
 
     def cut(self) -> int:
         """Kill what runs and write what became of it; return how many requests were cut.
 
-        What was claimed and not begun stays claimed: a peer's sweep ends it.
+        What left nothing stays claimed, and reads as RETRYING: a peer's sweep runs it again. So
+        does what was claimed and not begun.
 
         Raises:
             JournalUnavailable: their claims stand; a peer's sweep ends them by the policy.
@@ -360,10 +351,10 @@ class Worker:
         cut = len(self._held.running) + len(self._held.claiming)
         for event in self._pool.kill():
             self._held.hear(event)
-        self._tell_committed()
+        self._told.heard()
         for delivery in self._held.claiming:
             log.warning("request.not_started", request_id=delivery.request_id)
-        self._tell_finished(
+        self._told.finished(
             self._journal.apply(
                 refusals=self._refusals(), finishes=list(self._held.finishes.values())
             )

@@ -40,6 +40,7 @@ class Stage:
         folder: for settings, logs and the file of runs.
         handlers: those of `worker_handlers` that get a topic.
         partitions: how many each topic has.
+        replicas: on how many brokers.
         settings: changes to the sections of the settings file.
     """
 
@@ -51,11 +52,13 @@ class Stage:
         folder: Path,
         handlers: Sequence[str] = ("work",),
         partitions: int = 2,
+        replicas: int = 1,
         **settings: Mapping[str, Any],
     ) -> None:
         self.group = f"group-{uuid.uuid4().hex}"
         self.topics = {name: f"{name}-{uuid.uuid4().hex}" for name in handlers}
         self.journal_url = journal_url
+        self.partitions = partitions
         self._servers = servers
         self._folder = folder
         self._settings = settings
@@ -66,7 +69,8 @@ class Stage:
         self._producer: Any = None
         migrate(journal_url)
         with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
-            admin.create_topics([NewTopic(name, partitions, 1) for name in self.topics.values()])
+            names = self.topics.values()
+            admin.create_topics([NewTopic(name, partitions, replicas) for name in names])
             admin.wait_for_topics(list(self.topics.values()))
 
     def close(self) -> None:
@@ -105,8 +109,15 @@ class Stage:
 
     def launch(self, config: Path) -> RunningWorker:
         """Start a worker with these settings and wait for nothing."""
+        return self.start_as({}, config=config)
+
+    def start_as(
+        self, variables: Mapping[str, str], *, config: Path | None = None
+    ) -> RunningWorker:
+        """Start a worker with more environment variables and wait for nothing."""
         log = self._folder / f"worker-{len(self.workers)}-{uuid.uuid4().hex}.log"
-        worker = RunningWorker(config, log=log, settings=self.variables())
+        settings = {**self.variables(), **variables}
+        worker = RunningWorker(config or self.config(), log=log, settings=settings)
         self.workers.append(worker)
         return worker
 

@@ -81,7 +81,8 @@ def test_a_server_that_refuses_the_password_is_named_without_it(stage: Stage) ->
     assert ran.returncode == 3
     assert wrong(ran) == {
         "redis": f"redis://me:***@{address}: Redis: AuthenticationError "
-        "invalid username-password pair or user is disabled."
+        "invalid username-password pair or user is disabled: "
+        "correct user and password in [redis] url"
     }
 
 

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, NullPool, create_engine, text
 
+from consumer.heartbeat import ForeignJournal, check_journal
 from consumer.journal import Journal, Leases, migrate
-from consumer.liveness import ForeignJournal, Liveness, check_journal
+from consumer.liveness import Liveness
+from consumer.outage import Outage
 from feedback.redis_server import connect
 from feedback.settings import Settings, load
 from feedback.store import StatusStore
 from tests.eventually import eventually
+from tests.stack.redis import Redis
+from tests.stack.restartable import Restartable, restartable
 
 LEASE_S = 1.2
+# Long enough for a machine that is slow now and then, where a test says that it holds all the time.
+LONG_LEASE_S = 4.5
 LIMIT_S = 10.0
 
 
@@ -29,6 +36,8 @@ class Lives:
         self.url = settings.journal.url
         self.store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
         self.foreign: list[ForeignJournal] = []
+        self.run_ids: list[str] = []
+        self.redis = Outage("redis")
         journal = Journal(self.url, group=settings.kafka.group, worker_id="me")
         self.journal_id = journal.journal_id()
         journal.close()
@@ -42,7 +51,9 @@ class Lives:
             leases=self.leases,
             store=self.store,
             load=lambda: {"held": 3},
+            outage=self.redis,
             on_foreign_journal=self.foreign.append,
+            on_run_id=self.run_ids.append,
         )
 
     def run(self, sql: str) -> list[Any]:
@@ -63,26 +74,44 @@ def _rows(connection: Connection, sql: str) -> list[Any]:
     return list(result.all()) if result.returns_rows else []
 
 
-@pytest.fixture
-def lives(tmp_path: Path, redis_url: str, group: str) -> Iterator[Lives]:
+@contextmanager
+def opened(folder: Path, *, redis_url: str, group: str, lease_s: float) -> Iterator[Lives]:
     """Yield the liveness of worker `me`, not started."""
-    url = f"sqlite:///{tmp_path}/journal.db"
+    url = f"sqlite:///{folder}/journal.db"
     migrate(url)
     base = load()
+    redis = {"url": redis_url, "heartbeat_ttl_s": lease_s, "timeout_s": 1.0}
     made = Lives(
         base.model_copy(
             update={
                 "kafka": base.kafka.model_copy(update={"group": group}),
-                "redis": base.redis.model_copy(
-                    update={"url": redis_url, "heartbeat_ttl_s": LEASE_S}
-                ),
-                "journal": base.journal.model_copy(update={"url": url, "lease_s": LEASE_S}),
+                "redis": base.redis.model_copy(update=redis),
+                "journal": base.journal.model_copy(update={"url": url, "lease_s": lease_s}),
             }
         )
     )
     yield made
     made.leases.close()
     made.store.close()
+
+
+@pytest.fixture
+def lives(tmp_path: Path, redis_url: str, group: str) -> Iterator[Lives]:
+    """Yield the liveness of worker `me`, not started."""
+    with opened(tmp_path, redis_url=redis_url, group=group, lease_s=LEASE_S) as made:
+        yield made
+
+
+@pytest.fixture
+def failing(tmp_path: Path, group: str) -> Iterator[tuple[Lives, Restartable]]:
+    """Yield the liveness of worker `me`, started, and its Redis, which may fail."""
+    with (
+        restartable(Redis) as server,
+        opened(tmp_path, redis_url=server.address, group=group, lease_s=LONG_LEASE_S) as made,
+    ):
+        made.liveness.start()
+        yield made, server
+        made.liveness.stop()
 
 
 @pytest.fixture
@@ -155,6 +184,58 @@ def test_a_journals_id_that_redis_forgot_is_put_there_again(started: Lives) -> N
     found = eventually(lambda: started.store.redis.get(key), timeout_s=LIMIT_S)
     assert found == started.journal_id.encode()
     assert started.foreign == []
+
+
+def test_a_redis_that_hangs_costs_no_lease(failing: tuple[Lives, Restartable]) -> None:
+    lives, server = failing
+    with server.paused():
+        eventually(lambda: lives.redis.is_on, timeout_s=LIMIT_S)
+        first = lives.lease_until
+        assert first is not None
+
+        def outlived() -> bool:
+            assert lives.liveness.lease_holds(time.monotonic())
+            return (lives.lease_until or 0) > first + LONG_LEASE_S * 1000
+
+        eventually(outlived, timeout_s=3 * LIMIT_S)
+    eventually(lambda: not lives.redis.is_on, timeout_s=LIMIT_S)
+    assert lives.store.redis.exists(lives.store.worker_key("me"))
+
+
+def test_a_database_that_hangs_costs_no_heartbeat(started: Lives) -> None:
+    engine = create_engine(started.url, poolclass=NullPool)
+    with engine.connect() as blocking:
+        blocking.exec_driver_sql("BEGIN EXCLUSIVE")
+        eventually(lambda: not started.liveness.lease_holds(time.monotonic()), timeout_s=LIMIT_S)
+        beats = len(started.run_ids)
+        eventually(lambda: len(started.run_ids) > beats + 3, timeout_s=LIMIT_S)
+        assert started.store.redis.exists(started.store.worker_key("me"))
+        blocking.rollback()
+
+
+def test_another_start_of_the_server_is_heard_and_the_journals_id_is_there_at_once(
+    failing: tuple[Lives, Restartable],
+) -> None:
+    lives, server = failing
+    (first,) = set(lives.run_ids)
+    with server.down():
+        eventually(lambda: lives.redis.is_on, timeout_s=LIMIT_S)
+    eventually(lambda: lives.run_ids[-1] != first, timeout_s=LIMIT_S)
+    assert lives.store.redis.get(lives.store.journal_key) == lives.journal_id.encode()
+    assert not lives.redis.is_on or eventually(lambda: not lives.redis.is_on, timeout_s=LIMIT_S)
+
+
+def test_a_worker_is_released_at_once_although_redis_hangs(
+    failing: tuple[Lives, Restartable],
+) -> None:
+    lives, server = failing
+    with server.paused():
+        eventually(lambda: lives.redis.is_on, timeout_s=LIMIT_S)
+        began_s = time.monotonic()
+        lives.liveness.stop()
+        lives.liveness.release()
+        assert time.monotonic() - began_s < LIMIT_S
+        assert lives.lease_until is None
 
 
 def test_a_released_worker_has_neither_lease_nor_heartbeat(lives: Lives) -> None:

@@ -13,6 +13,7 @@ from feedback.status import State
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage, open_stage
 from tests.eventually import eventually
+from tests.feedback.samples import wipe
 from tests.stack import Servers
 from tests.stack.postgres import fresh_database
 
@@ -69,7 +70,7 @@ def test_a_request_ends_in_its_handlers_result_and_all_who_tell_of_it_agree(road
 def test_a_resend_is_answered_from_the_journal_and_not_run(road: Stage) -> None:
     handle = road.client.send({"answer": 1}, topic=road.topics["work"])
     handle.wait(20)
-    road.client.store.forget(handle.request_id)
+    wipe(road.client.store, handle.request_id)
     road.produce(b'{"answer":1}', headers=identity(handle.request_id, attempt=2))
     status = road.final(handle.request_id)
     assert (status.state, status.result, status.attempt) == (State.SUCCEEDED, 1, 2)
@@ -80,7 +81,7 @@ def test_a_resend_is_answered_from_the_journal_and_not_run(road: Stage) -> None:
 def test_a_waiting_client_finds_the_outcome_again_after_redis_forgot_it(road: Stage) -> None:
     handle = road.client.send({"answer": 2}, topic=road.topics["work"])
     handle.wait(20)
-    road.client.store.forget(handle.request_id)
+    wipe(road.client.store, handle.request_id)
     assert handle.wait(20).result == 2
     assert len(road.runs(handle.request_id)) == 1
 
@@ -169,7 +170,7 @@ def test_another_payload_under_a_taken_id_is_refused_and_touches_nothing(road: S
 def test_a_mismatch_puts_right_what_another_payload_wrote_into_an_empty_redis(road: Stage) -> None:
     handle = road.client.send({"answer": "mine"}, topic=road.topics["work"])
     handle.wait(20)
-    road.client.store.forget(handle.request_id)
+    wipe(road.client.store, handle.request_id)
     sent = road.produce(b'{"answer":"theirs"}', headers=identity(handle.request_id))
     assert road.final(sent.coordinates_id).code == "PAYLOAD_MISMATCH"
     status = road.seen(handle.request_id, State.SUCCEEDED)

@@ -101,3 +101,15 @@ def test_a_second_journal_in_a_group_ends_the_worker_before_it_reads(
     code, told = ended(stage.launch_with(journal={"url": url}))
     assert code == 2
     assert "two journals would run requests twice" in told
+
+
+def test_a_worker_whose_children_cannot_start_backs_off_and_ends_with_the_reason(
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_NO_CHILDREN", "1")
+    worker = make_stage().launch_with()
+    code, told = ended(worker)
+    assert code == 3
+    assert "no process can be started for handlers" in told
+    assert "this library is on no child's path" in told
+    assert len(worker.events("child.failed")) < 30

@@ -11,9 +11,24 @@ import pytest
 from fakeredis import FakeRedis, FakeServer
 from sqlalchemy import NullPool, create_engine, text
 
-from consumer.journal import Claim, Finish, Journal, Leases, Published, migrate
+from consumer.continuation import Continuation
+from consumer.declaration import EffectKind, Handler, InDoubtPolicy
+from consumer.delivery import Delivery
+from consumer.journal import (
+    Claim,
+    EffectMark,
+    Finish,
+    Journal,
+    Leases,
+    Published,
+    Row,
+    TakeoverKind,
+    migrate,
+)
 from consumer.sweeper import UNPUBLISHED_AFTER_MS, Sweeper
 from consumer.teller import Teller
+from feedback.envelope import Envelope, Record
+from feedback.errors import KafkaUnavailable
 from feedback.settings import RedisSection
 from feedback.status import State
 from feedback.store import StatusStore
@@ -34,10 +49,11 @@ class Sweeping:
     store: StatusStore
     teller: Teller
     sweeper: Sweeper
+    revived: list[Continuation]
 
-    def claimed_by(self, worker_id: str, *request_ids: str) -> None:
+    def claimed_by(self, worker_id: str, *request_ids: str, topic: str = "payments") -> None:
         """Let a worker claim requests."""
-        self.apply(worker_id, claims=[_claim(request_id) for request_id in request_ids])
+        self.apply(worker_id, claims=[_claim(request_id, topic) for request_id in request_ids])
 
     def apply(self, worker_id: str, **writes: object) -> None:
         """Let a worker write into the journal."""
@@ -63,12 +79,63 @@ class Sweeping:
         return self.store.read(request_id).state
 
 
-def _claim(request_id: str) -> Claim:
-    return Claim(request_id, "payments", 0, 1, None, SHA, 1, FAR_MS, "external")
+def _claim(request_id: str, topic: str = "payments") -> Claim:
+    effect = HANDLERS[topic].effect if topic in HANDLERS else "external"
+    return Claim(request_id, topic, 0, 1, None, SHA, 1, FAR_MS, effect)
 
 
 def _finish(request_id: str) -> Finish:
     return Finish(request_id, 1, "SUCCEEDED", None, None, "7", False)
+
+
+def _handler(topic: str, effect: EffectKind, policy: InDoubtPolicy) -> Handler:
+    return Handler(function=print, topic=topic, name=topic, effect=effect, in_doubt=policy)
+
+
+HANDLERS = {
+    one.topic: one
+    for one in (
+        _handler("payments", EffectKind.EXTERNAL, InDoubtPolicy.PARK),
+        _handler("marked", EffectKind.MARKED, InDoubtPolicy.PARK),
+        _handler("same-key", EffectKind.EXTERNAL, InDoubtPolicy.RETRY_SAME_KEY),
+        _handler("query", EffectKind.EXTERNAL, InDoubtPolicy.QUERY),
+    )
+}
+
+
+class Payloads:
+    """Knows the payload of every request but those named `gone…`; `away…` cannot be read now."""
+
+    def of(self, row: Row) -> Delivery | None:
+        """Return a delivery of the row."""
+        if row.request_id.startswith("away"):
+            raise KafkaUnavailable("no broker")
+        if row.request_id.startswith("gone"):
+            return None
+        record = Record(row.topic, row.partition, row.offset, 0, None, b"v", ())
+        envelope = Envelope(row.request_id, row.attempt, row.deadline_at)
+        return Delivery(record, envelope, HANDLERS[row.topic], SHA, row.deadline_at, 0.0)
+
+
+def _sweeper(
+    journal: Journal,
+    teller: Teller,
+    revived: list[Continuation],
+    *,
+    lease_s: float,
+    may_sweep: Callable[[float], bool],
+) -> Sweeper:
+    return Sweeper(
+        journal=journal,
+        teller=teller,
+        worker_id="me",
+        handlers=HANDLERS,
+        payloads=Payloads(),
+        revive=revived.extend,
+        room=lambda: 2 - len(revived),
+        lease_s=lease_s,
+        may_sweep=may_sweep,
+    )
 
 
 @pytest.fixture
@@ -80,10 +147,10 @@ def sweeping(journal_url: str, group: str) -> Iterator[Sweeping]:
     teller = Teller(store)
     teller.start()
     journal = Journal(journal_url, group=group, worker_id="me")
-    sweeper = Sweeper(
-        journal=journal, teller=teller, lease_s=0.1, may_sweep=lambda now_s: now_s > 0
-    )
-    yield Sweeping(journal_url, group, server, store, teller, sweeper)
+    revived: list[Continuation] = []
+    # Of such a lease a tenth is no millisecond: every sweep is due.
+    sweeper = _sweeper(journal, teller, revived, lease_s=0.009, may_sweep=lambda now_s: now_s > 0)
+    yield Sweeping(journal_url, group, server, store, teller, sweeper, revived)
     journal.close()
     server.connected = True
     teller.stop()
@@ -135,9 +202,9 @@ def test_while_redis_is_away_the_journal_is_not_asked_for_what_to_tell(
     sweeping.apply("dead", finishes=[_finish("a")])
     sweeping.age(UNPUBLISHED_AFTER_MS)
     sweeping.server.connected = False
-    sweep()  # the dead worker's claim on b is ended, and cannot be told
+    sweeping.sweeper.sweep()  # the dead worker's claim on b is ended, and cannot be told
     eventually(lambda: sweeping.teller.redis_away, timeout_s=LIMIT_S)
-    sweep()
+    sweeping.sweeper.sweep()
     sweeping.server.connected = True
     eventually(lambda: sweeping.state("b") is State.IN_DOUBT, timeout_s=LIMIT_S)
     eventually(lambda: not sweeping.teller.redis_away, timeout_s=LIMIT_S)
@@ -159,15 +226,61 @@ def test_it_does_not_sweep_while_it_may_not(sweeping: Sweeping) -> None:
         asked.append(now_s)
         return False
 
-    waiting = Sweeper(
-        journal=Journal(sweeping.url, group=sweeping.group, worker_id="me"),
-        teller=sweeping.teller,
-        lease_s=0.02,
-        may_sweep=never,
-    )
+    journal = Journal(sweeping.url, group=sweeping.group, worker_id="me")
+    waiting = _sweeper(journal, sweeping.teller, [], lease_s=0.02, may_sweep=never)
     sweeping.claimed_by("dead", "a")
     waiting.start()
     eventually(lambda: len(asked) >= 5, timeout_s=LIMIT_S)
     waiting.stop()
     assert math.isclose(asked[-1], time.monotonic(), abs_tol=LIMIT_S)
+    assert sweeping.state("a") is State.UNKNOWN
+
+
+def test_what_may_run_again_is_revived_and_reads_as_retrying(sweeping: Sweeping) -> None:
+    sweeping.claimed_by("dead", "a", topic="marked")
+    sweeping.claimed_by("dead", "b", topic="same-key")
+    sweeping.sweeper.sweep()
+    kinds = {one.run: one.takeover.kind for one in sweeping.revived}
+    assert kinds == {("a", 1): TakeoverKind.EXCLUDED, ("b", 1): TakeoverKind.SAME_KEY}
+    eventually(lambda: sweeping.state("b") is State.RETRYING, timeout_s=LIMIT_S)
+
+
+def test_a_marked_claim_in_its_effect_is_parked(sweeping: Sweeping) -> None:
+    sweeping.claimed_by("dead", "a", topic="marked")
+    sweeping.apply("dead", effects=[EffectMark("a", 1)])
+    sweeping.sweeper.sweep()
+    eventually(lambda: sweeping.state("a") is State.IN_DOUBT, timeout_s=LIMIT_S)
+    assert sweeping.revived == []
+
+
+def test_one_to_be_asked_about_is_revived_and_told_nothing(sweeping: Sweeping) -> None:
+    sweeping.claimed_by("dead", "a", topic="query")
+    sweeping.sweeper.sweep()
+    assert [one.asks for one in sweeping.revived] == [True]
+    sweeping.teller.flush(LIMIT_S)
+    assert sweeping.state("a") is State.UNKNOWN
+
+
+def test_no_more_is_revived_than_there_is_room_for(sweeping: Sweeping) -> None:
+    sweeping.claimed_by("dead", "a", "b", "c", topic="marked")
+    sweeping.sweeper.sweep()
+    assert len(sweeping.revived) == 2
+
+
+def test_a_request_whose_payload_is_gone_is_in_doubt_and_one_out_of_reach_waits(
+    sweeping: Sweeping,
+) -> None:
+    sweeping.claimed_by("dead", "away", "gone", topic="same-key")
+    sweeping.sweeper.sweep()
+    eventually(lambda: sweeping.state("gone") is State.IN_DOUBT, timeout_s=LIMIT_S)
+    assert sweeping.store.read("gone").code == "PAYLOAD_GONE"
+    assert sweeping.state("away") is State.UNKNOWN
+    assert sweeping.revived == []
+
+
+def test_a_claim_on_a_topic_without_a_handler_here_is_left_to_others(sweeping: Sweeping) -> None:
+    sweeping.claimed_by("dead", "a", topic="elsewhere")
+    sweeping.claimed_by("dead", "b")
+    sweeping.sweeper.sweep()
+    eventually(lambda: sweeping.state("b") is State.IN_DOUBT, timeout_s=LIMIT_S)
     assert sweeping.state("a") is State.UNKNOWN

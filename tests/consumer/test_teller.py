@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from fakeredis import FakeRedis, FakeServer
 
-from consumer import teller as module
-from consumer import telling
+from consumer import telling, untold
 from consumer.journal import Finish, Published, Row
 from consumer.teller import RUNNING_AFTER_S, Teller
 from feedback.settings import RedisSection
@@ -65,6 +64,7 @@ def teller(store: StatusStore, server: FakeServer) -> Iterator[Teller]:
     yield made
     server.connected = True
     made.stop()
+    assert not made._thread.is_alive()
 
 
 def claimed(request_id: str) -> Row:
@@ -149,7 +149,7 @@ def test_a_flush_does_not_wait_for_a_redis_that_is_away(teller: Teller, server: 
     teller.tell([succeeded("a")])
     eventually(lambda: teller.redis_away, timeout_s=LIMIT_S)
     began_s = time.monotonic()
-    teller.flush(60.0)
+    assert not teller.flush(60.0)
     assert time.monotonic() - began_s < LIMIT_S
     assert teller.take_told() == []
 
@@ -157,7 +157,7 @@ def test_a_flush_does_not_wait_for_a_redis_that_is_away(teller: Teller, server: 
 def test_the_backlog_is_bounded_and_what_it_drops_is_not_called_told(
     teller: Teller, store: StatusStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BACKLOG_LIMIT", 10)
+    monkeypatch.setattr(untold, "BACKLOG_LIMIT", 10)
     teller.tell([succeeded(f"r{n}") for n in range(15)])
     teller.start()
     assert teller.flush(LIMIT_S)
@@ -176,6 +176,132 @@ def test_a_write_that_the_rule_refuses_is_not_repeated(
     assert teller.flush(LIMIT_S)
     assert heard.states("a") == ["SUCCEEDED"]
     assert store.read("a").generation == 2
+
+
+def test_a_run_that_lasts_is_told_although_the_end_of_the_one_before_still_waits(
+    teller: Teller, store: StatusStore, server: FakeServer
+) -> None:
+    retrying = row("a", "RETRYING", due_at=5)
+    teller.tell([telling.from_row(retrying)])
+    teller.tell_running([row("a", "CLAIMED", generation=2)])
+    server.connected = False
+    teller.start()
+    eventually(lambda: teller.redis_away, timeout_s=LIMIT_S)
+    server.connected = True
+    eventually(lambda: state_of(store, "a") is State.RUNNING, timeout_s=LIMIT_S)
+    assert store.read("a").generation == 2
+
+
+def test_what_could_not_be_told_gives_way_to_what_came_since_and_to_nothing_older(
+    teller: Teller, store: StatusStore, server: FakeServer
+) -> None:
+    teller.start()
+    server.connected = False
+    failed = Finish("older", 1, "FAILED", "HANDLER_ERROR", None, None, True)
+    older = telling.finished(delivery("older"), failed, worker_id="me")
+    teller.tell([succeeded("newer", generation=2), older])
+    eventually(lambda: teller.redis_away, timeout_s=LIMIT_S)
+    teller.tell([succeeded("newer", generation=1), succeeded("older", generation=2)])
+    teller.tell([telling.given_up(delivery("newer"), worker_id="me")])
+    server.connected = True
+    eventually(lambda: teller.told_count == 2, timeout_s=LIMIT_S)
+    assert {store.read(one).generation for one in ("newer", "older")} == {2}
+
+
+def test_a_duplicate_that_is_given_up_does_not_hide_that_the_first_runs(
+    teller: Teller, store: StatusStore
+) -> None:
+    teller.tell_running([claimed("a")])
+    teller.tell([telling.given_up(delivery("a"), worker_id="me")])
+    teller.start()
+    eventually(lambda: state_of(store, "a") is State.RUNNING, timeout_s=LIMIT_S)
+
+
+def test_an_outcome_says_where_its_request_came_from_when_redis_forgot_it(
+    teller: Teller, store: StatusStore
+) -> None:
+    teller.start()
+    teller.tell([succeeded("a")])
+    assert teller.flush(LIMIT_S)
+    found, sent = store.read("a"), delivery("a")
+    where = (found.topic, found.partition, found.offset, found.deadline_at)
+    assert where == ("payments", sent.record.partition, sent.record.offset, sent.deadline_at)
+
+
+def test_a_status_that_redis_refuses_costs_the_others_nothing_and_is_not_tried_for_ever(
+    teller: Teller, store: StatusStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.redis.set(store.request_key("r7"), "not a hash")
+    teller.start()
+    everything = [succeeded(f"r{n}") for n in range(300)]
+    teller.tell(everything)
+    assert teller.flush(LIMIT_S)
+    teller.tell(everything)
+    assert teller.flush(LIMIT_S)
+    told = {one.request_id for one in teller.take_told()}
+    assert told == {one.request_id for one in everything} - {"r7"}
+    assert not teller.redis_away
+    events = [record.getMessage() for record in caplog.records]
+    assert events.count("status.not_told") == 1
+    teller.tell([succeeded("r7", generation=2)])
+    assert teller.flush(LIMIT_S)
+    assert [record.getMessage() for record in caplog.records].count("status.not_told") == 2
+
+
+def test_what_waits_is_bounded_in_bytes_as_well(
+    teller: Teller, store: StatusStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(untold, "BACKLOG_BYTES", 100_000)
+    large = f'"{"x" * 30_000}"'
+    teller.tell([succeeded(f"r{n}", result=large) for n in range(10)])
+    assert teller.backlog == 3
+    teller.tell([succeeded("r9", result="1")])
+    teller.tell([succeeded("r10", result=large)])
+    assert teller.backlog == 4
+    teller.start()
+    assert teller.flush(LIMIT_S)
+    assert teller.backlog == 0
+    told = [one.request_id for one in teller.take_told()]
+    assert told == ["r7", "r8", "r9", "r10"]
+
+
+def test_what_is_told_now_is_there_when_it_returns_and_the_resender_looks_at_it(
+    teller: Teller, store: StatusStore
+) -> None:
+    teller.start()
+    teller.tell_now([telling.accepted(delivery("a"), worker_id="me")])
+    assert store.read("a").offset == 17
+    assert store.redis.zscore(store.deadlines_key, "a")
+
+
+def test_what_is_told_now_while_redis_is_away_is_told_later_without_waiting_for_it(
+    teller: Teller, store: StatusStore, server: FakeServer
+) -> None:
+    server.connected = False
+    teller.tell_now([telling.accepted(delivery("a"), worker_id="me")])
+    assert teller.redis_slow
+    teller.tell_now([telling.accepted(delivery("b"), worker_id="me")])
+    teller.tell([succeeded("a")])
+    server.connected = True
+    teller.start()
+    assert eventually(lambda: teller.is_all_told, timeout_s=LIMIT_S)
+    assert (state_of(store, "a"), state_of(store, "b")) == (State.SUCCEEDED, State.LOST)
+    assert store.redis.zscore(store.deadlines_key, "b")
+
+
+def test_an_outage_is_one_line_when_it_begins_and_one_when_it_ends(
+    teller: Teller, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    teller.start()
+    server.connected = False
+    for n in range(3):
+        teller.tell([succeeded(f"r{n}")])
+        assert not teller.flush(LIMIT_S)
+    server.connected = True
+    assert eventually(lambda: teller.flush(LIMIT_S), timeout_s=LIMIT_S)
+    events = [record.getMessage() for record in caplog.records]
+    assert events == ["redis.away", "redis.back"]
 
 
 def test_what_waits_at_a_stop_is_still_told(teller: Teller, store: StatusStore) -> None:

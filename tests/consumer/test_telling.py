@@ -20,7 +20,8 @@ def test_accepted_names_the_worker_and_the_coordinates() -> None:
 def test_given_up_names_nobody_and_is_taken_only_from_the_worker_that_says_it() -> None:
     write = telling.given_up(delivery("a"), worker_id="me", code="JOURNAL_UNAVAILABLE")
     assert (write.state, write.generation, write.held_by) == (State.ACCEPTED, 0, "me")
-    assert write.fields == {"worker": "", "code": "JOURNAL_UNAVAILABLE"}
+    assert (write.fields["worker"], write.fields["code"]) == ("", "JOURNAL_UNAVAILABLE")
+    assert write.fields["offset"] == "17"
 
 
 def test_finished_carries_the_outcome_and_whether_a_failure_may_be_resent() -> None:

@@ -23,6 +23,9 @@ class Forever:
     def lease_holds(self, now_s: float) -> bool:
         return True
 
+    def may_sweep(self, now_s: float) -> bool:
+        return True
+
 
 class ToldOnce(Teller):
     """A teller to which Redis has confirmed one final status."""

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import fcntl
 import json
+import multiprocessing
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +19,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from consumer import InDoubt, Rejected, Request, handler
+
+if multiprocessing.parent_process() is not None and "TEST_NO_CHILDREN" in os.environ:
+    raise ImportError("this library is on no child's path")
 
 _TOPICS: dict[str, str] = json.loads(os.environ.get("TEST_TOPICS", "{}"))
 
@@ -69,6 +75,17 @@ def _wait_at(gate: str) -> None:
         fcntl.flock(file, fcntl.LOCK_SH)
 
 
+def _survive(request: Request) -> None:
+    """Die, or hang, in every generation that the body says is to."""
+    body = _body(request)
+    if request.generation <= body.get("dies", 0):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if request.generation <= body.get("crashes", 0):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if request.generation <= body.get("hangs", 0):
+        threading.Event().wait()
+
+
 def _do(body: dict[str, Any]) -> Any:
     if "gate" in body:
         _wait_at(body["gate"])
@@ -115,8 +132,12 @@ def marked(request: Request) -> Any:
     body = _body(request)
     if body.get("before") == "raise":
         raise OSError("no effect yet")
+    if body.get("before") == "survive":
+        _survive(request)
     with request.effect():
         _count(request, at="effect")
+        if body.get("before") != "survive":
+            _survive(request)
         return _do(body)
 
 
@@ -138,6 +159,7 @@ def booking(request: Request) -> Any:
     request.connection.execute(
         text("INSERT INTO booking (request_id) VALUES (:id)"), {"id": request.request_id}
     )
+    _survive(request)
     return _do(_body(request))
 
 
@@ -156,3 +178,44 @@ def modelled(request: Request) -> Any:
     _count(request)
     payment: Payment = request.payload
     return {"amount": payment.amount}
+
+
+@_declared("keyed", in_doubt="retry_same_key")
+def keyed(request: Request) -> Any:
+    """Ask a bank that knows its requests by their key."""
+    _count(request)
+    _survive(request)
+    body = _body(request)
+    if request.generation <= body.get("raises", 0):
+        raise OSError("the bank is on fire")
+    return {"generation": request.generation, "key": request.idempotency_key}
+
+
+def _bank_says(request: Request) -> Any:
+    _count(request, at="query")
+    says = _body(request)["says"]
+    if says == "raise":
+        raise OSError("the bank is on fire")
+    return ("happened", {"paid": True}) if says == "happened" else says
+
+
+@_declared("asked", in_doubt="query", query=_bank_says)
+def asked(request: Request) -> Any:
+    """Pay at a bank that can be asked whether it has paid."""
+    _count(request)
+    _survive(request)
+    return {"generation": request.generation, "voids": request.voids}
+
+
+@_declared("limited", time_limit_s=1.0)
+def limited(request: Request) -> Any:
+    """Have an external effect within a second."""
+    _count(request)
+    _survive(request)
+    return _do(_body(request))
+
+
+@_declared("limited-booking", effect="transactional", time_limit_s=1.0)
+def limited_booking(request: Request) -> Any:
+    """Write into the user's table within a second."""
+    return booking(request)

@@ -1,0 +1,185 @@
+"""What a transaction of the journal means for what the worker holds: who is told, what may run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from consumer import telling
+from consumer.continuation import Continuation
+from consumer.delivery import (
+    INVALID_MESSAGE,
+    Delivery,
+    RefusedRecord,
+    mismatch,
+    mismatch_of_refused,
+    refused,
+)
+from consumer.health.metrics import Metrics
+from consumer.held import Held
+from consumer.journal import (
+    Applied,
+    Finish,
+    FinishKind,
+    Row,
+    TakeoverResultKind,
+    Verdict,
+    VerdictKind,
+)
+from consumer.teller import Teller
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.logs import EventLog
+from feedback.status import State
+
+log = EventLog("onceward.worker")
+
+JOURNAL_UNAVAILABLE = "JOURNAL_UNAVAILABLE"
+
+
+class Consequences:
+    """Carries out what the journal has decided about what is held. Belongs to the loop's thread.
+
+    Args:
+        held: what it is about, and what it changes.
+        teller: who tells clients.
+        metrics: told how requests end.
+    """
+
+    def __init__(self, *, worker_id: str, held: Held, teller: Teller, metrics: Metrics) -> None:
+        self._worker_id = worker_id
+        self._held = held
+        self._teller = teller
+        self._metrics = metrics
+
+    def heard(self) -> None:
+        """Tell what the pool told and the journal has, or has to be asked for."""
+        committed, self._held.committed = self._held.committed, []
+        self._tell_ends(committed)
+        retrying, self._held.retrying = self._held.retrying, []
+        for one in retrying:
+            topic = one.delivery.record.topic
+            self._metrics.outcome(topic, State.RETRYING, one.takeover.because)
+        now_ms, now_s = epoch_ms(), monotonic_s()
+        self._teller.tell(
+            telling.retrying(
+                one.delivery,
+                one.takeover.generation,
+                worker_id=self._worker_id,
+                due_at=now_ms + int(1000 * max(0.0, one.due_s - now_s)),
+            )
+            for one in retrying
+        )
+
+    def finished(self, applied: Applied) -> None:
+        """Tell how runs ended, as it is written now."""
+        finishes, self._held.finishes = self._held.finishes, {}
+        ends: list[tuple[Delivery, Finish]] = []
+        for run, finish in finishes.items():
+            delivery = self._held.forget(run)
+            finished = applied.finished[run]
+            if finished.kind is FinishKind.STALE:
+                log.warning("finish.stale", request_id=run[0], generation=run[1])
+            if finished.row is not None:
+                # The row says something else than we asked for, or than we know: it is the truth.
+                self._teller.tell([telling.from_row(finished.row)])
+            elif delivery is not None:
+                ends.append((delivery, finish))
+        self._tell_ends(ends)
+        self.refused(applied)
+
+    def refused(self, applied: Applied) -> None:
+        """Tell which records never run."""
+        written, self._held.refusing = self._held.refusing, []
+        rows = {row.request_id: row for row in applied.refusals}
+        for one in written:
+            row = rows.get(one.request_id)
+            is_mine = row is not None and row.payload_sha256 == one.payload_sha256
+            if not is_mine and one.request_id != one.record.coordinates_id:
+                # Another request has this id: the record gets a row of its own with the next turn.
+                self._held.refusing.append(mismatch_of_refused(one))
+            elif row is not None:
+                log.warning("request.refused", request_id=row.request_id, code=row.code)
+                self._metrics.outcome(one.record.topic, row.state, row.code)
+                attempt = one.attempt if is_mine else None
+                self._teller.tell([telling.from_row(row, attempt=attempt)])
+
+    def claimed(
+        self, batch: Sequence[Delivery], applied: Applied
+    ) -> Iterator[tuple[Delivery, Row]]:
+        """Yield what may run, with its claim; of the rest, tell what the journal says."""
+        for delivery, verdict in zip(batch, applied.verdicts, strict=True):
+            if self._granted(verdict, delivery) and verdict.row is not None:
+                yield delivery, verdict.row
+
+    def continued(
+        self, again: Sequence[Continuation], applied: Applied
+    ) -> Iterator[tuple[Delivery, Row]]:
+        """Yield what a takeover has put into our hands; of the rest, tell what the journal says."""
+        for one in again:
+            result = applied.takeovers[one.run]
+            row = result.row
+            ours = one.run in self._held.running
+            log.info(
+                "run.followed",
+                request_id=one.run[0],
+                generation=one.run[1],
+                because=one.takeover.because,
+                kind=one.takeover.kind,
+                result=result.kind,
+            )
+            if result.kind is TakeoverResultKind.DOUBTFUL and ours:
+                # An effect mark of unknown outcome had been written after all.
+                del self._held.continuing[one.run]
+                self._held.doubt(one.run, one.takeover.because, "its effect had begun")
+                continue
+            self._held.forget(one.run)
+            if row is None:
+                continue
+            if result.kind in (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE):
+                self._held.follow(one, row.generation)
+                yield one.delivery, row
+            elif ours or result.kind is TakeoverResultKind.ENDED:
+                self._teller.tell([telling.from_row(row)])
+
+    def given_up(
+        self, received: Iterable[Delivery | RefusedRecord], *, code: str = JOURNAL_UNAVAILABLE
+    ) -> None:
+        """Say that nobody holds these: they were never claimed, so they read as LOST.
+
+        A refused record is nobody's to resend: it is written with the next turn.
+        """
+        given_up: list[Delivery] = []
+        for one in received:
+            if isinstance(one, Delivery):
+                given_up.append(one)
+            else:
+                self._held.refusing.append(one)
+        if given_up:
+            log.warning("requests.given_up", count=len(given_up), code=code)
+        self._teller.tell(
+            [telling.given_up(one, worker_id=self._worker_id, code=code) for one in given_up]
+        )
+
+    def _tell_ends(self, ends: Sequence[tuple[Delivery, Finish]]) -> None:
+        for one, finish in ends:
+            self._metrics.outcome(one.record.topic, finish.state, finish.code)
+        self._teller.tell(
+            [telling.finished(one, finish, worker_id=self._worker_id) for one, finish in ends]
+        )
+
+    def _granted(self, verdict: Verdict, delivery: Delivery) -> bool:
+        """Whether the delivery is to run; otherwise its client is told what the journal says."""
+        match verdict.kind:
+            case VerdictKind.RUN:
+                return True
+            case VerdictKind.MISMATCH:
+                self._held.refusing.append(mismatch(delivery))
+            case VerdictKind.REFUSED:
+                why = f"the journal cannot hold it: {verdict.reason}"
+                self._held.refusing.append(refused(delivery, INVALID_MESSAGE, why))
+            case _:
+                log.debug("request.answered", verdict=verdict.kind, request_id=delivery.request_id)
+        if verdict.row is not None:
+            restore = verdict.kind is VerdictKind.MISMATCH
+            attempt = None if restore else delivery.envelope.attempt
+            self._teller.tell([telling.from_row(verdict.row, attempt=attempt, restore=restore)])
+        return False

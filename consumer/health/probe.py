@@ -1,0 +1,95 @@
+"""Reads the worker's parts from outside, in any thread, without a lock of the road's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from consumer.delivery import Delivery
+from consumer.health.vitals import Oldest, Vitals
+from consumer.health.watched import WatchedBuffer, WatchedLeases, WatchedSource
+from consumer.outage import Outage
+from consumer.pool import Pool
+from consumer.teller import Teller
+from consumer.worker import Worker
+from feedback.clock import monotonic_s
+from feedback.settings import WorkerSection
+
+KEY_CHARACTERS = 128
+
+
+class Probe:
+    """Sees how a worker stands.
+
+    Attributes:
+        source: the worker's, as soon as it is there.
+        is_draining: whether the worker was told to end.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: WorkerSection,
+        worker: Worker,
+        buffer: WatchedBuffer,
+        pool: Pool,
+        teller: Teller,
+        leases: WatchedLeases,
+        redis: Outage,
+    ) -> None:
+        self._settings = settings
+        self._worker = worker
+        self._buffer = buffer
+        self._pool = pool
+        self._teller = teller
+        self._leases = leases
+        self._redis = redis
+        self.source: WatchedSource | None = None
+        self.is_draining = False
+
+    def look(self) -> Vitals:
+        """Return what there is to see now."""
+        source, load = self.source, self._pool.load
+        return Vitals(
+            waiting=len(self._buffer),
+            waiting_limit=self._buffer.limit,
+            held=self._worker.held,
+            slots=self._settings.slots,
+            slots_busy=load.busy,
+            free_slots=self._pool.free_slots,
+            children=self._settings.processes,
+            children_ready=load.ready,
+            replaced=load.replaced,
+            is_open=source is not None,
+            is_joined=source is not None and source.is_joined,
+            partitions=source.partitions if source is not None else 0,
+            kafka_away=source is not None and source.is_away,
+            redis_away=self._redis.is_on,
+            journal_away=self._worker.journal_away or self._leases.is_away,
+            lease_left_s=self._leases.end_s - monotonic_s(),
+            untold=self._teller.backlog,
+            is_draining=self.is_draining,
+        )
+
+    def oldest(self) -> Oldest | None:
+        """Return the request that has been here for longest, None when there is none."""
+        now_s = monotonic_s()
+        running = _oldest(self._worker.unfinished)
+        waiting = _oldest(one for one in self._buffer.waiting if isinstance(one, Delivery))
+        found = _oldest(one for one in (running, waiting) if one is not None)
+        if found is None:
+            return None
+        record = found.record
+        key = None if record.key is None else record.key[: 4 * KEY_CHARACTERS]
+        return Oldest(
+            request_id=found.request_id,
+            key=None if key is None else key.decode("utf-8", "replace")[:KEY_CHARACTERS],
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            age_s=round(now_s - found.buffered_s, 3),
+            is_running=found is running,
+        )
+
+
+def _oldest(deliveries: Iterable[Delivery]) -> Delivery | None:
+    return min(deliveries, key=lambda one: one.buffered_s, default=None)

@@ -1,0 +1,77 @@
+"""What was seen of a worker at one moment, and who owes no progress then. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from consumer.health.progress import ALL, DISPATCH, LEASE, TELLER
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """A worker's state, as its parts showed it one after the other.
+
+    Attributes:
+        waiting: committed requests in the buffer.
+        held: claimed and not yet finished in the journal.
+        free_slots: jobs that the ready children would take now.
+        replaced: children by the reason for which they were replaced.
+        is_open: Kafka answered at the start, and every topic is there.
+        is_joined: the group has given this worker its share, which may be none.
+        lease_left_s: seconds, by our own clock; not positive when it is over.
+        untold: statuses that wait to be written to Redis.
+    """
+
+    waiting: int
+    waiting_limit: int
+    held: int
+    slots: int
+    slots_busy: int
+    free_slots: int
+    children: int
+    children_ready: int
+    replaced: Mapping[str, int]
+    is_open: bool
+    is_joined: bool
+    partitions: int
+    kafka_away: bool
+    redis_away: bool
+    journal_away: bool
+    lease_left_s: float
+    untold: int
+    is_draining: bool
+
+
+class Oldest(NamedTuple):
+    """The request that has been in the worker's hands for longest: at a stop, the one that blocks.
+
+    Attributes:
+        age_s: since it was read.
+        key: of the record, as text; what is not UTF-8 is replaced, what is long is cut.
+    """
+
+    request_id: str
+    key: str | None
+    topic: str
+    partition: int
+    offset: int
+    age_s: float
+    is_running: bool
+
+
+def excused(seen: Vitals) -> tuple[str, ...]:
+    """Return the loops that cannot be expected to get on now.
+
+    Redis and Kafka away excuse nobody else: the requests in the buffer can run without them. A
+    worker that ends is bounded by `drain_timeout_s`, and by who told it to end.
+    """
+    if seen.is_draining:
+        return ALL
+    may_dispatch = (
+        seen.waiting > 0 and seen.free_slots > 0 and not seen.journal_away and seen.lease_left_s > 0
+    )
+    may_tell = seen.untold > 0 and not seen.redis_away
+    waits = {DISPATCH: may_dispatch, TELLER: may_tell, LEASE: not seen.journal_away}
+    return tuple(loop for loop, has_work in waits.items() if not has_work)

@@ -1,0 +1,86 @@
+"""What a dead worker's request needs to go on: its payload, from Redis, else from Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from consumer.declaration import Handler
+from consumer.delivery import Delivery
+from consumer.journal import Row
+from feedback.clock import monotonic_s
+from feedback.envelope import Envelope, Record, payload_sha256
+from feedback.errors import RedisUnavailable
+from feedback.kafka_reader import read_record
+from feedback.settings import KafkaSection
+from feedback.store import StatusStore
+
+READ_TIMEOUT_S = 5.0
+
+
+class Revival:
+    """Makes deliveries of journal rows again.
+
+    Args:
+        store: where clients keep payloads for resends.
+        kafka: where the records are, of clients that keep none.
+        handlers: by topic.
+        redis_away: whether asking Redis would only cost time.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: StatusStore,
+        kafka: KafkaSection,
+        handlers: Mapping[str, Handler],
+        redis_away: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._kafka = kafka
+        self._handlers = handlers
+        self._redis_away = redis_away
+
+    def of(self, row: Row) -> Delivery | None:
+        """Return the row's delivery; None when its payload is gone for good.
+
+        Raises:
+            KafkaUnavailable: it may be there, and cannot be read now.
+        """
+        record = self._kept(row) or self._sent(row)
+        if record is None:
+            return None
+        return Delivery(
+            record=record,
+            envelope=Envelope(row.request_id, row.attempt, row.deadline_at),
+            handler=self._handlers[row.topic],
+            payload_sha256=row.payload_sha256,
+            deadline_at=row.deadline_at,
+            buffered_s=monotonic_s(),
+        )
+
+    def _kept(self, row: Row) -> Record | None:
+        if self._redis_away():
+            return None  # Kafka may have it
+        try:
+            kept = self._store.kept_payload(row.request_id)
+        except RedisUnavailable:
+            return None
+        if kept is None or payload_sha256(kept.key, kept.value) != row.payload_sha256:
+            return None
+        return Record(
+            topic=row.topic,
+            partition=row.partition,
+            offset=row.offset,
+            timestamp_ms=row.claimed_at or -1,
+            key=kept.key,
+            value=kept.value,
+            headers=kept.headers,
+        )
+
+    def _sent(self, row: Row) -> Record | None:
+        record = read_record(
+            self._kafka, row.topic, row.partition, row.offset, timeout_s=READ_TIMEOUT_S
+        )
+        if record is None or payload_sha256(record.key, record.value) != row.payload_sha256:
+            return None
+        return record

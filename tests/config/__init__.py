@@ -1,0 +1,1 @@
+"""What lies in config/ is what the tools that read it expect."""

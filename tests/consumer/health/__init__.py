@@ -1,0 +1,1 @@
+"""Health: progress, its watch, and what is served of it."""

@@ -1,0 +1,21 @@
+"""A server is away while one of its users cannot work, which is logged once each way."""
+
+import pytest
+
+from consumer.outage import Outage
+
+
+def test_it_is_over_when_the_last_user_can_work_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    outage = Outage("redis")
+    outage.ends("teller")
+    outage.begins("teller", "full")
+    outage.begins("heartbeat", "refused")
+    outage.begins("teller", "still full")
+    outage.ends("heartbeat")
+    outage.ends("heartbeat")
+    seen = [outage.is_on]
+    outage.ends("teller")
+    seen.append(outage.is_on)
+    assert seen == [True, False]
+    assert [record.getMessage() for record in caplog.records] == ["redis.away", "redis.back"]
