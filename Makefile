@@ -30,6 +30,10 @@ demo: setup ## 2,000 payments, one worker killed on the way, and the account of 
 test: setup lint ## all tests, on real servers
 	$(RUN) -m tests.stack -- $(RUN) -m pytest $(ARGS)
 
+.PHONY: simulate
+simulate: $(READY) ## schedules of a simulated world with faults: ARGS="--schedules N --seed S"
+	$(RUN) -m tests.simulation $(ARGS)
+
 .PHONY: lint
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .
@@ -43,6 +47,10 @@ stack: setup ## run Kafka, Redis and PostgreSQL, and print the settings to expor
 .PHONY: bench
 bench: setup ## requests/s and latency, beside Celery in the same run
 	$(RUN) -m tests.stack -- $(RUN) -m tests.bench $(ARGS)
+
+.PHONY: chaos
+chaos: setup ## every fault on the real stack, and the table of them; ARGS="redis-kill --seed 7"
+	$(RUN) -m tests.stack -- $(RUN) -m tests.chaos $(ARGS)
 
 .PHONY: lock
 lock: ## pin what is installed in the virtual environment

@@ -3,7 +3,7 @@
 `make demo` runs `python -m tests.demo` on the local stack. What flows through:
 
 1. `__main__` reads the command line and keeps the order; `scene` makes the folder and the settings
-   and knows the command of each process; `topic` is the topic, and counts its records.
+   and knows the command of each process; `topic` makes the topic, and counts its records.
 2. `bank` is the counterparty, a process that charges as often as it is asked; `handlers` is what
    a user would write, run by the two processes of `workers`.
 3. `payments` sends at a rate and follows each payment with a thread of its own, as so many clients

@@ -21,7 +21,7 @@ from tests.demo.plan import WORKERS, Plan
 from tests.demo.scene import PROCESSES, ROOT, SLOTS_PER_PROCESS, Scene, prepare
 from tests.demo.screen import Screen, open_screen
 from tests.demo.show import Show
-from tests.demo.topic import Topic
+from tests.demo.topic import Topics
 from tests.demo.verdict import Verdict, judge
 from tests.demo.workers import Workers
 from tests.eventually import eventually
@@ -102,14 +102,14 @@ def _demo(asked: argparse.Namespace, console: Console) -> int:
         logging.basicConfig(filename=scene.folder / "client.log", level=logging.WARNING)
         with (
             Client(load(scene.settings_file)) as client,
-            Topic(scene.kafka, scene.name) as topic,
+            Topics(scene.kafka, scene.name) as topics,
             open_screen(console) as screen,
         ):
             workers = Workers(keeper, scene, client.store)
             _open(keeper, scene, screen, workers)
             payments = Payments(
                 client,
-                records=topic.records,
+                records=topics.records,
                 ids=[f"payment-{number + 1:05}" for number in range(asked.payments)],
                 rate=asked.rate,
                 tell_within_s=TELL_WITHIN_S,

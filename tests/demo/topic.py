@@ -1,4 +1,4 @@
-"""The topic of a run: created, and asked how many records it has been sent."""
+"""The topics of a run: created, and asked how many records they have been sent."""
 
 from types import TracebackType
 from typing import Self
@@ -13,23 +13,23 @@ PARTITIONS = 8
 KAFKA_TIMEOUT_MS = 10_000
 
 
-class Topic:
-    """A new topic.
+class Topics:
+    """New topics.
 
     Raises:
         NotAvailable: Kafka does not answer.
     """
 
-    def __init__(self, bootstrap_servers: str, name: str) -> None:
-        self.name = name
+    def __init__(self, bootstrap_servers: str, *names: str, replication: int = 1) -> None:
+        self._names = names
         connection = {
             "bootstrap_servers": bootstrap_servers,
             "bootstrap_timeout_ms": KAFKA_TIMEOUT_MS,
         }
         try:
             with KafkaAdminClient(**connection) as admin:
-                admin.create_topics([NewTopic(name, PARTITIONS, 1)])
-                admin.wait_for_topics([name])
+                admin.create_topics([NewTopic(name, PARTITIONS, replication) for name in names])
+                admin.wait_for_topics(list(names))
             self._consumer = KafkaConsumer(**connection, enable_auto_commit=False)
         except KafkaError as error:
             raise NotAvailable(f"Kafka at {bootstrap_servers}: {type(error).__name__}") from error
@@ -46,14 +46,17 @@ class Topic:
         self._consumer.close(autocommit=False)
 
     def records(self) -> int:
-        """Return how many records were ever sent to it, resends and all.
+        """Return how many records were ever sent to them, resends and all.
 
         Raises:
             NotAvailable: Kafka does not answer.
         """
-        partitions = [TopicPartition(self.name, number) for number in range(PARTITIONS)]
+        partitions = [
+            TopicPartition(name, number) for name in self._names for number in range(PARTITIONS)
+        ]
         try:
             ends: dict[TopicPartition, int] = self._consumer.end_offsets(partitions)
         except KafkaError as error:
-            raise NotAvailable(f"Kafka does not say where {self.name} ends: {error}") from error
+            named = ", ".join(self._names)
+            raise NotAvailable(f"Kafka does not say where {named} ends: {error}") from error
         return sum(ends.values())

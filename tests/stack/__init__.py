@@ -8,12 +8,18 @@ the same for the shell (`__main__`, `foreground`).
     with Stack.start(kafka=False) as servers:
         redis.Redis.from_url(servers.redis).ping()
 
+Servers that fail belong to one test: `restartable(Redis)` is stopped, killed, paused and started
+again on its ports and data, `cluster()` is three brokers of which one may die, `Links` puts
+Toxiproxy before a server, `LosingLink` loses a reply, `clock_off_by` sets a worker's clock wrong.
+
 Decisions, and what they cost:
 
 - One small process per stack owns the servers and their folder (`keeper_process`). It costs 15 MB
   and some 50 ms, and is the only way in which SIGKILL of a test run leaves nothing behind.
 - A server is ready when a client gets an answer that proves who answers (its own folder or cluster
   id): an open port may be another stack's that won the race for it.
+- Toxiproxy is built by Go, once (25 s): resets and half-open links are its business. Which reply is
+  lost depends on the request, so that link is our own.
 - PostgreSQL keeps its default durability and the JVM its full JIT: benchmarks run here too.
 - Linux only: pidfd, death signals and subreaping have no portable counterpart.
 """

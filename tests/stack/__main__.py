@@ -7,8 +7,9 @@ import sys
 
 from tests.stack import foreground
 from tests.stack.errors import StackError
+from tests.stack.installing import FOR_TESTS, install
 from tests.stack.servers import Servers
-from tests.stack.stack import KINDS, Stack, install
+from tests.stack.stack import KINDS, Stack
 
 
 def _kinds(text: str) -> list[str]:
@@ -25,7 +26,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Servers named by the ONCEWARD_... settings are used as they are, not started.",
     )
     parser.add_argument(
-        "--only", type=_kinds, default=[*KINDS], metavar="KINDS", help=f"some of {','.join(KINDS)}"
+        "--only", type=_kinds, metavar="KINDS", help=f"some of {','.join(KINDS)}; all by default"
     )
     parser.add_argument(
         "--install", action="store_true", help="install and fetch what is missing, start nothing"
@@ -46,12 +47,11 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, _terminated)
     try:
         if asked.install:
-            _install(asked.only)
+            _install(asked.only or [*KINDS, *FOR_TESTS])
             return 0
+        kinds = asked.only or [*KINDS]
         stack = Stack.start(
-            kafka="kafka" in asked.only,
-            redis="redis" in asked.only,
-            postgres="postgres" in asked.only,
+            kafka="kafka" in kinds, redis="redis" in kinds, postgres="postgres" in kinds
         )
     except StackError as error:
         print(error, file=sys.stderr)

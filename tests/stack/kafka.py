@@ -1,10 +1,13 @@
-"""Kafka in KRaft mode: brokers that are their own controllers, one of them by default."""
+"""Kafka in KRaft mode: brokers that are their own controllers (several: see `cluster`)."""
 
 import base64
+import signal
 import socket
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -14,9 +17,13 @@ from tests.stack.keeper import Command
 from tests.stack.packages import program
 from tests.stack.ports import HOST, free_port
 
+HEAP_MIB = 512
+OFFSETS_PARTITIONS = 4
+# Settings of a broker that is to be killed: it keeps its partitions for 9 s by default, and its
+# node id as well, so that it cannot be started again before.
+SOON_MISSED = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
 JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
-# The full JIT: stopping at the first tier starts a little sooner and then serves a good deal less.
-BROKER_JVM = ("-Xmx512m", *JVM)
+# A broker has the full JIT: the first tier alone starts a little sooner and then serves less.
 TOOL_JVM = ("-XX:TieredStopAtLevel=1", *JVM)
 
 
@@ -29,14 +36,25 @@ def new_cluster_id() -> str:
 class Broker:
     """One broker and controller of a cluster.
 
-    Several of one `cluster_id` with the `controllers` of all of them make a bigger cluster.
+    Several with one `cluster_id` and the same `voters` are one cluster.
+
+    Args:
+        advertised: the address clients are told, when it is not its own (a proxy's).
+        voters: node id and controller port of every controller; none: it is alone.
+        settings: properties beside its own, or in place of them.
     """
+
+    kind: ClassVar[str] = "kafka"
 
     node_id: int = 1
     cluster_id: str = field(default_factory=new_cluster_id)
     port: int = field(default_factory=free_port)
     controller_port: int = field(default_factory=free_port)
     ready_within_s: float = 60.0
+    advertised: str = ""
+    voters: Mapping[int, int] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    heap_mib: int = HEAP_MIB
 
     @property
     def name(self) -> str:
@@ -46,26 +64,25 @@ class Broker:
     @property
     def address(self) -> str:
         """Bootstrap server."""
-        return f"{HOST}:{self.port}"
+        return self.advertised or f"{HOST}:{self.port}"
 
     def prepare(self, folder: Path) -> tuple[Command, ...]:
         """Write the settings, return the formatting of the data folder."""
         lines = [f"{name}={value}" for name, value in self._settings(folder).items()]
         (folder / "server.properties").write_text("\n".join(lines) + "\n")
-        options = (
-            "format",
-            f"--cluster-id={self.cluster_id}",
-            "-c",
-            "server.properties",
-            "--standalone",
-        )
+        options = ["format", f"--cluster-id={self.cluster_id}", "-c", "server.properties"]
+        if not self.voters:
+            options.append("--standalone")
         argv = self._java(folder, TOOL_JVM, "kafka.tools.StorageTool", *options)
         return (Command(argv=argv, folder=folder, log=folder / "format.log"),)
 
     def command(self, folder: Path) -> Command:
         """Return the broker's command."""
-        argv = self._java(folder, BROKER_JVM, "kafka.Kafka", "server.properties")
-        return Command(argv=argv, folder=folder, log=folder / "kafka.log")
+        jvm = (f"-Xmx{self.heap_mib}m", *JVM)
+        argv = self._java(folder, jvm, "kafka.Kafka", "server.properties")
+        # Members stopped together wait for a quorum that is gone with them.
+        at_once = signal.SIGKILL if self.voters else signal.SIGTERM
+        return Command(argv=argv, folder=folder, log=folder / "kafka.log", stop_signal=at_once)
 
     def answers(self, folder: Path) -> bool:
         """Say whether it tells its cluster, this one, and has itself registered in it."""
@@ -88,24 +105,28 @@ class Broker:
 
     def _settings(self, folder: Path) -> dict[str, str]:
         broker, controller = f"{HOST}:{self.port}", f"{HOST}:{self.controller_port}"
-        return {
+        quorum = {"controller.quorum.bootstrap.servers": controller}
+        if self.voters:
+            voters = [f"{node}@{HOST}:{port}" for node, port in self.voters.items()]
+            quorum = {"controller.quorum.voters": ",".join(voters)}
+        own = {
             "process.roles": "broker,controller",
             "node.id": str(self.node_id),
             "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{broker}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "controller.quorum.bootstrap.servers": controller,
             "log.dirs": str(folder / "data"),
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": "0",
-            "offsets.topic.num.partitions": "4",
+            "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
         }
+        return own | quorum | dict(self.settings)
 
     def _java(self, folder: Path, options: tuple[str, ...], *main: str) -> tuple[str, ...]:
         # Compression libraries unpack themselves into the JVM's temporary folder.

@@ -22,13 +22,18 @@ CLOSE_LIMIT_S = keeper_process.STOP_LIMIT_S + keeper_process.REAP_LIMIT_S + 5.0
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program the keeper runs: where, as whom, and which signal ends it."""
+    """A program the keeper runs: where, as whom, and which signal ends it.
+
+    `stop_signal` ends it at once and cleanly enough when its data is thrown away with it;
+    `orderly_signal` is how an operator stops it.
+    """
 
     argv: tuple[str, ...]
     folder: Path
     log: Path
     user: str | None = None
     stop_signal: int = signal.SIGTERM
+    orderly_signal: int = signal.SIGTERM
     death_signal: int = signal.SIGKILL
 
 
@@ -76,6 +81,7 @@ class Keeper:
     def start(self, command: Command) -> int:
         """Start `command` and return its pid."""
         request = asdict(command) | {"folder": str(command.folder), "log": str(command.log)}
+        del request["orderly_signal"]  # who stops it in order sends that signal
         return int(self._ask({"do": "start", **request})["pid"])
 
     def exit_code(self, pid: int) -> int | None:

@@ -20,6 +20,10 @@ class Server(Protocol):
     """One server on ports of its own, not started yet."""
 
     @property
+    def kind(self) -> str:
+        """What must be installed for it: a key of `stack.KINDS`, or of its own."""
+
+    @property
     def name(self) -> str: ...
 
     @property
@@ -41,11 +45,21 @@ class Server(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that answered."""
+    """A server that answered, and where its data and log lie."""
 
-    name: str
-    address: str
+    server: Server
+    folder: Path
     pid: int
+
+    @property
+    def name(self) -> str:
+        """Name of the server."""
+        return self.server.name
+
+    @property
+    def address(self) -> str:
+        """What clients are told."""
+        return self.server.address
 
 
 def launch(keeper: Keeper, choose: Callable[[], Server]) -> Running:
@@ -60,17 +74,27 @@ def launch(keeper: Keeper, choose: Callable[[], Server]) -> Running:
         folder = Path(tempfile.mkdtemp(prefix=f"{server.name}-", dir=keeper.folder))
         for step in server.prepare(folder):
             keeper.run(step, timeout_s=PREPARE_LIMIT_S)
-        command = server.command(folder)
-        pid = keeper.start(command)
         try:
-            _await(keeper, server, folder, pid)
+            return launch_in(keeper, server, folder)
         except StackError:
             attempt += 1
-            if attempt > ATTEMPTS or PORT_TAKEN not in _read(command.log):
+            if attempt > ATTEMPTS or PORT_TAKEN not in _read(server.command(folder).log):
                 raise
-            keeper.stop(pid)
-        else:
-            return Running(name=server.name, address=server.address, pid=pid)
+
+
+def launch_in(keeper: Keeper, server: Server, folder: Path) -> Running:
+    """Start a server on a folder that is prepared, and return when it answers.
+
+    Raises:
+        StackError: it exited or did not answer in time; it is stopped.
+    """
+    pid = keeper.start(server.command(folder))
+    try:
+        _await(keeper, server, folder, pid)
+    except StackError:
+        keeper.stop(pid)
+        raise
+    return Running(server=server, folder=folder, pid=pid)
 
 
 def _await(keeper: Keeper, server: Server, folder: Path, pid: int) -> None:

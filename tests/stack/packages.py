@@ -15,6 +15,8 @@ PACKAGES = {
     "postgres": "postgresql",
     "java": "openjdk-17-jre-headless",
     "mvn": "maven",
+    "go": "golang-go",
+    "systemd-analyze": "systemd",
 }
 INSTALL_LIMIT_S = 900.0
 # Another installation on the same machine holds apt's own lock: wait for it.

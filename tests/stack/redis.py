@@ -1,7 +1,8 @@
-"""Redis on a port of its own, nothing written to disk."""
+"""Redis on a port of its own; nothing is written to disk unless it is asked for."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import redis
 
@@ -12,11 +13,14 @@ from tests.stack.ports import HOST, free_port
 
 @dataclass(frozen=True, slots=True)
 class Redis:
-    """One Redis server."""
+    """One Redis server; with `keeps_data` a killed one comes back with all it had answered."""
+
+    kind: ClassVar[str] = "redis"
 
     port: int = field(default_factory=free_port)
     name: str = "redis"
     ready_within_s: float = 20.0
+    keeps_data: bool = False
 
     @property
     def address(self) -> str:
@@ -28,8 +32,9 @@ class Redis:
         return ()
 
     def command(self, folder: Path) -> Command:
-        """Return the server's command; it keeps nothing, so a stop has nothing to save."""
-        options = f"--bind {HOST} --port {self.port} --dir {folder} --appendonly no"
+        """Return the server's command; a stop has nothing to save."""
+        appends = "yes" if self.keeps_data else "no"
+        options = f"--bind {HOST} --port {self.port} --dir {folder} --appendonly {appends}"
         argv = (program("redis-server"), *options.split(), "--save", "")
         return Command(argv=argv, folder=folder, log=folder / "redis.log")
 

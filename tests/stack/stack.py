@@ -1,35 +1,21 @@
 """The stack: those servers started that were asked for and that the environment does not give."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.stack.jars import fetch_jars, jars_folder
+from tests.stack.installing import install
 from tests.stack.kafka import Broker
 from tests.stack.keeper import Keeper
 from tests.stack.launch import Running, Server, launch
-from tests.stack.packages import install_missing
 from tests.stack.postgres import Postgres
 from tests.stack.redis import Redis
 from tests.stack.servers import Servers
 
 KINDS: dict[str, Callable[[], Server]] = {"kafka": Broker, "redis": Redis, "postgres": Postgres}
-_PROGRAMS = {"kafka": ("java",), "redis": ("redis-server",), "postgres": ("initdb", "postgres")}
-
-
-def install(kinds: Iterable[str]) -> list[str]:
-    """Install and fetch what these kinds of server need and do not have; say what that was."""
-    wanted = set(kinds)
-    programs = [name for kind in wanted for name in _PROGRAMS[kind]]
-    if "kafka" in wanted and not jars_folder().is_dir():
-        programs.append("mvn")
-    done = install_missing(programs)
-    if "kafka" in wanted and fetch_jars():
-        done.append(str(jars_folder()))
-    return done
 
 
 class Stack:

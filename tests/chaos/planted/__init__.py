@@ -1,0 +1,6 @@
+"""Workers with a fault planted in them, to show that each detector of the account turns red.
+
+`python -m tests.chaos --worker-module tests.chaos.planted.unclaimed` runs the table with one. The
+faults are planted when the command starts, never at import: `multiprocessing` imports the main
+module again in every child.
+"""

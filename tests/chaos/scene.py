@@ -1,0 +1,170 @@
+"""Where a row happens: bank, journal, clients, workers and a resender, for it alone."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from itertools import count
+from random import Random
+from typing import TypeVar
+
+from feedback.errors import NotAvailable
+from feedback.settings import load
+from producer_client import Client
+from tests.chaos.banking import BankAccount, BankConnection, account_of
+from tests.chaos.clients import Clients
+from tests.chaos.fleet import Fleet
+from tests.chaos.ground import Ground
+from tests.chaos.journal import JournalView
+from tests.chaos.membership import members_of
+from tests.chaos.orders import OrderBook
+from tests.chaos.place import Place
+from tests.chaos.process import Process
+from tests.chaos.row import Row
+from tests.demo.topic import Topics
+from tests.eventually import eventually
+from tests.stack.keeper import Keeper
+
+BANK_WITHIN_S = 20.0
+JOINED_WITHIN_S = 60.0
+PROGRESS_WITHIN_S = 300.0
+
+T = TypeVar("T")
+
+
+class Scene:
+    """What a row acts on.
+
+    Attributes:
+        row: what happens here.
+        random: drawn from by the faults, so that a seed repeats them.
+        orders: of the load.
+        clients: send it, and note what they are told.
+        fleet: the workers.
+        place: names, settings and commands.
+        ground: the servers.
+    """
+
+    def __init__(
+        self, row: Row, place: Place, *, seed: int, short: bool, keeper: Keeper, ground: Ground
+    ) -> None:
+        self._short = short
+        self._keeper = keeper
+        self._ends = ExitStack()
+        self.row = row
+        self.place = place
+        self.ground = ground
+        self.random = Random(f"{row.fault} {seed}")
+        self.orders = OrderBook(row.fault, seed, troubles=row.troubles)
+        self.fleet = Fleet(
+            lambda name, variables: Process(keeper, place.worker_command(name, variables))
+        )
+
+    def open(self) -> None:
+        """Start everything but the workers.
+
+        Raises:
+            NotAvailable: something does not answer.
+        """
+        place = self.place
+        self._keeper.start(place.bank_command())
+        self.journal = JournalView(place.journal.direct, place.name)
+        self.topics = self._ends.enter_context(
+            Topics(place.kafka, *place.topics.values(), replication=self.ground.replication)
+        )
+        self.client = self._ends.enter_context(Client(load(place.settings_file)))
+        orders = (self.orders.order(number) for number in count())
+        self.clients = self._ends.enter_context(
+            Clients(self.client, topics=place.topics, orders=orders)
+        )
+        eventually(self._bank_answers, timeout_s=BANK_WITHIN_S, what="the bank")
+        self.resender = Process(self._keeper, place.resender_command())
+
+    def close(self) -> None:
+        """End the clients; the processes are the keeper's."""
+        self._ends.close()
+
+    # what rows say -------------------------------------------------------------------------
+
+    def size(self, full: T, *, short: T) -> T:
+        """Return how much there is of something, in the full table or in the short one."""
+        return short if self._short else full
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass: here it is what a fault is made of, not something to be awaited."""
+        time.sleep(seconds)
+
+    def ask_bank(self, *words: object) -> str:
+        """Ask the bank something."""
+        connection = BankConnection(self.place.bank)
+        try:
+            return connection.ask(*words)
+        finally:
+            connection.close()
+
+    def bank_account(self) -> BankAccount:
+        """Return all that the bank knows."""
+        return account_of(self.place.bank)
+
+    def begun(self) -> int:
+        """Return how many runs handlers have begun."""
+        return int(self.ask_bank("begun"))
+
+    def start_workers(self, count: int) -> list[Process]:
+        """Start the first workers, and return them when all have joined the group.
+
+        The load begins after that: how long a group takes to form is no fault's doing.
+
+        Raises:
+            NotAvailable: one did not start.
+            TimeoutError: they did not form a group.
+        """
+        started = self.fleet.start(count)
+        eventually(
+            lambda: members_of(self.place.kafka, self.place.name) >= count,
+            timeout_s=JOINED_WITHIN_S,
+            interval_s=0.2,
+            what=f"a group of {count}",
+        )
+        return started
+
+    def await_progress(self, told: int) -> None:
+        """Return when so many clients have been told.
+
+        Raises:
+            NotAvailable: a worker ended by itself.
+            TimeoutError: the load has not come so far.
+        """
+
+        def has_come() -> bool:
+            if ended := self.fleet.ended_by_themselves:
+                raise NotAvailable(f"{'; '.join(ended)}; logs are in {self.place.folder}")
+            return self.clients.told >= told
+
+        eventually(
+            has_come,
+            timeout_s=PROGRESS_WITHIN_S,
+            interval_s=0.01,
+            what=f"{told} clients told",
+        )
+
+    def await_told(self) -> bool:
+        """Send nothing more; return whether every client was told within the row's time."""
+        self.clients.stop()
+        limit_s = self.row.tell_within_s
+        try:
+            eventually(
+                lambda: self.clients.open_count == 0,
+                timeout_s=limit_s,
+                interval_s=0.1,
+                what="the last client told",
+            )
+        except TimeoutError:
+            return False
+        return True
+
+    def _bank_answers(self) -> bool:
+        try:
+            return self.begun() == 0
+        except ConnectionRefusedError:
+            return False

@@ -1,0 +1,150 @@
+"""The parts of the harness: bank, orders, figures, flow, hits, table."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from feedback.status import State
+from tests.chaos.bank import Bank
+from tests.chaos.banking import BankConnection, Begin, account_of
+from tests.chaos.children import Kill, hit_waits
+from tests.chaos.figure import Figure
+from tests.chaos.flow import longest_gap_s, resumed_after_s, slowest_place_s
+from tests.chaos.orders import Deed, Kind, Order, OrderBook
+from tests.chaos.rows import ROWS
+from tests.chaos.tickets import Ticket
+from tests.stack.ports import HOST
+
+
+@pytest.fixture
+def bank() -> Iterator[str]:
+    """Yield the address of a bank in this process."""
+    with Bank() as open_bank:
+        thread = threading.Thread(target=open_bank.serve_forever)
+        thread.start()
+        yield f"{HOST}:{open_bank.server_address[1]}"
+        open_bank.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def connection(bank: str) -> Iterator[BankConnection]:
+    """Yield a connection to the bank."""
+    made = BankConnection(bank)
+    yield made
+    made.close()
+
+
+def test_the_bank_charges_as_often_as_it_is_asked(bank: str, connection: BankConnection) -> None:
+    connection.ask("charge", "a")
+    connection.ask("charge", "a")
+
+    assert account_of(bank).charges == {"a": 2}
+
+
+def test_the_bank_charges_a_key_once_and_another_key_again(
+    bank: str, connection: BankConnection
+) -> None:
+    for key in ("one", "one", "two"):
+        connection.ask("charge-once", "a", key)
+
+    assert account_of(bank).charges == {"a": 2}
+
+
+def test_the_bank_remembers_who_began_what(bank: str, connection: BankConnection) -> None:
+    connection.tell("begin", "a", 7)
+
+    assert connection.ask("begun") == "1"
+    (begin,) = account_of(bank).begins
+    assert (begin.request_id, begin.pid) == ("a", 7)
+
+
+def test_who_waits_at_a_gate_goes_on_when_it_is_opened(
+    bank: str, connection: BankConnection
+) -> None:
+    connection.tell("wait", "g")
+    other = BankConnection(bank)
+    other.ask("open", "g")
+    other.close()
+
+    assert connection.ask("begun") == "ok"  # the answer of the wait comes first
+
+
+def test_orders_are_the_same_for_a_seed_and_others_for_another() -> None:
+    book = OrderBook("row", 1)
+
+    assert [book.order(n) for n in range(50)] == [OrderBook("row", 1).order(n) for n in range(50)]
+    assert [book.order(n).takes_ms for n in range(50)] != [
+        OrderBook("row", 2).order(n).takes_ms for n in range(50)
+    ]
+
+
+def test_orders_are_of_all_kinds_and_some_misbehave() -> None:
+    book = OrderBook("row", 1, troubles={Deed.HANG: 0.1})
+    orders = [book.order(number) for number in range(500)]
+
+    assert {order.kind for order in orders} == set(Kind)
+    assert {order.deed for order in orders} == {Deed.CHARGE, Deed.REJECT, Deed.HANG}
+    assert all(5 <= order.takes_ms <= 100 for order in orders)
+
+
+@pytest.mark.parametrize(
+    ("figure", "met"),
+    [
+        (Figure("x", 1.0, most=1.0), True),
+        (Figure("x", 1.1, most=1.0), False),
+        (Figure("x", 0.7, least=0.8), False),
+        (Figure("x", float("inf"), most=7.0), False),
+    ],
+)
+def test_a_figure_is_met_within_its_bounds(figure: Figure, met: bool) -> None:
+    assert figure.met is met
+
+
+def begin(request_id: str, at_s: float, pid: int = 1) -> Begin:
+    return Begin(request_id, pid, at_s)
+
+
+def test_a_stop_of_work_is_a_gap_also_at_either_end() -> None:
+    begins = [begin("a", 1.5), begin("b", 2.0), begin("c", 9.0)]
+
+    assert longest_gap_s(begins, 1.0, 3.0) == 1.0
+    assert longest_gap_s([], 1.0, 3.0) == 2.0
+    assert resumed_after_s(begins, 2.5) == 6.5
+    assert resumed_after_s(begins, 9.5) == float("inf")
+
+
+def test_a_partition_without_progress_is_found() -> None:
+    places = {"a": ("topic", 0), "b": ("topic", 1)}
+
+    assert slowest_place_s([begin("a", 11.0), begin("b", 14.0)], places, 10.0) == 4.0
+    assert slowest_place_s([begin("a", 11.0)], places, 10.0) == float("inf")
+
+
+def ticket(told: State | None, told_s: float | None) -> Ticket:
+    order = Order("a", Kind.MARKED, 10)
+    return replace(Ticket(order, 0.0), told=told, told_s=told_s)
+
+
+def test_a_request_is_hit_when_its_child_dies_before_it_is_told() -> None:
+    kills, begins = [Kill(1, 5.0)], [begin("a", 4.0)]
+
+    assert hit_waits(kills, begins, {"a": ticket(State.IN_DOUBT, 5.2)}) == [pytest.approx(0.2)]
+    assert hit_waits(kills, begins, {"a": ticket(None, None)}) == [float("inf")]
+    # Told before the kill, or ended by its own handler before it: not hit.
+    assert hit_waits(kills, begins, {"a": ticket(State.IN_DOUBT, 4.9)}) == []
+    assert hit_waits(kills, begins, {"a": ticket(State.SUCCEEDED, 5.2)}) == []
+
+
+def test_a_request_that_ran_again_after_its_child_died_was_hit() -> None:
+    begins = [begin("a", 4.0), begin("a", 5.1, pid=2)]
+
+    assert hit_waits([Kill(1, 5.0)], begins, {"a": ticket(State.SUCCEEDED, 5.5)}) == [0.5]
+
+
+def test_each_row_has_a_name_of_its_own_and_journals_of_both_kinds_occur() -> None:
+    assert len(ROWS) > 20
+    assert all(name == row.fault and row.what for name, row in ROWS.items())
+    assert len({row.journal for row in ROWS.values()}) == 2

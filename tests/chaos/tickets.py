@@ -1,0 +1,95 @@
+"""What clients know of their requests: a ticket for each, from the send to the final status."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from feedback.clock import monotonic_s
+from feedback.status import FINAL, State
+from tests.chaos.orders import Order
+
+
+@dataclass(slots=True)
+class Ticket:
+    """What a client knows of its request.
+
+    Attributes:
+        sent_s: monotonic, before it was sent.
+        told_s: when its first final status was seen; None as long as none was.
+        told: that first final status.
+        later: the last one seen after that, when it differs.
+    """
+
+    order: Order
+    sent_s: float
+    told_s: float | None = None
+    told: State | None = None
+    later: State | None = None
+    resubmitted_s: float = 0.0
+
+    @property
+    def wait_s(self) -> float | None:
+        """Seconds from the send to the first final status."""
+        return None if self.told_s is None else self.told_s - self.sent_s
+
+
+class Tickets:
+    """The tickets of all that Kafka may have. Safe to share between threads.
+
+    Attributes:
+        kept: by request id.
+        told: how many were told a final status.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[str, Ticket] = {}
+        self.kept: dict[str, Ticket] = {}
+        self.told = 0
+
+    @property
+    def open_count(self) -> int:
+        """How many were not told yet."""
+        return len(self._open)
+
+    def begin(self, batch: Mapping[str, Ticket]) -> None:
+        """Expect the ends of these, which are about to be sent: one may come at once."""
+        with self._lock:
+            self._open.update(batch)
+
+    def keep(self, batch: Mapping[str, Ticket], sent: Collection[str]) -> None:
+        """Keep those that Kafka may have, and forget the others."""
+        with self._lock:
+            for request_id, ticket in batch.items():
+                if request_id in sent:
+                    self.kept[request_id] = ticket
+                else:
+                    self._open.pop(request_id, None)
+
+    def note(self, request_id: str, state: str) -> None:
+        """Note a status that was seen."""
+        if state not in FINAL:
+            return
+        now_s = monotonic_s()
+        with self._lock:
+            ticket = self._open.pop(request_id, None)
+            if ticket is not None:
+                ticket.told_s, ticket.told = now_s, State(state)
+                self.told += 1
+            elif (known := self.kept.get(request_id)) is not None and known.told != state:
+                known.later = State(state)
+
+    def take_turn(self, *, older_than_s: float, most: int) -> list[str]:
+        """Return open requests to look at, and put them last, behind those not looked at."""
+        now_s = monotonic_s()
+        with self._lock:
+            chosen = [
+                request_id
+                for request_id, ticket in self._open.items()
+                if now_s - ticket.sent_s > older_than_s and request_id in self.kept
+            ][:most]
+            for request_id in chosen:
+                self._open[request_id] = self._open.pop(request_id)
+        return chosen

@@ -1,0 +1,119 @@
+"""Requests at a steady rate while something fails, and the account of them."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
+from feedback.status import State
+from tests.consumer.stage import Stage
+from tests.eventually import eventually
+
+RATE_PER_S = 20
+BODY = {"takes_s": 0.01}
+SENT_LIMIT_S = 60.0
+TOLD_LIMIT_S = 40.0
+WAITERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of the requests of one load.
+
+    Attributes:
+        sent: requests whose sending was acknowledged or is of unknown outcome.
+        refused: requests that were known not to be sent, and not repeated.
+        states: how many ended in which final status.
+        never_told: request ids without a final status in time.
+        ran_twice: request ids that ran more than once.
+        told_wrongly: request ids that are told to have succeeded and never ran.
+    """
+
+    sent: int
+    refused: int
+    states: Mapping[State, int]
+    never_told: tuple[str, ...]
+    ran_twice: tuple[str, ...]
+    told_wrongly: tuple[str, ...]
+
+
+class Load:
+    """Sends `RATE_PER_S` requests a second from a thread of its own, for the length of a block."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._client = stage.client
+        self._topic = stage.topics["work"]
+        self._unknown: set[str] = set()
+        self._sent: list[str] = []
+        self._refused = 0
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def await_sent(self, count: int) -> None:
+        """Return when so many more were sent."""
+        target = len(self._sent) + count
+        eventually(lambda: len(self._sent) >= target, timeout_s=SENT_LIMIT_S, what="the load")
+
+    def await_tried(self, count: int) -> None:
+        """Return when so many more were sent or refused; each try lasts while Kafka is away."""
+        target = len(self._sent) + self._refused + count
+        tried = lambda: len(self._sent) + self._refused >= target  # noqa: E731
+        eventually(tried, timeout_s=SENT_LIMIT_S, what="the load")
+
+    def account(self) -> Account:
+        """Return what became of all, waiting for each; to be called after the block.
+
+        A client that waits resends what is LOST, as any client of the product does.
+        """
+        with ThreadPoolExecutor(WAITERS, thread_name_prefix="account") as waiters:
+            ends = dict(zip(self._sent, waiters.map(self._final, self._sent), strict=True))
+        runs = Counter(run["request_id"] for run in self._stage.runs())
+        return Account(
+            sent=len(self._sent),
+            refused=self._refused,
+            states=Counter(state for state in ends.values() if state is not None),
+            never_told=tuple(one for one, state in ends.items() if state is None),
+            ran_twice=tuple(one for one, count in runs.items() if count > 1),
+            told_wrongly=tuple(
+                one for one, state in ends.items() if state is State.SUCCEEDED and not runs[one]
+            ),
+        )
+
+    def _final(self, request_id: str) -> State | None:
+        try:
+            if request_id in self._unknown:
+                # As its error says: harmless, and needed where Redis never had it.
+                self._client.send(BODY, topic=self._topic, request_id=request_id)
+            return self._client.wait(request_id, timeout_s=TOLD_LIMIT_S).state
+        except (WaitTimeout, RedisUnavailable):
+            return None
+
+    def _run(self) -> None:
+        while not self._ending.wait(1 / RATE_PER_S):
+            try:
+                self._sent.append(self._client.send(BODY, topic=self._topic).request_id)
+            except SendUnknown as unknown:
+                self._sent.append(unknown.request_id)
+                self._unknown.add(unknown.request_id)
+            except (NotSent, RedisUnavailable):
+                self._refused += 1

@@ -1,0 +1,429 @@
+"""The journal's database: rows, history and leases, changed by the conditions of its statements.
+
+What is decided is decided by the product's own pure rules; the conditions of the SQL are said again
+here, each as a method of its own, so that a test can leave one out. `test_database.py` compares all
+of it with the real journal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from consumer.journal import (
+    Applied,
+    Claim,
+    DeadEnd,
+    EffectMark,
+    Finish,
+    FinishKind,
+    FinishResult,
+    Published,
+    Refusal,
+    Row,
+    State,
+    Takeover,
+    TakeoverKind,
+    TakeoverResult,
+    TakeoverResultKind,
+    Verdict,
+    VerdictKind,
+)
+from consumer.journal.claiming import first_row, turns
+from consumer.journal.republish import Holder, Turn
+from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
+from consumer.journal.verdict import EXPIRED, INSERT, Decision, Step, decide, decide_finish
+
+Name = tuple[str, int]
+
+
+class Run(NamedTuple):
+    """A row of the history."""
+
+    request_id: str
+    generation: int
+    attempt: int
+    owner: str
+    outcome: str
+    by_whom: str
+    effect_at: int | None
+
+
+class Change(NamedTuple):
+    """A row that was written: what it was, what it is, and who wrote it."""
+
+    before: Row | None
+    after: Row
+    by: str
+
+
+class Database:
+    """The tables of one group.
+
+    Args:
+        now_ms: the database's clock.
+        on_change: told of every row that is written.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], on_change: Callable[[Change], None]) -> None:
+        self.now_ms = now_ms
+        self._on_change = on_change
+        self.rows: dict[str, Row] = {}
+        self.history: list[Run] = []
+        self.leases: dict[str, int] = {}
+        self._turns: dict[str, int] = {}
+        self._republishing = Holder()
+
+    # leases --------------------------------------------------------------------------------
+
+    def register(self, worker_id: str, lease_ms: int) -> int:
+        """Begin a lease, or take it up again; return its end."""
+        self.leases[worker_id] = self.now_ms() + lease_ms
+        return self.leases[worker_id]
+
+    def renew(self, worker_id: str, lease_ms: int) -> int | None:
+        """Extend a lease that has a row."""
+        return self.register(worker_id, lease_ms) if worker_id in self.leases else None
+
+    def release(self, worker_id: str) -> None:
+        """End a lease."""
+        self.leases.pop(worker_id, None)
+
+    def lives(self, worker_id: str) -> bool:
+        """Whether the worker has a lease that is not over."""
+        return self.leases.get(worker_id, 0) > self.now_ms()
+
+    def take_turn(self, name: str, every_ms: int) -> bool:
+        """Whether it is the caller's turn: one of all callers has it, each `every_ms`."""
+        last, now = self._turns.get(name), self.now_ms()
+        if last is not None and now - every_ms < last <= now:
+            return False
+        self._turns[name] = now
+        return True
+
+    # what a worker's loop writes -----------------------------------------------------------
+
+    def apply(
+        self,
+        worker_id: str,
+        *,
+        claims: Sequence[Claim] = (),
+        refusals: Sequence[Refusal] = (),
+        effects: Sequence[EffectMark] = (),
+        takeovers: Sequence[Takeover] = (),
+        finishes: Sequence[Finish] = (),
+        published: Sequence[Published] = (),
+        held: Collection[Name] = (),
+    ) -> Applied:
+        """Commit everything in one transaction."""
+        finished = self._finish_all(worker_id, finishes)
+        entered = frozenset(
+            (one.request_id, one.generation) for one in effects if self.mark_effect(worker_id, one)
+        )
+        mine = set(held)
+        taken = {}
+        for wish in takeovers:
+            result = self._take_over(worker_id, wish, mine)
+            taken[wish.request_id, wish.generation] = result
+            ours = result.kind in (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE)
+            if ours and result.row is not None:
+                mine.add((result.row.request_id, result.row.generation))
+        for told in published:
+            self.mark_published(told)
+        refused = [self._refuse(worker_id, one) for one in refusals]
+        verdicts: dict[int, Verdict] = {}
+        for turn in turns(claims):
+            for place in turn:
+                verdicts[place] = self._claim(worker_id, claims[place], mine)
+        in_order = tuple(verdicts[place] for place in range(len(claims)))
+        return Applied(in_order, entered, finished, tuple(refused), taken)
+
+    # finishes ------------------------------------------------------------------------------
+
+    def _finish_all(
+        self, worker_id: str, finishes: Sequence[Finish]
+    ) -> Mapping[Name, FinishResult]:
+        distinct = {(one.request_id, one.generation): one for one in reversed(finishes)}
+        results: dict[Name, FinishResult] = {}
+        late = []
+        for name, one in sorted(distinct.items()):
+            row = self.rows.get(one.request_id)
+            if row is not None and self.is_claimed(row, one.generation):
+                self._end(row, one, worker_id)
+                results[name] = FinishResult(FinishKind.WRITTEN)
+            else:
+                late.append((name, one))
+        for name, one in late:
+            results[name] = self._finish_late(worker_id, one)
+        return results
+
+    def _finish_late(self, worker_id: str, one: Finish) -> FinishResult:
+        row = self.rows.get(one.request_id)
+        kind = decide_finish(one, row, worker_id)
+        if kind is not FinishKind.WRITTEN or row is None:
+            return FinishResult(kind, row)
+        self._keep(row, worker_id)
+        self._end(row, one, worker_id)
+        return FinishResult(FinishKind.WRITTEN)
+
+    def finish_in_child(self, worker_id: str, one: Finish, effect: Callable[[], None]) -> bool:
+        """Write how a transactional run ended, with its effect; False when its claim is gone."""
+        row = self.rows.get(one.request_id)
+        if row is None or not self.is_claimed(row, one.generation):
+            return False
+        effect()
+        self._end(row, one, worker_id)
+        return True
+
+    def is_claimed(self, row: Row, generation: int) -> bool:
+        """Say the condition of a finish."""
+        return row.generation == generation and row.state == State.CLAIMED
+
+    def _end(self, row: Row, one: Finish, by: str) -> None:
+        ended = row._replace(
+            state=str(one.state),
+            code=one.code,
+            message=one.message,
+            result=one.result,
+            resend=one.resend,
+            due_at=one.due_at,
+            finished_at=self.now_ms(),
+            published_at=None,
+        )
+        self._write(row, ended, by)
+
+    # effects and confirmed statuses --------------------------------------------------------
+
+    def mark_effect(self, worker_id: str, one: EffectMark) -> bool:
+        """Note that an effect is entered; False when the claim is not the worker's."""
+        row = self.rows.get(one.request_id)
+        if row is None or not self.may_enter(row, one, worker_id):
+            return False
+        if row.effect_at is None:
+            self._write(row, row._replace(effect_at=self.now_ms()), worker_id)
+        return True
+
+    def may_enter(self, row: Row, one: EffectMark, worker_id: str) -> bool:
+        """Say the condition of an effect."""
+        mine = row.owner == worker_id and row.generation == one.generation
+        return mine and row.state == State.CLAIMED
+
+    def mark_published(self, told: Published) -> None:
+        """Note what Redis confirmed."""
+        row = self.rows.get(told.request_id)
+        if row is not None and row.published_at is None and self.is_told(row, told):
+            self._write(row, row._replace(published_at=self.now_ms()), row.owner)
+
+    def is_told(self, row: Row, told: Published) -> bool:
+        """Say the condition of `published_at`."""
+        return row.generation == told.generation and row.state == told.state
+
+    # takeovers -----------------------------------------------------------------------------
+
+    def _take_over(self, worker_id: str, wish: Takeover, held: set[Name]) -> TakeoverResult:
+        row = self.rows.get(wish.request_id)
+        runs = Counter(
+            one.outcome
+            for one in self.history
+            if row is not None and (one.request_id, one.attempt) == (row.request_id, row.attempt)
+        )
+        decision = decide_takeover(
+            wish,
+            row,
+            self.now_ms(),
+            worker_id=worker_id,
+            owner_lives=row is not None and self.lives(row.owner),
+            ended_runs=runs,
+            held=held,
+        )
+        granted = decision.kind is TakeoverResultKind.GRANTED
+        if row is None or not (granted or decision.kind is TakeoverResultKind.ENDED):
+            return TakeoverResult(decision.kind, row)
+        if granted and wish.kind is TakeoverKind.ASK:
+            after = row._replace(owner=worker_id)
+        elif granted:
+            self._keep(row, worker_id, outcome=wish.because)
+            after = self._next_run(row, wish, worker_id)
+        else:
+            after = self._ended(row, decision)
+        self._write(row, after, worker_id)
+        return TakeoverResult(decision.kind, after)
+
+    def _next_run(self, row: Row, wish: Takeover, worker_id: str) -> Row:
+        assert wish.kind is not TakeoverKind.EXCLUDED or effect_excluded(row)
+        now = self.now_ms()
+        kept = row.effect_at if wish.kind is TakeoverKind.SAME_KEY else None
+        return row._replace(
+            generation=row.generation + 1,
+            owner=worker_id,
+            claimed_at=now,
+            effect_at=self.effect_at_claim(str(row.effect_kind), now) or kept,
+            voids=row.voids + (wish.kind is TakeoverKind.VOIDED),
+        )
+
+    def _ended(self, row: Row, decision: TakeoverDecision) -> Row:
+        return row._replace(
+            state=str(decision.state),
+            code=decision.code,
+            message=decision.message,
+            finished_at=self.now_ms(),
+            published_at=None,
+        )
+
+    # claims and refusals -------------------------------------------------------------------
+
+    def _claim(self, worker_id: str, claim: Claim, held: set[Name]) -> Verdict:
+        now = self.now_ms()
+        row = self.rows.get(claim.request_id)
+        decision = decide(claim, row, now, worker_id=worker_id, held=held)
+        if decision.step is Step.INSERT:
+            too_late = claim.deadline_at <= now
+            state = State.EXPIRED if too_late else State.CLAIMED
+            first = first_row(claim, state, worker_id=worker_id, now=now)
+            if not too_late:
+                first = first._replace(effect_at=self.effect_at_claim(claim.effect_kind, now))
+            self._write(None, first, worker_id)
+            row, decision = first, EXPIRED if too_late else INSERT
+        elif decision.step is Step.REOPEN and row is not None:
+            self._keep(row, worker_id)
+            reopened = self._reopened(row, claim, worker_id)
+            self._write(row, reopened, worker_id)
+            row = reopened
+        return self._verdict(claim, row, decision, held)
+
+    def _verdict(
+        self, claim: Claim, row: Row | None, decision: Decision, held: set[Name]
+    ) -> Verdict:
+        if decision.kind is VerdictKind.RUN and row is not None:
+            held.add((row.request_id, row.generation))
+        return Verdict(decision.kind, claim, row, decision.reason)
+
+    def effect_at_claim(self, effect_kind: str, now: int) -> int | None:
+        """Return what a claim says of the effect: of a plain external handler, that it may be."""
+        return now if effect_kind == "external" else None
+
+    def _reopened(self, row: Row, claim: Claim, worker_id: str) -> Row:
+        now = self.now_ms()
+        cleared = ("code", "message", "result", "finished_at", "published_at", "dead_letter_at")
+        return row._replace(
+            generation=row.generation + 1,
+            state=str(State.CLAIMED),
+            attempt=claim.attempt,
+            topic=claim.topic,
+            partition=claim.partition,
+            offset=claim.offset,
+            owner=worker_id,
+            claimed_at=now,
+            effect_kind=claim.effect_kind,
+            effect_at=self.effect_at_claim(claim.effect_kind, now),
+            due_at=None,
+            resend=False,
+            **dict.fromkeys(cleared),  # type: ignore[arg-type]
+        )
+
+    def _refuse(self, worker_id: str, one: Refusal) -> Row:
+        if one.request_id not in self.rows:
+            claim = Claim(
+                one.request_id,
+                one.topic,
+                one.partition,
+                one.offset,
+                one.message_key,
+                one.payload_sha256,
+                one.attempt,
+                one.deadline_at,
+                "",
+            )
+            row = first_row(claim, State.FAILED, worker_id=worker_id, now=self.now_ms())
+            row = row._replace(effect_kind=None, code=one.code, message=one.message)
+            self._write(None, row, worker_id)
+        return self.rows[one.request_id]
+
+    # sweeps --------------------------------------------------------------------------------
+
+    def dead_claims(self, worker_id: str, topics: Collection[str], limit: int) -> list[Row]:
+        """Return claims of workers without a live lease; none while one's own is over."""
+        found = [
+            row
+            for row in self.rows.values()
+            if self.is_dead(row, worker_id) and row.topic in topics
+        ]
+        return sorted(found, key=lambda row: (row.owner, row.request_id))[:limit]
+
+    def is_dead(self, row: Row, worker_id: str) -> bool:
+        """Say the condition of a sweep."""
+        is_late = worker_id in self.leases and not self.lives(worker_id)
+        return row.state == State.CLAIMED and not self.lives(row.owner) and not is_late
+
+    def end_dead(self, worker_id: str, ends: Sequence[DeadEnd]) -> list[Row]:
+        """End claims of workers without a live lease; return the rows that were ended."""
+        rows = []
+        for end in sorted(ends, key=lambda one: one.request_id):
+            row = self.rows.get(end.request_id)
+            if row is None or row.generation != end.generation or not self.is_dead(row, worker_id):
+                continue
+            ended = row._replace(
+                state=str(end.state),
+                code=end.code,
+                message=end.message,
+                finished_at=self.now_ms(),
+                published_at=None,
+            )
+            self._write(row, ended, worker_id)
+            rows.append(ended)
+        return rows
+
+    def unpublished(self, limit: int, older_than_ms: int) -> list[Row]:
+        """Return rows whose state no status was confirmed for, the oldest first."""
+        until = self.now_ms() - older_than_ms
+        found = [
+            row
+            for row in self.rows.values()
+            if row.published_at is None
+            and row.state != State.CLAIMED
+            and (row.finished_at or 0) <= until
+        ]
+        return sorted(found, key=lambda row: row.finished_at or 0)[:limit]
+
+    # republishing --------------------------------------------------------------------------
+
+    def take_republication(self, worker_id: str, run_id: str) -> Turn:
+        """Return whose turn it is to tell the endings again to this start of Redis."""
+        holder = self._republishing
+        if run_id in holder.served:
+            return Turn.DONE
+        if holder.worker_id not in ("", worker_id) and self.lives(holder.worker_id):
+            return Turn.OTHERS
+        self._republishing = replace(holder, worker_id=worker_id)
+        return Turn.MINE
+
+    def end_republication(self, worker_id: str, run_id: str | None) -> bool:
+        """Give the turn back."""
+        if self._republishing.worker_id != worker_id:
+            return False
+        self._republishing = self._republishing.released(served=run_id)
+        return True
+
+    def endings(self) -> list[Row]:
+        """Return every row that has ended."""
+        return [row for row in self.rows.values() if row.state != State.CLAIMED]
+
+    # writing -------------------------------------------------------------------------------
+
+    def _keep(self, row: Row, by: str, *, outcome: str | None = None) -> None:
+        run = Run(
+            row.request_id,
+            row.generation,
+            row.attempt,
+            row.owner,
+            outcome or row.state,
+            by,
+            row.effect_at,
+        )
+        self.history.append(run)
+
+    def _write(self, before: Row | None, after: Row, by: str) -> None:
+        self.rows[after.request_id] = after
+        self._on_change(Change(before, after, by))

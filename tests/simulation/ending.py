@@ -1,0 +1,119 @@
+"""The end of a schedule: no more faults, everybody goes on, and every request has to end."""
+
+from __future__ import annotations
+
+from consumer.declaration import EffectKind
+from consumer.journal import State
+from feedback.status import FINAL
+from tests.simulation.clients import SimulatedClient
+from tests.simulation.processes import Violation
+from tests.simulation.steps import VERBS, Step
+from tests.simulation.world import World
+
+ROUNDS = 400
+ACTIVE_MS, IDLE_MS = 400, 4_000
+
+
+def run_to_quiet(world: World) -> None:
+    """Mend everything, and let everybody work until all requests have ended.
+
+    Raises:
+        Violation: one does not end.
+    """
+    world.note(None, "---- no more faults ----")
+    _mend(world)
+    for _ in range(ROUNDS):
+        is_active = _round(world)
+        if not is_active and all(_has_ended(world, one) for one in world.clients):
+            return
+        world.pass_time(ACTIVE_MS if is_active else IDLE_MS)
+    late = [one.plan.request_id for one in world.clients if not _has_ended(world, one)]
+    said = ", ".join(f"{one} {world.redis.read(one).state}" for one in late)
+    raise Violation("every request ends", f"{said or 'all did, but the workers'} go on for ever")
+
+
+def _mend(world: World) -> None:
+    for server in tuple(world.away):
+        world.bring_back(server)
+    world.land_late()
+    for process in (*world.workers, *world.senders):
+        process.armed.clear()
+        process.wake(world.clock.true_ms)
+    for place, worker in enumerate(world.slots):
+        if worker is not None:
+            worker.host_stops = False
+            if worker.leaving:
+                world.leave(worker)
+        if world.slots[place] is None:
+            world.start_worker(place)
+    for client in world.clients:
+        if client.alive and not client.sent:
+            world.run(client, "client", client.submit)
+
+
+def _round(world: World) -> bool:
+    """Let each do what it has to do; say whether a worker had anything."""
+    is_active = False
+    for place in range(len(world.slots)):
+        for verb in ("intake", "loop", "child", "loop", "teller", "sweep", "republish"):
+            for child in range(world.shape[0] if verb == "child" else 1):
+                is_active |= _do(world, Step(verb, place, child)) and verb not in (
+                    "sweep",
+                    "republish",
+                )
+    for number in range(len(world.clients)):
+        _do(world, Step("client", number))
+    _do(world, Step("resender"))
+    return is_active
+
+
+def _do(world: World, step: Step) -> bool:
+    verb = VERBS[step.verb]
+    if not verb.can(world, step):
+        return False
+    verb.do(world, step)
+    world.clock.true_ms += 1
+    return True
+
+
+def _counts(world: World, client: SimulatedClient) -> bool:
+    """Whether the contract promises an end to this client's request (section 3.5 and 3.7)."""
+    request_id = client.plan.request_id
+    log = (one for partition in world.kafka.logs.values() for one in partition)
+    is_in_kafka = any(one.key == request_id.encode() for one in log)
+    waits = client.alive and client.plan.waits
+    is_in_journal = request_id in world.database.rows
+    return is_in_kafka and (waits or is_in_journal or not world.was_emptied)
+
+
+def _has_ended(world: World, client: SimulatedClient) -> bool:
+    if not _counts(world, client):
+        return True
+    request_id = client.plan.request_id
+    row = world.database.rows.get(request_id)
+    status = world.redis.read(request_id)
+    is_agreed = row is None or (row.state, row.generation) == (status.state, status.generation)
+    return status.state in FINAL and is_agreed
+
+
+def check_end(world: World) -> None:
+    """Look at what is left when all is quiet.
+
+    Raises:
+        Violation: journal, status and counterparty do not agree.
+    """
+    for client in world.clients:
+        request_id = client.plan.request_id
+        row = world.database.rows.get(request_id)
+        if row is None:
+            continue
+        charges = world.bank.charges[request_id]
+        if row.state == State.SUCCEEDED and charges != 1:
+            raise Violation("no wrong outcome", f"{request_id} SUCCEEDED, {charges} charges")
+        if row.state in (State.FAILED, State.EXPIRED) and charges:
+            raise Violation("no wrong outcome", f"{request_id} {row.state}, but was charged")
+        if row.effect_kind == EffectKind.TRANSACTIONAL and row.state == State.IN_DOUBT:
+            raise Violation("a transactional run leaves no doubt", f"{request_id} is in doubt")
+    for process in world.workers:
+        if process.worker.held:
+            raise Violation("every request ends", f"{process.name} holds on to something")

@@ -1,0 +1,203 @@
+"""The journal of one process: the surfaces of `Journal`, `Leases` and `Transactions`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from consumer.journal import (
+    Applied,
+    DeadEnd,
+    Finish,
+    JournalUnavailable,
+    LeaseTimes,
+    Row,
+)
+from consumer.journal.republish import Cursor, Page, Turn
+from tests.simulation.processes import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+Found = TypeVar("Found")
+
+
+class SimulatedJournal:
+    """What a worker's loop and its sweeper speak to.
+
+    Args:
+        link: `journal` or `sweeps`: each has a connection of its own, which faults hit apart.
+    """
+
+    def __init__(self, world: World, process: Process, worker_id: str, *, link: str) -> None:
+        self._world = world
+        self._process = process
+        self._worker_id = worker_id
+        self._link = link
+
+    def _call(self, what: str, action: Callable[[], Found]) -> Found:
+        return self._world.call(self._process, self._link, what, action, JournalUnavailable)
+
+    def apply(self, **work: Any) -> Applied:
+        """Commit everything in one transaction."""
+        # Copied when it is sent: what the loop does with its own lists later is not part of it.
+        sent = {name: tuple(items) for name, items in work.items()}
+        said = [_said(name, items) for name, items in sent.items() if items and name != "held"]
+        if not said:
+            return Applied((), frozenset(), {}, ())
+
+        def apply() -> Applied:
+            database, finishes = self._world.database, sent.get("finishes", ())
+            before = {
+                one.request_id: database.rows[one.request_id].generation
+                for one in finishes
+                if one.request_id in database.rows
+            }
+            applied = database.apply(self._worker_id, **sent)
+            self._world.watch.applied(self._worker_id, applied, finishes, before)
+            return applied
+
+        only_published = len(sent.get("published", ())) and len(said) == 1
+        return self._call(f"{'~' * bool(only_published)}writes {', '.join(said)}", apply)
+
+    def sweep_is_due(self, every_ms: int) -> bool:
+        """Whether this worker is the one to sweep now."""
+        return self._call(
+            "~asks for its turn", lambda: self._world.database.take_turn("sweep", every_ms)
+        )
+
+    def dead_claims(self, topics: Collection[str], limit: int) -> list[Row]:
+        """Return claims whose owner has no live lease."""
+        return self._call(
+            "~looks for the dead",
+            lambda: self._world.database.dead_claims(self._worker_id, topics, limit),
+        )
+
+    def end_dead_claims(self, ends: Sequence[DeadEnd]) -> list[Row]:
+        """End claims of dead workers."""
+        return self._call(
+            "ends claims of the dead",
+            lambda: self._world.database.end_dead(self._worker_id, ends),
+        )
+
+    def unpublished(self, limit: int, older_than_ms: int) -> list[Row]:
+        """Return rows whose state no status was confirmed for."""
+        return self._call(
+            "~looks for what was not told",
+            lambda: self._world.database.unpublished(limit, older_than_ms),
+        )
+
+
+class SimulatedRepublication:
+    """Whose turn it is to tell endings again, and which they are; few, so one page."""
+
+    def __init__(self, world: World, process: Process, worker_id: str) -> None:
+        self._world = world
+        self._process = process
+        self._worker_id = worker_id
+
+    def _call(self, what: str, action: Callable[[], Found]) -> Found:
+        return self._world.call(self._process, "republishes", what, action, JournalUnavailable)
+
+    def take_turn(self, run_id: str) -> Turn:
+        """Return whose turn it is."""
+        return self._call(
+            f"~asks whether to serve {run_id}",
+            lambda: self._world.database.take_republication(self._worker_id, run_id),
+        )
+
+    def end_turn(self, run_id: str | None) -> bool:
+        """Give the turn back."""
+        return self._call(
+            f"~has served {run_id}",
+            lambda: self._world.database.end_republication(self._worker_id, run_id),
+        )
+
+    def page(self, cursor: Cursor, *, ttl_ms: int, limit: int) -> Page:
+        """Return the endings."""
+        return self._call("~reads endings", lambda: Page(self._world.database.endings(), None))
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+class SimulatedLeases:
+    """A worker's lease."""
+
+    def __init__(self, world: World, process: Process, worker_id: str) -> None:
+        self._world = world
+        self._process = process
+        self._worker_id = worker_id
+
+    def _call(self, what: str, action: Callable[[], Found]) -> Found:
+        return self._world.call(self._process, "leases", what, action, JournalUnavailable)
+
+    def register(self, lease_s: float) -> LeaseTimes:
+        """Begin the lease, or take it up again."""
+        lease_ms = math.ceil(lease_s * 1000)
+        until = self._call(
+            "~takes a lease", lambda: self._world.database.register(self._worker_id, lease_ms)
+        )
+        return LeaseTimes(until - lease_ms, until)
+
+    def renew(self, lease_s: float) -> LeaseTimes | None:
+        """Extend the lease; None when its row is gone."""
+        lease_ms = math.ceil(lease_s * 1000)
+        until = self._call(
+            "~renews its lease", lambda: self._world.database.renew(self._worker_id, lease_ms)
+        )
+        return None if until is None else LeaseTimes(until - lease_ms, until)
+
+    def release(self) -> None:
+        """End the lease."""
+        self._call("gives its lease back", lambda: self._world.database.release(self._worker_id))
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+class SimulatedTransactions:
+    """What a transactional run finishes with; its effect is a write in the same transaction.
+
+    Args:
+        process: the worker whose child it is; its faults are those of the link `children`.
+    """
+
+    def __init__(self, world: World, process: Process, worker_id: str) -> None:
+        self._world = world
+        self._process = process
+        self._worker_id = worker_id
+
+    connection = None
+
+    @contextmanager
+    def begin(self) -> Iterator[SimulatedTransactions]:
+        """Yield a transaction."""
+        yield self
+
+    def finish(self, request_id: str, generation: int, **end: Any) -> bool:
+        """Commit the effect with the finish; False when the claim is gone."""
+        one = Finish(request_id, generation, **end)
+
+        def commit() -> bool:
+            return self._world.database.finish_in_child(
+                self._worker_id, one, lambda: self._world.bank.count(request_id)
+            )
+
+        return self._world.call(
+            self._process,
+            "children",
+            f"commits {request_id} with its effect",
+            commit,
+            JournalUnavailable,
+        )
+
+
+def _said(name: str, items: Sequence[Any]) -> str:
+    names = " ".join(
+        f"{one.request_id}/{one.generation}" if hasattr(one, "generation") else one.request_id
+        for one in items
+    )
+    return f"{name} {names}"

@@ -1,0 +1,93 @@
+"""Kafka as this group sees it: logs, committed offsets, and who reads what from where."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+
+from feedback.envelope import Record
+
+Partition = tuple[str, int]
+
+
+class KafkaServer:
+    """The brokers.
+
+    Attributes:
+        logs: every record, by partition; its place is its offset.
+        committed: the group's offsets.
+        ever_committed: the highest that each of them was.
+        owners: who reads each partition; a dead one until the group has noticed.
+        positions: the offset to be read next, by partition.
+        late: commits that were given up by those who sent them, and are still under way.
+    """
+
+    def __init__(self, topics: Sequence[str], partitions: int) -> None:
+        self.logs: dict[Partition, list[Record]] = {
+            (topic, number): [] for topic in topics for number in range(partitions)
+        }
+        self.committed: dict[Partition, int] = dict.fromkeys(self.logs, 0)
+        self.ever_committed: dict[Partition, int] = dict.fromkeys(self.logs, 0)
+        self.owners: dict[Partition, str | None] = dict.fromkeys(self.logs)
+        self.positions: dict[Partition, int] = dict.fromkeys(self.logs, 0)
+        self.late: list[Mapping[Partition, int]] = []
+        self._partitions = partitions
+
+    def append(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes]],
+        now_ms: int,
+    ) -> Record:
+        """Store a record in the partition of its key."""
+        number = zlib.crc32(key or b"") % self._partitions
+        log = self.logs[topic, number]
+        record = Record(topic, number, len(log), now_ms, key, value, tuple(headers))
+        log.append(record)
+        return record
+
+    def rebalance(self, members: Sequence[str], turn: int, *, eager: bool) -> None:
+        """Give the partitions to these members.
+
+        Args:
+            turn: by how much the members are turned around.
+            eager: everybody gives up everything first, and reads again from what is committed.
+        """
+        for place, partition in enumerate(self.logs):
+            owner = members[(place + turn) % len(members)] if members else None
+            if eager or owner != self.owners[partition]:
+                self.positions[partition] = self.committed[partition]
+            self.owners[partition] = owner
+
+    def poll(self, member: str, most: int) -> list[Record]:
+        """Return what this member reads next."""
+        polled: list[Record] = []
+        for partition, owner in self.owners.items():
+            if owner == member and len(polled) < most:
+                position = self.positions[partition]
+                records = self.logs[partition][position : position + most - len(polled)]
+                self.positions[partition] += len(records)
+                polled += records
+        return polled
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit, whoever reads these partitions now: Kafka asks no more than the membership."""
+        for partition, offset in offsets.items():
+            self.committed[partition] = offset
+            self.ever_committed[partition] = max(offset, self.ever_committed[partition])
+
+    def rewind(self, member: str, offsets: Mapping[Partition, int]) -> None:
+        """Let a member read its partitions again from these offsets."""
+        for partition, offset in offsets.items():
+            if self.owners[partition] == member:
+                self.positions[partition] = offset
+
+    def land_late_commits(self) -> bool:
+        """Carry out the commits that are still under way; say whether there were any."""
+        late, self.late = self.late, []
+        for offsets in late:
+            self.commit(offsets)
+        return bool(late)

@@ -1,0 +1,134 @@
+"""Kafka as processes see it: the surfaces of `KafkaSource` and `KafkaSender`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from consumer.kafka_source import CommitFailed, Partition
+from feedback.envelope import Record
+from feedback.errors import KafkaUnavailable
+from producer_client.kafka_sender import RecordUnknown, TopicAway
+from tests.simulation.processes import FaultKind, Process
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class SimulatedSource:
+    """A member of the group that reads and commits."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+        self._is_paused = False
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a broker is there."""
+        return "kafka" not in self._world.away
+
+    def poll(self, timeout_s: float, *, max_records: int) -> list[Record]:
+        """Return new records."""
+        if "kafka" in self._world.away:
+            raise KafkaUnavailable("Kafka is away")
+        if self._is_paused:
+            return []
+        records = self._world.kafka.poll(self._process.name, max_records)
+        if records:
+            self._world.note(self._process, f"reads {', '.join(map(repr, records))}")
+        return records
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit the next offset to read of each partition."""
+        wanted = dict(offsets)
+
+        def commit() -> None:
+            if not self._world.is_member(self._process.name):
+                raise CommitFailed("the group has gone on without this member")
+            self._world.kafka.commit(wanted)
+
+        fault = self._process.armed.get("commits")
+        if fault is not None and fault.kind is FaultKind.LATE:
+            del self._process.armed["commits"]
+            self._world.note(self._process, f"commits {wanted}: {fault.kind}")
+            self._world.kafka.late.append(wanted)
+            raise CommitFailed("timed out")
+        self._world.call(self._process, "commits", f"commits {wanted}", commit, CommitFailed)
+
+    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """Return the committed offset of each partition."""
+        return self._world.call(
+            self._process,
+            "commits",
+            "reads what is committed",
+            lambda: {one: self._world.kafka.committed[one] for one in partitions},
+            KafkaUnavailable,
+        )
+
+    def rewind(self, offsets: Mapping[Partition, int]) -> None:
+        """Read these partitions again from these offsets."""
+        self._world.kafka.rewind(self._process.name, offsets)
+
+    def pause(self) -> None:
+        """Stop fetching."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Fetch again."""
+        self._is_paused = False
+
+
+class SentRecord:
+    """A record that Kafka has acknowledged, or not."""
+
+    def __init__(self, error: RecordUnknown | None) -> None:
+        self._error = error
+
+    def result(self) -> None:
+        """Return when it is acknowledged.
+
+        Raises:
+            RecordUnknown: it may or may not be there.
+        """
+        if self._error is not None:
+            raise self._error
+
+
+class SimulatedSender:
+    """A producer."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    def send(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes]],
+    ) -> SentRecord:
+        """Hand a record over.
+
+        Raises:
+            TopicAway: Kafka is away.
+        """
+        if "kafka" in self._world.away:
+            raise TopicAway("Kafka is away")
+        now_ms = self._world.clock.epoch_ms()
+        try:
+            record = self._world.call(
+                self._process,
+                "kafka",
+                "sends",
+                lambda: self._world.kafka.append(
+                    topic, key=key, value=value, headers=headers, now_ms=now_ms
+                ),
+                RecordUnknown,
+            )
+        except RecordUnknown as error:
+            return SentRecord(error)
+        self._world.note(self._process, f"has sent {record!r}")
+        return SentRecord(None)

@@ -1,0 +1,153 @@
+"""The resender: the product's own plan and resends, over the simulated due set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from feedback.clock import monotonic_s
+from feedback.deadlines import Taken
+from feedback.envelope import Record
+from feedback.errors import KafkaUnavailable, NotSent, RedisUnavailable, SendUnknown
+from feedback.kept import KeptPayload
+from feedback.status import State, may_reopen
+from feedback.statuses import Status
+from producer_client.payloads import Missing, Payloads
+from producer_client.plan import plan_of
+from producer_client.resends import Batch, Resends
+from tests.simulation.clients import Sender
+from tests.simulation.clock import Face
+from tests.simulation.worker_process import RESEND_AFTER_S
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+LEASE_S = 5.0
+
+
+class SimulatedDeadlines:
+    """The due set, by the clock of Redis; what is lost is due at once."""
+
+    def __init__(self, world: World, sender: Sender) -> None:
+        self._world = world
+        self._sender = sender
+        self._leased: set[str] = set()
+
+    def _call(self, what: str, action: Any) -> Any:
+        return self._world.call(self._sender, "redis", what, action, RedisUnavailable)
+
+    def take(self) -> Taken:
+        """Lease what is due."""
+
+        def take() -> Taken:
+            now, scores = self._world.clock.true_ms, self._world.redis.deadlines
+            due = tuple(one for one, at in scores.items() if at <= now or self._is_lost(one))
+            unfinished = frozenset(self._leased.intersection(due))
+            self._leased.update(due)
+            scores.update(dict.fromkeys(due, now + int(LEASE_S * 1000)))
+            return Taken(now, "lease", due, unfinished, 0)
+
+        taken: Taken = self._call("~looks what is due", take)
+        return taken
+
+    def settle(self, taken: Taken, looks_s: Mapping[str, float], *, fixed: bool = False) -> None:
+        """Set the next looks."""
+
+        def settle() -> None:
+            now, scores = self._world.clock.true_ms, self._world.redis.deadlines
+            for request_id, look_s in looks_s.items():
+                if request_id in scores:
+                    scores[request_id] = now + int(look_s * 1000)
+                if not fixed:
+                    self._leased.discard(request_id)
+
+        if looks_s:
+            self._call("~sets the next looks", settle)
+
+    def remove(self, taken: Taken, request_ids: Sequence[str]) -> None:
+        """Forget what has ended, unless it was opened again meanwhile."""
+
+        def remove() -> None:
+            for request_id in request_ids:
+                found = self._world.redis.hashes.get(request_id)
+                is_open = found is not None and may_reopen(
+                    State(found["status"]), resend=found.get("resend") == "1"
+                )
+                if not is_open:
+                    self._world.redis.deadlines.pop(request_id, None)
+                self._leased.discard(request_id)
+
+        if request_ids:
+            self._call("~forgets what has ended", remove)
+
+    def _is_lost(self, request_id: str) -> bool:
+        redis = self._world.redis
+        is_accepted = redis.hashes.get(request_id, {}).get("status") == State.ACCEPTED
+        return is_accepted and redis.read(request_id).state is State.LOST
+
+
+class SimulatedReader:
+    """Reads records by their coordinates."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def read(self, topic: str, partition: int, offset: int, *, timeout_s: float) -> Record | None:
+        """Return the record.
+
+        Raises:
+            KafkaUnavailable: Kafka is away.
+        """
+        if "kafka" in self._world.away:
+            raise KafkaUnavailable("Kafka is away")
+        return self._world.kafka.logs[topic, partition][offset]
+
+
+class SimulatedPayloads(Payloads):
+    """What is sent again; one look at Redis for each."""
+
+    def groups(self, statuses: Sequence[Status]) -> Iterator[Sequence[Status]]:
+        """Yield all of them: they are small."""
+        yield statuses
+
+    def of(self, statuses: Sequence[Status]) -> list[KeptPayload | Missing]:
+        """Return what to send for each."""
+        deadline_s = monotonic_s() + 2.0
+        kept = [self._store.kept_payload(one.request_id) for one in statuses]
+        return [
+            payload or self._from_kafka(status, deadline_s)
+            for payload, status in zip(kept, statuses, strict=True)
+        ]
+
+
+class Resender(Sender):
+    """Sends again what is lost or overdue."""
+
+    def __init__(self, world: World, face: Face) -> None:
+        super().__init__(world, "resender", face)
+        deadlines: Any = SimulatedDeadlines(world, self)
+        reader: Any = SimulatedReader(world)
+        self._deadlines = deadlines
+        self._resends = Resends(
+            store=self.store,
+            deadlines=deadlines,
+            payloads=SimulatedPayloads(self.store, reader),
+            sending=self.sending,
+            resend_after_s=RESEND_AFTER_S,
+            put_off_s=LEASE_S,
+            on_resent=lambda resent: world.note(
+                self, f"has resent {resent.request_id}, attempt {resent.attempt}: {resent.why}"
+            ),
+        )
+
+    def look(self) -> None:
+        """Do one pass over what is due."""
+        with suppress(RedisUnavailable, NotSent, SendUnknown):
+            taken = self._deadlines.take()
+            statuses = self.store.read_many(taken.request_ids)
+            plan = plan_of(statuses, taken, resend_after_s=RESEND_AFTER_S)
+            self._deadlines.settle(taken, plan.looks_s)
+            self._deadlines.remove(taken, plan.ended)
+            for wanted in plan.resends.values():
+                self._resends.send(Batch(taken, wanted, monotonic_s() + LEASE_S))

@@ -1,0 +1,93 @@
+"""The status store of one process: the surface of `StatusStore`, with Redis at its other end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from feedback.errors import RedisUnavailable
+from feedback.kept import KeptPayload
+from feedback.statuses import Refused, Status, StatusWrite
+from tests.simulation.processes import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+Found = TypeVar("Found")
+
+
+class SimulatedStore:
+    """The statuses of the group.
+
+    Args:
+        process: whose calls these are.
+        heartbeat_ttl_ms: how long a heartbeat lives.
+    """
+
+    prefix = "onceward:g:"
+    journal_key = "onceward:g:journal"
+
+    def __init__(self, world: World, process: Process, *, heartbeat_ttl_ms: int) -> None:
+        self._world = world
+        self._process = process
+        self._ttl_ms = heartbeat_ttl_ms
+
+    def _call(self, what: str, action: Callable[[], Found]) -> Found:
+        return self._world.call(self._process, "redis", what, action, RedisUnavailable)
+
+    def write(
+        self, writes: Sequence[StatusWrite], *, look_at: int | None = None
+    ) -> list[Refused | None]:
+        """Tell a batch of statuses."""
+        if not writes:
+            return []
+        now_ms = self._world.clock.epoch_ms()
+        told = ", ".join(map(_said, writes))
+        return self._call(f"tells {told}", lambda: self._world.redis.write(writes, look_at, now_ms))
+
+    def read(self, request_id: str) -> Status:
+        """Return what is known of one request."""
+        return self.read_many([request_id])[0]
+
+    def read_many(self, request_ids: Sequence[str]) -> list[Status]:
+        """Return the statuses in the order of the ids."""
+        return self._call(
+            "~reads statuses", lambda: [self._world.redis.read(one) for one in request_ids]
+        )
+
+    def kept_payload(self, request_id: str) -> KeptPayload | None:
+        """Return what a resend needs."""
+        return self._call("~reads a payload", lambda: self._world.redis.payloads.get(request_id))
+
+    def forget(
+        self, request_id: str, *, attempt: int, payload_sha256: str, deadline_at: int | None
+    ) -> bool:
+        """Remove all trace of a request that was certainly not sent."""
+        return self._call(
+            f"forgets {request_id}",
+            lambda: self._world.redis.forget(request_id, attempt, payload_sha256, deadline_at),
+        )
+
+    def beat(self, worker_id: str, load: Mapping[str, object]) -> str:
+        """Say that the worker is alive."""
+
+        def beat() -> str:
+            self._world.redis.beat(worker_id, self._ttl_ms)
+            return self._world.redis.run_id
+
+        return self._call("~beats", beat)
+
+    def end_heartbeat(self, worker_id: str) -> None:
+        """Say that the worker is gone."""
+        self._call("ends its heartbeat", lambda: self._world.redis.end_heartbeat(worker_id))
+
+    def agree_on_journal(self, journal_id: str) -> str:
+        """Put the journal's id there if none is, and return the one that stands."""
+        return self._call(
+            "~compares the journal's id", lambda: self._world.redis.agree_on_journal(journal_id)
+        )
+
+
+def _said(write: StatusWrite) -> str:
+    said = f"{write.request_id}/{write.generation} {write.state}, attempt {write.attempt}"
+    return said if write.fields.get("worker") != "" else f"{said}, by nobody"

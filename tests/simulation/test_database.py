@@ -1,0 +1,249 @@
+"""The simulated journal answers as the real one does, and leaves the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, NullPool, create_engine, event, select
+
+from consumer.journal import (
+    Applied,
+    Claim,
+    DeadEnd,
+    EffectMark,
+    Finish,
+    Journal,
+    Leases,
+    Published,
+    Refusal,
+    Row,
+    State,
+    Takeover,
+    TakeoverKind,
+    migrate,
+)
+from consumer.journal.tables import request, run
+from consumer.journal.transactional import Transactions
+from tests.simulation.database import Change, Database
+
+SEQUENCES = 300
+NOW_MS = 1_790_000_000_000
+FAR_MS = 4_102_444_800_000
+GROUP = "g"
+WORKERS = ("a", "b")
+IDS = ("r0", "r1")
+TIMES = ("effect_at", "claimed_at", "finished_at", "published_at", "dead_letter_at")
+Facts = tuple[object, ...]
+
+
+class Both:
+    """The real journal beside the simulated one."""
+
+    def __init__(self, url: str) -> None:
+        migrate(url)
+        self.engine: Engine = create_engine(url, poolclass=NullPool)
+        self.journals = {one: Journal(url, group=GROUP, worker_id=one) for one in WORKERS}
+        self.leases = {one: Leases(url, group=GROUP, worker_id=one) for one in WORKERS}
+        self.transactions = Transactions(url, GROUP)
+        self.simulated = Database(lambda: NOW_MS, self._ignore)
+        sessions = [one._session for one in self.journals.values()]
+        sessions += [one._session for one in self.leases.values()]
+        for engine in (*(one._engine for one in sessions), self.transactions._engine):
+            event.listen(engine, "connect", _trust_the_disk)
+
+    def _ignore(self, change: Change) -> None:
+        """Look at no single change."""
+
+    def close(self) -> None:
+        """Close every connection."""
+        for journal in self.journals.values():
+            journal.close()
+        for leases in self.leases.values():
+            leases.close()
+        self.transactions.close()
+
+    def begin(self) -> None:
+        """Begin a sequence: new requests, and no leases."""
+        self.simulated = Database(lambda: NOW_MS, self._ignore)
+        for one in self.leases.values():
+            one.release()
+
+
+def _trust_the_disk(connection: Any, record: object) -> None:
+    # Thousands of commits, and no crash among them: waiting for the disk would show nothing.
+    connection.execute("PRAGMA synchronous = OFF")
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Both]:
+    """Yield both journals, on a database of their own."""
+    made = Both(f"sqlite:///{tmp_path / 'journal.db'}")
+    yield made
+    made.close()
+
+
+class Sequence:
+    """Random calls to both, on requests that no other sequence has."""
+
+    def __init__(self, both: Both, number: int) -> None:
+        self._both = both
+        self._draw = Random(number)
+        self._ids = [f"{number}-{one}" for one in IDS]
+
+    def step(self) -> tuple[Facts, Facts]:
+        """Make one call to both and return both answers."""
+        worker = self._draw.choice(WORKERS)
+        calls = (self._apply, self._apply, self._apply, self._lease, self._sweep, self._commit)
+        return self._draw.choice(calls)(worker)
+
+    def _apply(self, worker: str) -> tuple[Facts, Facts]:
+        draw, work = self._draw, dict[str, list[Any]]()
+        for name in draw.sample(("claims", "finishes", "effects", "takeovers", "published"), 2):
+            work[name] = [getattr(self, f"_draw_{name}")() for _ in range(draw.randint(1, 2))]
+        # Nobody goes on with one request in two ways at once.
+        takeovers = {one.request_id: one for one in work.get("takeovers", ())}
+        work["takeovers"] = list(takeovers.values())
+        if draw.random() < 0.2:
+            work["refusals"] = [self._draw_refusal()]
+        runs = [(one, generation) for one in self._ids for generation in (1, 2)]
+        work["held"] = [one for one in runs if draw.random() < 0.5]
+        real = self._both.journals[worker].apply(**work)
+        simulated = self._both.simulated.apply(worker, **work)
+        return _facts_of(real), _facts_of(simulated)
+
+    def _lease(self, worker: str) -> tuple[Facts, Facts]:
+        seconds = self._draw.choice((600.0, 600.0, 0.0))
+        self._both.leases[worker].register(seconds)
+        self._both.simulated.register(worker, int(seconds * 1000))
+        return (), ()
+
+    def _sweep(self, worker: str) -> tuple[Facts, Facts]:
+        real = self._both.journals[worker]
+        simulated = self._both.simulated
+        found = [row for row in real.dead_claims(["t"], 1_000) if row.request_id in self._ids]
+        dead = simulated.dead_claims(worker, ["t"], 1_000)
+        ends = [
+            DeadEnd(one, self._draw.randint(1, 2), State.IN_DOUBT, "WORKER_DIED", "it died")
+            for one in self._ids
+        ]
+        answers = (real.end_dead_claims(ends), simulated.end_dead(worker, ends))
+        ours = [row for row in real.unpublished(100_000, 0) if row.request_id in self._ids]
+        untold = (ours, simulated.unpublished(1_000, 0))
+        return (
+            (_facts(found), _facts(answers[0]), _facts(untold[0])),
+            (_facts(dead), _facts(answers[1]), _facts(untold[1])),
+        )
+
+    def _commit(self, worker: str) -> tuple[Facts, Facts]:
+        """Finish in a child: a transaction that knows no worker."""
+        name, generation = self._draw.choice(self._ids), self._draw.randint(1, 2)
+        end = Finish(name, generation, State.SUCCEEDED, None, None, "1", False)
+        with self._both.transactions.begin() as transaction:
+            real = transaction.finish(name, generation, State.SUCCEEDED, None, None, "1", False)
+        simulated = self._both.simulated.finish_in_child(worker, end, lambda: None)
+        return (real,), (simulated,)
+
+    def _draw_claims(self) -> Claim:
+        draw = self._draw
+        return Claim(
+            request_id=draw.choice(self._ids),
+            topic="t",
+            partition=0,
+            offset=draw.randint(0, 9),
+            message_key=b"k",
+            payload_sha256=draw.choice("aaab") * 64,
+            attempt=draw.randint(1, 3),
+            deadline_at=draw.choice((FAR_MS, FAR_MS, FAR_MS, 1)),
+            effect_kind=draw.choice(("external", "marked", "transactional")),
+        )
+
+    def _draw_finishes(self) -> Finish:
+        draw = self._draw
+        state = draw.choice((State.SUCCEEDED, State.FAILED, State.FAILED, State.IN_DOUBT))
+        resend = state is State.FAILED and draw.random() < 0.7
+        name, generation = draw.choice(self._ids), draw.randint(1, 3)
+        return Finish(name, generation, state, "CODE", "why", None, resend)
+
+    def _draw_effects(self) -> EffectMark:
+        return EffectMark(self._draw.choice(self._ids), self._draw.randint(1, 2))
+
+    def _draw_takeovers(self) -> Takeover:
+        draw = self._draw
+        because = draw.choice(("CHILD_DIED", "WORKER_DIED"))
+        kind = draw.choice(list(TakeoverKind))
+        return Takeover(draw.choice(self._ids), draw.randint(1, 3), kind, because)
+
+    def _draw_published(self) -> Published:
+        state = self._draw.choice((State.SUCCEEDED, State.FAILED, State.IN_DOUBT))
+        return Published(self._draw.choice(self._ids), self._draw.randint(1, 2), state)
+
+    def _draw_refusal(self) -> Refusal:
+        name = self._draw.choice(self._ids)
+        return Refusal(name, "t", 0, 1, None, "c" * 64, 1, FAR_MS, "INVALID_MESSAGE", "bad")
+
+    def left(self) -> tuple[Facts, Facts]:
+        """Return what both databases hold in the end: rows and history."""
+        with self._both.engine.connect() as connection:
+            columns = [column for column in request.columns if column.name != "group"]
+            wanted = select(*columns).where(request.c.request_id.in_(self._ids))
+            rows = [Row(*one) for one in connection.execute(wanted)]
+            names = ("request_id", "generation", "attempt", "owner", "outcome", "by_whom")
+            kept = select(*(run.c[name] for name in names), run.c.effect_at)
+            history = connection.execute(
+                kept.where(run.c.request_id.in_(self._ids)).order_by(run.c.id)
+            ).all()
+        simulated = self._both.simulated
+        return (
+            (_facts(rows), _runs(history)),
+            (_facts(simulated.rows.values()), _runs(simulated.history)),
+        )
+
+
+def _runs(history: Any) -> Facts:
+    # Of runs that one statement keeps, the order is the database's own.
+    return tuple(sorted((*one[:6], one[6] is None) for one in history))
+
+
+def _facts(rows: Any) -> Facts:
+    return tuple(sorted((_fact(row) for row in rows), key=str))
+
+
+def _fact(row: Row | None) -> Facts:
+    if row is None:
+        return ()
+    values = row._asdict()
+    return tuple(
+        (name, value is None if name in TIMES else value) for name, value in values.items()
+    )
+
+
+def _facts_of(applied: Applied) -> Facts:
+    return (
+        tuple((one.kind, one.reason, _fact(one.row)) for one in applied.verdicts),
+        applied.effects,
+        {name: (one.kind, _fact(one.row)) for name, one in applied.finished.items()},
+        tuple(_fact(row) for row in applied.refusals),
+        {name: (one.kind, _fact(one.row)) for name, one in applied.takeovers.items()},
+    )
+
+
+@pytest.mark.timeout(300)
+def test_random_calls_are_answered_alike_and_leave_the_same(both: Both) -> None:
+    for number in range(SEQUENCES):
+        both.begin()
+        sequence = Sequence(both, number)
+        for place in range(6):
+            real, simulated = sequence.step()
+            assert simulated == real, f"sequence {number}, call {place}"
+        real, simulated = sequence.left()
+        assert simulated == real, f"sequence {number}, what is left"
+
+
+def test_one_of_all_has_the_turn_until_it_is_over(both: Both) -> None:
+    asked = [(one, every_ms) for every_ms in (10**9, 10**9, 0) for one in WORKERS]
+    real = [both.journals[worker].sweep_is_due(every_ms) for worker, every_ms in asked]
+    assert [both.simulated.take_turn("sweep", every_ms) for _, every_ms in asked] == real

@@ -1,0 +1,37 @@
+"""Thousands of short lives of a group, with faults at every arrow: the contract is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.running import first_broken, simulated
+from tests.simulation.schedule import draw_and_run, replay
+from tests.simulation.telling import told
+
+SCHEDULES = 2_000
+SEED = 1
+
+
+@pytest.mark.timeout(900)
+def test_no_schedule_breaks_the_contract() -> None:
+    with simulated():
+        outcome, _ = first_broken(SEED, SCHEDULES)
+        assert outcome is None, told(outcome)
+
+
+def test_the_world_is_not_asleep() -> None:
+    seen: set[str] = set()
+    with simulated():
+        for seed in range(SEED, SEED + 300):
+            seen |= draw_and_run(seed).seen
+    ends = {"SUCCEEDED", "FAILED", "IN_DOUBT", "EXPIRED"}
+    assert seen >= ends | {"CHILD_DIED", "WORKER_DIED", "TIMEOUT", "VOIDED", "HANDLER_ERROR"}
+
+
+def test_a_schedule_is_the_same_again_from_its_seed_and_from_its_steps() -> None:
+    with simulated():
+        first = draw_and_run(SEED)
+        assert draw_and_run(SEED) == first
+        told_once = replay(SEED, first.steps, tells=True)
+        assert told_once.steps == first.steps
+        assert replay(SEED, first.steps, tells=True).story == told_once.story

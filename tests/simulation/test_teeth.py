@@ -1,0 +1,36 @@
+"""Each planted fault is found, and is told by a few steps; what is harmless is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.planted import HARMLESS, PLANTED, Planted
+from tests.simulation.running import first_broken, simulated
+from tests.simulation.schedule import replay
+from tests.simulation.shrinking import shrink
+
+WITHIN = 2_000
+SEED = 1
+# What a person can still read at one sitting.
+FEW_STEPS = 60
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: fault.name.replace(" ", "-"))
+def test_a_planted_fault_is_found_and_cut_down(fault: Planted) -> None:
+    with simulated(), fault.planted():
+        outcome, _ = first_broken(SEED, WITHIN)
+        assert outcome is not None, f"not found within {WITHIN} schedules"
+        assert outcome.violation is not None
+        shortest = shrink(outcome)
+    with simulated():
+        assert replay(shortest.seed, shortest.steps).violation is None, "it is there without it"
+    assert shortest.violation is not None
+    assert shortest.violation.invariant == outcome.violation.invariant
+    assert len(shortest.steps) <= min(FEW_STEPS, len(outcome.steps))
+
+
+@pytest.mark.timeout(300)
+def test_a_claim_that_says_nothing_of_its_effect_is_not_trusted() -> None:
+    with simulated(), HARMLESS.planted():
+        assert first_broken(SEED, 300)[0] is None

@@ -1,0 +1,259 @@
+"""A worker process made of the product's own parts, each driven by the scheduler."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from consumer import telling
+from consumer.buffer import Buffer, Received
+from consumer.delivery import Delivery
+from consumer.handlers import Registry
+from consumer.intake import Intake
+from consumer.journal import JournalUnavailable, Row
+from consumer.liveness import Liveness
+from consumer.outage import Outage
+from consumer.republisher import Republisher
+from consumer.revival import Revival
+from consumer.sweeper import Sweeper
+from consumer.teller import Teller
+from consumer.worker import Worker
+from feedback.clock import monotonic_s
+from feedback.envelope import Record, payload_sha256
+from feedback.errors import KafkaUnavailable
+from feedback.settings import ClientSection, JournalSection, RedisSection, Settings, WorkerSection
+from feedback.statuses import StatusWrite
+from tests.simulation.clock import Face
+from tests.simulation.journal import SimulatedJournal, SimulatedLeases, SimulatedRepublication
+from tests.simulation.links import SimulatedSource
+from tests.simulation.pool import SimulatedPool
+from tests.simulation.processes import NoThread, Parked, Parking, Process
+from tests.simulation.requests import HANDLERS
+from tests.simulation.store import SimulatedStore
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+LEASE_S = 5.0
+HEARTBEAT_TTL_MS = 5000
+RESEND_AFTER_S = 10.0
+SETTINGS = Settings(
+    journal=JournalSection(lease_s=LEASE_S, wait_s=8.0),
+    redis=RedisSection(heartbeat_ttl_s=HEARTBEAT_TTL_MS / 1000),
+    client=ClientSection(resend_after_s=RESEND_AFTER_S),
+    worker=WorkerSection(handlers=(), processes=2, buffer_limit=4),
+)
+REGISTRY = Registry()
+for _handler in HANDLERS.values():
+    REGISTRY.add(_handler)
+
+
+class Waiting(Buffer):
+    """A buffer whose waits take no time."""
+
+    def wait_for_room(self, timeout_s: float, *, at_least: int = 1) -> bool:
+        """Return whether there is room now."""
+        return self.room >= at_least
+
+    def has(self, request_id: str) -> bool:
+        """Whether a request is in it."""
+        return any(one.request_id == request_id for one in self._waiting)
+
+
+class Payloads(Revival):
+    """What a dead worker's request needs to go on; the topics are simulated."""
+
+    def __init__(self, world: World, store: Any) -> None:
+        super().__init__(store=store, kafka=SETTINGS.kafka, handlers=HANDLERS)
+        self._world = world
+
+    def _sent(self, row: Row) -> Record | None:
+        if "kafka" in self._world.away:
+            raise KafkaUnavailable("Kafka is away")
+        record = self._world.kafka.logs[row.topic, row.partition][row.offset]
+        is_the_same = payload_sha256(record.key, record.value) == row.payload_sha256
+        return record if is_the_same else None
+
+
+class WorkerProcess(Process):
+    """One worker, from its start to its death.
+
+    Attributes:
+        leaving: it drains: it reads no more.
+    """
+
+    def __init__(self, world: World, name: str, face: Face, *, children: int, slots: int) -> None:
+        super().__init__(name, face)
+        self.leaving = False
+        self.host_stops = False
+        self._world = world
+        store: Any = SimulatedStore(world, self, heartbeat_ttl_ms=HEARTBEAT_TTL_MS)
+        journal: Any = SimulatedJournal(world, self, name, link="journal")
+        sweeps: Any = SimulatedJournal(world, self, name, link="sweeps")
+        leases: Any = SimulatedLeases(world, self, name)
+        self.source: Any = SimulatedSource(world, self)
+        self.pool = SimulatedPool(world, self, name, children=children, slots=slots)
+        pool: Any = self.pool
+        self.buffer = Waiting(4 * children * slots)
+        self.teller = Teller(store, resend_after_s=RESEND_AFTER_S)
+        republication: Any = SimulatedRepublication(world, self, name)
+        self.republisher = Republisher(
+            republication=republication,
+            store=store,
+            holding=self._holding,
+            backlog=lambda: self.teller.backlog,
+            status_ttl_s=SETTINGS.redis.status_ttl_s,
+            resend_after_s=RESEND_AFTER_S,
+            lease_s=LEASE_S,
+        )
+        self.liveness = Liveness(
+            settings=SETTINGS,
+            worker_id=name,
+            journal_id="the journal",
+            leases=leases,
+            store=store,
+            load=dict,
+            outage=Outage("redis"),
+            on_foreign_journal=self._foreign_journal,
+            on_run_id=self.republisher.redis_is,
+        )
+        self.worker = Worker(
+            worker_id=name,
+            buffer=self.buffer,
+            journal=journal,
+            pool=pool,
+            teller=self.teller,
+            lease=self.liveness,
+            slots=children * slots,
+            journal_wait_s=SETTINGS.journal.wait_s,
+            on_backlog=lambda backlog: None,
+        )
+        self.sweeper = Sweeper(
+            journal=sweeps,
+            teller=self.teller,
+            worker_id=name,
+            handlers=HANDLERS,
+            payloads=Payloads(world, store),
+            revive=self.worker.revive,
+            room=lambda: self.worker.room_for_revived,
+            lease_s=LEASE_S,
+            may_sweep=lambda now_s: self.liveness.may_sweep(now_s),
+        )
+        self.intake = Intake(
+            settings=SETTINGS,
+            worker_id=name,
+            registry=REGISTRY,
+            teller=self.teller,
+            buffer=self.buffer,
+            open_source=lambda: self.source,
+            may_take=self._may_take,
+            on_buffered=lambda: None,
+            on_end=lambda error: None,
+        )
+        self._park()
+        self.next_renewal_ms = 0
+
+    def _park(self) -> None:
+        """Let no thread of its own run, and no wait of the driven ones take time."""
+        heartbeat = self.liveness._heartbeat
+        self.intake._stopping = Parking(turns=None)  # type: ignore[assignment]
+        self.teller._changed = Parking()  # type: ignore[assignment]
+        self._republishing = Parking(turns=2)
+        self.republisher._changed = self._republishing  # type: ignore[assignment]
+        self._renewal, self._beat = Parking(turns=1), Parking(turns=1)
+        self.liveness._stopping = self._renewal  # type: ignore[assignment]
+        heartbeat._stopping = self._beat  # type: ignore[assignment]
+        self.liveness._thread = heartbeat._thread = NoThread()  # type: ignore[assignment]
+
+    def _may_take(self) -> bool:
+        return not self.worker.journal_away and self.liveness.lease_holds(monotonic_s())
+
+    def _foreign_journal(self, error: Exception) -> None:
+        raise error
+
+    # its threads ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take the lease and the first heartbeat."""
+        self.liveness.start()
+
+    def loop(self) -> None:
+        """Take one turn of the worker's loop."""
+        self.worker.turn()
+
+    def take_in(self) -> None:
+        """Take one turn of the intake."""
+        self.intake._turn(self.source)
+
+    def tell(self) -> None:
+        """Let the teller tell until it has nothing to tell."""
+        self.teller._run()
+
+    def renew(self) -> None:
+        """Renew the lease."""
+        self._renewal.let_run()
+        self.liveness._run()
+
+    def beat(self) -> None:
+        """Renew the heartbeat."""
+        self._beat.let_run()
+        self.liveness._heartbeat._run()
+
+    def republish(self) -> None:
+        """Tell again what a Redis that came back empty has forgotten."""
+        self._republishing.let_run()
+        self.republisher._run()
+
+    def _holding(self) -> Iterator[StatusWrite]:
+        for one in self.buffer.waiting:
+            if isinstance(one, Delivery):
+                yield telling.accepted(one, worker_id=self.name)
+        yield from self.worker.holding()
+
+    def sweep(self) -> None:
+        """Sweep, if that is allowed now."""
+        if self.liveness.may_sweep(monotonic_s()):
+            self.sweeper.sweep()
+
+    def drain(self) -> None:
+        """Stop reading, and give up what waits."""
+        self.leaving = True
+        self.worker.taking = False
+        self.worker.give_up(self.buffer.take(len(self.buffer)), code="")
+
+    def close(self) -> None:
+        """Cut what runs, write what became of it, tell it, and give the lease back."""
+        self.worker.give_up(self.buffer.take(len(self.buffer)), code="")
+        with suppress(JournalUnavailable):  # their claims stand, and are swept
+            if not self.worker.idle:
+                self.worker.cut()
+        with suppress(JournalUnavailable):
+            self.worker.write_rest()
+            with suppress(Parked):
+                self.tell()
+            self.worker.write_rest()
+        self.liveness.release()
+
+    # looking -------------------------------------------------------------------------------
+
+    def holds(self, request_id: str) -> bool:
+        """Whether the request is in this process, or its status still is."""
+        held = self.worker._held
+        runs = (*held.running, *held.finishes, *held.continuing)
+        waiting: list[Received] = [*held.claiming, *held.refusing]
+        revived: deque[Any] = self.worker._revived
+        return (
+            self.buffer.has(request_id)
+            or any(run[0] == request_id for run in runs)
+            or any(one.request_id == request_id for one in waiting)
+            or any(one.run[0] == request_id for one in revived)
+            or request_id in self.teller._untold._due
+        )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way in it."""
+        is_told = not self.teller._untold and not self.teller._untold._running
+        return self.worker.idle and not len(self.buffer) and is_told

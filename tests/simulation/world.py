@@ -1,0 +1,302 @@
+"""The world: servers, workers, clients, and what a step of the schedule does to them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import TypeVar
+
+from consumer.journal import JournalUnavailable
+from feedback.errors import RedisUnavailable
+from tests.simulation.bank import Bank
+from tests.simulation.clients import Sender, SimulatedClient
+from tests.simulation.clock import Clock, Face, show
+from tests.simulation.database import Database
+from tests.simulation.kafka import KafkaServer
+from tests.simulation.processes import Crash, Fault, FaultKind, Parked, Process, Violation
+from tests.simulation.redis import RedisServer
+from tests.simulation.requests import Plan, draw_plans
+from tests.simulation.resender import Resender
+from tests.simulation.watch import Watch
+from tests.simulation.worker_process import LEASE_S, WorkerProcess
+
+Found = TypeVar("Found")
+
+# Which server is at the end of each link that a process has.
+SERVER_OF = {
+    "journal": "journal",
+    "sweeps": "journal",
+    "leases": "journal",
+    "republishes": "journal",
+    "children": "journal",
+    "redis": "redis",
+    "commits": "kafka",
+    "kafka": "kafka",
+    "pool": "pool",
+}
+LEASE_MS = int(LEASE_S * 1000)
+RENEWAL_MS = LEASE_MS // 3
+SESSION_MS = 6_000
+SKEW_MS = 300_000
+DEPTH = 3
+# Begins what the story need not tell as long as it goes well.
+ROUTINE = "~"
+
+
+class World:
+    """Everything, made from a seed.
+
+    Attributes:
+        away: the servers that answer nobody.
+        slots: the place of each worker, with the process that runs there now.
+        next_step: draws what happens while a process hangs; None when nothing does any more.
+        story: what happened, line by line, when somebody wants to read it.
+    """
+
+    def __init__(self, seed: int, *, tells: bool = False) -> None:
+        draw = Random(seed)
+        random.seed(seed)  # the product draws its pauses from it
+        self.clock = Clock()
+        show(self.clock)
+        self.story: list[str] | None = [] if tells else None
+        self.watch = Watch(self)
+        self.bank = Bank()
+        self.plans = {plan.request_id: plan for plan in draw_plans(draw, draw.randint(2, 5))}
+        topics = sorted({plan.topic for plan in self.plans.values()})
+        self.kafka = KafkaServer(topics, partitions=draw.choice((1, 2)))
+        self.redis = RedisServer(self.clock, self.watch.told)
+        skew_ms = draw.choice((0, 0, 40_000, -40_000))
+        self.database = Database(lambda: self.clock.true_ms + skew_ms, self.watch.changed)
+        self.away: dict[str, int] = {}
+        self.journal_back_ms = -1
+        self.journal_outage_ms = 0
+        self.was_emptied = False
+        self.late: list[Callable[[], object]] = []
+        self.faces = [_draw_face(draw) for _ in range(draw.choice((2, 2, 3)))]
+        self.shape = (draw.choice((1, 2)), draw.choice((1, 1, 2)))
+        self.slots: list[WorkerProcess | None] = [None] * len(self.faces)
+        self.processes: dict[str, WorkerProcess] = {}
+        self.group: list[str] = []
+        self._gone_ms: dict[str, int] = {}
+        self.clients = [SimulatedClient(self, one, _draw_face(draw)) for one in self.plans.values()]
+        self.resender = Resender(self, _draw_face(draw))
+        self.next_step: Callable[[], bool] | None = None
+        self._depth = 0
+        for place in range(len(self.slots)):
+            self.start_worker(place)
+
+    # running -------------------------------------------------------------------------------
+
+    def run(self, process: Process, thread: str, action: Callable[[], object]) -> None:
+        """Let one thread of a process take a step; what it raises by itself breaks the contract."""
+        face, self.clock.face = self.clock.face, process.face
+        process.busy.add(thread)
+        try:
+            action()
+        except Parked:
+            pass
+        except Crash:
+            self.bury(process)
+        except Violation:
+            raise
+        except Exception as error:
+            said = f"{process.name}, {thread}: {type(error).__name__} {error}"
+            raise Violation("no part of a process fails", said) from error
+        finally:
+            process.busy.discard(thread)
+            self.clock.face = face
+
+    def call(
+        self,
+        process: Process,
+        link: str,
+        what: str,
+        action: Callable[[], Found],
+        unavailable: Callable[[str], Exception],
+    ) -> Found:
+        """Carry out a call to a server, with the fault that waits for it.
+
+        Args:
+            link: the connection it goes over.
+            what: for the story.
+            unavailable: makes the error that says that nobody answered.
+        """
+        fault = process.armed.pop(link, None) if self.next_step is not None else None
+        server = SERVER_OF[link]
+        if fault is not None:
+            self.note(process, f"{what.lstrip(ROUTINE)}: {fault.kind}")
+        elif server in self.away:
+            self.note(process, f"{what.lstrip(ROUTINE)}: {server} is away")
+        elif not what.startswith(ROUTINE):
+            self.note(process, what)
+        kind = None if fault is None else fault.kind
+        if kind is FaultKind.CRASH_BEFORE:
+            raise Crash
+        if fault is not None and kind is FaultKind.STALL_BEFORE:
+            self._hang(process, fault)
+        if server in self.away or kind is FaultKind.LOST:
+            raise unavailable(f"{server} does not answer")
+        if kind is FaultKind.LATE:
+            self.late.append(action)
+            raise unavailable(f"{server} does not answer in time")
+        found = action()
+        if kind is FaultKind.REPLY_LOST:
+            raise unavailable(f"{server} does not answer any more")
+        if kind is FaultKind.CRASH_AFTER:
+            raise Crash
+        if fault is not None and kind is FaultKind.STALL_AFTER:
+            self._hang(process, fault)
+        return found
+
+    def _hang(self, process: Process, fault: Fault) -> None:
+        if self.next_step is None or self._depth == DEPTH:
+            return
+        self._depth += 1
+        was_frozen = process.frozen_ms is not None
+        if fault.frozen:
+            process.frozen_ms = process.frozen_ms or self.clock.true_ms
+        for _ in range(fault.steps):
+            if not process.alive or self.next_step is None or not self.next_step():
+                break
+        self._depth -= 1
+        if not process.alive:
+            raise Crash
+        if not was_frozen:
+            process.wake(self.clock.true_ms)
+        self.note(process, "goes on")
+
+    def note(self, process: Process | None, what: str) -> None:
+        """Add a line to the story."""
+        if self.story is not None:
+            who = "" if process is None else f"{process.name} "
+            self.story.append(f"{self.clock.elapsed_s:8.3f}  {'  ' * self._depth}{who}{what}")
+
+    # workers -------------------------------------------------------------------------------
+
+    @property
+    def workers(self) -> Iterator[WorkerProcess]:
+        """Yield the workers that live, frozen ones too."""
+        return (one for one in self.slots if one is not None)
+
+    def start_worker(self, place: int) -> None:
+        """Start a worker where none is."""
+        children, slots = self.shape
+        name = f"w{place}.{sum(one.startswith(f'w{place}.') for one in self.processes)}"
+        process = WorkerProcess(self, name, self.faces[place], children=children, slots=slots)
+        self.processes[name] = process
+
+        def start() -> None:
+            try:
+                process.start()
+            except (JournalUnavailable, RedisUnavailable):
+                process.alive = False
+
+        self.run(process, "main", start)
+        if process.alive:
+            self.note(process, "has started")
+            process.next_renewal_ms = self.clock.true_ms + RENEWAL_MS
+            self.slots[place] = process
+            self.rebalance(0, eager=False)
+
+    def bury(self, process: Process) -> None:
+        """Let a process be dead; Kafka and its lease learn of it later."""
+        if process.alive:
+            self.note(process, "dies")
+            process.alive = False
+            self._gone_ms[process.name] = self.clock.true_ms
+            self.slots = [None if one is process else one for one in self.slots]
+
+    def leave(self, process: WorkerProcess) -> None:
+        """Let a worker that has drained end."""
+        self.run(process, "main", process.close)
+        self.bury(process)
+
+    def rebalance(self, turn: int, *, eager: bool) -> None:
+        """Give the partitions to the workers that can read."""
+        members = [one for one in self.workers if not one.leaving and one.frozen_ms is None]
+        self.group = [one.name for one in members]
+        self.kafka.rebalance(self.group, turn, eager=eager)
+        readers = {
+            owner: [one for one, is_read_by in self.kafka.owners.items() if is_read_by == owner]
+            for owner in self.group
+        }
+        self.note(None, f"the group reads {readers}{' from what is committed' * eager}")
+
+    def is_member(self, name: str) -> bool:
+        """Whether the group still counts a process among its members."""
+        return name in self.group
+
+    def was_kept_from_renewing(self, worker_id: str) -> bool:
+        """Whether a worker lives, and only the database's outage ended its lease."""
+        process = self.processes[worker_id]
+        if not process.alive or process.frozen_ms is not None:
+            return False
+        now = self.clock.true_ms
+        was_frozen = now - process.woken_ms < self.journal_outage_ms + 2 * LEASE_MS
+        is_just_back = now - self.journal_back_ms < LEASE_MS
+        return is_just_back and self.journal_outage_ms >= LEASE_MS and not was_frozen
+
+    def plan_of(self, request_id: str) -> Plan:
+        """Return what was decided about a request."""
+        return self.plans[request_id]
+
+    @property
+    def senders(self) -> list[Sender]:
+        """The clients, and the resender behind them."""
+        return [*self.clients, self.resender]
+
+    # time and servers ----------------------------------------------------------------------
+
+    def pass_time(self, ms: int) -> None:
+        """Let time pass; those who can renew do so when it is due."""
+        until = self.clock.true_ms + ms
+        while self.clock.true_ms < until:
+            self.clock.true_ms = min(until, self.clock.true_ms + 500)
+            for process in list(self.workers):
+                if self.clock.true_ms < process.next_renewal_ms or process.frozen_ms is not None:
+                    continue
+                process.next_renewal_ms = self.clock.true_ms + RENEWAL_MS
+                process.pool.keep_times()
+                for thread, action in (("lease", process.renew), ("heartbeat", process.beat)):
+                    if process.may_run(thread):
+                        self.run(process, thread, action)
+            self._notice_members()
+
+    def _notice_members(self) -> None:
+        now = self.clock.true_ms
+        for name in self.group:
+            process = self.processes[name]
+            gone_ms = self._gone_ms.get(name) if not process.alive else process.frozen_ms
+            if process.leaving or (gone_ms is not None and now - gone_ms > SESSION_MS):
+                self.rebalance(0, eager=False)
+                return
+        can_join = (one for one in self.workers if not one.leaving and one.frozen_ms is None)
+        if any(one.name not in self.group for one in can_join):
+            self.rebalance(0, eager=False)
+
+    def take_away(self, server: str) -> None:
+        """Let a server answer nobody."""
+        self.away[server] = self.clock.true_ms
+        self.note(None, f"{server} is away")
+
+    def bring_back(self, server: str) -> None:
+        """Let a server answer again."""
+        since_ms = self.away.pop(server)
+        if server == "journal":
+            self.journal_back_ms = self.clock.true_ms
+            self.journal_outage_ms = self.clock.true_ms - since_ms
+        self.note(None, f"{server} is back")
+
+    def land_late(self) -> None:
+        """Carry out what was given up by those who asked for it."""
+        late, self.late = self.late, []
+        for action in late:
+            action()
+        if self.kafka.land_late_commits() or late:
+            self.note(None, "what was late is carried out")
+
+
+def _draw_face(draw: Random) -> Face:
+    boot_ms = Clock().true_ms - draw.randint(10_000, 10_000_000)
+    return Face(skew_ms=draw.choice((0, 0, SKEW_MS, -SKEW_MS)), boot_ms=boot_ms)
