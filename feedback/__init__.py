@@ -11,6 +11,9 @@ through the `store` (Redis) by the `status` rule, and wait for changes through `
 - `statuses`: a status as it is written and read. `kept`: the payload a resend needs.
 - `store`: statuses, kept payloads, deadlines, heartbeats and the journal's id in Redis;
   `redis_server`: the connection to it. `apart`: telling a batch of which one may be at fault.
+- `deadlines`: the set of open requests by next look, leased to resenders.
+- `kafka_reader`: one record read again by its coordinates; `kafka_records`: kafka-python's records
+  as ours; `kafka_sockets`: a mend of kafka-python. `systemd`: what a service tells its manager.
 - `events`: waiting for a change by event, with polling as the fallback.
 - `commands`: what the console commands of all rooms share (exit codes, `--config`).
 

@@ -191,7 +191,9 @@ class Resends:
         FAILED is told only of what nobody can have: LOST, or never claimed and long past its
         deadline. What was claimed is the workers' to end.
         """
-        status = one.status
+        # Read once more: a Redis that came back empty has no payloads either, and Kafka may have
+        # the record unread.
+        status = self._store.read(one.status.request_id)
         longest_s = MAX_BACKOFF_FACTOR * self._resend_after_s
         is_long_past = one.left_s is not None and one.left_s < -longest_s
         if status.state is State.UNKNOWN:

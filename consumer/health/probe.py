@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from consumer.delivery import Delivery
 from consumer.health.vitals import Oldest, Vitals
@@ -10,9 +11,11 @@ from consumer.health.watched import WatchedBuffer, WatchedLeases, WatchedSource
 from consumer.outage import Outage
 from consumer.pool import Pool
 from consumer.teller import Teller
-from consumer.worker import Worker
 from feedback.clock import monotonic_s
 from feedback.settings import WorkerSection
+
+if TYPE_CHECKING:
+    from consumer.worker import Worker  # which tells its outcomes to this room
 
 KEY_CHARACTERS = 128
 

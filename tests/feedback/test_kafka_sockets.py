@@ -1,0 +1,25 @@
+"""A failed connection to Kafka leaves no descriptor open, and a good one stays open."""
+
+import socket
+
+import pytest
+from kafka.errors import KafkaConnectionError
+from kafka.net.inet import KafkaNetSocket
+
+import feedback.kafka_sockets  # noqa: F401
+from tests.stack.ports import HOST, free_port
+
+
+def test_the_socket_of_a_refused_connection_is_closed() -> None:
+    tried = socket.socket()
+    with pytest.raises(KafkaConnectionError):
+        KafkaNetSocket().sock_connect(None, tried, (HOST, free_port())).send(None)
+    assert tried.fileno() == -1
+
+
+def test_the_socket_of_a_connection_stays_open() -> None:
+    with socket.create_server((HOST, 0)) as server, socket.socket() as connected:
+        with pytest.raises(StopIteration) as returned:
+            KafkaNetSocket().sock_connect(None, connected, server.getsockname()).send(None)
+        assert returned.value.value is connected
+        assert connected.fileno() >= 0
