@@ -8,16 +8,16 @@ The way of a request (contract, section 5) and the file of each step:
    to the `pool/`, where a child runs the user's function (`handlers`, `declaration`, `request`),
    or the one that asks the counterparty about a run in doubt (`answers`).
 3. The outcome comes back to `worker`, which finishes it in the journal; `consequences` carries out
-   what was written, `telling` makes a status of it, which waits as `untold` until `teller` writes it
-   to Redis.
+   what was written, `telling` makes a status of it, which waits as `untold` until `teller` writes
+   it to Redis.
 4. A run that has no end (its child died, or nobody can know) goes by `continuation`, pure, to the
    next run, to the counterparty, or to a person. `held` is what is in hand.
 
 Beside the road: `liveness` keeps the lease, `heartbeat` says so in Redis, `republisher` tells again
 what a restarted Redis forgot, `outage` logs who is away, `set_aside` leaves out partitions that
-Kafka refuses. `sweeper` finds what dead workers left, with `revival` for their payloads, and repairs
-statuses. `health/` says whether the worker gets on. `parts` makes it all, `service` starts and ends
-it, `check` and `commands` are `onceward-worker`.
+Kafka refuses. `sweeper` finds what dead workers left, with `revival` for their payloads, and
+repairs statuses. `health/` says whether the worker gets on. `parts` makes it all, `service` starts
+and ends it, `check` and `commands` are `onceward-worker`.
 
 Decisions taken, and their cost. One transaction a turn carries finishes, effects and claims: half
 the syncs to disk, and a claim waits for the finishes beside it. Kafka is read in a thread of its

@@ -1,20 +1,22 @@
 """A simulated world: the product's own decisions, driven by a seeded scheduler (issue 4, point 7).
 
 What is real: `Worker.turn` with `Held` and `Buffer`, `Intake`, `Teller`, `Sweeper`, `Liveness` and
-its heartbeat, `Revival`, `Sending`, the resender's plan and `Resends`, and every pure rule: claim
-verdicts, takeovers, continuations, outcomes, statuses, resends. They run in one thread: what they
-wait on parks them (`processes.Parking`), and `clock` shows each the clocks of its own host.
+its heartbeat, `Republisher`, `Revival`, `Sending`, the resender's plan and `Resends`, and every
+pure rule: claim verdicts, takeovers, continuations, outcomes, statuses, resends. They run in one
+thread: what they wait on parks them (`processes.Parking`), and `clock` shows each the clocks of its
+own host.
 
-What is modelled: `kafka`, `redis`, `database` (the journal's statements with their conditions said
-again, compared with the real journal by `test_database`), `pool` (children that die at any step),
-`bank` (it counts), and the ways to them: `links`, `store`, `journal`.
+What is modelled: `kafka`; `redis`, compared with the script by `test_redis`; the journal's
+`tables`, what `peers` do and the rest of its statements (`database`), with their conditions said
+again and compared with the real journal by `test_database`; `pool` (children that die at any step),
+`bank` (it counts), and the ways there: `links`, `store`, `journal`.
 
-How it goes: `schedule` draws steps from a seed; `steps` says what each does; a fault armed for a
-process's next call loses it or its reply, kills the caller, or lets it hang while others go on, in
-the middle of the product's code. `watch` looks at every write, dispatch and run; `ending` lets all
-go on without faults until every request has ended. `shrinking` cuts what broke a promise down to
-the fewest steps, and tells it as a story. `planted` puts faults into the product, to see that they
-are found.
+How it goes: `schedule` draws steps from a seed; `steps` and `fault_steps` say what each does;
+`calls` carries out what a step calls, or cuts it: a fault armed for a process's next call loses it
+or its reply, kills the caller, or lets it hang while others go on, in the middle of the product's
+code. `watch` looks at every write, dispatch and run; `ending` lets all go on without faults until
+every request has ended. `shrinking` cuts what broke a promise down to the fewest steps, `telling`
+makes a story of it. `planted` puts faults into the product, to see that they are found.
 
     python -m tests.simulation --schedules 100000 --seed 1
 

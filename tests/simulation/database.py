@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
 
 from consumer.journal import (
     Applied,
     Claim,
-    DeadEnd,
     EffectMark,
     Finish,
     FinishKind,
@@ -32,76 +29,15 @@ from consumer.journal import (
     VerdictKind,
 )
 from consumer.journal.claiming import first_row, turns
-from consumer.journal.republish import Holder, Turn
 from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
 from consumer.journal.verdict import EXPIRED, INSERT, Decision, Step, decide, decide_finish
+from tests.simulation.peers import Peers
 
 Name = tuple[str, int]
 
 
-class Run(NamedTuple):
-    """A row of the history."""
-
-    request_id: str
-    generation: int
-    attempt: int
-    owner: str
-    outcome: str
-    by_whom: str
-    effect_at: int | None
-
-
-class Change(NamedTuple):
-    """A row that was written: what it was, what it is, and who wrote it."""
-
-    before: Row | None
-    after: Row
-    by: str
-
-
-class Database:
-    """The tables of one group.
-
-    Args:
-        now_ms: the database's clock.
-        on_change: told of every row that is written.
-    """
-
-    def __init__(self, now_ms: Callable[[], int], on_change: Callable[[Change], None]) -> None:
-        self.now_ms = now_ms
-        self._on_change = on_change
-        self.rows: dict[str, Row] = {}
-        self.history: list[Run] = []
-        self.leases: dict[str, int] = {}
-        self._turns: dict[str, int] = {}
-        self._republishing = Holder()
-
-    # leases --------------------------------------------------------------------------------
-
-    def register(self, worker_id: str, lease_ms: int) -> int:
-        """Begin a lease, or take it up again; return its end."""
-        self.leases[worker_id] = self.now_ms() + lease_ms
-        return self.leases[worker_id]
-
-    def renew(self, worker_id: str, lease_ms: int) -> int | None:
-        """Extend a lease that has a row."""
-        return self.register(worker_id, lease_ms) if worker_id in self.leases else None
-
-    def release(self, worker_id: str) -> None:
-        """End a lease."""
-        self.leases.pop(worker_id, None)
-
-    def lives(self, worker_id: str) -> bool:
-        """Whether the worker has a lease that is not over."""
-        return self.leases.get(worker_id, 0) > self.now_ms()
-
-    def take_turn(self, name: str, every_ms: int) -> bool:
-        """Whether it is the caller's turn: one of all callers has it, each `every_ms`."""
-        last, now = self._turns.get(name), self.now_ms()
-        if last is not None and now - every_ms < last <= now:
-            return False
-        self._turns[name] = now
-        return True
+class Database(Peers):
+    """The tables of one group, and what a worker's loop and its children write."""
 
     # what a worker's loop writes -----------------------------------------------------------
 
@@ -340,90 +276,3 @@ class Database:
             row = row._replace(effect_kind=None, code=one.code, message=one.message)
             self._write(None, row, worker_id)
         return self.rows[one.request_id]
-
-    # sweeps --------------------------------------------------------------------------------
-
-    def dead_claims(self, worker_id: str, topics: Collection[str], limit: int) -> list[Row]:
-        """Return claims of workers without a live lease; none while one's own is over."""
-        found = [
-            row
-            for row in self.rows.values()
-            if self.is_dead(row, worker_id) and row.topic in topics
-        ]
-        return sorted(found, key=lambda row: (row.owner, row.request_id))[:limit]
-
-    def is_dead(self, row: Row, worker_id: str) -> bool:
-        """Say the condition of a sweep."""
-        is_late = worker_id in self.leases and not self.lives(worker_id)
-        return row.state == State.CLAIMED and not self.lives(row.owner) and not is_late
-
-    def end_dead(self, worker_id: str, ends: Sequence[DeadEnd]) -> list[Row]:
-        """End claims of workers without a live lease; return the rows that were ended."""
-        rows = []
-        for end in sorted(ends, key=lambda one: one.request_id):
-            row = self.rows.get(end.request_id)
-            if row is None or row.generation != end.generation or not self.is_dead(row, worker_id):
-                continue
-            ended = row._replace(
-                state=str(end.state),
-                code=end.code,
-                message=end.message,
-                finished_at=self.now_ms(),
-                published_at=None,
-            )
-            self._write(row, ended, worker_id)
-            rows.append(ended)
-        return rows
-
-    def unpublished(self, limit: int, older_than_ms: int) -> list[Row]:
-        """Return rows whose state no status was confirmed for, the oldest first."""
-        until = self.now_ms() - older_than_ms
-        found = [
-            row
-            for row in self.rows.values()
-            if row.published_at is None
-            and row.state != State.CLAIMED
-            and (row.finished_at or 0) <= until
-        ]
-        return sorted(found, key=lambda row: row.finished_at or 0)[:limit]
-
-    # republishing --------------------------------------------------------------------------
-
-    def take_republication(self, worker_id: str, run_id: str) -> Turn:
-        """Return whose turn it is to tell the endings again to this start of Redis."""
-        holder = self._republishing
-        if run_id in holder.served:
-            return Turn.DONE
-        if holder.worker_id not in ("", worker_id) and self.lives(holder.worker_id):
-            return Turn.OTHERS
-        self._republishing = replace(holder, worker_id=worker_id)
-        return Turn.MINE
-
-    def end_republication(self, worker_id: str, run_id: str | None) -> bool:
-        """Give the turn back."""
-        if self._republishing.worker_id != worker_id:
-            return False
-        self._republishing = self._republishing.released(served=run_id)
-        return True
-
-    def endings(self) -> list[Row]:
-        """Return every row that has ended."""
-        return [row for row in self.rows.values() if row.state != State.CLAIMED]
-
-    # writing -------------------------------------------------------------------------------
-
-    def _keep(self, row: Row, by: str, *, outcome: str | None = None) -> None:
-        run = Run(
-            row.request_id,
-            row.generation,
-            row.attempt,
-            row.owner,
-            outcome or row.state,
-            by,
-            row.effect_at,
-        )
-        self.history.append(run)
-
-    def _write(self, before: Row | None, after: Row, by: str) -> None:
-        self.rows[after.request_id] = after
-        self._on_change(Change(before, after, by))

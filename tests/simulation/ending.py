@@ -7,7 +7,7 @@ from consumer.journal import State
 from feedback.status import FINAL
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.processes import Violation
-from tests.simulation.steps import VERBS, Step
+from tests.simulation.steps import WORK, Step
 from tests.simulation.world import World
 
 ROUNDS = 400
@@ -68,7 +68,7 @@ def _round(world: World) -> bool:
 
 
 def _do(world: World, step: Step) -> bool:
-    verb = VERBS[step.verb]
+    verb = WORK[step.verb]
     if not verb.can(world, step):
         return False
     verb.do(world, step)

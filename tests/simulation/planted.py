@@ -13,7 +13,6 @@ from typing import Any
 from unittest.mock import patch
 
 from consumer import entries, sweeper
-from consumer.continuation import Continuation
 from consumer.declaration import EffectKind
 from consumer.intake import Intake
 from consumer.journal import (
@@ -138,16 +137,6 @@ def _say_nothing(self: Republisher, rows: Sequence[Row]) -> None:
     """Tell nobody."""
 
 
-def _revive_all(self: Worker, now_s: float) -> list[Continuation]:
-    """Go on with what dead workers left, without a look at what runs here, or at the outage."""
-    while self._revived:
-        one = self._revived.popleft()
-        self._held.continuing.setdefault(one.run, one)
-    if not self._lease.lease_holds(now_s):
-        return []
-    return self._held.continuations(now_s, self._pool.free_slots)
-
-
 PLANTED = (
     Planted("dispatch before commit", ((Intake, "_take", _buffer_first),)),
     Planted("dispatch before the claim is committed", ((Worker, "_write", _hope),)),
@@ -173,24 +162,9 @@ PLANTED = (
         ((Intake, "_commit", _taken_as_failed), (Intake, "_drop", _forget)),
     ),
 )
-# Beside the ten of issue 4: what else was seen to be caught.
-ALSO_def _say_nothing(self: Republisher, rows: Sequence[Row]) -> None:
-    """Tell nobody."""
-
-
-def _revive_all(self: Worker, now_s: float) -> list[Continuation]:
-    """Go on with what dead workers left, without a look at what runs here, or at the outage."""
-    while self._revived:
-        one = self._revived.popleft()
-        self._held.continuing.setdefault(one.run, one)
-    if not self._lease.lease_holds(now_s):
-        return []
-    return self._held.continuations(now_s, self._pool.free_slots)
-
-
-PLANTED = (
+# Beside the ten of issue 4.
+ALSO_PLANTED = (
     Planted("an empty Redis is not told again", ((Republisher, "_tell_rows", _say_nothing),)),
-    Planted("a revived run may be our own", ((Worker, "_continuable", _revive_all),)),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.
 HARMLESS = Planted("effect_at left empty", ((Database, "effect_at_claim", _no_effect_at),))

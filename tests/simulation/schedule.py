@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.simulation.ending import check_end, run_to_quiet
+from tests.simulation.fault_steps import LINKS, VERBS
 from tests.simulation.processes import Violation
-from tests.simulation.steps import LINKS, VERBS, Step
+from tests.simulation.steps import Step
 from tests.simulation.world import World
 
 STEP_MS = 3

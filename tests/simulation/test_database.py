@@ -28,7 +28,8 @@ from consumer.journal import (
 )
 from consumer.journal.tables import request, run
 from consumer.journal.transactional import Transactions
-from tests.simulation.database import Change, Database
+from tests.simulation.database import Database
+from tests.simulation.tables import Change
 
 SEQUENCES = 300
 NOW_MS = 1_790_000_000_000

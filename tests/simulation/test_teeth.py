@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.planted import HARMLESS, PLANTED, Planted
+from tests.simulation.planted import ALSO_PLANTED, HARMLESS, PLANTED, Planted
 from tests.simulation.running import first_broken, simulated
 from tests.simulation.schedule import replay
 from tests.simulation.shrinking import shrink
@@ -16,7 +16,9 @@ FEW_STEPS = 60
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: fault.name.replace(" ", "-"))
+@pytest.mark.parametrize(
+    "fault", (*PLANTED, *ALSO_PLANTED), ids=lambda fault: fault.name.replace(" ", "-")
+)
 def test_a_planted_fault_is_found_and_cut_down(fault: Planted) -> None:
     with simulated(), fault.planted():
         outcome, _ = first_broken(SEED, WITHIN)

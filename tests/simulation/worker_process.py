@@ -66,7 +66,9 @@ class Payloads(Revival):
     """What a dead worker's request needs to go on; the topics are simulated."""
 
     def __init__(self, world: World, store: Any) -> None:
-        super().__init__(store=store, kafka=SETTINGS.kafka, handlers=HANDLERS)
+        super().__init__(
+            store=store, kafka=SETTINGS.kafka, handlers=HANDLERS, redis_away=lambda: False
+        )
         self._world = world
 
     def _sent(self, row: Row) -> Record | None:

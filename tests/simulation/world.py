@@ -3,63 +3,42 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
-from typing import TypeVar
 
 from consumer.journal import JournalUnavailable
 from feedback.errors import RedisUnavailable
 from tests.simulation.bank import Bank
+from tests.simulation.calls import Calls
 from tests.simulation.clients import Sender, SimulatedClient
 from tests.simulation.clock import Clock, Face, show
 from tests.simulation.database import Database
 from tests.simulation.kafka import KafkaServer
-from tests.simulation.processes import Crash, Fault, FaultKind, Parked, Process, Violation
+from tests.simulation.processes import Process
 from tests.simulation.redis import RedisServer
 from tests.simulation.requests import Plan, draw_plans
 from tests.simulation.resender import Resender
 from tests.simulation.watch import Watch
 from tests.simulation.worker_process import LEASE_S, WorkerProcess
 
-Found = TypeVar("Found")
-
-# Which server is at the end of each link that a process has.
-SERVER_OF = {
-    "journal": "journal",
-    "sweeps": "journal",
-    "leases": "journal",
-    "republishes": "journal",
-    "children": "journal",
-    "redis": "redis",
-    "commits": "kafka",
-    "kafka": "kafka",
-    "pool": "pool",
-}
 LEASE_MS = int(LEASE_S * 1000)
 RENEWAL_MS = LEASE_MS // 3
 SESSION_MS = 6_000
 SKEW_MS = 300_000
-DEPTH = 3
-# Begins what the story need not tell as long as it goes well.
-ROUTINE = "~"
 
 
-class World:
+class World(Calls):
     """Everything, made from a seed.
 
     Attributes:
-        away: the servers that answer nobody.
         slots: the place of each worker, with the process that runs there now.
-        next_step: draws what happens while a process hangs; None when nothing does any more.
-        story: what happened, line by line, when somebody wants to read it.
     """
 
     def __init__(self, seed: int, *, tells: bool = False) -> None:
         draw = Random(seed)
         random.seed(seed)  # the product draws its pauses from it
-        self.clock = Clock()
+        super().__init__(Clock(), tells=tells)
         show(self.clock)
-        self.story: list[str] | None = [] if tells else None
         self.watch = Watch(self)
         self.bank = Bank()
         self.plans = {plan.request_id: plan for plan in draw_plans(draw, draw.randint(2, 5))}
@@ -68,11 +47,9 @@ class World:
         self.redis = RedisServer(self.clock, self.watch.told)
         skew_ms = draw.choice((0, 0, 40_000, -40_000))
         self.database = Database(lambda: self.clock.true_ms + skew_ms, self.watch.changed)
-        self.away: dict[str, int] = {}
         self.journal_back_ms = -1
         self.journal_outage_ms = 0
         self.was_emptied = False
-        self.late: list[Callable[[], object]] = []
         self.faces = [_draw_face(draw) for _ in range(draw.choice((2, 2, 3)))]
         self.shape = (draw.choice((1, 2)), draw.choice((1, 1, 2)))
         self.slots: list[WorkerProcess | None] = [None] * len(self.faces)
@@ -81,96 +58,8 @@ class World:
         self._gone_ms: dict[str, int] = {}
         self.clients = [SimulatedClient(self, one, _draw_face(draw)) for one in self.plans.values()]
         self.resender = Resender(self, _draw_face(draw))
-        self.next_step: Callable[[], bool] | None = None
-        self._depth = 0
         for place in range(len(self.slots)):
             self.start_worker(place)
-
-    # running -------------------------------------------------------------------------------
-
-    def run(self, process: Process, thread: str, action: Callable[[], object]) -> None:
-        """Let one thread of a process take a step; what it raises by itself breaks the contract."""
-        face, self.clock.face = self.clock.face, process.face
-        process.busy.add(thread)
-        try:
-            action()
-        except Parked:
-            pass
-        except Crash:
-            self.bury(process)
-        except Violation:
-            raise
-        except Exception as error:
-            said = f"{process.name}, {thread}: {type(error).__name__} {error}"
-            raise Violation("no part of a process fails", said) from error
-        finally:
-            process.busy.discard(thread)
-            self.clock.face = face
-
-    def call(
-        self,
-        process: Process,
-        link: str,
-        what: str,
-        action: Callable[[], Found],
-        unavailable: Callable[[str], Exception],
-    ) -> Found:
-        """Carry out a call to a server, with the fault that waits for it.
-
-        Args:
-            link: the connection it goes over.
-            what: for the story.
-            unavailable: makes the error that says that nobody answered.
-        """
-        fault = process.armed.pop(link, None) if self.next_step is not None else None
-        server = SERVER_OF[link]
-        if fault is not None:
-            self.note(process, f"{what.lstrip(ROUTINE)}: {fault.kind}")
-        elif server in self.away:
-            self.note(process, f"{what.lstrip(ROUTINE)}: {server} is away")
-        elif not what.startswith(ROUTINE):
-            self.note(process, what)
-        kind = None if fault is None else fault.kind
-        if kind is FaultKind.CRASH_BEFORE:
-            raise Crash
-        if fault is not None and kind is FaultKind.STALL_BEFORE:
-            self._hang(process, fault)
-        if server in self.away or kind is FaultKind.LOST:
-            raise unavailable(f"{server} does not answer")
-        if kind is FaultKind.LATE:
-            self.late.append(action)
-            raise unavailable(f"{server} does not answer in time")
-        found = action()
-        if kind is FaultKind.REPLY_LOST:
-            raise unavailable(f"{server} does not answer any more")
-        if kind is FaultKind.CRASH_AFTER:
-            raise Crash
-        if fault is not None and kind is FaultKind.STALL_AFTER:
-            self._hang(process, fault)
-        return found
-
-    def _hang(self, process: Process, fault: Fault) -> None:
-        if self.next_step is None or self._depth == DEPTH:
-            return
-        self._depth += 1
-        was_frozen = process.frozen_ms is not None
-        if fault.frozen:
-            process.frozen_ms = process.frozen_ms or self.clock.true_ms
-        for _ in range(fault.steps):
-            if not process.alive or self.next_step is None or not self.next_step():
-                break
-        self._depth -= 1
-        if not process.alive:
-            raise Crash
-        if not was_frozen:
-            process.wake(self.clock.true_ms)
-        self.note(process, "goes on")
-
-    def note(self, process: Process | None, what: str) -> None:
-        """Add a line to the story."""
-        if self.story is not None:
-            who = "" if process is None else f"{process.name} "
-            self.story.append(f"{self.clock.elapsed_s:8.3f}  {'  ' * self._depth}{who}{what}")
 
     # workers -------------------------------------------------------------------------------
 
@@ -240,6 +129,11 @@ class World:
     def plan_of(self, request_id: str) -> Plan:
         """Return what was decided about a request."""
         return self.plans[request_id]
+
+    def is_disputed(self, request_id: str) -> bool:
+        """Whether records of two payloads have this id."""
+        records = (one for log in self.kafka.logs.values() for one in log)
+        return len({one.value for one in records if one.key == request_id.encode()}) > 1
 
     @property
     def senders(self) -> list[Sender]:
