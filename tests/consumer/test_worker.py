@@ -1,19 +1,31 @@
 """The worker's loop on a real journal, with nothing running."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import pytest
 from sqlalchemy import create_engine
 
 from consumer.buffer import Buffer
-from consumer.journal import Journal, Published, migrate
-from consumer.pool import Pool, PoolSettings
+from consumer.continuation import After, continuation
+from consumer.journal import (
+    WORKER_DIED,
+    Applied,
+    Journal,
+    Published,
+    Takeover,
+    TakeoverResult,
+    TakeoverResultKind,
+    migrate,
+)
+from consumer.pool import Event, Pool, PoolSettings
 from consumer.teller import Teller
 from consumer.worker import Worker
 from feedback.clock import monotonic_s
 from feedback.redis_server import connect
 from feedback.settings import RedisSection
 from feedback.store import StatusStore
+from tests.consumer.samples import delivery
 from tests.eventually import eventually
 
 
@@ -25,6 +37,38 @@ class Forever:
 
     def may_sweep(self, now_s: float) -> bool:
         return True
+
+
+class JustBack(Forever):
+    """A lease that was renewed a moment ago, after an outage of the database."""
+
+    def may_sweep(self, now_s: float) -> bool:
+        return False
+
+
+class TwoFree:
+    """A pool with two free slots, in which nothing happens."""
+
+    free_slots = 2
+
+    def poll(self, timeout_s: float) -> list[Event]:
+        return []
+
+    def wake(self) -> None:
+        pass
+
+
+class Takeovers:
+    """A journal that refuses everything, and remembers what it was asked to take over."""
+
+    def __init__(self) -> None:
+        self.asked: list[Takeover] = []
+
+    def apply(self, *, takeovers: Sequence[Takeover], **_: object) -> Applied:
+        self.asked += takeovers
+        stale = TakeoverResult(TakeoverResultKind.STALE, None)
+        taken = {(one.request_id, one.generation): stale for one in takeovers}
+        return Applied((), frozenset(), {}, (), taken)
 
 
 class ToldOnce(Teller):
@@ -75,3 +119,35 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
     assert monotonic_s() - began_s < 20
     journal.close()
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("lease", "is_running", "asked"),
+    [
+        (Forever(), False, 1),
+        (Forever(), True, 0),  # its end in our own child says more than any other run
+        (JustBack(), False, 0),  # its owner has to have time to renew first
+    ],
+)
+def test_what_is_revived_is_taken_over_unless_it_runs_here_or_its_owner_may_live(
+    lease: Forever, is_running: bool, asked: int
+) -> None:
+    journal = Takeovers()
+    worker = Worker(
+        worker_id="me",
+        buffer=Buffer(8),
+        journal=cast(Journal, journal),
+        pool=cast(Pool, TwoFree()),
+        teller=Teller(cast(StatusStore, None)),
+        lease=lease,
+        slots=2,
+        journal_wait_s=30.0,
+        on_backlog=lambda backlog: None,
+    )
+    one = delivery("a")
+    if is_running:
+        worker._held.running["a", 1] = one
+    worker.revive([continuation(one, 1, After.RUN_AGAIN, because=WORKER_DIED)])
+    worker.turn()
+    assert len(journal.asked) == asked
+    assert worker.held == is_running
