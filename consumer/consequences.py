@@ -108,7 +108,15 @@ class Consequences:
         """Yield what may run, with its claim; of the rest, tell what the journal says."""
         for delivery, verdict in zip(batch, applied.verdicts, strict=True):
             if self._granted(verdict, delivery) and verdict.row is not None:
+                self._note_takeover(verdict.row)
                 yield delivery, verdict.row
+
+    def _note_takeover(self, row: Row) -> None:
+        """Remember what run came before, where a takeover of unknown outcome led to this claim."""
+        one = self._held.continuing.get((row.request_id, row.generation - 1))
+        if one is not None:
+            self._held.forget(one.run)
+            self._held.follow(one, row.generation)
 
     def continued(
         self, again: Sequence[Continuation], applied: Applied

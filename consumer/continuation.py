@@ -83,11 +83,13 @@ def continuation(
         after: anything but PARK.
         because: the code that becomes the run's outcome in the history.
     """
-    wish = Takeover(delivery.request_id, generation, _KINDS[after], because)
+    effect = delivery.handler.effect
+    wish = Takeover(delivery.request_id, generation, _KINDS[after], because, effect)
     return Continuation(delivery, wish, due_s)
 
 
 def after_voided(delivery: Delivery, generation: int) -> Continuation:
     """Return the run under the next key: the counterparty will refuse the old one."""
-    wish = Takeover(delivery.request_id, generation, TakeoverKind.VOIDED, "VOIDED")
+    effect = delivery.handler.effect
+    wish = Takeover(delivery.request_id, generation, TakeoverKind.VOIDED, "VOIDED", effect)
     return Continuation(delivery, wish)

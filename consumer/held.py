@@ -156,8 +156,12 @@ class Held:
             return False
         if outcome.state is State.IN_DOUBT:
             return True
-        # It ended before its own effect; that of the run before it may have happened all the same.
-        return run in self.doubtful and outcome.code == HANDLER_ERROR
+        if run not in self.doubtful:
+            return False
+        # Where it ended before its own effect, that of the run before it may have happened.
+        is_marked = self.running[run].handler.effect is EffectKind.MARKED
+        is_before = is_marked and run not in self.entered and outcome.state is State.FAILED
+        return is_before or outcome.code == HANDLER_ERROR
 
     def _bury(self, death: ChildDied) -> None:
         log.warning(

@@ -44,9 +44,9 @@ class Revival:
         """Return the row's delivery; None when its payload is gone for good.
 
         Raises:
-            KafkaUnavailable: it may be there, and cannot be read now.
+            RedisUnavailable, KafkaUnavailable: it may be there, and cannot be read now.
         """
-        record = self._kept(row) or self._sent(row)
+        record = self._record(row)
         if record is None:
             return None
         return Delivery(
@@ -58,13 +58,22 @@ class Revival:
             buffered_s=monotonic_s(),
         )
 
+    def _record(self, row: Row) -> Record | None:
+        try:
+            return self._kept(row) or self._sent(row)
+        except RedisUnavailable:
+            record = self._sent(row)
+            if record is None:
+                raise  # Redis may have what Kafka has no longer
+            return record
+
     def _kept(self, row: Row) -> Record | None:
         if self._redis_away():
-            return None  # Kafka may have it
+            raise RedisUnavailable("it is away")
         try:
             kept = self._store.kept_payload(row.request_id)
-        except RedisUnavailable:
-            return None
+        except ValueError:
+            return None  # no client of ours has written that
         if kept is None or payload_sha256(kept.key, kept.value) != row.payload_sha256:
             return None
         return Record(

@@ -21,13 +21,14 @@ from consumer.health.metrics import NO_METRICS, Metrics
 from consumer.journal import WORKER_DIED, DeadEnd, Journal, JournalUnavailable, Row, State
 from consumer.teller import Teller
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.errors import KafkaUnavailable
+from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
 
 log = EventLog("onceward.sweeper")
 
 PAYLOAD_GONE = "PAYLOAD_GONE"
 LIMIT = 500
+STOP_S = 6.0
 # Of a lease: how often a worker asks, and how long after a sweep another one may follow. A claim of
 # a dead worker goes on at most a third of a lease after it ended.
 ASK_EVERY = (0.12, 0.22)
@@ -89,10 +90,14 @@ class Sweeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the sweeps and give the connection back."""
+        """End the sweeps and give the connection back.
+
+        In the middle of reading from a Kafka that is away it is left behind, a daemon.
+        """
         self._stopping.set()
-        self._thread.join()
-        self._journal.close()
+        self._thread.join(STOP_S)
+        if not self._thread.is_alive():
+            self._journal.close()
 
     def _run(self) -> None:
         # Workers that were started together must not ask together.
@@ -111,32 +116,41 @@ class Sweeper:
 
     def _go_on_for_the_dead(self) -> None:
         rows = self._journal.dead_claims(self._handlers.keys(), LIMIT)
-        if not rows:
-            return
+        judged = [(row, after_dead(row, self._handlers[row.topic])) for row in rows]
+        # First what needs nobody else: reading payloads may take its time.
+        self._end(
+            [_parked(row, WORKER_DIED, _IN_DOUBT) for row, after in judged if after is After.PARK]
+        )
+        self._go_on([(row, after) for row, after in judged if after is not After.PARK])
+
+    def _go_on(self, judged: Sequence[tuple[Row, After]]) -> None:
         ends: list[DeadEnd] = []
         found: list[Continuation] = []
         room = self._room()
-        for row in rows:
-            after = after_dead(row, self._handlers[row.topic])
-            if after is After.PARK:
-                ends.append(_parked(row, WORKER_DIED, _IN_DOUBT))
-            elif len(found) < room:
-                self._find(row, after, found, ends)
-        if ends:
-            self._tell_ended(self._journal.end_dead_claims(ends))
+        unreadable: set[str] = set()
+        for row, after in judged:
+            if len(found) >= room or self._stopping.is_set():
+                break  # another sweep, or another worker's, finds the rest
+            if row.topic in unreadable:
+                continue
+            try:
+                delivery = self._payloads.of(row)
+            except (KafkaUnavailable, RedisUnavailable) as error:
+                log.debug("claim.left", request_id=row.request_id, reason=str(error))
+                unreadable.add(row.topic)
+                continue
+            if delivery is None:
+                ends.append(_parked(row, PAYLOAD_GONE, _GONE))
+            else:
+                found.append(continuation(delivery, row.generation, after, because=WORKER_DIED))
+        self._end(ends)
         self._tell_retrying(found)
         self._revive(found)
 
-    def _find(self, row: Row, after: After, found: list[Continuation], ends: list[DeadEnd]) -> None:
-        try:
-            delivery = self._payloads.of(row)
-        except KafkaUnavailable as error:
-            log.debug("claim.left", request_id=row.request_id, reason=str(error))
-            return  # another sweep finds it again
-        if delivery is None:
-            ends.append(_parked(row, PAYLOAD_GONE, _GONE))
-        else:
-            found.append(continuation(delivery, row.generation, after, because=WORKER_DIED))
+    def _end(self, ends: Sequence[DeadEnd]) -> None:
+        # Asked again: the database may have been away since the claims were found.
+        if ends and self._may_sweep(monotonic_s()):
+            self._tell_ended(self._journal.end_dead_claims(ends))
 
     def _tell_ended(self, rows: Iterable[Row]) -> None:
         for row in rows:

@@ -254,7 +254,9 @@ class Worker:
             takeovers=[one.takeover for one in again],
             finishes=list(self._held.finishes.values()),
             published=self._published,
-            held=self._held.running.keys(),
+            # Also what waits to be taken over: it may be ours already, by a call of unknown
+            # outcome, and a resend of it must not pass for the run that this call allowed.
+            held=self._held.running.keys() | self._held.continuing.keys(),
         )
         self._published = ()
         return applied

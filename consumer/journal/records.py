@@ -132,12 +132,15 @@ class Takeover(NamedTuple):
     Args:
         generation: of the run that has no end.
         because: a stable code like `CHILD_DIED`; it becomes that run's outcome in the history.
+        effect_kind: of the run that follows; its handler may have been declared anew since. None:
+            as before.
     """
 
     request_id: str
     generation: int
     kind: TakeoverKind
     because: str
+    effect_kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,13 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    Text,
     and_,
     bindparam,
     case,
     exists,
     func,
+    literal,
     null,
     or_,
     select,
@@ -108,7 +110,10 @@ def _carry_out(
         case TakeoverResultKind.GRANTED:
             name = (wish.request_id, wish.generation)
             keep_runs(connection, group, [name], worker_id, outcome=wish.because)
-            written = _written(connection, _run_again(wish.kind), group, worker_id, wish)
+            again = _run_again(wish.kind)
+            written = _written(
+                connection, again, group, worker_id, wish, this_effect=wish.effect_kind
+            )
             if written is None:
                 # The history has the run already: all of it again, on what is true now.
                 raise Contended("a lease was renewed under a takeover")
@@ -203,7 +208,14 @@ def _ask() -> ReturningUpdate[Any]:
 @lru_cache
 def _run_again(kind: TakeoverKind) -> ReturningUpdate[Any]:
     # The doubt about the first run stays with the second where only the key protects it.
-    kept = request.c.effect_at if kind is TakeoverKind.SAME_KEY else null()
+    is_doubtful = kind is TakeoverKind.SAME_KEY
+    kept = request.c.effect_at if is_doubtful else null()
+    declared = func.coalesce(bindparam("this_effect", type_=Text()), request.c.effect_kind)
+    # A transactional run cannot carry a doubt: the doubtful one's kind stays.
+    effect_kind = case(
+        (and_(literal(is_doubtful), declared == "transactional"), request.c.effect_kind),
+        else_=declared,
+    )
     condition = _without_an_end()
     if kind is TakeoverKind.EXCLUDED:
         entered = and_(
@@ -218,7 +230,8 @@ def _run_again(kind: TakeoverKind) -> ReturningUpdate[Any]:
             generation=request.c.generation + 1,
             owner=bindparam("this_worker"),
             claimed_at=now_ms(),
-            effect_at=case((request.c.effect_kind == EXTERNAL, now_ms()), else_=kept),
+            effect_kind=effect_kind,
+            effect_at=case((effect_kind == EXTERNAL, now_ms()), else_=kept),
             voids=request.c.voids + (1 if kind is TakeoverKind.VOIDED else 0),
         )
         .returning(*ROW_COLUMNS)

@@ -22,6 +22,7 @@ from consumer.journal.faults import translate
 from consumer.journal.records import State
 from consumer.journal.tables import request
 
+FINISH_LIMIT_MS = 5_000
 _FINISHING = "onceward_finishing"
 _SELECT = re.compile(r"\s*SELECT\b", re.IGNORECASE)
 
@@ -71,6 +72,10 @@ class Transaction:
             "to_resend": resend,
         }
         with _translated():
+            if self.connection.dialect.name == "postgresql":
+                # Frozen between here and the commit, this process would hold its row's lock for
+                # hours, and every worker that wants to go on with the request would wait for it.
+                self.connection.exec_driver_sql(_LET_GO)
             if self.connection.execute(_FINISH, values).rowcount == 1:
                 self.connection.info[_FINISHING] = True
                 self.connection.commit()
@@ -168,3 +173,4 @@ def _conditional_finish() -> Update:
 
 
 _FINISH = _conditional_finish()
+_LET_GO = f"SET LOCAL idle_in_transaction_session_timeout = {FINISH_LIMIT_MS}"

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 from fakeredis import FakeRedis, FakeServer
@@ -106,8 +107,11 @@ HANDLERS = {
 class Payloads:
     """Knows the payload of every request but those named `gone…`; `away…` cannot be read now."""
 
+    asked: ClassVar[list[str]] = []
+
     def of(self, row: Row) -> Delivery | None:
         """Return a delivery of the row."""
+        self.asked.append(row.request_id)
         if row.request_id.startswith("away"):
             raise KafkaUnavailable("no broker")
         if row.request_id.startswith("gone"):
@@ -270,12 +274,23 @@ def test_no_more_is_revived_than_there_is_room_for(sweeping: Sweeping) -> None:
 def test_a_request_whose_payload_is_gone_is_in_doubt_and_one_out_of_reach_waits(
     sweeping: Sweeping,
 ) -> None:
-    sweeping.claimed_by("dead", "away", "gone", topic="same-key")
+    sweeping.claimed_by("dead", "away", topic="marked")
+    sweeping.claimed_by("dead", "gone", topic="same-key")
     sweeping.sweeper.sweep()
     eventually(lambda: sweeping.state("gone") is State.IN_DOUBT, timeout_s=LIMIT_S)
     assert sweeping.store.read("gone").code == "PAYLOAD_GONE"
     assert sweeping.state("away") is State.UNKNOWN
     assert sweeping.revived == []
+
+
+def test_what_a_person_decides_about_does_not_wait_for_payloads_out_of_reach(
+    sweeping: Sweeping,
+) -> None:
+    sweeping.claimed_by("dead", "away-1", "away-2", topic="same-key")
+    sweeping.claimed_by("dead", "z")
+    sweeping.sweeper.sweep()
+    eventually(lambda: sweeping.state("z") is State.IN_DOUBT, timeout_s=LIMIT_S)
+    assert Payloads.asked[-1:] == ["away-1"]  # Kafka is away for the other as well
 
 
 def test_a_claim_on_a_topic_without_a_handler_here_is_left_to_others(sweeping: Sweeping) -> None:

@@ -83,6 +83,33 @@ def test_an_external_run_is_in_its_effect_from_the_start(journal: Journal) -> No
     assert void is not None and void.effect_at is not None
 
 
+@pytest.mark.parametrize(
+    ("kind", "declared", "effect_kind", "has_effect"),
+    [
+        (KIND.EXCLUDED, "external", "external", True),
+        (KIND.EXCLUDED, "transactional", "transactional", False),
+        (KIND.SAME_KEY, "transactional", "marked", True),  # else its doubt would be forgotten
+        (KIND.SAME_KEY, "external", "external", True),
+        (KIND.VOIDED, "transactional", "transactional", False),
+        (KIND.EXCLUDED, None, "marked", False),
+    ],
+)
+def test_the_next_run_is_of_the_kind_that_its_handler_is_declared_as_now(
+    journal: Journal,
+    name: str,
+    kind: TakeoverKind,
+    declared: str | None,
+    effect_kind: str,
+    has_effect: bool,
+) -> None:
+    if kind is not KIND.EXCLUDED:
+        journal.apply(effects=[EffectMark(name, 1)])
+    wish = Takeover(name, 1, kind, "CHILD_DIED", declared)
+    row = journal.apply(takeovers=[wish], held=[(name, 1)]).takeovers[name, 1].row
+    assert row is not None
+    assert (row.effect_kind, row.effect_at is not None) == (effect_kind, has_effect)
+
+
 def test_asking_makes_the_run_ours_and_no_new_one(
     journal: Journal, open_journal: OpenJournal, database: Database, name: str
 ) -> None:
