@@ -1,6 +1,6 @@
 """The worker's loop on a real journal, with nothing running."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import pytest
@@ -11,6 +11,9 @@ from consumer.continuation import After, continuation
 from consumer.journal import (
     WORKER_DIED,
     Applied,
+    Finish,
+    FinishKind,
+    FinishResult,
     Journal,
     Published,
     Takeover,
@@ -63,12 +66,23 @@ class Takeovers:
 
     def __init__(self) -> None:
         self.asked: list[Takeover] = []
+        self.held: list[tuple[str, int]] = []
 
-    def apply(self, *, takeovers: Sequence[Takeover], **_: object) -> Applied:
+    def apply(
+        self,
+        *,
+        takeovers: Sequence[Takeover],
+        finishes: Sequence[Finish],
+        held: Iterable[tuple[str, int]],
+        **_: object,
+    ) -> Applied:
         self.asked += takeovers
+        self.held = sorted(held)
+        written = FinishResult(FinishKind.WRITTEN)
+        finished = {(one.request_id, one.generation): written for one in finishes}
         stale = TakeoverResult(TakeoverResultKind.STALE, None)
         taken = {(one.request_id, one.generation): stale for one in takeovers}
-        return Applied((), frozenset(), {}, (), taken)
+        return Applied((), frozenset(), finished, (), taken)
 
 
 class ToldOnce(Teller):
@@ -121,6 +135,32 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
     store.close()
 
 
+def worker_with(journal: Takeovers, lease: Forever) -> Worker:
+    return Worker(
+        worker_id="me",
+        buffer=Buffer(8),
+        journal=cast(Journal, journal),
+        pool=cast(Pool, TwoFree()),
+        teller=Teller(cast(StatusStore, None)),
+        lease=lease,
+        slots=2,
+        journal_wait_s=30.0,
+        on_backlog=lambda backlog: None,
+    )
+
+
+def test_what_waits_to_be_taken_over_is_not_claimed_meanwhile() -> None:
+    # It may be ours by a call whose reply was lost: a resend would pass for a claim of its own.
+    journal = Takeovers()
+    worker = worker_with(journal, JustBack())
+    one = delivery("a")
+    worker.revive([continuation(one, 1, After.ASK, because=WORKER_DIED)])
+    worker._held.running["b", 1] = delivery("b")
+    worker._held.finishes["b", 1] = Finish("b", 1, "SUCCEEDED", None, None, "1", False)
+    worker.turn()
+    assert (journal.asked, journal.held) == ([], [("a", 1), ("b", 1)])
+
+
 @pytest.mark.parametrize(
     ("lease", "is_running", "asked"),
     [
@@ -133,17 +173,7 @@ def test_what_is_revived_is_taken_over_unless_it_runs_here_or_its_owner_may_live
     lease: Forever, is_running: bool, asked: int
 ) -> None:
     journal = Takeovers()
-    worker = Worker(
-        worker_id="me",
-        buffer=Buffer(8),
-        journal=cast(Journal, journal),
-        pool=cast(Pool, TwoFree()),
-        teller=Teller(cast(StatusStore, None)),
-        lease=lease,
-        slots=2,
-        journal_wait_s=30.0,
-        on_backlog=lambda backlog: None,
-    )
+    worker = worker_with(journal, lease)
     one = delivery("a")
     if is_running:
         worker._held.running["a", 1] = one

@@ -1,0 +1,87 @@
+"""What becomes of runs that end in doubt, or after one that did."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.continuation import After, continuation
+from consumer.declaration import EffectKind, InDoubtPolicy
+from consumer.held import Held
+from consumer.journal import TakeoverKind
+from consumer.pool import Finished, Outcome
+from feedback.status import State
+from tests.consumer.samples import delivery, payments
+
+RUN = ("a", 2)
+REJECTED = Outcome(State.FAILED, code="BALANCE_TOO_LOW", message="m")
+FAILED = Outcome(State.FAILED, code="HANDLER_ERROR", message="m")
+DOUBT = Outcome(State.IN_DOUBT, message="m")
+DONE = Outcome(State.SUCCEEDED, result="1")
+
+
+def held(effect: EffectKind, policy: InDoubtPolicy, *, doubtful: bool) -> Held:
+    """Return what is held: generation 2 of one request, after a doubtful run or not."""
+    one = delivery("a")._replace(handler=payments(effect=effect, in_doubt=policy))
+    kept = Held()
+    kept.running[RUN] = one
+    if doubtful:
+        earlier = continuation(one, 1, After.SAME_KEY, because="CHILD_DIED")
+        kept.follow(earlier, 2)
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("outcome", "entered", "goes_on"),
+    [
+        (REJECTED, False, True),  # perhaps because the run before it took the money
+        (REJECTED, True, False),  # the counterparty itself has said so, by the same key
+        (FAILED, False, True),
+        (FAILED, True, True),
+        (DOUBT, True, True),
+        (DONE, True, False),
+        (DONE, False, False),
+    ],
+)
+def test_a_marked_run_after_a_doubtful_one_settles_it_only_by_its_own_effect(
+    outcome: Outcome, entered: bool, goes_on: bool
+) -> None:
+    kept = held(EffectKind.MARKED, InDoubtPolicy.RETRY_SAME_KEY, doubtful=True)
+    if entered:
+        kept.entered.add(RUN)
+    kept.hear(Finished(*RUN, outcome))
+    assert (RUN in kept.continuing) is goes_on
+    assert (RUN in kept.finishes) is not goes_on
+    if goes_on:
+        assert kept.continuing[RUN].takeover.kind is TakeoverKind.SAME_KEY
+
+
+@pytest.mark.parametrize("outcome", [REJECTED, FAILED, DONE])
+def test_a_marked_run_after_none_ends_as_it_says(outcome: Outcome) -> None:
+    kept = held(EffectKind.MARKED, InDoubtPolicy.RETRY_SAME_KEY, doubtful=False)
+    kept.hear(Finished(*RUN, outcome))
+    assert kept.finishes[RUN].state == outcome.state
+
+
+def test_doubt_goes_by_the_policy() -> None:
+    kinds = {}
+    for policy in InDoubtPolicy:
+        kept = held(EffectKind.EXTERNAL, policy, doubtful=False)
+        kept.hear(Finished(*RUN, DOUBT))
+        kinds[policy] = kept.continuing[RUN].takeover.kind if kept.continuing else None
+    assert kinds == {
+        InDoubtPolicy.PARK: None,
+        InDoubtPolicy.RETRY_SAME_KEY: TakeoverKind.SAME_KEY,
+        InDoubtPolicy.QUERY: TakeoverKind.ASK,
+    }
+
+
+def test_an_answer_of_the_counterparty_is_final_but_for_a_void() -> None:
+    for outcome in (DONE, DOUBT):
+        kept = held(EffectKind.EXTERNAL, InDoubtPolicy.QUERY, doubtful=False)
+        kept.asking.add(RUN)
+        kept.hear(Finished(*RUN, outcome))
+        assert kept.finishes[RUN].state == outcome.state
+    kept = held(EffectKind.EXTERNAL, InDoubtPolicy.QUERY, doubtful=False)
+    kept.asking.add(RUN)
+    kept.hear(Finished(*RUN, Outcome(State.IN_DOUBT, voided=True)))
+    assert kept.continuing[RUN].takeover.kind is TakeoverKind.VOIDED
