@@ -101,15 +101,18 @@ class StatusStore:
         open_ids, closed_ids = by_openness(writes)
         with guarded():
             pipe = self.redis.pipeline(transaction=False)
-            pipe.evalsha(_SCRIPT_SHA, len(keys), *keys, *arguments)
             if look_at is not None and open_ids:
+                # First: a Redis that is killed in between must not have a PENDING that no resender
+                # ever looks at. An entry without a status is dropped at its first look.
                 pipe.zadd(self.deadlines_key, dict.fromkeys(open_ids, look_at), nx=True)
+            place = len(pipe.command_stack)
+            pipe.evalsha(_SCRIPT_SHA, len(keys), *keys, *arguments)
             if closed_ids:
                 pipe.zrem(self.deadlines_key, *closed_ids)
-            replies = self._execute(pipe)
-        if UNPLACED in replies[0]:
-            self._place(writes, replies[0])
-        told = [decode_refusal(reply) for reply in replies[0]]
+            replies = self._execute(pipe)[place]
+        if UNPLACED in replies:
+            self._place(writes, replies)
+        told = [decode_refusal(reply) for reply in replies]
         self._mend_deadlines(writes, told, now=int(now))
         return told
 

@@ -255,6 +255,22 @@ def test_open_requests_enter_the_set_of_the_resender_once(store: StatusStore) ->
     assert looked_at(store) == {"a": 100, "b": 100}
 
 
+def test_a_request_is_in_the_set_before_its_status_is_told(
+    store: StatusStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in between, Redis must not have a PENDING that no resender ever looks at."""
+    sent: list[str] = []
+    execute = store._execute
+
+    def recorded(pipe: Any) -> list[Any]:
+        sent.extend(str(command[0][0]) for command in pipe.command_stack)
+        return execute(pipe)
+
+    monkeypatch.setattr(store, "_execute", recorded)
+    store.write([a_write(State.PENDING)], look_at=5)
+    assert sent == ["ZADD", "EVALSHA"]
+
+
 def test_without_a_look_nothing_enters_the_set(store: StatusStore) -> None:
     told(store, a_write(State.RUNNING))
     assert looked_at(store) == {}
