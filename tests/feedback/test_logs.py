@@ -81,7 +81,7 @@ def test_everything_else_gets_json_lines(collector: io.StringIO) -> None:
     }
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_a_field_cannot_forge_a_line_of_text(terminal: Terminal, text: str) -> None:
     log.info("request.claimed", request_id=text)
     line = terminal.getvalue()
@@ -89,7 +89,7 @@ def test_a_field_cannot_forge_a_line_of_text(terminal: Terminal, text: str) -> N
     assert line[:-1].isprintable()
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_a_field_cannot_forge_a_json_line(collector: io.StringIO, text: str) -> None:
     log.info("request.claimed", request_id=text)
     fail(text)
@@ -98,7 +98,7 @@ def test_a_field_cannot_forge_a_json_line(collector: io.StringIO, text: str) -> 
     assert all(line.isascii() and line.isprintable() for line in lines)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_the_text_of_an_error_cannot_pass_for_a_line(terminal: Terminal, text: str) -> None:
     fail(text)
     first, *stack = terminal.getvalue()[:-1].split("\n")
