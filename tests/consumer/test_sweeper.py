@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -221,6 +222,7 @@ def test_it_sweeps_by_itself_until_it_is_stopped(sweeping: Sweeping) -> None:
     sweeping.claimed_by("dead", "a")
     eventually(lambda: sweeping.state("a") is State.IN_DOUBT, timeout_s=LIMIT_S)
     sweeping.sweeper.stop()
+    assert "onceward-sweeper" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_it_does_not_sweep_while_it_may_not(sweeping: Sweeping) -> None:

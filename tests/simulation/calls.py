@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -27,7 +28,7 @@ DEPTH = 3
 ROUTINE = "~"
 
 
-class Calls:
+class Calls(ABC):
     """Runs steps, and carries calls out or cuts them.
 
     Attributes:
@@ -46,9 +47,9 @@ class Calls:
         self.story: list[str] | None = [] if tells else None
         self._depth = 0
 
+    @abstractmethod
     def bury(self, process: Process) -> None:
         """Let a process be dead."""
-        raise NotImplementedError
 
     def run(self, process: Process, thread: str, action: Callable[[], object]) -> None:
         """Let one thread of a process take a step; what it raises by itself breaks the contract."""

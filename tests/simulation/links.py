@@ -23,11 +23,6 @@ class SimulatedSource:
         self._process = process
         self._is_paused = False
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether a broker is there."""
-        return "kafka" not in self._world.away
-
     def poll(self, timeout_s: float, *, max_records: int) -> list[Record]:
         """Return new records."""
         if "kafka" in self._world.away:

@@ -92,16 +92,21 @@ class WorkerProcess(Process):
         self.host_stops = False
         self._world = world
         store: Any = SimulatedStore(world, self, heartbeat_ttl_ms=HEARTBEAT_TTL_MS)
-        journal: Any = SimulatedJournal(world, self, name, link="journal")
-        sweeps: Any = SimulatedJournal(world, self, name, link="sweeps")
-        leases: Any = SimulatedLeases(world, self, name)
         self.source: Any = SimulatedSource(world, self)
         self.pool = SimulatedPool(world, self, name, children=children, slots=slots)
-        pool: Any = self.pool
         self.buffer = Waiting(4 * children * slots)
         self.teller = Teller(store, resend_after_s=RESEND_AFTER_S)
-        republication: Any = SimulatedRepublication(world, self, name)
-        self.republisher = Republisher(
+        self.republisher = self._make_republisher(store)
+        self.liveness = self._make_liveness(store)
+        self.worker = self._make_worker(slots=children * slots)
+        self.sweeper = self._make_sweeper(store)
+        self.intake = self._make_intake()
+        self._park()
+        self.next_renewal_ms = 0
+
+    def _make_republisher(self, store: Any) -> Republisher:
+        republication: Any = SimulatedRepublication(self._world, self, self.name)
+        return Republisher(
             republication=republication,
             store=store,
             holding=self._holding,
@@ -110,9 +115,12 @@ class WorkerProcess(Process):
             resend_after_s=RESEND_AFTER_S,
             lease_s=LEASE_S,
         )
-        self.liveness = Liveness(
+
+    def _make_liveness(self, store: Any) -> Liveness:
+        leases: Any = SimulatedLeases(self._world, self, self.name)
+        return Liveness(
             settings=SETTINGS,
-            worker_id=name,
+            worker_id=self.name,
             journal_id="the journal",
             leases=leases,
             store=store,
@@ -121,31 +129,40 @@ class WorkerProcess(Process):
             on_foreign_journal=self._foreign_journal,
             on_run_id=self.republisher.redis_is,
         )
-        self.worker = Worker(
-            worker_id=name,
+
+    def _make_worker(self, *, slots: int) -> Worker:
+        journal: Any = SimulatedJournal(self._world, self, self.name, link="journal")
+        pool: Any = self.pool
+        return Worker(
+            worker_id=self.name,
             buffer=self.buffer,
             journal=journal,
             pool=pool,
             teller=self.teller,
             lease=self.liveness,
-            slots=children * slots,
+            slots=slots,
             journal_wait_s=SETTINGS.journal.wait_s,
             on_backlog=lambda backlog: None,
         )
-        self.sweeper = Sweeper(
+
+    def _make_sweeper(self, store: Any) -> Sweeper:
+        sweeps: Any = SimulatedJournal(self._world, self, self.name, link="sweeps")
+        return Sweeper(
             journal=sweeps,
             teller=self.teller,
-            worker_id=name,
+            worker_id=self.name,
             handlers=HANDLERS,
-            payloads=Payloads(world, store),
+            payloads=Payloads(self._world, store),
             revive=self.worker.revive,
             room=lambda: self.worker.room_for_revived,
             lease_s=LEASE_S,
             may_sweep=lambda now_s: self.liveness.may_sweep(now_s),
         )
-        self.intake = Intake(
+
+    def _make_intake(self) -> Intake:
+        return Intake(
             settings=SETTINGS,
-            worker_id=name,
+            worker_id=self.name,
             registry=REGISTRY,
             teller=self.teller,
             buffer=self.buffer,
@@ -154,8 +171,6 @@ class WorkerProcess(Process):
             on_buffered=lambda: None,
             on_end=lambda error: None,
         )
-        self._park()
-        self.next_renewal_ms = 0
 
     def _park(self) -> None:
         """Let no thread of its own run, and no wait of the driven ones take time."""

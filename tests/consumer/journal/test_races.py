@@ -78,7 +78,7 @@ def test_of_two_workers_that_reopen_the_same_failures_each_is_granted_to_one(
 
 
 def test_workers_that_finish_what_the_other_claims_do_not_hold_each_other_up(
-    open_journal: OpenJournal,
+    open_journal: OpenJournal, database: Database
 ) -> None:
     journals = [open_journal("me"), open_journal("peer")]
     names = sorted(new_id() for _ in range(40))
@@ -95,6 +95,9 @@ def test_workers_that_finish_what_the_other_claims_do_not_hold_each_other_up(
     with ThreadPoolExecutor(2) as threads:
         for run in [threads.submit(work, me) for me in range(2)]:
             run.result(timeout=60)
+    ended = database.query("SELECT state, generation, count(*) AS rows FROM onceward_request"
+                           " GROUP BY state, generation")  # fmt: skip
+    assert ended == [{"state": State.FAILED, "generation": 1, "rows": len(names)}]
 
 
 CLAIMING = """
