@@ -1,11 +1,10 @@
 """The one place of this room that knows kafka-python: reading records and committing offsets.
 
-Facts it stands on (kafka-python 3.0): a poll of 5 ms or less never finishes joining a group; a
-consumer belongs to one thread; a poll with everything paused sleeps its time away, at most 0.1 s;
-paused partitions keep what was fetched; what is wrong with one partition is raised by a poll, which
-names it only in its text; with all brokers gone a poll brings nothing and says nothing; a topic
-that was deleted goes from the assignment by itself, without a word, and is back when it exists
-again.
+Facts it stands on (kafka-python 3.0): a consumer belongs to one thread; a poll with everything
+paused sleeps its time away, at most 0.1 s; paused partitions keep what was fetched; what is wrong
+with one partition is raised by a poll, which names it only in its text; with all brokers gone a
+poll brings nothing and says nothing; a topic that was deleted goes from the assignment by itself,
+without a word, and is back when it exists again.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import IllegalStateError, KafkaError, TopicAuthorizationFailedError
 
 import feedback.kafka_sockets  # noqa: F401 - mends kafka-python for this process
+from consumer.kafka_membership import SHORTEST_POLL_S, mend
 from consumer.set_aside import SetAside
 from feedback.clock import monotonic_s
 from feedback.envelope import Record
@@ -41,8 +41,6 @@ ASSIGNORS: dict[str, list[Any]] = {
 REQUEST_TIMEOUT_MS = 10_000
 # Finding the group's coordinator takes a fraction of a second where a broker answers.
 COORDINATOR_LIMIT_S = 3.0
-# Long enough to take part in a rebalance, see above.
-SHORTEST_POLL_S = 0.02
 # A rebalance on kafka-python's thread may take a partition away between two calls.
 _NOT_OURS = (KeyError, AssertionError, IllegalStateError, ValueError)
 
@@ -87,7 +85,7 @@ class KafkaSource:
                 reconnect_backoff_max_ms=1000,
                 metrics_enabled=False,
             )
-            _keep_from_spinning(self._consumer)
+            mend(self._consumer)
             if topics:
                 self._consumer.subscribe(topics, listener=_OnAssigned(self._stay_paused))
         except KafkaError as error:
@@ -250,17 +248,6 @@ class KafkaSource:
 
     def _unavailable(self, error: KafkaError) -> KafkaUnavailable:
         return KafkaUnavailable(f"Kafka at {self._where}: {type(error).__name__} {error}".strip())
-
-
-def _keep_from_spinning(consumer: Any) -> None:
-    """Let a poll with an overdue heartbeat wait a little.
-
-    kafka-python 3.0 then fetches with a timeout of 0, over and over, and hangs a callback on the
-    fetch under way each time: a broker that is silent for 10 s cost a core and 130 MiB.
-    """
-    coordinator = consumer._coordinator
-    soon = coordinator.time_to_next_poll
-    coordinator.time_to_next_poll = lambda: max(SHORTEST_POLL_S, soon())
 
 
 class _OnAssigned(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -22,8 +22,8 @@ def servers() -> Iterator[Servers]:
 def topic(servers: Servers) -> Callable[..., str]:
     """Return a factory `topic(partitions=4)` of new topics; they stay as long as the broker."""
 
-    def create(partitions: int = 4) -> str:
-        name = f"topic-{uuid.uuid4().hex}"
+    def create(partitions: int = 4, *, name: str = "") -> str:
+        name = name or f"topic-{uuid.uuid4().hex}"
         # One client a call: a client kept open has threads, and the tests here fork.
         with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
             admin.create_topics([NewTopic(name, partitions, 1)])

@@ -69,6 +69,29 @@ def test_partitions_that_a_rebalance_brings_during_a_pause_are_read_after_it(
     assert dict(read)[1] >= 20
 
 
+def test_a_join_that_outlasts_the_poll_that_began_it_is_ended_by_a_later_one(
+    servers: Servers, topic: Callable[..., str], group: str
+) -> None:
+    topics = [topic(2), later := f"later-{group}"]
+    one, other = (KafkaSource(_settings(servers, group), topics) for _ in range(2))
+
+    def shares() -> list[int]:
+        sources = (one, other)
+        for source in sources:
+            source.poll(0.05, max_records=1)
+        return [len(source.assigned()) for source in sources]
+
+    try:
+        eventually(lambda: shares() == [1, 1], timeout_s=30)
+        topic(2, name=later)
+        # What is new makes each of them join again; the broker waits for the other one meanwhile,
+        # so that none of these polls sees the end of its join.
+        eventually(lambda: shares() == [2, 2], timeout_s=30)
+    finally:
+        one.close()
+        other.close()
+
+
 def test_a_rewound_record_is_read_again(
     servers: Servers, topic: Callable[..., str], group: str
 ) -> None:
