@@ -26,9 +26,10 @@ setup: $(READY) ## a virtual environment, servers and broker jars, once
 demo: setup ## 2,000 payments, one worker killed on the way, and the account of them
 	$(RUN) -m tests.stack -- $(RUN) -m tests.demo
 
+# Side by side, because most of them wait: for servers, leases, deaths. ARGS="-n 0" is one by one.
 .PHONY: test
 test: setup lint ## all tests, on real servers
-	$(RUN) -m tests.stack -- $(RUN) -m pytest $(ARGS)
+	$(RUN) -m tests.stack -- $(RUN) -m pytest -n 3 --dist loadfile $(ARGS)
 
 .PHONY: simulate
 simulate: $(READY) ## schedules of a simulated world with faults: ARGS="--schedules N --seed S"

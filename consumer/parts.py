@@ -267,6 +267,7 @@ def _pool_settings(settings: Settings) -> PoolSettings:
         group=settings.kafka.group,
         processes=worker.processes,
         slots_per_process=worker.slots_per_process,
+        spare_processes=worker.spare_processes,
         prefetch=worker.prefetch,
         max_result_bytes=worker.max_result_bytes,
         journal_url=settings.journal.url,

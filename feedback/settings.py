@@ -136,6 +136,7 @@ class WorkerSection(_Section):
     handlers: Names = ()
     processes: int = Field(2, ge=1, le=256)
     slots_per_process: int = Field(1, ge=1, le=1024)
+    spare_processes: int = Field(0, ge=0, le=16)
     prefetch: int = Field(0, ge=0, le=1024)
     buffer_limit: int | None = Field(None, ge=1)
     drain_timeout_s: Seconds = 25.0

@@ -1,7 +1,7 @@
 """Fixtures on real servers; a test that asks for none of them starts none."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,16 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from tests.stack import Servers, Stack
 from tests.stack.postgres import fresh_database
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let a report hold what a test has logged, whatever it was: it goes to another process."""
+    report = yield
+    report.sections = [
+        (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
 
 
 @pytest.fixture(scope="session")

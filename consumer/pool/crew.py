@@ -23,6 +23,7 @@ class Crew:
     def __init__(self, settings: PoolSettings, watch: Watch) -> None:
         self.members: list[Member] = []
         self.is_ending = False
+        self._has_spares = False
         self._settings = settings
         self._watch = watch
         self._succession = Succession()
@@ -71,11 +72,13 @@ class Crew:
         """Kill a child; what it has told is heard when it is buried."""
         self._watch.mute(member)
         member.doom(reason, why)
+        self._fill_places()
 
     def retire(self, member: Member, why: Why, reason: str) -> None:
         """Let a child end after its jobs, and start its successor now."""
         member.retire(reason)
         self._watch.update(member)
+        self._fill_places()
         if member.is_new:
             # A successor would be as large before its first job: in haste it would be a loop.
             fault = f"{reason} before its first request"
@@ -90,7 +93,7 @@ class Crew:
         return min(self._succession.next_s, self._gauge.due_s, *times)
 
     def _do_due(self, now_s: float) -> None:
-        for member in self.members:
+        for member in tuple(self.members):
             if member.kill_by_s <= now_s:
                 self.doom(member, member.kill_reason)
             elif member.next_s <= now_s:
@@ -129,6 +132,8 @@ class Crew:
 
     def _read(self, member: Member) -> None:
         self._events += member.receive()
+        if member.is_spare or member.is_doomed:
+            self._fill_places()
         if member.is_doomed:
             self._watch.mute(member)
         elif member.is_retired:
@@ -140,6 +145,7 @@ class Crew:
         self._events += member.bury()
         if self.is_ending:
             return
+        self._fill_places()
         if member.is_retired:
             self._start_postponed()
             return
@@ -150,6 +156,19 @@ class Crew:
             self._spawn(failures=0)
         else:
             self._succession.try_later(member.failures + 1, fault, now_s)
+
+    def _fill_places(self) -> None:
+        """Give each free place to a child that is ready; start the spares when all are filled."""
+        free = self._settings.processes - sum(member.is_serving for member in self.members)
+        for member in self.members:
+            if free and member.is_spare and member.can_serve:
+                member.is_spare = False
+                free -= 1
+        # Not before: they would slow down the start of those that are needed.
+        if not free and not self._has_spares:
+            self._has_spares = True
+            for _ in range(self._settings.spare_processes):
+                self._spawn(failures=0)
 
     def _start_postponed(self) -> None:
         """Start successors, as long as no more than every second child is a retired one.

@@ -21,7 +21,8 @@ class PoolSettings:
         handlers: modules that each child imports.
         group: the consumer group; idempotency keys derive from it.
         processes: children. slots_per_process: handlers that run in one at the same time.
-        prefetch: jobs that wait in a child beside those.
+        spare_processes: children beside those that wait, ready, for one of them to end.
+        prefetch: jobs that wait in a child beside those that run.
         max_result_bytes: a longer result is left out.
         journal_url: where transactional handlers write; unused without one.
         start_timeout_s: how long a child may take to import its handlers.
@@ -34,6 +35,7 @@ class PoolSettings:
     group: str
     processes: int = 2
     slots_per_process: int = 1
+    spare_processes: int = 0
     prefetch: int = 0
     max_result_bytes: int = 65536
     journal_url: str = field(default="", repr=False)  # may hold a password

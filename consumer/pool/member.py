@@ -51,6 +51,7 @@ class Member:
         self.pid = self._process.pid or 0
         self.failures = failures
         self.is_ready = False
+        self.is_spare = True  # until the crew has a place for it
         self.is_doomed = False
         self.is_retired = False
         self.why = Why.DIED
@@ -71,12 +72,17 @@ class Member:
     @property
     def is_serving(self) -> bool:
         """Whether it takes jobs when it has room."""
+        return self.can_serve and not self.is_spare
+
+    @property
+    def can_serve(self) -> bool:
+        """Whether it could take jobs if it had a place."""
         return self.is_ready and not self.is_doomed and not self.is_retired
 
     @property
     def free(self) -> int:
         """How many more jobs it may be given."""
-        if not self.is_ready or self.is_doomed or self.is_retired:
+        if not self.is_serving:
             return 0
         return min(self._room - len(self.ledger.held), self._most_jobs - self.ledger.given)
 

@@ -113,6 +113,12 @@ ROWS = (
         "SIGKILL of a random child every 0.5 s for 40 s",
         JournalKind.POSTGRES,
         child_kill,
-        settings={"worker": {"processes": PROCESSES, "slots_per_process": SLOTS_PER_PROCESS}},
+        settings={
+            "worker": {
+                "processes": PROCESSES,
+                "slots_per_process": SLOTS_PER_PROCESS,
+                "spare_processes": 1,
+            }
+        },
     ),
 )

@@ -47,6 +47,43 @@ def test_an_idle_child_that_is_killed_is_replaced_and_the_new_one_takes_work(
     assert driven.run([job("coroutine", 1)])["r1"].result == "1"
 
 
+def test_a_spare_child_stands_in_for_one_that_dies_and_gets_a_spare_itself(
+    make_pool: MakePool,
+) -> None:
+    driven = make_pool(spare_processes=1)
+    first, spare = driven.pids(2)
+    # It is no place of its own.
+    assert (driven.pool.load.ready, driven.pool.free_slots) == (1, 1)
+    os.kill(first, signal.SIGKILL)
+    assert driven.death().pid == first
+    # It stands in before anything else is started.
+    assert (driven.pool.load.ready, driven.pool.free_slots) == (1, 1)
+    assert len(driven.told(ChildReady)) == 2
+    assert f'"pid":{spare}' in str(driven.run([job("echo")])["r1"].result)
+    driven.pids(3)
+    assert driven.children == 2
+    assert driven.pool.free_slots == 1
+
+
+def test_spares_are_started_when_all_that_serve_are_ready(make_pool: MakePool) -> None:
+    driven = make_pool(is_awaited=False, processes=2, spare_processes=2)
+    assert driven.children == 2
+    driven.pids(2)
+    assert driven.children == 4
+    driven.pids(4)
+    assert (driven.pool.load.ready, driven.pool.free_slots) == (2, 2)
+
+
+def test_a_spare_that_dies_is_replaced_and_nothing_else_happens(make_pool: MakePool) -> None:
+    driven = make_pool(spare_processes=1)
+    serving, spare = driven.pids(2)
+    os.kill(spare, signal.SIGKILL)
+    assert driven.death().pid == spare
+    driven.pids(3)
+    assert (driven.pool.load.ready, driven.pool.free_slots) == (1, 1)
+    os.kill(serving, 0)
+
+
 def test_a_crash_in_native_code_is_told_with_its_job(make_pool: MakePool) -> None:
     driven = make_pool()
     driven.pool.dispatch([job("segfault")])
