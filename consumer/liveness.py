@@ -102,7 +102,11 @@ class Liveness:
         self._heartbeat.end()
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._lease_s / 3):
+        due_s = monotonic_s() + self._lease_s / 3
+        while not self._stopping.wait(max(0.0, due_s - monotonic_s())):
+            # From its beginning: an answer that takes long must not put off the next renewal, or
+            # the lease ends in between, each time.
+            due_s = monotonic_s() + self._lease_s / 3
             self._renew()
 
     def _renew(self) -> None:

@@ -24,6 +24,7 @@ def open_engine(
     timeout_s: float,
     pool: Mapping[str, Any],
     bounded: bool = True,
+    autocommit: bool = False,
     at_connect: Sequence[str] = (),
 ) -> Engine:
     """Return an engine on a journal; it connects when it is first used.
@@ -34,6 +35,7 @@ def open_engine(
         pool: SQLAlchemy's arguments about the pool to keep connections in.
         bounded: whether PostgreSQL ends statements, and pauses within a transaction, that last
             longer than `timeout_s`; False where a user's own statements run.
+        autocommit: on PostgreSQL each statement is a transaction: one round trip instead of three.
         at_connect: SQL to run on every new connection to SQLite.
 
     Raises:
@@ -56,6 +58,7 @@ def open_engine(
             **pool,
             hide_parameters=True,
             pool_pre_ping=True,
+            isolation_level="AUTOCOMMIT" if autocommit else None,
             connect_args=_postgres_arguments(parsed, timeout_s),
         )
     except ModuleNotFoundError as error:
@@ -140,8 +143,8 @@ def _bound_postgres(engine: Engine, timeout_s: float) -> None:
 
     @event.listens_for(engine, "connect")
     def _limit(connection: Any, record: object) -> None:
-        connection.autocommit = True
+        wanted, connection.autocommit = connection.autocommit, True
         connection.execute(f"SET statement_timeout = {limit_ms}")
         # A worker that is paused inside a transaction must not hold its locks for ever.
         connection.execute(f"SET idle_in_transaction_session_timeout = {limit_ms}")
-        connection.autocommit = False
+        connection.autocommit = wanted

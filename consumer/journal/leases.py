@@ -48,7 +48,7 @@ class Leases:
         self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
     ) -> None:
         self._names = {"this_worker": worker_id, "this_group": group}
-        self._session = Session(url, timeout_s=statement_timeout_s)
+        self._session = Session(url, timeout_s=statement_timeout_s, one_statement=True)
 
     def register(self, lease_s: float) -> LeaseTimes:
         """Begin the lease, or take it up again.

@@ -20,11 +20,23 @@ class Session:
         url: the journal's URL.
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
         at_connect: SQL to run on every new connection to SQLite.
+        one_statement: each transaction has one only, which PostgreSQL commits by itself.
     """
 
-    def __init__(self, url: str, *, timeout_s: float, at_connect: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float,
+        at_connect: Sequence[str] = (),
+        one_statement: bool = False,
+    ) -> None:
         self._engine = open_engine(
-            url, timeout_s=timeout_s, pool={"poolclass": NullPool}, at_connect=at_connect
+            url,
+            timeout_s=timeout_s,
+            pool={"poolclass": NullPool},
+            autocommit=one_statement,
+            at_connect=at_connect,
         )
         self._connection: Connection | None = None
 

@@ -8,14 +8,15 @@ from feedback.status import State
 from tests.consumer.conftest import MakeStage
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
-from tests.feedback.own_redis import OwnRedis, own_redis
 from tests.stack import Servers
+from tests.stack.redis import Redis
+from tests.stack.restartable import Restartable, restartable
 
 
 @pytest.fixture
-def server() -> Iterator[OwnRedis]:
+def server() -> Iterator[Restartable]:
     """Yield a Redis that the test may kill; it comes back empty."""
-    with own_redis() as running:
+    with restartable(Redis) as running:
         yield running
 
 
@@ -25,9 +26,9 @@ def finished(stage: Stage, request_ids: list[str]) -> bool:
 
 
 def test_processing_goes_on_without_redis_and_statuses_are_right_afterwards(
-    make_stage: MakeStage, servers: Servers, server: OwnRedis
+    make_stage: MakeStage, servers: Servers, server: Restartable
 ) -> None:
-    stage = make_stage(servers=Servers(kafka=servers.kafka, redis=server.url))
+    stage = make_stage(servers=Servers(kafka=servers.kafka, redis=server.address))
     worker = stage.start()
     gate = stage.gate()
     client, topic = stage.client, stage.topics["work"]
@@ -64,9 +65,9 @@ def test_processing_goes_on_without_redis_and_statuses_are_right_afterwards(
 
 
 def test_statuses_that_a_stopped_worker_could_not_tell_are_told_by_the_next(
-    make_stage: MakeStage, servers: Servers, server: OwnRedis
+    make_stage: MakeStage, servers: Servers, server: Restartable
 ) -> None:
-    stage = make_stage(servers=Servers(kafka=servers.kafka, redis=server.url))
+    stage = make_stage(servers=Servers(kafka=servers.kafka, redis=server.address))
     first = stage.start()
     stage.client.send({}, topic=stage.topics["work"]).wait(30)
     server.kill()

@@ -10,7 +10,8 @@ from redis import Redis
 from feedback.redis_server import connect
 from feedback.settings import RedisSection
 from feedback.store import StatusStore
-from tests.feedback.own_redis import OwnRedis, own_redis
+from tests.stack import redis as redis_stack
+from tests.stack.restartable import Restartable, restartable
 
 # A machine that is busy with servers is slow now and then: that is no finding.
 settings.register_profile("onceward", deadline=None, max_examples=60, database=None)
@@ -36,7 +37,7 @@ def store(redis: Redis, group: str) -> StatusStore:
 
 
 @pytest.fixture
-def server() -> Iterator[OwnRedis]:
+def server() -> Iterator[Restartable]:
     """Yield a Redis that the test may kill."""
-    with own_redis() as running:
+    with restartable(redis_stack.Redis) as running:
         yield running

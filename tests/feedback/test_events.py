@@ -12,8 +12,8 @@ from feedback.settings import RedisSection
 from feedback.status import FINAL, State
 from feedback.store import StatusStore
 from tests.eventually import eventually
-from tests.feedback.own_redis import OwnRedis
 from tests.feedback.samples import a_write
+from tests.stack.restartable import Restartable
 
 LONG_S = 10.0
 # Well under the polling interval of a client, a second.
@@ -156,8 +156,8 @@ def test_hostile_ids_are_heard_under_their_own_names(
             assert heard(watch) == {request_id}
 
 
-def test_waits_go_on_while_redis_is_away_and_events_come_back(server: OwnRedis) -> None:
-    store = store_at(server.url)
+def test_waits_go_on_while_redis_is_away_and_events_come_back(server: Restartable) -> None:
+    store = store_at(server.address)
     listener = EventListener(store.redis, store)
     try:
         with listener.watch(["before"]) as before:
@@ -178,9 +178,9 @@ def test_waits_go_on_while_redis_is_away_and_events_come_back(server: OwnRedis) 
         listener.close()
 
 
-def test_a_wait_that_begins_without_redis_hears_it_when_it_comes(server: OwnRedis) -> None:
+def test_a_wait_that_begins_without_redis_hears_it_when_it_comes(server: Restartable) -> None:
     server.kill()
-    store = store_at(server.url)
+    store = store_at(server.address)
     listener = EventListener(store.redis, store)
     try:
         with listener.watch(["r"]) as watch:
@@ -193,8 +193,8 @@ def test_a_wait_that_begins_without_redis_hears_it_when_it_comes(server: OwnRedi
         listener.close()
 
 
-def test_a_dropped_connection_is_replaced(server: OwnRedis) -> None:
-    store = store_at(server.url)
+def test_a_dropped_connection_is_replaced(server: Restartable) -> None:
+    store = store_at(server.address)
     listener = EventListener(store.redis, store)
     try:
         with listener.watch(["r"]) as watch:

@@ -16,9 +16,9 @@ from feedback.settings import RedisSection
 from feedback.status import State
 from feedback.store import StatusStore
 from tests.feedback.breaking_line import breaking_line
-from tests.feedback.own_redis import OwnRedis
 from tests.feedback.samples import OTHER_SHA, PAYLOAD, a_write
 from tests.stack.ports import HOST, free_port
+from tests.stack.restartable import Restartable
 
 TIMEOUT_S = 0.3
 CALLS: list[Callable[[StatusStore], object]] = [
@@ -101,8 +101,8 @@ def test_a_server_that_is_gone_over_a_write_may_have_done_it(redis_url: str, gro
     assert direct.read("r").state is State.LOST
 
 
-def test_a_restarted_server_is_used_at_once_and_told_the_script_again(server: OwnRedis) -> None:
-    store = store_at(server.url, timeout_s=5)
+def test_a_restarted_server_is_used_at_once_and_told_the_script_again(server: Restartable) -> None:
+    store = store_at(server.address, timeout_s=5)
     assert store.write([a_write(State.PENDING)]) == [None]
     server.kill()
     with pytest.raises(RedisUnavailable):
@@ -112,27 +112,27 @@ def test_a_restarted_server_is_used_at_once_and_told_the_script_again(server: Ow
     assert store.write([a_write(State.PENDING)]) == [None]
 
 
-def test_an_idle_connection_that_was_dropped_is_replaced_unseen(server: OwnRedis) -> None:
-    store = store_at(server.url, timeout_s=5)
+def test_an_idle_connection_that_was_dropped_is_replaced_unseen(server: Restartable) -> None:
+    store = store_at(server.address, timeout_s=5)
     store.write([a_write(State.PENDING)])
-    with Redis.from_url(server.url) as admin:
+    with Redis.from_url(server.address) as admin:
         admin.client_kill_filter(_type="normal", skipme=True)
     assert store.write([a_write(State.ACCEPTED)]) == [None]
 
 
-def test_a_wrong_password_was_never_reached_and_is_not_repeated(server: OwnRedis) -> None:
-    with Redis.from_url(server.url) as admin:
+def test_a_wrong_password_was_never_reached_and_is_not_repeated(server: Restartable) -> None:
+    with Redis.from_url(server.address) as admin:
         admin.config_set("requirepass", "right")
-    wrong = server.url.replace("redis://", "redis://:wr0ng@")
+    wrong = server.address.replace("redis://", "redis://:wr0ng@")
     with pytest.raises(RedisUnavailable) as caught:
         store_at(wrong).read("r")
     assert caught.value.never_reached
     assert "wr0ng" not in str(caught.value)
 
 
-def test_a_full_server_takes_nothing_of_a_request(server: OwnRedis) -> None:
-    store = store_at(server.url, timeout_s=5)
-    with Redis.from_url(server.url) as admin:
+def test_a_full_server_takes_nothing_of_a_request(server: Restartable) -> None:
+    store = store_at(server.address, timeout_s=5)
+    with Redis.from_url(server.address) as admin:
         store.write([a_write(State.PENDING, "before")])
         admin.config_set("maxmemory-policy", "noeviction")
         admin.config_set("maxmemory", 1)
@@ -142,18 +142,18 @@ def test_a_full_server_takes_nothing_of_a_request(server: OwnRedis) -> None:
         assert admin.dbsize() == 1
 
 
-def full(server: OwnRedis) -> StatusStore:
+def full(server: Restartable) -> StatusStore:
     """Return the store of a server that has just become full."""
-    store = store_at(server.url, timeout_s=5)
+    store = store_at(server.address, timeout_s=5)
     store.write([a_write(State.FAILED, fields={"code": "BUSY", "resend": "1"}, payload=PAYLOAD)])
     store.beat("w", {})
-    with Redis.from_url(server.url) as admin:
+    with Redis.from_url(server.address) as admin:
         admin.config_set("maxmemory-policy", "noeviction")
         admin.config_set("maxmemory", 1)
     return store
 
 
-def test_a_full_server_still_answers_and_says_what_to_do(server: OwnRedis) -> None:
+def test_a_full_server_still_answers_and_says_what_to_do(server: Restartable) -> None:
     store = full(server)
     assert store.read("r").code == "BUSY"
     with pytest.raises(RedisUnavailable, match="raise its maxmemory") as caught:
@@ -163,7 +163,7 @@ def test_a_full_server_still_answers_and_says_what_to_do(server: OwnRedis) -> No
 
 
 def test_a_full_server_loses_nothing_of_what_a_refused_write_would_have_replaced(
-    server: OwnRedis,
+    server: Restartable,
 ) -> None:
     store = full(server)
     before = store.read("r")
@@ -177,7 +177,7 @@ def test_a_full_server_loses_nothing_of_what_a_refused_write_would_have_replaced
     assert store.kept_payload("r") == PAYLOAD
 
 
-def test_on_a_full_server_a_worker_that_is_alive_stays_so(server: OwnRedis) -> None:
+def test_on_a_full_server_a_worker_that_is_alive_stays_so(server: Restartable) -> None:
     store = full(server)
     key = store.worker_key("w")
     store.redis.pexpire(key, 1000)
@@ -213,9 +213,9 @@ def test_a_server_that_refuses_everything_is_as_good_as_away(says: str, advice: 
     assert not isinstance(caught.value, RedisRefused)
 
 
-def test_a_replica_that_takes_no_writes_is_named_as_such(server: OwnRedis) -> None:
-    store = store_at(server.url, timeout_s=5)
-    with Redis.from_url(server.url) as admin:
+def test_a_replica_that_takes_no_writes_is_named_as_such(server: Restartable) -> None:
+    store = store_at(server.address, timeout_s=5)
+    with Redis.from_url(server.address) as admin:
         admin.replicaof(HOST, str(free_port()))
         with pytest.raises(RedisUnavailable, match="name the primary in") as caught:
             store.write([a_write(State.PENDING)])
@@ -223,9 +223,9 @@ def test_a_replica_that_takes_no_writes_is_named_as_such(server: OwnRedis) -> No
 
 
 def test_a_write_over_a_key_of_another_kind_is_refused_and_not_an_outage(
-    server: OwnRedis,
+    server: Restartable,
 ) -> None:
-    store = store_at(server.url, timeout_s=5)
+    store = store_at(server.address, timeout_s=5)
     store.redis.set(store.request_key("odd"), "not a hash")
     with pytest.raises(RedisRefused, match="WRONGTYPE") as caught:
         store.write([a_write(State.PENDING, payload=PAYLOAD), a_write(State.PENDING, "odd")])
@@ -234,9 +234,9 @@ def test_a_write_over_a_key_of_another_kind_is_refused_and_not_an_outage(
 
 
 def test_a_value_that_no_redis_can_carry_is_refused_before_anything_is_sent(
-    server: OwnRedis,
+    server: Restartable,
 ) -> None:
-    store = store_at(server.url, timeout_s=5)
+    store = store_at(server.address, timeout_s=5)
     with pytest.raises(RedisRefused, match="UnicodeEncodeError") as caught:
         store.write([a_write(State.FAILED, fields={"message": "card \ud800"})])
     assert caught.value.never_reached
@@ -244,8 +244,8 @@ def test_a_value_that_no_redis_can_carry_is_refused_before_anything_is_sent(
     assert store.write([a_write(State.PENDING)]) == [None]
 
 
-def test_of_a_batch_only_the_writes_at_fault_are_left_out(server: OwnRedis) -> None:
-    store = store_at(server.url, timeout_s=5)
+def test_of_a_batch_only_the_writes_at_fault_are_left_out(server: Restartable) -> None:
+    store = store_at(server.address, timeout_s=5)
     odd = {"r3", "r100", "r101", "r255"}
     for request_id in odd:
         store.redis.set(store.request_key(request_id), "not a hash")
@@ -257,13 +257,13 @@ def test_of_a_batch_only_the_writes_at_fault_are_left_out(server: OwnRedis) -> N
     assert {one.state for one in store.read_many(rest)} == {State.SUCCEEDED}
 
 
-def test_the_version_of_the_server_is_told(server: OwnRedis) -> None:
-    major, *_ = store_at(server.url, timeout_s=5).server_version().split(".")
+def test_the_version_of_the_server_is_told(server: Restartable) -> None:
+    major, *_ = store_at(server.address, timeout_s=5).server_version().split(".")
     assert int(major) >= 6
 
 
-def test_each_start_of_a_server_has_another_id(server: OwnRedis) -> None:
-    store = store_at(server.url, timeout_s=5)
+def test_each_start_of_a_server_has_another_id(server: Restartable) -> None:
+    store = store_at(server.address, timeout_s=5)
     first = store.beat("w", {})
     assert first
     assert store.beat("w", {}) == first
@@ -273,11 +273,11 @@ def test_each_start_of_a_server_has_another_id(server: OwnRedis) -> None:
 
 
 def test_a_server_that_may_not_be_asked_for_its_id_is_beaten_all_the_same(
-    server: OwnRedis,
+    server: Restartable,
 ) -> None:
-    with Redis.from_url(server.url) as admin:
+    with Redis.from_url(server.address) as admin:
         admin.acl_setuser("default", enabled=True, nopass=True, commands=["+@all", "-info"])
-    store = store_at(server.url, timeout_s=5)
+    store = store_at(server.address, timeout_s=5)
     assert store.beat("w", {}) == ""
     assert store.redis.exists(store.worker_key("w"))
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from consumer.journal import Leases, migrate
+from feedback.clock import monotonic_s
 from tests.consumer.stage import Stage
 from tests.left_open import left_open
 from tests.outages.conftest import MakeStage
@@ -101,3 +103,17 @@ def test_a_link_that_fails_costs_nothing_but_time(stage: Stage, far: Far) -> Non
             scene.load.await_tried(HALF_OPEN_REQUESTS)
         scene.resumes(within_s=RESUMES_WITHIN_S)
     scene.all_succeeded()
+
+
+def test_a_lease_is_renewed_in_one_round_trip(postgres: Far) -> None:
+    url = postgres.facts()["journal_url"]
+    migrate(url)
+    leases = Leases(url, group="g", worker_id="w")
+    try:
+        leases.register(5.0)
+        with postgres.link.slow(LATENCY_MS):
+            began_s = monotonic_s()
+            assert leases.renew(5.0) is not None
+            assert monotonic_s() - began_s < 2 * LATENCY_MS / 1000
+    finally:
+        leases.close()
