@@ -18,6 +18,7 @@ from feedback.errors import OncewardError, RedisUnavailable
 from feedback.events import FAULTS
 from feedback.logs import EventLog
 from feedback.status import State
+from feedback.statuses import Status
 from producer_client import Client
 from producer_client.submission import Submission
 from tests.chaos.orders import Kind, Order, hash_of
@@ -182,10 +183,21 @@ class Clients:
                     while not self._closed.is_set():
                         message = pubsub.get_message(ignore_subscribe_messages=True, timeout=HEAR_S)
                         if message is not None:
-                            channel = message["channel"].decode()
-                            self._all.note(channel[len(prefix) + 1 : -1], message["data"].decode())
+                            name = message["channel"].decode()[len(prefix) + 1 : -1]
+                            self._note_heard(name, State(message["data"].decode()))
             except FAULTS:
                 self._closed.wait(AWAY_PAUSE_S)
+
+    def _note_heard(self, request_id: str, state: State) -> None:
+        if state is State.FAILED:  # the event does not say whether a resend may help
+            self._note_read(self._client.store.read(request_id))
+        else:
+            self._all.note(request_id, state)
+
+    def _note_read(self, status: Status) -> None:
+        # A failure that a resend may mend is no end: the resender goes on with it.
+        if not (status.state is State.FAILED and status.resend):
+            self._all.note(status.request_id, status.state)
 
     def _look_on(self) -> None:
         while not self._closed.wait(LOOK_EVERY_S):
@@ -197,7 +209,7 @@ class Clients:
     def _look(self) -> None:
         chosen = self._all.take_turn(older_than_s=LOOK_AFTER_S, most=LOOK_AT_MOST)
         for status in self._client.store.read_many(chosen):
-            self._all.note(status.request_id, status.state)
+            self._note_read(status)
             if status.state is State.UNKNOWN:
                 self._resubmit(self.tickets[status.request_id])
 

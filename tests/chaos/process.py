@@ -44,6 +44,11 @@ class Process:
         return self.exit_code is None
 
     @property
+    def has_spoken(self) -> bool:
+        """Whether it has logged anything."""
+        return self._log.stat().st_size > 0
+
+    @property
     def tail(self) -> str:
         """The last lines of its log."""
         return tail(self._log, LOG_LINES)
