@@ -185,7 +185,7 @@ class Clients:
                         if message is not None:
                             name = message["channel"].decode()[len(prefix) + 1 : -1]
                             self._note_heard(name, State(message["data"].decode()))
-            except FAULTS:
+            except (*FAULTS, RedisUnavailable):
                 self._closed.wait(AWAY_PAUSE_S)
 
     def _note_heard(self, request_id: str, state: State) -> None:
