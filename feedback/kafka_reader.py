@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
@@ -26,13 +24,12 @@ from kafka.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka.net.compat import KafkaNetClient
 
-import feedback.kafka_sockets  # noqa: F401 - mends kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.envelope import Record
 from feedback.errors import KafkaUnavailable
 from feedback.kafka_records import record_of
+from feedback.kafka_sockets import closed_at_a_fault
 from feedback.settings import KafkaSection
 
 # A record that is there comes within milliseconds: after so long the topic itself is asked about.
@@ -116,7 +113,7 @@ class RecordReader:
     def _connected(self, deadline_s: float) -> Any:
         if self._consumer is not None:
             return self._consumer
-        with _closed_at_a_fault() as connect:
+        with closed_at_a_fault() as connect:
             self._consumer = KafkaConsumer(
                 **self._settings.connection(),
                 kafka_client=connect,
@@ -142,7 +139,7 @@ class RecordReader:
             for name, value in self._settings.connection().items()
             if name in KafkaAdminClient.DEFAULT_CONFIG
         }
-        with _closed_at_a_fault() as connect:
+        with closed_at_a_fault() as connect:
             admin = KafkaAdminClient(
                 **given,
                 kafka_client=connect,
@@ -172,24 +169,6 @@ def read_record(
     """Return one record over a connection of its own; see `RecordReader.read`."""
     with RecordReader(settings) as reader:
         return reader.read(topic, partition, offset, timeout_s=timeout_s)
-
-
-@contextmanager
-def _closed_at_a_fault() -> Iterator[Callable[..., KafkaNetClient]]:
-    """Yield what makes a client's network, and close that when the client cannot be made:
-    kafka-python would leave its sockets open."""
-    made: list[KafkaNetClient] = []
-
-    def connect(*given: Any, **named: Any) -> KafkaNetClient:
-        made.append(KafkaNetClient(*given, **named))
-        return made[0]
-
-    try:
-        yield connect
-    except BaseException:
-        for one in made:
-            one.close()
-        raise
 
 
 def _left_ms(deadline_s: float) -> int:

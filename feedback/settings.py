@@ -177,6 +177,12 @@ class AuditSection(_Section):
     topics: Names = ()
     output: str = "audit/"
     grace_s: Seconds = 600.0
+    fail_on: str = "lost>0,ran_twice>0"
+    jars: str = ""
+    spark_master: str = "local[*]"
+    spark_conf: dict[str, str] = Field(default_factory=dict)
+    statuses: int = Field(1000, ge=0)
+    webhook_url: str = Field("", repr=False)
 
 
 class Settings(BaseSettings):

@@ -69,6 +69,7 @@ def keep_runs(
     by_whom: str,
     *,
     outcome: str | None = None,
+    allowed_by: str | None = None,
 ) -> None:
     """Append runs to the history as they stand, just before their rows are overwritten.
 
@@ -76,9 +77,10 @@ def keep_runs(
         runs: (request_id, generation), of rows that are locked.
         by_whom: who is about to overwrite them.
         outcome: why a run that has no end is followed by another; None: the row's state.
+        allowed_by: by which `TakeoverKind` it may be: the audit must not take it for a fault.
     """
     parameters = RUNS.load(connection, [(group, *name) for name in sorted(runs)])
-    given = {"whom": by_whom, "given_outcome": outcome}
+    given = {"whom": by_whom, "given_outcome": outcome, "allowed": allowed_by}
     connection.execute(_keep(connection.dialect.name), {**parameters, **given})
 
 
@@ -93,16 +95,18 @@ def _read(dialect: str, lock: bool) -> Select[Any]:
 @lru_cache
 def _keep(dialect: str) -> Insert:
     batch = RUNS.source(dialect)
-    copied = ("group", "request_id", "generation", "attempt", "owner", "topic", "partition")
-    names = (*copied, "offset", "claimed_at", "effect_at", "ended_at", "outcome", "by_whom")
+    named = ("group", "request_id", "generation", "attempt", "owner")
+    copied = (*named, "topic", "partition", "offset", "claimed_at", "effect_at")
     as_it_stood = select(
-        *(request.c[name] for name in (*copied, "offset", "claimed_at", "effect_at")),
+        *(request.c[name] for name in copied),
         func.coalesce(request.c.finished_at, now_ms()),
         func.coalesce(bindparam("given_outcome", type_=Text()), request.c.state),
         bindparam("whom"),
+        bindparam("allowed", type_=Text()),
     ).join_from(
         batch,
         request,
         and_(same_request(batch), request.c.generation == batch.c.generation),
     )
-    return insert(run).from_select(names, as_it_stood)
+    written = ("ended_at", "outcome", "by_whom", "allowed_by")
+    return insert(run).from_select((*copied, *written), as_it_stood)

@@ -125,6 +125,7 @@ run = Table(
     Column("ended_at", BIGINT),
     Column("outcome", Text, nullable=False),
     Column("by_whom", Text, nullable=False),
+    Column("allowed_by", Text),
     sqlite_strict=True,
     sqlite_autoincrement=True,
 )

@@ -109,7 +109,14 @@ def _carry_out(
             written = _written(connection, _ask(), group, worker_id, wish)
         case TakeoverResultKind.GRANTED:
             name = (wish.request_id, wish.generation)
-            keep_runs(connection, group, [name], worker_id, outcome=wish.because)
+            keep_runs(
+                connection,
+                group,
+                [name],
+                worker_id,
+                outcome=wish.because,
+                allowed_by=str(wish.kind),
+            )
             again = _run_again(wish.kind)
             written = _written(
                 connection, again, group, worker_id, wish, this_effect=wish.effect_kind

@@ -12,6 +12,7 @@ import pytest
 
 import consumer.commands
 import producer_client.commands
+import spark_audit.commands
 from feedback.errors import ExitCode
 from feedback.settings import Settings
 from tests.stack.packages import install_missing, program
@@ -19,12 +20,15 @@ from tests.stack.packages import install_missing, program
 FOLDER = Path(__file__).parents[2] / "config" / "systemd"
 UNITS = sorted(path.name for path in FOLDER.glob("*.service"))
 WORKERS = ["onceward-worker.service", "onceward-worker@.service"]
+AUDIT = "onceward-audit.service"
+SERVICES = sorted({*UNITS} - {AUDIT})
 # Tenths, as systemd counts: 0 is shut in, 100 is free to do everything.
 EXPOSURE_LIMIT = 20
 COMMAND_LIMIT_S = 60.0
 COMMANDS: dict[str, click.Group] = {
     "onceward-worker": consumer.commands.cli,
     "onceward-client": producer_client.commands.cli,
+    "onceward-audit": spark_audit.commands.cli,
 }
 
 
@@ -56,10 +60,11 @@ def faults(analyze: str, folder: Path, unit: str) -> list[str]:
 
 
 def settings_of(unit: str) -> dict[str, str]:
-    """Return the service's settings, those that all services share among them."""
+    """Return the service's settings, those that all services share and its own last word."""
     parser = configparser.RawConfigParser(strict=False, interpolation=None)
     parser.optionxform = str  # type: ignore[assignment, method-assign]
-    parser.read([FOLDER / unit, FOLDER / "onceward-.service.d" / "onceward.conf"])
+    shared = FOLDER / "onceward-.service.d" / "onceward.conf"
+    parser.read([FOLDER / unit, shared, *(FOLDER / f"{unit}.d").glob("*.conf")])
     return dict(parser["Service"])
 
 
@@ -99,13 +104,22 @@ def test_a_unit_starts_a_command_that_there_is(unit: str) -> None:
     assert options[1].startswith("/etc/onceward/")
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", SERVICES)
 def test_wrong_settings_are_not_tried_again_and_all_else_is(unit: str) -> None:
     service = settings_of(unit)
     assert service["RestartPreventExitStatus"] == str(int(ExitCode.USAGE))
     assert service["Restart"] == "on-failure"
     # A drain that was cut leaves requests in doubt: somebody is to see the unit failed.
     assert "SuccessExitStatus" not in service
+
+
+def test_the_audit_runs_once_a_night_and_ends(analyze: str, units: Path) -> None:
+    service = settings_of(AUDIT)
+    assert (service["Type"], service["Restart"]) == ("oneshot", "no")
+    timer = FOLDER / "onceward-audit.timer"
+    calendar = re.findall(r"(?m)^OnCalendar=(.+)$", timer.read_text())
+    assert run(analyze, "calendar", *calendar).returncode == 0
+    assert faults(analyze, units, timer.name) == []
 
 
 @pytest.mark.parametrize("unit", WORKERS)

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.settings import load
 from producer_client import Client
+from tests.demo.audit import audit
 from tests.demo.bank import account_of
 from tests.demo.closing import print_closing, write_json
 from tests.demo.payments import Payments
@@ -98,6 +100,7 @@ def _demo(asked: argparse.Namespace, console: Console) -> int:
         "one worker is killed on the way\n"
     )
     with Keeper() as keeper:
+        began_ms = epoch_ms()
         scene = prepare(asked.output, journal=asked.journal, environ=os.environ)
         logging.basicConfig(filename=scene.folder / "client.log", level=logging.WARNING)
         with (
@@ -117,8 +120,10 @@ def _demo(asked: argparse.Namespace, console: Console) -> int:
             plan = Plan(asked.payments, asked.seed, asked.kill_every)
             Show(payments, workers, screen=screen, plan=plan).run()
             verdict = _verdict(payments, scene)
+            screen.say("the audit reads topic and journal, and judges for itself")
+            audited = audit(keeper, scene, began_ms=began_ms)
         write_json(verdict, result)
-        print_closing(console, verdict, payments.waits, scene=scene, path=result)
+        print_closing(console, verdict, payments.waits, scene=scene, path=result, audited=audited)
     return verdict.exit_code
 
 

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tests.demo.audit import Audited
 from tests.demo.payments import Waits
 from tests.demo.scene import Scene
 from tests.demo.verdict import Verdict
@@ -20,7 +21,13 @@ def write_json(verdict: Verdict, path: Path) -> None:
 
 
 def print_closing(
-    console: Console, verdict: Verdict, waits: Waits, *, scene: Scene, path: Path
+    console: Console,
+    verdict: Verdict,
+    waits: Waits,
+    *,
+    scene: Scene,
+    path: Path,
+    audited: Audited,
 ) -> None:
     """Print the account of the run."""
     console.print()
@@ -28,6 +35,11 @@ def print_closing(
     console.print()
     console.print(Text(verdict.in_words(), style=f"bold {GOOD}" if verdict.kept else BAD))
     console.print()
+    console.print(Text(f"The audit: {audited.line}"))
+    console.print()
+    console.print(
+        Text(f"page     {_shown(audited.report)}/report.html", style="grey50"), soft_wrap=True
+    )
     console.print(Text(f"numbers  {_shown(path)}", style="grey50"), soft_wrap=True)
     logs = f"logs     {_shown(scene.folder)}/*.log, settings {scene.settings_file.name}"
     console.print(Text(logs, style="grey50"), soft_wrap=True)

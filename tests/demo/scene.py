@@ -29,6 +29,10 @@ slots_per_process = {slots}
 topic = "{name}"
 resend_after_s = 15         # what is LOST is sent again at once, without waiting for this
 poll_interval_s = 2         # an end wakes its client; only a LOST has to be looked for
+[audit]
+topics = ["{name}"]
+output = "{audit}"
+grace_s = 1
 """
 
 
@@ -47,6 +51,11 @@ class Scene:
         """The TOML file of workers and client."""
         return self.folder / "demo.toml"
 
+    @property
+    def audit_folder(self) -> Path:
+        """What the audit writes into."""
+        return self.folder / "audit"
+
     def bank_command(self) -> Command:
         """Return the bank's command."""
         port = self.bank.rpartition(":")[2]
@@ -59,6 +68,12 @@ class Scene:
     def worker_command(self, worker: str) -> Command:
         """Return the command of a worker; its log goes on where a killed one's ended."""
         return self._command(worker, self._consumer("run"))
+
+    def audit_command(self, *, date: str, since: str, until: str) -> Command:
+        """Return the command that judges a time of a day."""
+        window = ("--date", date, "--since", since, "--until", until)
+        audit = (sys.executable, "-m", "spark_audit", "run", "--config", str(self.settings_file))
+        return self._command("audit", (*audit, *window))
 
     def _consumer(self, command: str) -> tuple[str, ...]:
         return (sys.executable, "-m", "consumer", command, "--config", str(self.settings_file))
@@ -104,7 +119,12 @@ def prepare(output: Path, *, journal: str, environ: Mapping[str, str]) -> Scene:
         journal_url=servers.postgres if journal == "postgres" else sqlite_url,
     )
     scene.settings_file.write_text(
-        SETTINGS.format(name=name, processes=PROCESSES, slots=SLOTS_PER_PROCESS)
+        SETTINGS.format(
+            name=name,
+            processes=PROCESSES,
+            slots=SLOTS_PER_PROCESS,
+            audit=scene.audit_folder.as_posix(),
+        )
     )
     return scene
 

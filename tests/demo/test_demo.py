@@ -9,14 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.demo.scene import ROOT
 from tests.eventually import eventually
+from tests.spark_audit.jars import audit_jars
 from tests.stack import Servers
 from tests.stack.servers import JOURNAL, KAFKA, REDIS
 
 DEMO = (sys.executable, "-m", "tests.demo")
 ENDS_WITHIN_S = 110.0
+# A session of Spark beside other tests.
+AUDITED_WITHIN_S = 300.0
 KEYS = {
     "sent",
     "succeeded",
@@ -53,12 +57,14 @@ def left_running(output: Path) -> list[int]:
     ]
 
 
+@pytest.mark.timeout(AUDITED_WITHIN_S + 30)
 def test_a_demo_with_a_killed_worker_charges_nobody_twice_and_tells_everybody(
     servers: Servers, postgres_url: str, tmp_path: Path
 ) -> None:
+    audit_jars()
     settings = servers.settings() | {JOURNAL: postgres_url}
     with start_demo(tmp_path, settings, "--payments", "200", "--rate", "60") as demo:
-        printed, _ = demo.communicate(timeout=ENDS_WITHIN_S)
+        printed, _ = demo.communicate(timeout=AUDITED_WITHIN_S)
 
     assert demo.returncode == 0, printed
     assert "KILLED by SIGKILL" in printed
@@ -70,6 +76,9 @@ def test_a_demo_with_a_killed_worker_charges_nobody_twice_and_tells_everybody(
     assert told["succeeded"] + told["in_doubt"] == 200
     started = [path.read_text().count("worker.started") for path in tmp_path.glob("*/worker-*.log")]
     assert sorted(started) == [1, 2]
+    (page,) = tmp_path.glob("demo/audit/reports/*/report.html")
+    assert "Nothing lost, nothing ran twice" in page.read_text()
+    assert ": GOOD, 200 requests: 0 lost" in " ".join(printed.split())
     assert left_running(tmp_path) == []
 
 

@@ -53,6 +53,7 @@ def test_the_next_generation_is_ours_and_the_run_before_it_stays_in_the_history(
     assert (result.row.effect_at, result.row.voids) == (None, 0)
     (kept,) = database.query("SELECT * FROM onceward_run")
     assert (kept["generation"], kept["outcome"], kept["by_whom"]) == (1, "CHILD_DIED", "me")
+    assert kept["allowed_by"] == "EXCLUDED"
     assert journal.apply(finishes=[finish(name, 1)]).finished[name, 1].kind == "STALE"
     assert journal.apply(finishes=[finish(name, 2)]).finished[name, 2].kind == "WRITTEN"
 

@@ -103,6 +103,7 @@ def _make_run() -> None:
         sa.Column("ended_at", _BIGINT),
         sa.Column("outcome", sa.Text, nullable=False),
         sa.Column("by_whom", sa.Text, nullable=False),
+        sa.Column("allowed_by", sa.Text),
         sqlite_strict=True,
         sqlite_autoincrement=True,
     )

@@ -1,0 +1,27 @@
+"""The auditor's room: what became of each request, proved from the topics and the journal.
+
+The way of a day, led by `run`:
+
+1. Freeze. `freeze` reads from Kafka how far each partition is read (`window` says which time is
+   judged), and writes it down as the `manifest`.
+2. Stage. `stage_records` reads Kafka by `record_columns`, `stage_journal` the database by `jdbc`
+   and `journal_sql`; both become a `snapshot`, whole or not at all. From here on nothing is asked
+   of Kafka or the database again. `session` and `jars` give the Spark for it.
+3. Judge. `judge` gathers all that is known of a request, `judge_rules` says what follows, by the
+   names of `findings`. `gaps` looks at partitions, `sample` and `statuses` at what clients were
+   told. `carry` names what is still open; `carried_file` keeps it for the next run.
+4. Say. `counting` and `figures` make a `summary` of it, beside earlier days (`history`) and under
+   the `verdict`; `page` is for a person (`charts`, `wording`, `texts`), `in_doubt` and
+   `resend_lines` (with `payloads`) for who puts it right, `prometheus_file` and `webhook` for who
+   is on call. `findings_parquet` and `found` hold single requests; `outputs` and `places` put all
+   of it where it belongs. `commands` is `onceward-audit`.
+
+Decisions taken, and their cost. The audit shares no code with the worker: the rules are written
+down a second time, from the contract. It judges from a snapshot, which costs the disk a copy of the
+day and makes every verdict repeatable. Only Spark's own columns are used, so no Python runs where
+the data is.
+
+Not obvious. What a later window holds is read too, since a late attempt may be why a request is not
+lost; but only requests of the window, and those carried into it, are judged. Findings are flags: a
+request may be lost and malformed.
+"""

@@ -1,0 +1,12 @@
+"""The entry of `onceward-audit`."""
+
+
+def main() -> None:
+    """Run the command line."""
+    from spark_audit.commands import cli
+
+    cli()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""What a run leaves to the next: the requests that it could not judge to the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from feedback.errors import NotAvailable
+from spark_audit.carry import Carried
+from spark_audit.outputs import write_text
+
+Place = tuple[str, int]
+
+
+def write_carried(path: Path, carried: Carried) -> None:
+    """Write a new file."""
+    read_from = [[*place, offset] for place, offset in sorted(carried.read_from.items())]
+    text = json.dumps({"version": 1, "ids": sorted(carried.ids), "read_from": read_from})
+    write_text(path, text + "\n")
+
+
+def read_carried(path: Path | None) -> tuple[tuple[str, ...], Mapping[Place, int]]:
+    """Return the ids, and from which offset their partitions are read; nothing without a file.
+
+    Raises:
+        NotAvailable: it cannot be read, so that requests would be forgotten.
+    """
+    if path is None:
+        return (), {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        read_from = {(topic, number): offset for topic, number, offset in found["read_from"]}
+        return tuple(found["ids"]), read_from
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotAvailable(
+            f"{path} cannot be read ({type(error).__name__}): judge that day again"
+        ) from error

@@ -1,0 +1,107 @@
+"""`onceward-audit`: run, report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from feedback import logs
+from feedback.clock import epoch_ms
+from feedback.commands import Group, config_option, json_option, settings_of
+from feedback.errors import NotAvailable
+from feedback.settings import Settings
+from spark_audit.places import Places
+from spark_audit.summary import Summary, one_line
+from spark_audit.verdict import parse_fail_on
+from spark_audit.window import Window, window_of
+
+
+@click.group(cls=Group)
+@click.version_option(package_name="onceward")
+def cli() -> None:
+    """Proves from the topics and the journal what became of each request."""
+
+
+@cli.command()
+@config_option
+@json_option
+@click.option("--date", help="The day to judge in UTC, YYYY-MM-DD; yesterday by default.")
+@click.option("--since", help="Judge from this time on instead: ISO 8601 with its zone.")
+@click.option("--until", help="Judge up to this time instead.")
+@click.option("--fail-on", help="Findings that end it with 1, as in lost>0,ran_twice>0.")
+def run(
+    config: str | None,
+    as_json: bool,
+    date: str | None,
+    since: str | None,
+    until: str | None,
+    fail_on: str | None,
+) -> int:
+    """Read a day's requests, judge them, and write the report.
+
+    A day that was read before is judged again from its snapshot.
+
+    \b
+    Example:
+      onceward-audit run --config payments.toml --date 2026-11-20
+    """
+    from spark_audit.run import run_audit
+
+    settings = settings_of(config)
+    logs.configure()
+    if not settings.audit.topics:
+        raise NotAvailable("[audit] topics names none: which topics are to be judged?")
+    conditions = parse_fail_on(settings.audit.fail_on if fail_on is None else fail_on)
+    window = _window(date, since, until)
+    outcome = run_audit(settings, window, conditions, progress=sys.stderr.isatty())
+    if as_json:
+        click.echo(json.dumps(outcome.summary))
+    else:
+        click.echo(one_line(outcome.summary))
+        click.echo(f"the page: {outcome.page}")
+    return outcome.exit_code
+
+
+@cli.command()
+@config_option
+@json_option
+@click.option("--date", help="The day in UTC, YYYY-MM-DD; yesterday by default.")
+def report(config: str | None, as_json: bool, date: str | None) -> int:
+    """Say again what an earlier run has found, and end as it ended.
+
+    \b
+    Example:
+      onceward-audit report --config payments.toml --date 2026-11-20
+    """
+    places = Places(_output(settings_of(config)), _window(date, None, None).date)
+    summary = _summary(places.summary)
+    if as_json:
+        click.echo(json.dumps(summary))
+    else:
+        click.echo(one_line(summary))
+        click.echo(f"the page: {places.page}")
+    return int(summary["exit_code"])
+
+
+def _window(date: str | None, since: str | None, until: str | None) -> Window:
+    now_ms = epoch_ms()
+    yesterday = datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(days=1)
+    return window_of(date or f"{yesterday:%Y-%m-%d}", since, until, now_ms=now_ms)
+
+
+def _output(settings: Settings) -> Path:
+    return Path(settings.audit.output)
+
+
+def _summary(path: Path) -> Summary:
+    try:
+        found: Summary = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise NotAvailable(f"{path}: {error.strerror}; was this day judged?") from error
+    except ValueError as error:
+        raise NotAvailable(f"{path} is no summary: judge the day again") from error
+    return found

@@ -1,0 +1,40 @@
+"""The names of what the audit finds."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Finding(StrEnum):
+    """What may be wrong; a request may carry several."""
+
+    LOST = "lost"
+    RAN_TWICE = "ran_twice"
+    IN_DOUBT = "in_doubt"
+    STUCK = "stuck"
+    ORPHAN = "orphan"
+    PAYLOAD_MISMATCH = "payload_mismatch"
+    RESENT = "resent"
+    FAILED_WITHOUT_DEAD_LETTER = "failed_without_dead_letter"
+    DEAD_LETTER_WITHOUT_FAILURE = "dead_letter_without_failure"
+    MALFORMED = "malformed"
+    LATE = "late"
+    STATUS_DISAGREES = "status_disagrees"
+    RETENTION_GAP = "retention_gap"
+    OFFSET_GAP = "offset_gap"
+
+
+# Those that are a flag of one request, in the order of their columns.
+REQUEST_FINDINGS = (
+    Finding.LOST,
+    Finding.RAN_TWICE,
+    Finding.IN_DOUBT,
+    Finding.STUCK,
+    Finding.ORPHAN,
+    Finding.PAYLOAD_MISMATCH,
+    Finding.RESENT,
+    Finding.FAILED_WITHOUT_DEAD_LETTER,
+    Finding.DEAD_LETTER_WITHOUT_FAILURE,
+    Finding.MALFORMED,
+    Finding.LATE,
+)

@@ -1,0 +1,94 @@
+"""The judged requests with a finding: written as Parquet by kind, and read back as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import reduce
+from operator import or_
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from spark_audit.findings import REQUEST_FINDINGS, Finding
+from spark_audit.found import SHOWN, Found
+
+_DISAGREES = "_disagrees"
+
+
+def write_findings(judged: DataFrame, folder: Path, *, disagreeing: Collection[str] = ()) -> None:
+    """Write each request once for each of its findings, sorted by id within its kind.
+
+    Args:
+        folder: gets a folder `kind=<finding>` for each finding that was made.
+        disagreeing: ids of the requests whose status disagrees.
+    """
+    columns = judged.columns
+    flags = {one.value: F.col(one.value) for one in REQUEST_FINDINGS}
+    if disagreeing:
+        judged = _with_disagreements(judged, disagreeing)
+        flags[Finding.STATUS_DISAGREES.value] = F.col(_DISAGREES).isNotNull()
+    kinds = F.array_compact(F.array(*(F.when(is_it, F.lit(kind)) for kind, is_it in flags.items())))
+    (
+        judged.where(reduce(or_, flags.values()))
+        .select(*columns, F.explode(kinds).alias("kind"))
+        # One file a kind, so that its order is that of the whole kind.
+        .repartition("kind")
+        .sortWithinPartitions("kind", "request_id")
+        .write.mode("overwrite")
+        .partitionBy("kind")
+        .parquet(_uri(folder))
+    )
+
+
+def read_findings(spark: SparkSession, folder: Path, judged: StructType) -> DataFrame:
+    """Return what was written, with the column `kind`.
+
+    Args:
+        judged: the schema of the judged Parquet; a day without findings has no file to tell it.
+    """
+    schema = StructType([*judged.fields, StructField("kind", StringType())])
+    return spark.read.schema(schema).parquet(_uri(folder))
+
+
+def first_of_each(findings: DataFrame, *, most: int = SHOWN) -> dict[Finding, list[Found]]:
+    """Return the first requests of each finding by id, in one Spark job."""
+    rank = F.row_number().over(Window.partitionBy("kind").orderBy("request_id"))
+    rows = (
+        findings.withColumn("_rank", rank)
+        .where(F.col("_rank") <= most)
+        .orderBy("kind", "_rank")
+        .select("kind", *Found._fields)
+    )
+    first: dict[Finding, list[Found]] = {}
+    for kind, *found in rows.collect():
+        first.setdefault(Finding(kind), []).append(Found(*found))
+    return first
+
+
+def doubtful(findings: DataFrame) -> Iterator[Found]:
+    """Yield the requests in doubt by id, a part at a time."""
+    rows = findings.where(F.col("kind") == Finding.IN_DOUBT.value).orderBy("request_id")
+    return _rows(rows)
+
+
+def to_resend(findings: DataFrame) -> Iterator[Found]:
+    """Yield the lost requests that are safe to send again, in the order of their first sending."""
+    is_safe = (F.col("kind") == Finding.LOST.value) & F.col("can_resend")
+    return _rows(findings.where(is_safe).orderBy("topic", "partition", "offset", "request_id"))
+
+
+def _rows(rows: DataFrame) -> Iterator[Found]:
+    return (Found(*row) for row in rows.select(*Found._fields).toLocalIterator())
+
+
+def _with_disagreements(judged: DataFrame, disagreeing: Collection[str]) -> DataFrame:
+    names = [(name, True) for name in sorted(set(disagreeing))]
+    told = judged.sparkSession.createDataFrame(names, f"request_id string, {_DISAGREES} boolean")
+    return judged.join(F.broadcast(told), "request_id", "left")
+
+
+def _uri(folder: Path) -> str:
+    # Not `as_uri`: Hadoop would take its percent signs for parts of the name.
+    return f"file://{folder.absolute()}"

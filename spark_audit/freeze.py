@@ -1,0 +1,221 @@
+"""The freeze: how far each partition is read, decided once before anything is read.
+
+In this order, so that nothing is accused that was only on its way: first where each partition ends,
+then what the group has committed (so what it covers beyond the end is not read at all), then where
+the window begins, and last where Kafka itself begins, which retention may move at any time.
+
+Records are those that a worker sees: it reads without regard to transactions, so an aborted record
+is a request like any other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from kafka.protocol.consumer import OffsetSpec
+
+from feedback.clock import monotonic_s
+from feedback.errors import KafkaUnavailable, NotAvailable
+from feedback.kafka_sockets import closed_at_a_fault
+from feedback.settings import KafkaSection, Settings
+from spark_audit.manifest import Kind, Manifest, Partition
+from spark_audit.window import Window
+
+TIMEOUT_MS = 30_000
+PAUSE_S = 0.2
+
+T = TypeVar("T")
+# The partitions of each topic, and what each topic is for.
+_Kinds = Mapping[TopicPartition, Kind]
+Coordinates = tuple[str, int]
+
+
+def freeze(
+    settings: Settings,
+    window: Window,
+    *,
+    now_ms: int,
+    carried: Iterable[str] = (),
+    carried_from: Mapping[Coordinates, int] | None = None,
+) -> Manifest:
+    """Return the limits within which a run reads.
+
+    Args:
+        settings: brokers, group, and the topics of `[audit]`.
+        now_ms: epoch ms.
+        carried: ids that an earlier run could not judge to the end.
+        carried_from: by (topic, partition), the first offset of a carried request: it is read
+            from there, even though it lies before the window.
+
+    Raises:
+        NotAvailable: Kafka is away, or a topic is missing or may not be read.
+    """
+    with _administrator(settings.kafka) as admin:
+        try:
+            partitions = _partitions(admin, settings, window.since_ms, carried_from or {})
+        except TopicAuthorizationFailedError as error:
+            raise NotAvailable(_no_right(settings, "Describe and Read on the topics")) from error
+        except GroupAuthorizationFailedError as error:
+            raise NotAvailable(_no_right(settings, "Describe on the group")) from error
+        except KafkaError as error:
+            raise _away(settings.kafka, error) from error
+    return Manifest(
+        date=window.date,
+        since_ms=window.since_ms,
+        until_ms=window.until_ms,
+        frozen_at_ms=now_ms,
+        journal_read_at_ms=0,
+        group=settings.kafka.group,
+        grace_ms=round(settings.audit.grace_s * 1000),
+        deadline_s=settings.worker.deadline_s,
+        partitions=partitions,
+        carried=tuple(sorted(set(carried))),
+    )
+
+
+def kind_of(name: str, topics: Iterable[str], group: str) -> Kind | None:
+    """Return what a topic is for; None when it is not among those of these request topics.
+
+    >>> kind_of("pay.g.retry.5s", ["pay"], "g")
+    <Kind.RETRY: 'retry'>
+    >>> kind_of("pay.other.dlq", ["pay"], "g") is None
+    True
+    """
+    if name in topics:
+        return Kind.REQUEST
+    for topic in topics:
+        own = f"{topic}.{group}."
+        if name in (f"{own}dlq", f"{own}wait"):
+            return Kind(name.removeprefix(own))
+        if name.startswith(f"{own}retry.") and len(name) > len(f"{own}retry."):
+            return Kind.RETRY
+    return None
+
+
+def _partitions(
+    admin: KafkaAdminClient,
+    settings: Settings,
+    since_ms: int,
+    carried_from: Mapping[Coordinates, int],
+) -> tuple[Partition, ...]:
+    kinds = _known(admin, settings.audit.topics, settings.kafka.group)
+    ends = _offsets(admin, dict.fromkeys(kinds, OffsetSpec.LATEST))
+    group = settings.kafka.group
+    committed = _patiently(lambda: admin.list_group_offsets({group: list(kinds)}))[group]
+    since = _offsets(admin, dict.fromkeys(kinds, since_ms))
+    begins = _offsets(admin, dict.fromkeys(kinds, OffsetSpec.EARLIEST))
+    found = []
+    for one, kind in kinds.items():
+        end, begin, mark = ends[one], begins[one], committed.get(one)
+        # No record so late, or none at all: nothing to read.
+        wanted = since[one] if since[one] >= 0 else end
+        wanted = min(wanted, carried_from.get((one.topic, one.partition), wanted), end)
+        found.append(
+            Partition(
+                kind=kind.value,
+                topic=one.topic,
+                partition=one.partition,
+                begin=begin,
+                start=max(wanted, begin),
+                end=max(end, begin),
+                committed=None if mark is None or mark.offset < 0 else mark.offset,
+            )
+        )
+    order = list(Kind)
+    found.sort(key=lambda one: (order.index(Kind(one.kind)), one.topic, one.partition))
+    return tuple(found)
+
+
+def _known(admin: KafkaAdminClient, topics: Sequence[str], group: str) -> _Kinds:
+    there = admin.list_topics()
+    asked = {name: kind for name in there if (kind := kind_of(name, topics, group))}
+    # Those of the settings are asked for by name: a broker leaves out of its list what the user
+    # may not see, and says so only when it is asked.
+    asked |= dict.fromkeys(topics, Kind.REQUEST)
+    known: dict[TopicPartition, Kind] = {}
+    for found in admin.describe_topics(sorted(asked)):
+        _require(found)
+        for one in found["partitions"]:
+            known[TopicPartition(found["name"], one["partition_index"])] = asked[found["name"]]
+    return known
+
+
+def _require(topic: Mapping[str, Any]) -> None:
+    name, code = topic["name"], topic["error_code"]
+    if code == UnknownTopicOrPartitionError.errno:
+        raise NotAvailable(f"topic {name} does not exist: create it, or correct [audit] topics")
+    if code == TopicAuthorizationFailedError.errno:
+        raise NotAvailable(
+            f"topic {name} may not be read: it needs the rights Describe and Read for this user"
+        )
+    if code:
+        raise for_code(code)(f"topic {name}")
+
+
+def _offsets(
+    admin: KafkaAdminClient, asked: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    if not asked:
+        return {}
+    answers = _patiently(lambda: admin.list_partition_offsets(dict(asked), timeout_ms=TIMEOUT_MS))
+    return {one: answer.offset for one, answer in answers.items()}
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Return the answer, asked for again while the brokers choose a leader or a coordinator."""
+    deadline_s = monotonic_s() + TIMEOUT_MS / 1000
+    while True:
+        try:
+            return ask()
+        except KafkaError as error:
+            if not error.retriable or monotonic_s() >= deadline_s:
+                raise
+        time.sleep(PAUSE_S)
+
+
+@contextmanager
+def _administrator(settings: KafkaSection) -> Iterator[KafkaAdminClient]:
+    # It has fewer settings than a consumer.
+    given = {
+        name: value
+        for name, value in settings.connection().items()
+        if name in KafkaAdminClient.DEFAULT_CONFIG
+    }
+    try:
+        with closed_at_a_fault() as connect:
+            admin = KafkaAdminClient(
+                **given,
+                kafka_client=connect,
+                request_timeout_ms=TIMEOUT_MS,
+                bootstrap_timeout_ms=TIMEOUT_MS,
+            )
+    except KafkaError as error:
+        raise _away(settings, error) from error
+    except (ValueError, OSError) as error:
+        # An address that is none, a certificate that cannot be read.
+        raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+def _no_right(settings: Settings, right: str) -> str:
+    return f"Kafka at {settings.kafka.bootstrap_servers} refuses: this user needs {right}"
+
+
+def _away(settings: KafkaSection, error: KafkaError) -> KafkaUnavailable:
+    what = f"{type(error).__name__} {error}".strip()
+    return KafkaUnavailable(f"Kafka at {settings.bootstrap_servers} is away: {what}")

@@ -1,0 +1,147 @@
+"""Gaps: what Kafka no longer had, and offsets that no record explains.
+
+A retention gap is proved by two numbers: somebody knew of offsets up to one, and Kafka now begins
+at a later one. Known are the group's committed offset, behind which nothing was delivered yet, and
+the end of the run before, behind which no audit has looked.
+
+An offset gap is a hole in the offsets that were staged. Holes are normal: every transaction ends
+with a marker that has an offset and is no record, and several may end one after the other. So only
+a hole of more than `MARKERS` is told. A compacted topic has holes of any length: none is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit.findings import Finding
+from spark_audit.manifest import Kind, Manifest
+
+# So many producers may end their transactions side by side in one partition.
+MARKERS = 16
+_WORD_BITS = 6
+_WORD = 1 << _WORD_BITS
+_FULL = -1
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets of a partition that nobody saw.
+
+    Args:
+        first_offset: the first that is missing.
+        next_offset: the one after the last that is missing.
+        records: how many are missing; no more than so many were records.
+    """
+
+    finding: Finding
+    topic: str
+    partition: int
+    first_offset: int
+    next_offset: int
+    records: int
+
+
+def find_gaps(
+    records: DataFrame,
+    manifest: Manifest,
+    *,
+    previous: Manifest | None = None,
+    compacted: Collection[str] = (),
+) -> list[Gap]:
+    """Return all gaps of a snapshot, in the order of finding, topic, partition and offset.
+
+    Args:
+        previous: the limits of the run before.
+        compacted: topics that forget records by key.
+    """
+    gaps = [*retention_gaps(manifest, previous), *offset_gaps(records, manifest, compacted)]
+    return sorted(gaps, key=lambda one: (one.finding, one.topic, one.partition, one.first_offset))
+
+
+def retention_gaps(manifest: Manifest, previous: Manifest | None = None) -> Iterator[Gap]:
+    """Yield what was deleted before it was delivered, or before any audit had seen it."""
+    before = () if previous is None else previous.partitions
+    ends = {(one.topic, one.partition): one.end for one in before}
+    for one in manifest.partitions:
+        known = [ends.get((one.topic, one.partition))]
+        if one.kind in (Kind.REQUEST, Kind.RETRY):
+            known.append(one.committed)
+        missed = [offset for offset in known if offset is not None and offset < one.begin]
+        if missed:
+            place = (one.topic, one.partition)
+            yield _gap(Finding.RETENTION_GAP, place, min(missed), one.begin)
+
+
+def offset_gaps(
+    records: DataFrame, manifest: Manifest, compacted: Collection[str] = ()
+) -> Iterator[Gap]:
+    """Yield holes in the staged offsets that are longer than markers of transactions explain."""
+    ranges = {
+        (one.topic, one.partition): (one.start, one.end)
+        for one in manifest.partitions
+        if one.topic not in compacted
+    }
+    bit = F.expr(f"shiftleft(1L, CAST(offset % {_WORD} AS INT))")
+    words = (
+        records.groupBy("topic", "partition", F.shiftright("offset", _WORD_BITS).alias("number"))
+        .agg(F.bit_or(bit).alias("bits"))
+        .orderBy("topic", "partition", "number")
+    )
+    present = (
+        ((row["topic"], row["partition"]), row["number"], row["bits"])
+        for row in words.toLocalIterator()
+    )
+    for place, first, after in holes(present, ranges):
+        if after - first > MARKERS:
+            yield _gap(Finding.OFFSET_GAP, place, first, after)
+
+
+def holes(
+    words: Iterable[tuple[Place, int, int]], ranges: Mapping[Place, tuple[int, int]]
+) -> Iterator[tuple[Place, int, int]]:
+    """Yield (place, first missing offset, one after the last) of every hole in the ranges.
+
+    Args:
+        words: (place, number, bits), of each place in the order of their numbers: bit i of word n
+            says that offset 64 n + i is there, as a signed number.
+        ranges: by place, its first offset and the one after its last.
+
+    >>> list(holes([(("pay", 0), 0, 0b1011)], {("pay", 0): (0, 6)}))
+    [(('pay', 0), 2, 3), (('pay', 0), 4, 6)]
+    """
+    expected = {place: start for place, (start, _) in ranges.items()}
+    for place, number, bits in words:
+        if place not in ranges:
+            continue
+        end = ranges[place][1]
+        for first, after in _stretches(number * _WORD, bits):
+            if expected[place] < min(first, end):
+                yield place, expected[place], min(first, end)
+            expected[place] = max(expected[place], after)
+    for place, (_, end) in ranges.items():
+        if expected[place] < end:
+            yield place, expected[place], end
+
+
+def _stretches(base: int, bits: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, one after the last) of each stretch of bits that are set."""
+    if bits == _FULL:
+        yield base, base + _WORD
+        return
+    left = bits & ((1 << _WORD) - 1)
+    while left:
+        low = (left & -left).bit_length() - 1
+        ones = left >> low
+        length = (~ones & (ones + 1)).bit_length() - 1
+        yield base + low, base + low + length
+        left = ones >> length << (low + length)
+
+
+def _gap(finding: Finding, place: Place, first: int, after: int) -> Gap:
+    return Gap(finding, *place, first_offset=first, next_offset=after, records=after - first)

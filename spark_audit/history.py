@@ -1,0 +1,108 @@
+"""What earlier days were like, from their summaries on disk: yesterday, and the median of seven."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from feedback.logs import EventLog
+from spark_audit.findings import Finding
+from spark_audit.verdict import Verdict
+
+DAYS = 7
+_PLAIN = ("requests", "errors", "pending", "in_flight")
+_TIMES = ("p50_ms", "p99_ms")
+_LOG = EventLog("onceward.audit")
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """An earlier day, as its own summary says.
+
+    Args:
+        numbers: by name; findings by theirs. A latency is None on a day without one.
+    """
+
+    date: str
+    verdict: str
+    numbers: dict[str, float | None]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form in which a summary holds it."""
+        return {"date": self.date, "verdict": self.verdict, **_nested(self.numbers)}
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The days before; `days` holds at most seven, the latest first, and may be empty."""
+
+    yesterday: Day | None = None
+    days: tuple[Day, ...] = ()
+
+    def median_as_json(self) -> dict[str, Any] | None:
+        """Return the median of each number, and of how many days; None without any.
+
+        A day that was not seen whole is left out: its counts are too low.
+        """
+        whole = [day for day in self.days if day.verdict != Verdict.INCOMPLETE]
+        if not whole:
+            return None
+        names = (*_PLAIN, *_TIMES, *(finding.value for finding in Finding))
+        numbers = {name: _median(day.numbers.get(name) for day in whole) for name in names}
+        return {"days": len(whole), **_nested(numbers)}
+
+
+def read_history(reports: Path, today: str, *, length_ms: int) -> History:
+    """Return what the summaries of the days before say; one that is no summary says nothing.
+
+    Args:
+        reports: the folder of all days' reports.
+        today: YYYY-MM-DD.
+        length_ms: of today's window; the counts of a longer or shorter one do not compare.
+    """
+    days = {}
+    for one in _days_before(today):
+        path = reports / f"date={one}" / "summary.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            if found["version"] == 1 and _length_ms(found) == length_ms:
+                days[one] = _day(one, found)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            _LOG.warning("audit.summary_unreadable", path=path)
+    return History(days.get(_days_before(today)[0]), tuple(days.values()))
+
+
+def _days_before(today: str) -> Sequence[str]:
+    return [str(date.fromisoformat(today) - timedelta(days=back)) for back in range(1, DAYS + 1)]
+
+
+def _length_ms(summary: dict[str, Any]) -> int:
+    return int(summary["until_ms"]) - int(summary["since_ms"])
+
+
+def _day(name: str, summary: dict[str, Any]) -> Day:
+    counts, latency = summary["counts"], summary["latency"]
+    numbers: dict[str, float | None] = {plain: int(counts[plain]) for plain in _PLAIN}
+    for time in _TIMES:
+        numbers[time] = None if latency[time] is None else float(latency[time])
+    # A finding that is younger than the summary was not looked for.
+    found = {one.value: counts["findings"].get(one.value) for one in Finding}
+    numbers |= {one: int(count) for one, count in found.items() if count is not None}
+    return Day(name, str(Verdict(summary["verdict"])), numbers)
+
+
+def _nested(numbers: dict[str, float | None]) -> dict[str, Any]:
+    plain = {name: numbers.get(name) for name in (*_PLAIN, *_TIMES)}
+    return {**plain, "findings": {one.value: numbers.get(one.value) for one in Finding}}
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

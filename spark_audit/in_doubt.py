@@ -1,0 +1,59 @@
+"""`in_doubt.csv`: the requests that a person has to decide, for a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+
+from spark_audit.found import Found
+from spark_audit.outputs import new_file
+from spark_audit.texts import iso
+
+COLUMNS = (
+    "request_id",
+    "topic",
+    "partition",
+    "offset",
+    "first_at",
+    "claimed_at",
+    "deadline_at",
+    "attempt",
+    "runs",
+    "owner",
+    "code",
+    "payload_sha256",
+)
+_TIMES = frozenset({"first_at", "claimed_at", "deadline_at"})
+# A spreadsheet runs a cell that begins so, whatever is quoted.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def write_in_doubt(rows: Iterable[Found], path: Path) -> int:
+    """Write a line for each request, as RFC 4180 has it, and return how many there are."""
+    count = 0
+    with new_file(path) as file:
+        # All quoted: else a spreadsheet that divides at semicolons sees cells of its own.
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+        writer.writerow(COLUMNS)
+        for row in rows:
+            writer.writerow([_cell(name, getattr(row, name)) for name in COLUMNS])
+            count += 1
+    return count
+
+
+def guarded(text: str) -> str:
+    """Return text that no spreadsheet takes for a formula.
+
+    >>> guarded("=1+1")
+    "'=1+1"
+    """
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _cell(name: str, value: str | int | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int):
+        return iso(value) if name in _TIMES else str(value)
+    return guarded(value)

@@ -1,0 +1,49 @@
+"""The jars that Spark needs for Kafka and for the journal's database: where they lie."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from feedback.errors import NotAvailable
+
+# Spark's own version, as config/audit/pom.xml names it: the folder is called after it.
+VERSION = "4.2.0"
+_POM = "config/audit/pom.xml"
+# What every run needs; a driver is asked for when its kind of journal is read.
+_NEEDED = (
+    "spark-sql-kafka-0-10_",
+    "spark-token-provider-kafka-",
+    "kafka-clients-",
+    "commons-pool2-",
+)
+
+
+def jars_folder(setting: str = "") -> Path:
+    """Return the folder the jars belong into, there or not.
+
+    Args:
+        setting: `[audit] jars`; empty for the one in the user's cache.
+    """
+    if setting:
+        return Path(setting).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "onceward" / f"audit-jars-{VERSION}"
+
+
+def find_jars(folder: Path) -> list[Path]:
+    """Return the jars of a folder.
+
+    Raises:
+        NotAvailable: it is missing, or one that every run needs is; names the command that
+            fetches them.
+    """
+    found = sorted(folder.glob("*.jar"))
+    missing = [name for name in _NEEDED if not any(jar.name.startswith(name) for jar in found)]
+    if missing:
+        what = ", ".join(name.strip("-_") for name in missing)
+        raise NotAvailable(
+            f"Spark's jars ({what}) are not in {folder}: run `mvn -f {_POM} "
+            f"dependency:copy-dependencies -DoutputDirectory={folder}`"
+        )
+    return [jar.resolve() for jar in found]

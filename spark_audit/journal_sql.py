@@ -1,0 +1,149 @@
+"""The queries that read the journal, for PostgreSQL and SQLite.
+
+They are text, since Spark hands a query to JDBC as it is: every value in them goes through
+`literal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from spark_audit.jdbc import POSTGRES, literal
+from spark_audit.manifest import Manifest, Partition
+
+# Names and types of what is read; SQLite's own types say little, so none is guessed.
+REQUEST_SCHEMA = (
+    "request_id STRING, topic STRING, partition INT, offset BIGINT, payload_sha256 STRING, "
+    "attempt BIGINT, generation BIGINT, effect_kind STRING, effect_at BIGINT, deadline_at BIGINT, "
+    "state STRING, owner STRING, claimed_at BIGINT, due_at BIGINT, finished_at BIGINT, "
+    "code STRING, message STRING, resend INT, published_at BIGINT, dead_letter_at BIGINT, "
+    "voids INT"
+)
+RUN_SCHEMA = (
+    "request_id STRING, generation BIGINT, attempt BIGINT, owner STRING, topic STRING, "
+    "partition INT, offset BIGINT, claimed_at BIGINT, effect_at BIGINT, ended_at BIGINT, "
+    "outcome STRING, by_whom STRING, allowed_by STRING"
+)
+LEASE_SCHEMA = "worker_id STRING, lease_until BIGINT, now_ms BIGINT"
+
+SLICE = "slice"
+IDS_AT_ONCE = 1000
+_JULIAN_EPOCH_MS = 210_866_760_000_000
+
+
+def names_of(schema: str) -> list[str]:
+    """Return the columns of a schema.
+
+    >>> names_of("a INT, b STRING")
+    ['a', 'b']
+    """
+    return [one.split()[0] for one in schema.split(", ")]
+
+
+def all_requests(kind: str, group: str, *, slices: int) -> str:
+    """Return the query of every row of a group."""
+    return (
+        f"SELECT {_columns('r', REQUEST_SCHEMA)}, {_request_slice(kind, slices)} "
+        f'FROM onceward_request AS r WHERE r."group" = {literal(group)}'
+    )
+
+
+def requests_in_range(kind: str, manifest: Manifest, *, slices: int) -> str:
+    """Return the query of the rows whose record lies at or after its partition's start.
+
+    So do those whose partition Kafka does not know while it knows the topic: they name a record
+    that cannot be. Only those of the window, since a topic made anew may have fewer partitions.
+    """
+    topics = ", ".join(sorted({literal(one.topic) for one in manifest.partitions}))
+    unknown = (
+        f's.column1 IS NULL AND r."topic" IN ({topics}) '
+        f'AND r."claimed_at" >= {literal(manifest.since_ms)}'
+    )
+    return (
+        f"SELECT {_columns('r', REQUEST_SCHEMA)}, {_request_slice(kind, slices)} "
+        f"FROM onceward_request AS r {_starts('r', manifest.partitions)} "
+        f'WHERE r."group" = {literal(manifest.group)} '
+        f'AND (r."offset" >= s.column3 OR ({unknown}))'
+    )
+
+
+def runs_in_range(
+    manifest: Manifest, *, slices: int, with_allowed_by: bool, in_range: bool = True
+) -> str:
+    """Return the query of the runs whose own record lies at or after its partition's start.
+
+    Args:
+        with_allowed_by: whether the table has that column.
+        in_range: False for exactly those runs that the other query leaves out.
+    """
+    # CASE, so that a partition without a start counts as outside: NOT of null would be null.
+    condition = 'CASE WHEN h."offset" >= s.column3 THEN 1 ELSE 0 END'
+    names = names_of(RUN_SCHEMA)[:-1]
+    allowed_by = 'h."allowed_by"' if with_allowed_by else 'CAST(NULL AS TEXT) AS "allowed_by"'
+    return (
+        f"SELECT {_columns('h', names)}, {allowed_by}, {_run_slice(slices)} "
+        f"FROM onceward_run AS h {_starts('h', manifest.partitions)} "
+        f'WHERE h."group" = {literal(manifest.group)} AND {condition} = {int(in_range)}'
+    )
+
+
+def leases(kind: str, group: str) -> str:
+    """Return the query of all leases with the database's clock; one row where there is none."""
+    now_ms = (
+        "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)"
+        if kind == POSTGRES
+        else f"(CAST(round(julianday('now') * 86400000.0) AS INTEGER) - {_JULIAN_EPOCH_MS})"
+    )
+    return (
+        f'SELECT w."worker_id", w."lease_until", {now_ms} AS "now_ms" '
+        "FROM (SELECT 1 AS one) AS always "
+        f'LEFT JOIN onceward_worker AS w ON w."group" = {literal(group)}'
+    )
+
+
+def slice_predicates(slices: int) -> list[str]:
+    """Return the conditions of the slices, which together cover every row once."""
+    return [f'"{SLICE}" = {number}' for number in range(slices)]
+
+
+def id_predicates(ids: Iterable[str]) -> list[str]:
+    """Return conditions that cover these ids, each id once."""
+    return [
+        f'"request_id" IN ({", ".join(map(literal, some))})' for some in _batched(sorted(set(ids)))
+    ]
+
+
+def _columns(table: str, schema: str | Sequence[str]) -> str:
+    names = names_of(schema) if isinstance(schema, str) else schema
+    return ", ".join(f'{table}."{name}"' for name in names)
+
+
+def _starts(table: str, partitions: Iterable[Partition]) -> str:
+    """Return the join with a table of the partitions' starts: hashed once, and not a condition of
+    hundreds of parts that each row goes through. Both databases call its columns so."""
+    rows = ", ".join(
+        f"({literal(one.topic)}, {literal(one.partition)}, {literal(one.start)})"
+        for one in partitions
+    )
+    return (
+        f"LEFT JOIN (VALUES {rows}) AS s "
+        f'ON {table}."topic" = s.column1 AND {table}."partition" = s.column2'
+    )
+
+
+def _request_slice(kind: str, slices: int) -> str:
+    """Return the slice of a request, which stays the same while it is read."""
+    # SQLite has no hash; its row number stands until the row is deleted.
+    number = 'hashtext(r."request_id") & 2147483647' if kind == POSTGRES else "r.rowid"
+    return f'({number}) % {slices} AS "{SLICE}"'
+
+
+def _run_slice(slices: int) -> str:
+    return f'h."id" % {slices} AS "{SLICE}"'
+
+
+def _batched(ids: Sequence[str]) -> Iterator[list[str]]:
+    left = iter(ids)
+    while some := list(islice(left, IDS_AT_ONCE)):
+        yield some

@@ -1,0 +1,243 @@
+"""The judgement: what became of each request, from one grouping and one join.
+
+What may be many of one request (records, runs of the history) is brought to one narrow shape and
+grouped by the id once; the journal's row, of which there is one, is joined to the group. Measured,
+that is several times faster than one join for each finding, and a twelfth less work than grouping
+the rows as well. `judge_rules` says what follows.
+
+Not obvious. Groups and join go by a hash of the id first and by the id itself second: sorting by a
+number is cheap, and no two ids are ever mixed up. All of one id is brought together before it is
+grouped: most ids have one record, and a grouping before that would find nothing to reduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_audit import judge_rules as rules
+from spark_audit.findings import REQUEST_FINDINGS
+from spark_audit.manifest import Kind, Manifest
+
+_KEY = ("id_hash", "request_id")
+_RANGES = "topic string, partition int, start long, end long"
+
+
+def judge(
+    spark: SparkSession,
+    records: DataFrame,
+    requests: DataFrame,
+    runs: DataFrame,
+    manifest: Manifest,
+) -> DataFrame:
+    """Return one row for each request of the window, and for each that was carried into it.
+
+    A request is of the window when one of its records on a request topic is. Where no such record
+    was read, its row, run or dead letter counts, by the place that it names and by its time.
+
+    Args:
+        records, requests, runs: the snapshot.
+        manifest: its limits.
+    """
+    found = gather(spark, records, requests, runs, manifest)
+    is_placed = F.col("is_placed") | F.coalesce("row.is_placed", F.lit(False))
+    is_of_window = F.col("is_named") | ((F.col("records") == 0) & is_placed)
+    is_known = rules.has_record() | rules.has_row() | (F.col("history") > 0)
+    return found.where(is_of_window & is_known).select(*_judged(manifest))
+
+
+def gather(
+    spark: SparkSession,
+    records: DataFrame,
+    requests: DataFrame,
+    runs: DataFrame,
+    manifest: Manifest,
+) -> DataFrame:
+    """Return what is known of each id: the columns that the rules read."""
+    ranges = spark.createDataFrame(
+        [
+            (one.topic, one.partition, one.start, one.end)
+            for one in manifest.partitions
+            if one.kind in (Kind.REQUEST, Kind.RETRY)
+        ],
+        _RANGES,
+    )
+    seen = _union(
+        _of_records(_placed(records, ranges, "original_"), manifest),
+        _of_runs(_placed(runs, ranges), manifest),
+    )
+    if manifest.carried:
+        ids = spark.createDataFrame([(one,) for one in manifest.carried], "request_id string")
+        seen = _union(seen, ids.withColumn("is_named", F.lit(True)))
+    grouped = _keyed(seen).groupBy(*_KEY).agg(*_aggregates())
+    rows = _keyed(_of_requests(_placed(requests, ranges), manifest))
+    return grouped.join(rows, list(_KEY), "full_outer").select("request_id", "row", *_filled())
+
+
+def _keyed(frame: DataFrame) -> DataFrame:
+    return frame.withColumn("id_hash", F.xxhash64("request_id")).repartition(*_KEY)
+
+
+def _union(left: DataFrame, right: DataFrame) -> DataFrame:
+    return left.unionByName(right, allowMissingColumns=True)
+
+
+def _placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
+    """Return the frame with `is_staged`: whether the place that a row names was read.
+
+    Null when the topic is none of the group's, or has no such partition.
+    """
+    topic, partition, offset = (f"{prefix}{name}" for name in ("topic", "partition", "offset"))
+    known = ranges.withColumnsRenamed({"topic": topic, "partition": partition})
+    is_staged = (F.col(offset) >= F.col("start")) & (F.col(offset) < F.col("end"))
+    joined = frame.join(F.broadcast(known), [topic, partition], "left")
+    return joined.withColumn("is_staged", is_staged).drop("start", "end")
+
+
+def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
+    is_request = F.col("kind") == Kind.REQUEST
+    is_letter = F.col("kind") == Kind.DLQ
+    # A record without a time, as old clients write it, is -1: it lies behind the window's begin.
+    sent_at = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms")).otherwise(manifest.since_ms)
+    place = ("topic", "partition", "offset")
+    letter = F.struct(
+        sent_at.alias("sent_at"),
+        *place,
+        "reason",
+        *(f"original_{name}" for name in place),
+        (F.col("in_window") & F.col("is_staged")).alias("is_placed"),
+    )
+    seen = F.struct(sent_at.alias("sent_at"), *place)
+    fallback = sent_at + round(manifest.deadline_s * 1000)
+    is_due = F.col("kind").isin(Kind.REQUEST, Kind.RETRY)
+    return records.select(
+        "request_id",
+        (is_request & F.col("in_window")).alias("is_named"),
+        F.when(is_request, seen).alias("seen"),
+        F.when(is_letter, letter).alias("letter"),
+        F.when(is_request, F.col("payload_sha256")).alias("payload_sha256"),
+        "attempt",
+        F.when(is_due, F.coalesce("deadline_at", fallback)).alias("deadline_at"),
+        (is_due & ~F.col("is_committed")).alias("is_undelivered"),
+        (is_request & F.col("is_malformed")).alias("is_malformed"),
+    )
+
+
+def _of_runs(runs: DataFrame, manifest: Manifest) -> DataFrame:
+    may_follow = F.coalesce(F.col("allowed_by").isin(*rules.MAY_FOLLOW), F.lit(False))
+    says_nothing_happened = F.col("outcome").isin(*rules.NOTHING_HAPPENED)
+    ran_as = (
+        F.when(F.col("outcome") == "SUCCEEDED", "succeeded")
+        .when(F.col("effect_at").isNull() | says_nothing_happened | may_follow, "nothing")
+        .when(F.col("outcome") == "IN_DOUBT", "doubt")
+        .otherwise("entered")
+    )
+    run = F.struct(
+        *("claimed_at", "topic", "partition", "offset", "generation", "outcome"),
+        ran_as.alias("ran_as"),
+        _is_placed(F.col("claimed_at"), manifest).alias("is_placed"),
+    )
+    return runs.select("request_id", "attempt", run.alias("run"))
+
+
+def _of_requests(requests: DataFrame, manifest: Manifest) -> DataFrame:
+    row = F.struct(
+        *("topic", "partition", "offset", "payload_sha256", "attempt", "generation"),
+        *("effect_kind", "effect_at", "deadline_at", "state", "owner", "claimed_at"),
+        *("finished_at", "code", "resend", "is_staged"),
+        _is_placed(F.coalesce("claimed_at", "finished_at"), manifest).alias("is_placed"),
+    )
+    return requests.select("request_id", row.alias("row"))
+
+
+def _is_placed(at: Column, manifest: Manifest) -> Column:
+    """Return whether something of the journal is of the window, were no record of its id read.
+
+    A claim follows its record, at most by the grace where it is to be counted here.
+    """
+    is_near = (at >= manifest.since_ms) & (at < manifest.until_ms + manifest.grace_ms)
+    return F.coalesce("is_staged", F.lit(True)) & is_near
+
+
+def _aggregates() -> Iterator[Column]:
+    """Yield the columns of a group."""
+    reason = F.coalesce("letter.reason", F.lit(""))
+    accuses = F.col("letter").isNotNull() & (reason != rules.PAYLOAD_MISMATCH)
+    is_doubt = F.col("run.ran_as") == "doubt"
+    bit = rules.bit_of("run.generation")
+    aggregates = {
+        "is_named": F.max("is_named"),
+        "is_placed": F.max(F.coalesce("letter.is_placed", "run.is_placed")),
+        "has_undelivered": F.max("is_undelivered"),
+        "has_malformed": F.max("is_malformed"),
+        "has_failed": F.max(F.col("run.outcome") == "FAILED"),
+        "first": F.min("seen"),
+        "attempt": F.max("attempt"),
+        "deadline_at": F.max("deadline_at"),
+        "least_payload": F.min("payload_sha256"),
+        "greatest_payload": F.max("payload_sha256"),
+        "last_letter": F.max("letter"),
+        "first_run": F.min("run"),
+        "doubts": F.bit_or(F.when(is_doubt, bit)),
+        "settled": F.bit_or(F.when(~is_doubt, bit)),
+        "records": F.count("seen"),
+        "sightings": F.count("is_undelivered"),
+        "dead_letters": F.count("letter"),
+        "accusing_letters": F.count_if(accuses),
+        "history": F.count("run"),
+        "succeeded": F.count_if(F.col("run.ran_as") == "succeeded"),
+        "entered": F.count_if(F.col("run.ran_as") == "entered"),
+    }
+    for name, aggregate in aggregates.items():
+        yield aggregate.alias(name)
+
+
+def _filled() -> Iterator[Column]:
+    """Yield the columns of a group, with what they are where there is a row alone."""
+    flags = ("is_named", "is_placed", "has_undelivered", "has_malformed", "has_failed")
+    counts = ("records", "sightings", "dead_letters", "accusing_letters", "history")
+    runs = ("succeeded", "entered", "doubts", "settled")
+    unset = {**dict.fromkeys(flags, False), **dict.fromkeys((*counts, *runs), 0)}
+    for name, value in unset.items():
+        yield F.coalesce(name, F.lit(value)).alias(name)
+    facts = ("first", "first_run", "last_letter", "attempt", "deadline_at")
+    yield from map(F.col, (*facts, "least_payload", "greatest_payload"))
+
+
+def _judged(manifest: Manifest) -> Iterator[Column]:
+    """Yield the columns of a judged request, as the contract of the folder names them."""
+    places = ("first.{0}", "row.{0}", "first_run.{0}", "last_letter.original_{0}")
+    times = ("first.sent_at", "row.claimed_at", "row.finished_at", "first_run.claimed_at")
+    first_at = F.coalesce(*times, "last_letter.sent_at")
+    latency = F.col("row.finished_at") - F.col("first.sent_at")
+    ran = F.when(F.col("row.claimed_at").isNotNull(), 1).otherwise(0)
+    columns: dict[str, Column] = {
+        "request_id": F.col("request_id"),
+        **{
+            name: F.coalesce(*(place.format(name) for place in places))
+            for name in ("topic", "partition", "offset")
+        },
+        "first_at": first_at,
+        "state": F.col("row.state"),
+        "code": F.col("row.code"),
+        "attempt": F.greatest("attempt", "row.attempt"),
+        "records": F.col("records").cast("int"),
+        "runs": (F.col("history") + ran).cast("int"),
+        "effect_runs": rules.effect_runs(),
+        "owner": F.col("row.owner"),
+        "claimed_at": F.col("row.claimed_at"),
+        "finished_at": F.col("row.finished_at"),
+        "deadline_at": rules.deadline_at(),
+        "latency_ms": F.when(latency.isNotNull(), F.greatest(latency, F.lit(0))),
+        "dead_letters": F.col("dead_letters").cast("int"),
+        "reason": F.col("last_letter.reason"),
+        "payload_sha256": F.least("least_payload", "row.payload_sha256"),
+        "is_pending": rules.is_pending(),
+        "is_in_flight": rules.is_in_flight(manifest),
+        "can_resend": rules.can_resend(manifest),
+        **{str(finding): rules.RULES[finding](manifest) for finding in REQUEST_FINDINGS},
+    }
+    for name, column in columns.items():
+        yield column.alias(name)

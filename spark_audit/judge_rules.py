@@ -1,0 +1,236 @@
+"""The rules of the audit: each a column of what is known of one request.
+
+They read the columns that `judge.gather` makes, and are never null. They trust what the contract
+says of the tables, not the code that writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_audit.findings import Finding
+from spark_audit.manifest import Kind, Manifest
+
+Rule = Callable[[Manifest], Column]
+
+FINAL = ("SUCCEEDED", "FAILED", "IN_DOUBT", "EXPIRED", "SKIPPED")
+# A run that ended so says that nothing happened (contract, sections 3 and 9).
+NOTHING_HAPPENED = ("FAILED", "RETRYING", "EXPIRED", "SKIPPED")
+# Why a run may follow one that may have had its effect. EXCLUDED is not among them: it says that
+# the effect did not begin, and the run's own `effect_at` shows whether that is so.
+MAY_FOLLOW = ("SAME_KEY", "VOIDED")
+PAYLOAD_GONE = "PAYLOAD_GONE"
+PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
+
+
+def has_row() -> Column:
+    """Return whether the journal has a row of it."""
+    return F.col("row").isNotNull()
+
+
+def has_record() -> Column:
+    """Return whether a record of it was read, in whichever topic."""
+    return F.col("sightings") > 0
+
+
+def deadline_at() -> Column:
+    """Return when the request's time is over, epoch ms; null when nothing names it.
+
+    Its row's, else the latest that its records name.
+    """
+    return F.coalesce("row.deadline_at", "deadline_at")
+
+
+def is_final() -> Column:
+    """Return whether the journal says how the request has ended (contract, section 4)."""
+    return _sure(_state().isin(*FINAL))
+
+
+def is_pending() -> Column:
+    """Return whether a record of it has still to be delivered, and may change how it ends.
+
+    Any record that the committed offset does not cover, not only the last by time: a resend may
+    have gone to another partition, and clocks differ. A final request is only reopened where its
+    row says so (contract, section 3).
+    """
+    return F.col("has_undelivered") & (~is_final() | _may_reopen())
+
+
+def is_in_flight(manifest: Manifest) -> Column:
+    """Return whether it was delivered and has time left: its deadline, and then the grace."""
+    return ~is_pending() & ~is_final() & _sure(~_is_over(manifest))
+
+
+def lost(manifest: Manifest) -> Column:
+    """Return whether it was delivered, its time is over, and the journal knows nothing of it.
+
+    Every record that a worker has committed leaves a row, refused ones under their coordinates,
+    which is also what a malformed one is named by here (contract, sections 3 and 7).
+    """
+    delivered = (F.col("records") > 0) & ~F.col("has_undelivered")
+    return delivered & ~has_row() & _sure(_is_over(manifest))
+
+
+def ran_twice(manifest: Manifest) -> Column:
+    """Return whether more than one run may have had its effect (contract, sections 3 and 9)."""
+    return effect_runs() > 1
+
+
+def effect_runs() -> Column:
+    """Return how many runs may have had their effect.
+
+    A transactional run has it only with its finish, so only one that SUCCEEDED counts. Of others
+    also one that entered its effect counts, unless its end says that nothing happened, or the
+    history says why another could follow it. A doubt that was resolved stands in the history
+    under the generation of the run that it became: that run counts, the doubt does not.
+    """
+    ran = F.col("row.claimed_at").isNotNull()
+    has_entered = _state().isin("CLAIMED", "IN_DOUBT") & F.col("row.effect_at").isNotNull()
+    succeeded = F.col("succeeded") + _one_if(ran & (_state() == "SUCCEEDED"))
+    settled = F.col("settled").bitwiseOR(F.when(ran, bit_of("row.generation")).otherwise(0))
+    open_doubts = F.bit_count(F.col("doubts").bitwiseAND(F.bitwise_not(settled)))
+    doubtful = F.col("entered") + _one_if(ran & has_entered) + open_doubts
+    is_transactional = _sure(F.col("row.effect_kind") == "transactional")
+    return (succeeded + F.when(is_transactional, 0).otherwise(doubtful)).cast("int")
+
+
+def bit_of(generation: str) -> Column:
+    """Return a generation as one bit of a set; those 63 apart share one.
+
+    A doubt may then be taken for settled by a run 63 generations away: a deadline ends a request
+    long before.
+    """
+    return F.expr(f"shiftleft(1L, CAST(pmod({generation}, 63) AS INT))")
+
+
+def in_doubt(manifest: Manifest) -> Column:
+    """Return whether nobody knows if its effect happened, and nobody has resolved it yet."""
+    return _sure(_state() == "IN_DOUBT")
+
+
+def stuck(manifest: Manifest) -> Column:
+    """Return whether it is claimed by a worker whose lease was over before the grace.
+
+    A peer's sweep goes on with such a claim within a lease (contract, section 5). A worker that the
+    journal does not know any more was pruned, long after its lease.
+    """
+    latest = manifest.journal_read_at_ms - manifest.grace_ms
+    living = [worker for worker, until in manifest.workers.items() if until >= latest]
+    is_dead = ~F.col("row.owner").isin(living) if living else F.lit(True)
+    return _sure((_state() == "CLAIMED") & is_dead)
+
+
+def orphan(manifest: Manifest) -> Column:
+    """Return whether its row names a record that was read up to, and is not there.
+
+    No record of its id, at a place within what was staged, or on a partition that the group's
+    topics do not have. A refused record leaves its row under its coordinates while it keeps its own
+    id (contract, section 3): a row that never ran, named by the place that it came from, is none.
+    """
+    numbers = (F.col(f"row.{one}").cast("string") for one in ("partition", "offset"))
+    prefix = F.concat_ws("-", "row.topic", *numbers, F.lit(""))
+    named_by_place = F.startswith("request_id", prefix) | F.col("request_id").rlike(
+        r"\Asha256-[0-9a-f]{64}\z"
+    )
+    is_refusal = (_state() == "FAILED") & F.col("row.claimed_at").isNull() & named_by_place
+    is_missing = F.coalesce("row.is_staged", F.lit(True))  # null: such a partition is not known
+    return has_row() & ~has_record() & is_missing & ~_sure(is_refusal)
+
+
+def payload_mismatch(manifest: Manifest) -> Column:
+    """Return whether one id was sent with two payloads, or its row is of another (section 3)."""
+    is_sent_with_two = F.col("least_payload") != F.col("greatest_payload")
+    is_of_another = ~F.col("row.payload_sha256").isin(
+        F.col("least_payload"), F.col("greatest_payload")
+    )
+    return _sure(is_sent_with_two) | _sure(is_of_another)
+
+
+def resent(manifest: Manifest) -> Column:
+    """Return whether its topic has it more than once; `records` says how often."""
+    return F.col("records") > 1
+
+
+def failed_without_dead_letter(manifest: Manifest) -> Column:
+    """Return whether it failed for good before the grace and no dead letter says so (section 7).
+
+    Not where the payload was gone, since there was nothing to keep. A group that has no dead letter
+    topic at all does not write any, and is not accused.
+    """
+    if not any(one.kind == Kind.DLQ for one in manifest.partitions):
+        return F.lit(False)
+    is_ended = F.col("row.finished_at") < manifest.frozen_at_ms - manifest.grace_ms
+    is_due = ~F.col("row.resend") & (F.coalesce("row.code", F.lit("")) != PAYLOAD_GONE)
+    return _sure((_state() == "FAILED") & is_ended & is_due) & (F.col("dead_letters") == 0)
+
+
+def dead_letter_without_failure(manifest: Manifest) -> Column:
+    """Return whether a dead letter tells of a failure that the journal does not have (section 7).
+
+    Not where the record was refused for another's id: its failure stands under its coordinates.
+    """
+    has_failed = _sure(_state() == "FAILED") | F.col("has_failed")
+    return (F.col("accusing_letters") > 0) & ~has_failed
+
+
+def malformed(manifest: Manifest) -> Column:
+    """Return whether its headers break the contract (section 7)."""
+    return F.col("has_malformed")
+
+
+def late(manifest: Manifest) -> Column:
+    """Return whether it succeeded or failed after the deadline of its row."""
+    is_after = F.col("row.finished_at") > F.col("row.deadline_at")
+    return _sure(_state().isin("SUCCEEDED", "FAILED") & is_after)
+
+
+def can_resend(manifest: Manifest) -> Column:
+    """Return whether its record may be sent again as it is, and a worker would rightly run it.
+
+    Either nothing of it is in the journal: no row, and no run in the history, whose row was then
+    taken away by somebody. Or it failed, its row says that a resend may help, and its deadline is
+    not over (contract, section 3). Its payload must be one, and its headers ours to repeat.
+    """
+    is_unknown = ~has_row() & (F.col("history") == 0)
+    in_time = F.col("row.deadline_at") > manifest.frozen_at_ms
+    is_whole = (F.col("records") > 0) & ~payload_mismatch(manifest) & ~malformed(manifest)
+    return is_whole & ~is_pending() & (is_unknown | (_may_reopen() & _sure(in_time)))
+
+
+RULES: Mapping[Finding, Rule] = {
+    Finding.LOST: lost,
+    Finding.RAN_TWICE: ran_twice,
+    Finding.IN_DOUBT: in_doubt,
+    Finding.STUCK: stuck,
+    Finding.ORPHAN: orphan,
+    Finding.PAYLOAD_MISMATCH: payload_mismatch,
+    Finding.RESENT: resent,
+    Finding.FAILED_WITHOUT_DEAD_LETTER: failed_without_dead_letter,
+    Finding.DEAD_LETTER_WITHOUT_FAILURE: dead_letter_without_failure,
+    Finding.MALFORMED: malformed,
+    Finding.LATE: late,
+}
+
+
+def _is_over(manifest: Manifest) -> Column:
+    return deadline_at() <= manifest.frozen_at_ms - manifest.grace_ms
+
+
+def _state() -> Column:
+    return F.col("row.state")
+
+
+def _may_reopen() -> Column:
+    return _sure((_state() == "FAILED") & F.col("row.resend"))
+
+
+def _one_if(condition: Column) -> Column:
+    return F.when(condition, 1).otherwise(0)
+
+
+def _sure(condition: Column) -> Column:
+    """Return a condition that is false where it is not known."""
+    return F.coalesce(condition, F.lit(False))

@@ -1,0 +1,70 @@
+"""Folders and files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from feedback.errors import NotAvailable
+
+EVERYBODY = 0o644
+OWNER_ONLY = 0o600
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of `folder` when the block ends well.
+
+    Raises:
+        NotAvailable: the disk refuses; what stood there before stands there still.
+    """
+    part = folder.with_name(f".part-{folder.name}")
+    old = folder.with_name(f".old-{folder.name}")
+    try:
+        _remove(part)
+        part.mkdir(parents=True)
+        yield part
+        # A folder cannot be renamed over another that holds files.
+        _remove(old)
+        if folder.exists():
+            folder.rename(old)
+        try:
+            part.rename(folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
+    except OSError as error:
+        raise NotAvailable(f"{folder} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def new_file(path: Path, *, mode: int = EVERYBODY) -> Iterator[IO[str]]:
+    """Yield a new file for text, which is on the disk when the block ends; lines end as written.
+
+    Args:
+        mode: who may read it; payloads are for the owner only.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with os.fdopen(os.open(path, flags, mode), "w", encoding="utf-8", newline="") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a new file."""
+    with new_file(path) as file:
+        file.write(text)
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)

@@ -1,0 +1,232 @@
+"""One audit from its freeze to its report: what is done, in which order, and what is kept.
+
+A day that has a whole snapshot is judged from it; Kafka and the journal are not asked again. What a
+person or a program reads appears as a whole folder at the end, or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.errors import ExitCode, RedisUnavailable
+from feedback.logs import EventLog
+from feedback.redis_server import connect
+from feedback.settings import Settings
+from feedback.store import StatusStore
+from spark_audit import webhook
+from spark_audit.carried_file import read_carried, write_carried
+from spark_audit.carry import Carried, carried, carry_over
+from spark_audit.counting import figures_of
+from spark_audit.findings_parquet import (
+    doubtful,
+    first_of_each,
+    read_findings,
+    to_resend,
+    write_findings,
+)
+from spark_audit.freeze import freeze
+from spark_audit.gaps import find_gaps
+from spark_audit.history import read_history
+from spark_audit.in_doubt import write_in_doubt
+from spark_audit.jars import find_jars, jars_folder
+from spark_audit.judge import judge
+from spark_audit.manifest import Manifest
+from spark_audit.outputs import replacing, write_text
+from spark_audit.page import render
+from spark_audit.payloads import PayloadReader
+from spark_audit.places import Places
+from spark_audit.prometheus_file import write_metrics
+from spark_audit.resend_lines import write_resend
+from spark_audit.sample import requests_to_compare
+from spark_audit.session import explained, open_session
+from spark_audit.snapshot import Snapshot, take
+from spark_audit.statuses import Disagreement, compare
+from spark_audit.summary import Summary, as_text, summarise
+from spark_audit.verdict import Condition
+from spark_audit.window import Window
+
+log = EventLog("onceward.audit")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an audit has come to, and where the page lies."""
+
+    summary: Summary
+    page: Path
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the command ends with."""
+        return ExitCode(self.summary["exit_code"])
+
+
+def run_audit(
+    settings: Settings, window: Window, conditions: Sequence[Condition], *, progress: bool = False
+) -> Outcome:
+    """Judge a window and write all that is said of it.
+
+    Args:
+        conditions: what makes the audit fail.
+        progress: whether Spark draws its progress on the terminal.
+
+    Raises:
+        SettingsError: settings that Spark's Kafka client or JDBC has no word for.
+        NotAvailable: something that it reads from or writes to is not there.
+    """
+    began_s = monotonic_s()
+    places = Places(Path(settings.audit.output).absolute(), window.date)
+    # spark-submit has made the JVM already, with a master and jars of its own.
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    spark = open_session(
+        master=None if is_submitted else settings.audit.spark_master,
+        jars=() if is_submitted else find_jars(jars_folder(settings.audit.jars)),
+        conf=settings.audit.spark_conf,
+        progress=progress,
+    )
+    try:
+        with explained("the audit cannot go on"):
+            outcome = _audited(spark, settings, window, conditions, places)
+    finally:
+        spark.stop()
+    seconds = monotonic_s() - began_s
+    write_metrics(places.metrics, outcome.summary, seconds=seconds, ended_at_s=epoch_ms() / 1000)
+    if settings.audit.webhook_url:
+        webhook.post(settings.audit.webhook_url, outcome.summary)
+    return outcome
+
+
+def _audited(
+    spark: SparkSession,
+    settings: Settings,
+    window: Window,
+    conditions: Sequence[Condition],
+    places: Places,
+) -> Outcome:
+    snapshot = _snapshot(spark, settings, window, places)
+    manifest = Manifest.read(snapshot.manifest)
+    log.info("audit.staged", date=window.date, partitions=len(manifest.partitions))
+    records, requests, runs = (
+        spark.read.parquet(str(folder))
+        for folder in (snapshot.records, snapshot.requests, snapshot.runs)
+    )
+    judged = _judged(spark, judge(spark, records, requests, runs, manifest), places)
+    log.info("audit.judged", date=window.date)
+    carry = carry_over(carried(judged).collect(), manifest)
+    before = places.before
+    gaps = find_gaps(records, manifest, previous=_manifest_of(before))
+    disagreements = _disagreements(settings, judged, requests, manifest)
+    with replacing(places.findings) as folder:
+        ids = [one.request_id for one in disagreements or ()]
+        write_findings(judged, folder, disagreeing=ids)
+    findings = read_findings(spark, places.findings, judged.schema)
+    with replacing(places.report) as folder:
+        summary = _written(
+            folder,
+            settings=settings,
+            manifest=manifest,
+            judged=judged,
+            findings=findings,
+            gaps=gaps,
+            disagreements=disagreements,
+            conditions=conditions,
+            carry=carry,
+            history=read_history(
+                places.report.parent,
+                window.date,
+                length_ms=manifest.until_ms - manifest.since_ms,
+            ),
+        )
+    return Outcome(summary, places.page)
+
+
+def _snapshot(spark: SparkSession, settings: Settings, window: Window, places: Places) -> Snapshot:
+    snapshot = Snapshot.of(places.output, window.date)
+    if snapshot.is_complete:
+        manifest = Manifest.read(snapshot.manifest)
+        is_same = (manifest.since_ms, manifest.until_ms) == (window.since_ms, window.until_ms)
+        # One that was frozen before its window was over does not have all of it.
+        if is_same and manifest.frozen_at_ms >= window.until_ms:
+            return snapshot
+    before = places.before
+    ids, read_from = read_carried(before.carried if before else None)
+    frozen = freeze(settings, window, now_ms=epoch_ms(), carried=ids, carried_from=read_from)
+    return take(spark, settings, frozen)
+
+
+def _manifest_of(day: Places | None) -> Manifest | None:
+    if day is None:
+        return None
+    snapshot = Snapshot.of(day.output, day.date)
+    return Manifest.read(snapshot.manifest) if snapshot.is_complete else None
+
+
+def _judged(spark: SparkSession, frame: DataFrame, places: Places) -> DataFrame:
+    """Return the judged requests from where they were written: several answers come from them."""
+    with replacing(places.judged) as folder:
+        frame.write.mode("append").parquet(str(folder))
+    return spark.read.parquet(str(places.judged))
+
+
+def _disagreements(
+    settings: Settings, judged: DataFrame, requests: DataFrame, manifest: Manifest
+) -> list[Disagreement] | None:
+    """Return where statuses disagree; None when Redis cannot be asked."""
+    store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
+    try:
+        return compare(
+            store,
+            requests_to_compare(judged, requests, most=settings.audit.statuses),
+            read_at_ms=manifest.journal_read_at_ms,
+            ttl_ms=int(settings.redis.status_ttl_s * 1000),
+            now_ms=epoch_ms(),
+        )
+    except RedisUnavailable as error:
+        log.warning("statuses.not_compared", reason=str(error))
+        return None
+    finally:
+        store.close()
+
+
+def _written(
+    folder: Path,
+    *,
+    settings: Settings,
+    manifest: Manifest,
+    judged: DataFrame,
+    findings: DataFrame,
+    carry: Carried,
+    conditions: Sequence[Condition],
+    disagreements: list[Disagreement] | None,
+    **known: Any,
+) -> Summary:
+    unseen = []
+    if disagreements is None:
+        unseen.append("the statuses in Redis")
+    if carry.is_cut:
+        unseen.append("all requests that are still open: there are too many")
+    with PayloadReader(settings) as payloads:
+        resend = write_resend(to_resend(findings), payloads.read, folder / "resend.jsonl")
+    write_in_doubt(doubtful(findings), folder / "in_doubt.csv")
+    summary = summarise(
+        manifest,
+        figures_of(judged, since_ms=manifest.since_ms, until_ms=manifest.until_ms),
+        conditions=conditions,
+        disagreements=disagreements,
+        unseen=unseen,
+        resend=resend,
+        **known,
+    )
+    write_carried(folder / "carried.json", carry)
+    write_text(
+        folder / "report.html", render(summary, first_of_each(findings), disagreements or ())
+    )
+    write_text(folder / "summary.json", as_text(summary))
+    return summary

@@ -1,0 +1,118 @@
+"""Spark's session as the audit needs it, and Spark's errors as one sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException, PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from feedback.errors import NotAvailable
+
+NAME = "onceward-audit"
+# Beside what Spark hides of its settings by itself: a user's name and key for Kafka.
+_SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore"
+_LONGEST = 400
+_LOCAL = {
+    # A laptop's own name need not lead anywhere.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # It serves throughput; Java's default serves short pauses, and takes more of the processor.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+}
+
+
+def open_session(
+    *,
+    master: str | None = "local[*]",
+    jars: Sequence[Path] = (),
+    conf: Mapping[str, str] | None = None,
+    progress: bool = False,
+) -> SparkSession:
+    """Return the session; the one that `spark-submit` has made, when it has made one.
+
+    Args:
+        master: where Spark runs; None leaves it to `spark-submit`.
+        jars: for Kafka and JDBC.
+        conf: settings of Spark that stand above those made here.
+        progress: whether Spark draws its progress on the terminal.
+
+    Raises:
+        NotAvailable: Spark does not start, as where Java is missing.
+    """
+    settings = {
+        # Days and hours are those of UTC, wherever it runs.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.log.level": "WARN",
+        "spark.redaction.regex": _SECRETS,
+        "spark.ui.showConsoleProgress": str(progress).lower(),
+        # Reading ahead takes memory outside the heap: 0.5 GB of 2 for 10 million requests.
+        "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
+    }
+    if jars:
+        settings["spark.jars"] = ",".join(map(str, jars))
+    if master is not None:
+        settings["spark.master"] = master
+    if master == "local" or (master or "").startswith("local["):
+        settings |= _LOCAL
+    # Spark would take the first `python3` of the path, which may be another version.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(NAME)
+    for name, value in (settings | dict(conf or {})).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise NotAvailable(
+            f"Spark does not start ({_first_line(str(error))}): it needs Java 17 or later, on the "
+            "PATH or in JAVA_HOME"
+        ) from error
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Turn what fails in Spark or on the disk into one sentence.
+
+    A query of ours that Spark does not understand is our fault and passes as it is.
+
+    Args:
+        what: what is being done, as in "Kafka cannot be read".
+
+    Raises:
+        NotAvailable: `what`, and the first line of the cause that lies deepest.
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        # Among them Spark also counts what the world lacks.
+        if "Failed to find data source" in str(error):
+            raise NotAvailable(f"{what}: Spark was given no jar for it") from error
+        if "FAILED_JDBC" not in str(error):
+            raise
+        raise NotAvailable(f"{what}: {_cause(error)}") from error
+    except (Py4JJavaError, PySparkException) as error:
+        raise NotAvailable(f"{what}: {_cause(error)}") from error
+    except OSError as error:
+        raise NotAvailable(f"{what}: {error.strerror or type(error).__name__}") from error
+
+
+def _cause(error: Py4JJavaError | PySparkException) -> str:
+    thrown: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if thrown is None:
+        return _first_line(str(error))
+    while (deeper := thrown.getCause()) is not None:
+        thrown = deeper
+    message = thrown.getMessage()
+    name = str(thrown.getClass().getSimpleName())
+    return _first_line(str(message)) if message else name
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[0][:_LONGEST] if lines else "no reason is given"

@@ -1,0 +1,164 @@
+"""The journal's rows and history as Parquet, read by JDBC in slices of whole requests.
+
+Which rows. Those whose record lies at or after the start of its partition; those of requests that
+an earlier run carried over; and those of every id that a staged record names, wherever its row came
+from: a resend after midnight is answered from the row of the day before. History goes with its
+request: a run of yesterday counts when the request ran again today.
+
+In slices by request, not by partition: a request that is reopened meanwhile gets the coordinates of
+its resend, and would be read twice or not at all where these cut. Rows first, history after: a run
+that ends in between stands in both with the same generation, never in none. Leases are read before
+and after, so that neither a worker that stopped meanwhile nor one that started seems to be dead.
+
+A slice is one scan of the table. No index helps: the rows' own times are of another clock than the
+records', and a record's time may be anything its sender liked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from feedback.errors import NotAvailable
+from spark_audit import journal_sql
+from spark_audit.jdbc import Database
+from spark_audit.journal_sql import REQUEST_SCHEMA, RUN_SCHEMA
+from spark_audit.manifest import Kind, Manifest
+
+# Each is a scan of the whole table, so that more than a few cost the database more than they save.
+MAX_SLICES = 8
+MIN_SLICES = 2
+# So many ids are asked for by name; for more, the whole table is read and cut down here.
+MAX_IDS = 100_000
+
+
+def stage_journal(
+    spark: SparkSession, url: str, manifest: Manifest, *, records: Path, requests: Path, runs: Path
+) -> Manifest:
+    """Write rows and history; return the manifest with the leases and the time of reading.
+
+    Args:
+        url: `[journal] url`.
+        records: the staged records.
+        requests: a new folder for rows, with the columns of `REQUEST_SCHEMA`.
+        runs: a new folder for the history, with the columns of `RUN_SCHEMA`.
+
+    Raises:
+        SettingsError: the URL has parts that JDBC has no word for.
+        NotAvailable: the journal is away, is not this group's, or may not be read; or the disk is
+            full.
+    """
+    source = _Source(spark, Database.of(url), manifest)
+    before = source.leases()
+    with source.database.explained():
+        source.write_requests(spark.read.parquet(str(records)), requests)
+        source.write_runs(requests, runs)
+    after = source.leases()
+    workers = {**before.until, **after.until}
+    return replace(manifest, journal_read_at_ms=before.now_ms, workers=workers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leases:
+    """The leases at one moment of the database's clock."""
+
+    now_ms: int
+    until: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The journal, with what decides which of its rows are wanted."""
+
+    spark: SparkSession
+    database: Database
+    manifest: Manifest
+
+    def leases(self) -> _Leases:
+        """Return who has a lease until when."""
+        query = journal_sql.leases(self.database.kind, self.manifest.group)
+        with self.database.explained():
+            rows = self._read(query, journal_sql.LEASE_SCHEMA).collect()
+        until = {row.worker_id: row.lease_until for row in rows if row.worker_id is not None}
+        return _Leases(max(row.now_ms for row in rows), until)
+
+    def write_requests(self, records: DataFrame, folder: Path) -> None:
+        """Write the rows in range, then those of the ids that are still without one."""
+        query = journal_sql.requests_in_range(
+            self.database.kind, self.manifest, slices=self._slices
+        )
+        self._append(self._sliced(query, REQUEST_SCHEMA), folder)
+        found = self.spark.read.parquet(str(folder)).select("request_id")
+        missing = self._named_by(records).join(found, "request_id", "left_anti").distinct()
+        every = journal_sql.all_requests(
+            self.database.kind, self.manifest.group, slices=self._slices
+        )
+        self._append(self._of_ids(missing, every, REQUEST_SCHEMA), folder)
+        self._require_rows(records, folder)
+
+    def write_runs(self, requests: Path, folder: Path) -> None:
+        """Write the runs in range, then the earlier ones of the requests that ran again."""
+        has_column = "allowed_by" in self.database.columns(self.spark, "onceward_run")
+        within, before = (
+            journal_sql.runs_in_range(
+                self.manifest,
+                slices=self._slices,
+                with_allowed_by=has_column,
+                in_range=in_range,
+            )
+            for in_range in (True, False)
+        )
+        self._append(self._sliced(within, RUN_SCHEMA), folder)
+        rows = self.spark.read.parquet(str(requests))
+        ran_again = rows.where("generation > 1").select("request_id")
+        self._append(self._of_ids(ran_again, before, RUN_SCHEMA), folder)
+
+    @property
+    def _slices(self) -> int:
+        return min(MAX_SLICES, max(MIN_SLICES, self.spark.sparkContext.defaultParallelism))
+
+    def _named_by(self, records: DataFrame) -> DataFrame:
+        """Return the ids that a row is looked for: delivered, set aside or carried over."""
+        is_wanted = F.col("is_committed") | (F.col("kind") != Kind.REQUEST.value)
+        carried = [(one,) for one in self.manifest.carried]
+        return (
+            records.where(is_wanted)
+            .select("request_id")
+            .union(self.spark.createDataFrame(carried, "request_id string"))
+        )
+
+    def _sliced(self, query: str, schema: str) -> DataFrame:
+        return self._read(query, schema, journal_sql.slice_predicates(self._slices))
+
+    def _of_ids(self, ids: DataFrame, query: str, schema: str) -> DataFrame:
+        some = [row.request_id for row in ids.limit(MAX_IDS + 1).collect()]
+        if len(some) > MAX_IDS:
+            return self._sliced(query, schema).join(ids, "request_id", "left_semi")
+        return self._read(query, schema, journal_sql.id_predicates(some) or ["1 = 0"])
+
+    def _read(self, query: str, schema: str, predicates: Sequence[str] = ()) -> DataFrame:
+        frame = self.database.read(self.spark, query, schema, predicates)
+        return frame.select(*journal_sql.names_of(schema))
+
+    def _append(self, frame: DataFrame, folder: Path) -> None:
+        if "resend" in frame.columns:
+            frame = frame.withColumn("resend", F.col("resend") != 0)
+        frame.write.mode("append").parquet(str(folder))
+
+    def _require_rows(self, records: DataFrame, folder: Path) -> None:
+        """Stand up for the case that this is another group's journal, or a new one: it would make
+        a loss of every request."""
+        if not self.spark.read.parquet(str(folder)).isEmpty():
+            return
+        if records.where(F.col("is_committed")).isEmpty():
+            return
+        every = journal_sql.all_requests(self.database.kind, self.manifest.group, slices=1)
+        if self._read(every, REQUEST_SCHEMA).isEmpty():
+            raise NotAvailable(
+                f"the journal has no request of group {self.manifest.group} although its records "
+                "were read: is [journal] url the workers' own?"
+            )

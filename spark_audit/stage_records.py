@@ -1,0 +1,227 @@
+"""Kafka's records of the frozen ranges as Parquet, read once, by Spark's own reader."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from feedback.errors import SettingsError
+from feedback.settings import KafkaSection
+from spark_audit import record_columns
+from spark_audit.manifest import Kind, Manifest, Partition
+from spark_audit.session import explained
+
+SCHEMA = (
+    "kind string, topic string, partition int, offset long, timestamp_ms long, request_id string, "
+    "attempt long, deadline_at long, payload_sha256 string, is_malformed boolean, "
+    "is_committed boolean, in_window boolean, reason string, original_topic string, "
+    "original_partition int, original_offset long"
+)
+
+# How long a broker may take to answer a question that is asked again meanwhile.
+ANSWER_LIMIT_MS = 30_000
+
+# Of kafka-python's settings, those that Spark's client takes under another name as they are.
+_SAME = MappingProxyType(
+    {"security_protocol": "security.protocol", "sasl_mechanism": "sasl.mechanism"}
+)
+# Whose text is read here and given on: the files need not be on every machine of a cluster.
+_FILES = MappingProxyType(
+    {
+        "ssl_cafile": "ssl.truststore.certificates",
+        "ssl_certfile": "ssl.keystore.certificate.chain",
+        "ssl_keyfile": "ssl.keystore.key",
+    }
+)
+_LOGIN = MappingProxyType(
+    {
+        "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+        "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+        "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    }
+)
+# No two records share these: Parquet would begin a dictionary of them and throw it away, which
+# costs a fifth of all.
+_PLAIN = MappingProxyType(
+    {
+        "parquet.enable.dictionary#request_id": "false",
+        "parquet.enable.dictionary#payload_sha256": "false",
+    }
+)
+_NOT_FOR_SPARK = ("ssl_crlfile", "ssl_ciphers", "sasl_kerberos_name", "sasl_kerberos_domain_name")
+
+
+def stage_records(
+    spark: SparkSession, settings: KafkaSection, manifest: Manifest, folder: Path
+) -> None:
+    """Write all records of the frozen ranges.
+
+    Args:
+        folder: a new folder of Parquet files, with the columns of `SCHEMA`.
+
+    Raises:
+        SettingsError: a setting of `[kafka]` that Spark's Kafka client does not know.
+        NotAvailable: Kafka is away, records were lost to retention meanwhile, or the disk is full.
+    """
+    options = reader_options(settings, manifest.partitions)
+    with explained(f"the records cannot be read from Kafka at {settings.bootstrap_servers}"):
+        if options is None:
+            found = spark.createDataFrame([], SCHEMA)
+        else:
+            options["minPartitions"] = str(spark.sparkContext.defaultParallelism)
+            raw = spark.read.format("kafka").options(**options).load()
+            found = records_of(raw, limits_of(spark, manifest.partitions), manifest)
+        found.write.options(**_PLAIN).parquet(str(folder))
+
+
+def reader_options(
+    settings: KafkaSection, partitions: Iterable[Partition]
+) -> dict[str, str] | None:
+    """Return the options of Spark's reader: every partition by explicit offsets.
+
+    None when every range is empty: Spark has no way to say that.
+    """
+    first: dict[str, dict[str, int]] = defaultdict(dict)
+    after: dict[str, dict[str, int]] = defaultdict(dict)
+    for one in partitions:
+        if one.start < one.end:
+            first[one.topic][str(one.partition)] = one.start
+            after[one.topic][str(one.partition)] = one.end
+    if not first:
+        return None
+    assigned = {topic: [int(number) for number in given] for topic, given in first.items()}
+    return {
+        **connection_options(settings),
+        "assign": json.dumps(assigned),
+        "startingOffsets": json.dumps(first),
+        "endingOffsets": json.dumps(after),
+        "includeHeaders": "true",
+        # What retention took between the freeze and now must never pass for "there was nothing".
+        "failOnDataLoss": "true",
+        "kafka.default.api.timeout.ms": str(ANSWER_LIMIT_MS),
+        "kafka.request.timeout.ms": str(ANSWER_LIMIT_MS // 2),
+        # Ten times the default: a poll costs the same whatever it brings.
+        "kafka.max.poll.records": "5000",
+        # A worker reads without regard to transactions: the audit reads the same records.
+        "kafka.isolation.level": "read_uncommitted",
+    }
+
+
+def connection_options(settings: KafkaSection) -> dict[str, str]:
+    """Return brokers and security of `[kafka]` as Spark's Kafka client names them.
+
+    Raises:
+        SettingsError: one of them has no counterpart there, or a file cannot be read.
+    """
+    given = settings.connection()
+    refused = [name for name in _NOT_FOR_SPARK if given.get(name)]
+    if refused:
+        raise SettingsError(
+            f"[kafka] {', '.join(refused)}: Spark's Kafka client has no such setting; leave it out "
+            "in the audit's settings"
+        )
+    options = {"bootstrap.servers": ",".join(given["bootstrap_servers"])}
+    options |= {name: str(given[ours]) for ours, name in _SAME.items() if given.get(ours)}
+    options |= _tls(given)
+    options |= _sasl(given)
+    return {f"kafka.{name}": value for name, value in options.items()}
+
+
+def limits_of(spark: SparkSession, partitions: Iterable[Partition]) -> DataFrame:
+    """Return kind and committed offset of each partition, small enough for every task."""
+    rows = [(one.topic, one.partition, one.kind, one.committed) for one in partitions]
+    schema = "topic string, partition int, kind string, committed long"
+    return F.broadcast(spark.createDataFrame(rows, schema))
+
+
+def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFrame:
+    """Return the records as a snapshot has them.
+
+    Args:
+        raw: as Spark's Kafka reader gives them, with headers.
+        limits: from `limits_of`.
+    """
+    timestamp_ms = F.unix_millis("timestamp")
+    headers = F.col("headers")
+    coordinates = record_columns.coordinates_id(
+        F.col("topic"), F.col("partition"), F.col("offset"), timestamp_ms
+    )
+    found = record_columns.envelope(headers, coordinates)
+    is_in_window = (timestamp_ms >= manifest.since_ms) & (timestamp_ms < manifest.until_ms)
+    columns = {
+        "timestamp_ms": timestamp_ms,
+        **found._asdict(),
+        "payload_sha256": record_columns.payload_sha256(F.col("key"), F.col("value")),
+        "is_committed": F.coalesce(F.col("offset") < F.col("committed"), F.lit(False)),
+        "in_window": is_in_window,
+        **_origin(headers),
+    }
+    joined = raw.join(limits, ["topic", "partition"])
+    return joined.withColumns(columns).select(*_names(SCHEMA))
+
+
+def _origin(headers: Column) -> dict[str, Column]:
+    """Why a record was set aside, and where it came from; null for a request's own records."""
+    number = record_columns.first_number(headers, "ORIGINAL_PARTITION")
+    found = {
+        "reason": record_columns.last_text(headers, "DLQ_REASON"),
+        "original_topic": record_columns.first_text(headers, "ORIGINAL_TOPIC"),
+        "original_partition": number.try_cast("int"),
+        "original_offset": record_columns.first_number(headers, "ORIGINAL_OFFSET"),
+    }
+    is_aside = F.col("kind") != Kind.REQUEST.value
+    return {name: F.when(is_aside, column) for name, column in found.items()}
+
+
+def _tls(given: Mapping[str, object]) -> dict[str, str]:
+    options = {
+        name: _text_of(ours, str(given[ours])) for ours, name in _FILES.items() if given.get(ours)
+    }
+    if "ssl.truststore.certificates" in options:
+        options["ssl.truststore.type"] = "PEM"
+    if "ssl.keystore.certificate.chain" in options:
+        options["ssl.keystore.type"] = "PEM"
+        # One file may hold both: each is found by its own marks.
+        options.setdefault("ssl.keystore.key", options["ssl.keystore.certificate.chain"])
+    if given.get("ssl_password"):
+        options["ssl.key.password"] = str(given["ssl_password"])
+    if not given["ssl_check_hostname"]:
+        options["ssl.endpoint.identification.algorithm"] = ""
+    return options
+
+
+def _sasl(given: Mapping[str, object]) -> dict[str, str]:
+    if not str(given["security_protocol"]).startswith("SASL"):
+        return {}
+    mechanism = str(given.get("sasl_mechanism"))
+    if mechanism not in _LOGIN:
+        raise SettingsError(
+            f"[kafka] sasl_mechanism {mechanism}: the audit knows {', '.join(_LOGIN)}"
+        )
+    user = _quoted(str(given.get("sasl_plain_username", "")))
+    password = _quoted(str(given.get("sasl_plain_password", "")))
+    login = f"{_LOGIN[mechanism]} required username={user} password={password};"
+    return {"sasl.jaas.config": login}
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _text_of(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise SettingsError(f"[kafka] {name}: {path}: {why}") from error
+
+
+def _names(schema: str) -> list[str]:
+    return [one.split()[0] for one in schema.split(", ")]

@@ -1,0 +1,89 @@
+"""What clients were told, against the journal: all findings, all in doubt, and a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from feedback.status import FINAL, State
+from feedback.statuses import Status
+from feedback.store import StatusStore
+
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A request whose status is compared.
+
+    Args:
+        state: of its journal row; None without one.
+        generation: of its journal row; 0 without one.
+        ended_at: epoch ms at which the row became final; None when it is not.
+    """
+
+    request_id: str
+    state: str | None
+    generation: int
+    ended_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A client that was told otherwise than the journal says."""
+
+    request_id: str
+    journal_state: str
+    status: str
+
+
+def compare(
+    store: StatusStore, requests: Iterable[Told], *, read_at_ms: int, ttl_ms: int, now_ms: int
+) -> list[Disagreement]:
+    """Return the disagreements, in the order of the requests.
+
+    Args:
+        requests: as the journal stood at `read_at_ms` (epoch ms).
+        ttl_ms: how long a status is kept.
+
+    Raises:
+        RedisUnavailable: the statuses cannot be read.
+    """
+    found: list[Disagreement] = []
+    rest = iter(requests)
+    while batch := list(islice(rest, BATCH)):
+        found += _disagreements(
+            batch,
+            store.read_many([one.request_id for one in batch]),
+            read_at_ms=read_at_ms,
+            kept_since_ms=now_ms - ttl_ms,
+        )
+    return found
+
+
+def disagrees(told: Told, status: Status, *, read_at_ms: int, kept_since_ms: int) -> bool:
+    """Say whether a status contradicts the journal's row (contract, sections 3.7 and 4).
+
+    What was told after the journal was read is no contradiction: the request has moved on. Nor is a
+    status that is gone because its time was over.
+    """
+    if status.updated_at is not None and status.updated_at > read_at_ms:
+        return False
+    if told.state is not None and status.generation > told.generation:
+        return False
+    is_final = told.state in FINAL  # a row's states are named as a client's
+    if status.state is State.UNKNOWN:
+        return is_final and told.ended_at is not None and told.ended_at > kept_since_ms
+    if is_final:
+        return str(status.state) != told.state
+    # Nothing that the journal has not seen the end of may be told as ended.
+    return status.state in FINAL
+
+
+def _disagreements(
+    batch: Sequence[Told], statuses: Sequence[Status], *, read_at_ms: int, kept_since_ms: int
+) -> Iterator[Disagreement]:
+    for told, status in zip(batch, statuses, strict=True):
+        if disagrees(told, status, read_at_ms=read_at_ms, kept_since_ms=kept_since_ms):
+            yield Disagreement(told.request_id, told.state or "none", str(status.state))

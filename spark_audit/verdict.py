@@ -1,0 +1,109 @@
+"""Counts into a verdict: what `--fail-on` says, and the exit code that follows. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from feedback.errors import ExitCode, SettingsError
+from spark_audit.findings import Finding
+
+DEFAULT_FAIL_ON = "lost>0,ran_twice>0"
+
+_CONDITION = re.compile(r"\s*([a-z_]+)\s*(>=|>)\s*([0-9]{1,18})\s*", re.ASCII)
+
+
+class Verdict(StrEnum):
+    """What a day's audit comes to; incomplete: not everything could be seen."""
+
+    GOOD = "good"
+    BAD = "bad"
+    INCOMPLETE = "incomplete"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A limit on the count of one finding, as in `lost>0`.
+
+    Args:
+        operator: `>` or `>=`.
+    """
+
+    finding: Finding
+    operator: str
+    limit: int
+
+    def __str__(self) -> str:
+        return f"{self.finding}{self.operator}{self.limit}"
+
+    def is_met(self, count: int) -> bool:
+        """Say whether a count makes the audit fail."""
+        return count > self.limit or (self.operator == ">=" and count == self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict and what led to it.
+
+    Args:
+        failed_on: the conditions that were met, in the order given.
+    """
+
+    verdict: Verdict
+    failed_on: tuple[Condition, ...]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the command ends with (contract, section 11)."""
+        match self.verdict:
+            case Verdict.GOOD:
+                return ExitCode.FINE
+            case Verdict.BAD:
+                return ExitCode.BAD_ANSWER
+            case Verdict.INCOMPLETE:
+                return ExitCode.NOT_AVAILABLE
+
+
+def parse_fail_on(text: str) -> tuple[Condition, ...]:
+    """Return the conditions of a list like `lost>0,ran_twice>=1`.
+
+    Raises:
+        SettingsError: names the part that is no condition.
+
+    >>> [str(one) for one in parse_fail_on("lost>0, in_doubt >= 100")]
+    ['lost>0', 'in_doubt>=100']
+    """
+    return tuple(_condition(part) for part in text.split(","))
+
+
+def judge_counts(
+    findings: Mapping[Finding, int], conditions: Sequence[Condition], *, unseen: Sequence[str]
+) -> Judgement:
+    """Return the verdict on a day.
+
+    Args:
+        findings: how often each was found; one that is missing was not.
+        unseen: what could not be seen. Any makes the verdict incomplete, whatever was found: a
+            part of the evidence neither acquits nor accuses.
+    """
+    failed_on = tuple(one for one in conditions if one.is_met(findings.get(one.finding, 0)))
+    if unseen:
+        return Judgement(Verdict.INCOMPLETE, failed_on)
+    return Judgement(Verdict.BAD if failed_on else Verdict.GOOD, failed_on)
+
+
+def _condition(part: str) -> Condition:
+    found = _CONDITION.fullmatch(part)
+    if found is None:
+        raise SettingsError(
+            f"--fail-on: {part.strip()!r} is no condition; one is a finding, > or >=, and a "
+            "number, as in lost>0"
+        )
+    name, operator, limit = found.groups()
+    if name not in set(Finding):
+        raise SettingsError(
+            f"--fail-on: there is no finding {name}; there are {', '.join(Finding)}"
+        )
+    return Condition(Finding(name), operator, int(limit))

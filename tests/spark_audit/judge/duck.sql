@@ -1,0 +1,154 @@
+-- The same judgement by joins, on the same Parquet. The test makes the tables `limits` (one row),
+-- `ranges`, `workers` and `carried` of the manifest, and the views `records`, `requests` and `runs`.
+WITH
+places AS (
+    SELECT * FROM ranges WHERE kind IN ('request', 'retry')
+),
+sent AS (
+    SELECT
+        request_id,
+        count(*) AS sent,
+        bool_or(in_window) AS in_window,
+        bool_or(is_malformed) AS is_malformed,
+        min(payload_sha256) AS least,
+        max(payload_sha256) AS greatest
+    FROM records WHERE kind = 'request' GROUP BY request_id
+),
+delivered AS (
+    SELECT
+        request_id,
+        bool_and(is_committed) AS is_delivered,
+        max(coalesce(
+            deadline_at,
+            CASE WHEN timestamp_ms >= 0 THEN timestamp_ms ELSE since_ms END + deadline_ms
+        )) AS deadline_at
+    FROM records, limits WHERE kind IN ('request', 'retry') GROUP BY request_id
+),
+letters AS (
+    SELECT
+        request_id,
+        count(*) AS letters,
+        count(*) FILTER (coalesce(reason, '') <> 'PAYLOAD_MISMATCH') AS accusing,
+        bool_or(
+            in_window AND original_offset >= places.start_offset
+            AND original_offset < places.end_offset
+        ) AS is_placed
+    FROM records
+    LEFT JOIN places
+        ON original_topic = places.topic AND original_partition = places.partition
+    WHERE records.kind = 'dlq' GROUP BY request_id
+),
+journal AS (
+    SELECT
+        requests.*,
+        requests.offset >= coalesce(places.start_offset, 0)
+        AND requests.offset < coalesce(places.end_offset, 9223372036854775807) AS is_staged
+    FROM requests LEFT JOIN places USING (topic, partition)
+),
+-- Every run: the history's, and the row as the latest.
+ran AS (
+    SELECT request_id, generation, outcome, effect_at, allowed_by, true AS is_past FROM runs
+    UNION ALL
+    SELECT request_id, generation, state, effect_at, NULL, false FROM requests
+    WHERE claimed_at IS NOT NULL
+),
+judged_runs AS (
+    SELECT
+        *,
+        outcome = 'SUCCEEDED' AS succeeded,
+        outcome NOT IN ('SUCCEEDED', 'FAILED', 'RETRYING', 'EXPIRED', 'SKIPPED')
+        AND effect_at IS NOT NULL
+        AND coalesce(allowed_by, '') NOT IN ('SAME_KEY', 'VOIDED') AS entered
+    FROM ran
+),
+of_generation AS (
+    SELECT
+        request_id,
+        generation,
+        count(*) FILTER (succeeded) AS succeeded,
+        count(*) FILTER (entered AND NOT (is_past AND outcome = 'IN_DOUBT')) AS entered,
+        count(*) FILTER (entered AND is_past AND outcome = 'IN_DOUBT') AS doubts,
+        count(*) AS entries
+    FROM judged_runs GROUP BY request_id, generation
+),
+effects AS (
+    SELECT
+        request_id,
+        sum(succeeded) AS succeeded,
+        -- A doubt counts when nothing else is told of its generation.
+        sum(entered + CASE WHEN doubts > 0 AND doubts = entries THEN 1 ELSE 0 END) AS entered
+    FROM of_generation GROUP BY request_id
+),
+history AS (
+    SELECT
+        request_id,
+        bool_or(outcome = 'FAILED') AS has_failed,
+        bool_or(
+            claimed_at >= since_ms AND claimed_at < until_ms + grace_ms
+            AND runs.offset >= coalesce(start_offset, 0)
+            AND runs.offset < coalesce(end_offset, 9223372036854775807)
+        ) AS is_placed
+    FROM limits, runs LEFT JOIN places USING (topic, partition) GROUP BY request_id
+),
+ids AS (
+    SELECT request_id FROM records UNION SELECT request_id FROM requests
+    UNION SELECT request_id FROM runs
+),
+known AS (
+    SELECT
+        ids.request_id,
+        coalesce(sent.sent, 0) AS sent,
+        coalesce(letters.letters, 0) AS letters,
+        coalesce(letters.accusing, 0) AS accusing,
+        journal.request_id IS NOT NULL AS has_row,
+        journal.*  EXCLUDE (request_id, deadline_at),
+        journal.deadline_at AS row_deadline_at,
+        sent.* EXCLUDE (request_id, sent),
+        delivered.is_delivered,
+        delivered.deadline_at,
+        delivered.request_id IS NOT NULL OR letters.request_id IS NOT NULL
+        OR EXISTS (FROM records WHERE records.request_id = ids.request_id) AS has_record,
+        coalesce(effects.succeeded, 0) AS succeeded,
+        coalesce(effects.entered, 0) AS entered,
+        coalesce(history.has_failed, false) AS has_failed,
+        carried.request_id IS NOT NULL OR coalesce(sent.in_window, false) OR (sent.sent IS NULL AND (
+            coalesce(letters.is_placed, false) OR coalesce(history.is_placed, false)
+            OR coalesce(
+                journal.is_staged
+                AND coalesce(journal.claimed_at, journal.finished_at) >= since_ms
+                AND coalesce(journal.claimed_at, journal.finished_at) < until_ms + grace_ms, false
+            )
+        )) AS is_judged,
+        workers.lease_until,
+        limits.*
+    FROM limits, ids
+    LEFT JOIN sent USING (request_id)
+    LEFT JOIN delivered USING (request_id)
+    LEFT JOIN letters USING (request_id)
+    LEFT JOIN journal USING (request_id)
+    LEFT JOIN effects USING (request_id)
+    LEFT JOIN history USING (request_id)
+    LEFT JOIN carried USING (request_id)
+    LEFT JOIN workers ON workers.owner = journal.owner
+)
+SELECT
+    request_id,
+    sent > 0 AND is_delivered AND NOT has_row AND deadline_at + grace_ms <= frozen_at_ms AS lost,
+    succeeded + CASE WHEN effect_kind = 'transactional' THEN 0 ELSE entered END > 1 AS ran_twice,
+    state = 'IN_DOUBT' AS in_doubt,
+    state = 'CLAIMED' AND coalesce(lease_until, 0) + grace_ms < journal_read_at_ms AS stuck,
+    has_row AND NOT has_record AND is_staged AND NOT (
+        state = 'FAILED' AND claimed_at IS NULL AND (
+            starts_with(request_id, concat(topic, '-', partition, '-', "offset", '-'))
+            OR regexp_full_match(request_id, 'sha256-[0-9a-f]{64}')
+        )
+    ) AS orphan,
+    least <> greatest OR payload_sha256 <> least OR payload_sha256 <> greatest AS payload_mismatch,
+    sent > 1 AS resent,
+    state = 'FAILED' AND NOT resend AND coalesce(code, '') <> 'PAYLOAD_GONE' AND letters = 0
+    AND has_dlq AND finished_at + grace_ms < frozen_at_ms AS failed_without_dead_letter,
+    accusing > 0 AND NOT has_failed AND coalesce(state, '') <> 'FAILED'
+    AS dead_letter_without_failure,
+    is_malformed AS malformed,
+    state IN ('SUCCEEDED', 'FAILED') AND finished_at > row_deadline_at AS late
+FROM known WHERE is_judged ORDER BY request_id

@@ -1,0 +1,228 @@
+"""A day with one of everything: each request, and what is to be found about it."""
+
+from __future__ import annotations
+
+from spark_audit.findings import Finding
+from tests.spark_audit.judge.day import (
+    DEAD_WORKER,
+    DEADLINE,
+    FIRST_OFFSET,
+    FROZEN,
+    GRACE,
+    HOUR,
+    MINUTE,
+    NOON,
+    OTHER_PAYLOAD,
+    SECOND,
+    SINCE,
+    UNTIL,
+    coordinates_id,
+    missing,
+)
+from tests.spark_audit.judge.planted_runs import sow_claims, sow_lawful_second_runs, sow_second_runs
+from tests.spark_audit.judge.planting import Planted
+
+HOSTILE = ("<script>alert(1)</script>", "';DROP/**/TABLE--", '"=cmd|x!A0"', "x" * 128, "\\u0000%s")
+
+
+def plant() -> Planted:
+    """Return the day."""
+    planted = Planted()
+    for sow in (
+        _window,
+        _ids,
+        _losses,
+        _refusals,
+        sow_second_runs,
+        sow_lawful_second_runs,
+        sow_claims,
+        _orphans,
+        _resends,
+        _dead_letters,
+        _backlog,
+        _carried,
+    ):
+        sow(planted)
+    return planted
+
+
+def _window(planted: Planted) -> None:
+    day = planted.day
+    times = {"first": SINCE, "last": UNTIL - 1, "before": SINCE - 1, "after": UNTIL}
+    for name, at in times.items():
+        day.journal(day.send(name, at))
+    planted.expect("first")
+    planted.expect("last")
+    # Of the day before, but its second sending is of this day: it is judged on both.
+    day.send("over-midnight", SINCE - MINUTE)
+    day.journal(day.send("over-midnight", SINCE + MINUTE, attempt=2))
+    planted.expect("over-midnight", Finding.RESENT)
+    # Of this day, and sent again on the next: that is why it is not lost.
+    day.send("answered-tomorrow", UNTIL - MINUTE)
+    day.journal(day.send("answered-tomorrow", UNTIL + MINUTE, attempt=2, partition=1))
+    planted.expect("answered-tomorrow", Finding.RESENT)
+
+
+def _ids(planted: Planted) -> None:
+    day = planted.day
+    for request_id in HOSTILE:
+        day.send(request_id)
+        planted.expect(request_id, Finding.LOST)
+    for upper in ("case", "CASE"):
+        day.journal(day.send(upper))
+        planted.expect(upper)
+    unnamed = day.send("")
+    day.journal(unnamed)
+    planted.expect(unnamed["request_id"])
+    unnamed_and_lost = day.send("", partition=1)
+    planted.expect(unnamed_and_lost["request_id"], Finding.LOST)
+
+
+def _losses(planted: Planted) -> None:
+    day = planted.day
+    day.send("lost")
+    planted.expect("lost", Finding.LOST)
+    # Its time, with the grace, is over in this very millisecond, or in the next.
+    day.send("lost-by-its-deadline", deadline_at=FROZEN - GRACE)
+    planted.expect("lost-by-its-deadline", Finding.LOST)
+    day.send("in-flight", deadline_at=FROZEN - GRACE + 1)
+    planted.expect("in-flight")
+    day.send("lost-without-a-deadline", FROZEN - GRACE - DEADLINE)
+    planted.expect("lost-without-a-deadline", Finding.LOST)
+    day.send("in-flight-without-a-deadline", FROZEN - GRACE - DEADLINE + 1)
+    planted.expect("in-flight-without-a-deadline")
+    row = day.journal(day.send("row-deleted"))
+    day.requests.remove(row)
+    day.ran(row, "WORKER_DIED")
+    planted.expect("row-deleted", Finding.LOST)
+    day.send("timeless", at=-1, in_window=True)
+    planted.expect("timeless", Finding.LOST)
+
+
+def _refusals(planted: Planted) -> None:
+    day = planted.day
+    malformed = day.send("", is_malformed=True)
+    day.refuse(malformed, "INVALID_MESSAGE")
+    day.bury(malformed, reason="INVALID_MESSAGE")
+    planted.expect(malformed["request_id"], Finding.MALFORMED)
+    forgotten = day.send("", is_malformed=True)
+    planted.expect(forgotten["request_id"], Finding.MALFORMED, Finding.LOST)
+    # Another payload under an id that is taken: refused under its coordinates.
+    day.journal(day.send("taken"))
+    taken = day.send("taken", payload_sha256=OTHER_PAYLOAD)
+    day.refuse(taken, "PAYLOAD_MISMATCH")
+    day.bury(taken | {"request_id": coordinates_id(taken)}, reason="PAYLOAD_MISMATCH")
+    day.bury(taken, reason="PAYLOAD_MISMATCH")
+    planted.expect("taken", Finding.PAYLOAD_MISMATCH, Finding.RESENT)
+    planted.expect(coordinates_id(taken))
+    # No record has the id of this row, but the place that it is named by has one.
+    again = day.send("taken", payload_sha256=OTHER_PAYLOAD)
+    day.refuse(again, "PAYLOAD_MISMATCH")
+    planted.expect(coordinates_id(again), Finding.FAILED_WITHOUT_DEAD_LETTER)
+    day.journal(day.send("row-of-another"), payload_sha256=OTHER_PAYLOAD)
+    planted.expect("row-of-another", Finding.PAYLOAD_MISMATCH)
+
+
+def _orphans(planted: Planted) -> None:
+    day = planted.day
+    day.journal(missing(day, "orphan"))
+    planted.expect("orphan", Finding.ORPHAN)
+    elsewhere = missing(day, "orphan-of-no-topic") | {"topic": "gone"}
+    day.journal(elsewhere)
+    planted.expect("orphan-of-no-topic", Finding.ORPHAN)
+    # Refused, but under an id that is not that of its place.
+    day.refuse(missing(day, ""), "INVALID_MESSAGE", request_id="orphan-refused", resend=True)
+    planted.expect("orphan-refused", Finding.ORPHAN)
+    # It ran, under an id that looks like the one of its place.
+    claimed = missing(day, "")
+    day.journal(claimed, "FAILED", resend=True)
+    planted.expect(claimed["request_id"], Finding.ORPHAN)
+    # From a record behind the freeze: tomorrow's.
+    day.journal(missing(day, "behind-the-freeze") | {"offset": FIRST_OFFSET + 10_000})
+    # Claimed on another day: that day's.
+    day.journal(missing(day, "of-the-next-day") | {"timestamp_ms": UNTIL + GRACE})
+    # Only the retry was read: its first record lies before the day.
+    retried = day.send_retry("retried")
+    day.journal(retried | {"topic": "pay", "offset": FIRST_OFFSET}, claimed_at=NOON)
+    planted.expect("retried")
+
+
+def _resends(planted: Planted) -> None:
+    day = planted.day
+    day.send("resent", NOON)
+    day.send("resent", NOON + 30 * SECOND, attempt=2, partition=1)
+    day.journal(day.send("resent", NOON + MINUTE, attempt=3))
+    planted.expect("resent", Finding.RESENT)
+    day.send("resent-in-vain", NOON)
+    day.send("resent-in-vain", NOON, attempt=2)
+    planted.expect("resent-in-vain", Finding.RESENT, Finding.LOST)
+    day.send("two-payloads-lost", NOON)
+    day.send("two-payloads-lost", NOON, payload_sha256=OTHER_PAYLOAD)
+    both = (Finding.RESENT, Finding.LOST, Finding.PAYLOAD_MISMATCH)
+    planted.expect("two-payloads-lost", *both)
+    day.journal(
+        day.send("may-be-resent", deadline_at=FROZEN + 1), "FAILED", resend=True, code="DOWN"
+    )
+    planted.expect("may-be-resent")
+    day.journal(day.send("too-late-to-resend", deadline_at=FROZEN), "FAILED", resend=True)
+    planted.expect("too-late-to-resend")
+
+
+def _dead_letters(planted: Planted) -> None:
+    day = planted.day
+    buried = day.send("buried")
+    day.journal(buried, "FAILED", code="REJECTED")
+    day.bury(buried)
+    planted.expect("buried")
+    day.journal(day.send("not-buried"), "FAILED", code="REJECTED")
+    planted.expect("not-buried", Finding.FAILED_WITHOUT_DEAD_LETTER)
+    day.journal(day.send("nothing-to-bury"), "FAILED", code="PAYLOAD_GONE")
+    planted.expect("nothing-to-bury")
+    day.journal(day.send("about-to-be-buried"), "FAILED", finished_at=FROZEN - GRACE)
+    planted.expect("about-to-be-buried", Finding.LATE)
+    alive = day.send("buried-alive")
+    day.journal(alive)
+    day.bury(alive)
+    planted.expect("buried-alive", Finding.DEAD_LETTER_WITHOUT_FAILURE)
+    unknown = day.send("buried-unknown")
+    day.bury(unknown)
+    planted.expect("buried-unknown", Finding.DEAD_LETTER_WITHOUT_FAILURE, Finding.LOST)
+    redriven = day.send("redriven")
+    day.bury(redriven)
+    row = day.journal(redriven, generation=2)
+    day.ran(row, "FAILED")
+    planted.expect("redriven")
+    day.bury(missing(day, "letter-of-nothing"))
+    planted.expect("letter-of-nothing", Finding.DEAD_LETTER_WITHOUT_FAILURE)
+    # Of a request that was sent before the day: that day's.
+    day.bury(missing(day, "letter-of-yesterday") | {"offset": FIRST_OFFSET - 1}, SINCE + MINUTE)
+
+
+def _backlog(planted: Planted) -> None:
+    day = planted.day
+    day.send("pending", is_committed=False)
+    planted.expect("pending")
+    day.send("pending-in-time", deadline_at=FROZEN, is_committed=False)
+    planted.expect("pending-in-time")
+    day.send("resend-pending")
+    day.send("resend-pending", attempt=2, partition=1, is_committed=False)
+    planted.expect("resend-pending", Finding.RESENT)
+    day.journal(day.send("done-but-resent"))
+    day.send("done-but-resent", UNTIL + MINUTE, attempt=2, is_committed=False)
+    planted.expect("done-but-resent", Finding.RESENT)
+    day.journal(day.send("reopens", deadline_at=FROZEN + HOUR), "FAILED", resend=True)
+    day.send("reopens", attempt=2, deadline_at=FROZEN + HOUR, is_committed=False)
+    planted.expect("reopens", Finding.RESENT)
+
+
+def _carried(planted: Planted) -> None:
+    day = planted.day
+    day.send("carried-and-lost", SINCE - HOUR)
+    planted.expect("carried-and-lost", Finding.LOST)
+    day.journal(day.send("carried-and-well", SINCE - HOUR))
+    planted.expect("carried-and-well")
+    # Its record lies before everything that was read.
+    record = missing(day, "carried-claim") | {"offset": FIRST_OFFSET - 1, "timestamp_ms": SINCE - 1}
+    day.journal(record, "CLAIMED", owner=DEAD_WORKER)
+    planted.expect("carried-claim", Finding.STUCK)
+    day.carried = ("carried-and-lost", "carried-and-well", "carried-claim", "carried-and-gone")

@@ -1,0 +1,81 @@
+"""The part of the planted day that is about runs: second ones, claims, and how they ended."""
+
+from __future__ import annotations
+
+from spark_audit.findings import Finding
+from tests.spark_audit.judge.day import DEAD_WORKER, FROZEN, HOUR, LAPSED_WORKER, MINUTE, NOON
+from tests.spark_audit.judge.planting import Planted
+
+
+def sow_second_runs(planted: Planted) -> None:
+    """Add requests that ran twice, each in another way."""
+    day = planted.day
+    row = day.journal(day.send("ran-again-after-success"), generation=2)
+    day.ran(row, "SUCCEEDED")
+    row = day.journal(day.send("run-doubled"))
+    day.ran(row, "SUCCEEDED")
+    row = day.journal(day.send("ran-again-after-death"), generation=2)
+    day.ran(row, "WORKER_DIED")
+    row = day.journal(day.send("wrongly-excluded"), generation=2, effect_kind="marked")
+    day.ran(row, "WORKER_DIED", allowed_by="EXCLUDED")
+    row = day.journal(day.send("doubt-reopened"), generation=2)
+    day.ran(row, "IN_DOUBT")
+    row = day.journal(day.send("transaction-twice"), generation=2, effect_kind="transactional")
+    day.ran(row, "SUCCEEDED")
+    twice = ("ran-again-after-success", "run-doubled", "ran-again-after-death", "wrongly-excluded")
+    for request_id in (*twice, "doubt-reopened", "transaction-twice"):
+        planted.expect(request_id, Finding.RAN_TWICE)
+    row = day.journal(day.send("runs-again-now"), "CLAIMED", generation=2)
+    day.ran(row, "SUCCEEDED")
+    planted.expect("runs-again-now", Finding.RAN_TWICE)
+
+
+def sow_lawful_second_runs(planted: Planted) -> None:
+    """Add requests whose second run the contract allows."""
+    day = planted.day
+    for allowed_by in ("SAME_KEY", "VOIDED"):
+        row = day.journal(day.send(allowed_by), generation=2)
+        day.ran(row, "CHILD_DIED", allowed_by=allowed_by)
+        planted.expect(allowed_by)
+    row = day.journal(day.send("marked-before-effect"), generation=2, effect_kind="marked")
+    day.ran(row, "CHILD_DIED", effect_at=None, allowed_by="EXCLUDED")
+    row = day.journal(day.send("transaction-undone"), generation=2, effect_kind="transactional")
+    day.ran(row, "WORKER_DIED", allowed_by="EXCLUDED")
+    row = day.journal(day.send("reopened"), generation=2)
+    day.ran(row, "FAILED")
+    row = day.journal(day.send("resolved"))
+    day.ran(row, "IN_DOUBT")
+    row = day.journal(day.send("resolved-then-reopened"), generation=2)
+    day.ran(row, "IN_DOUBT")
+    day.ran(row, "FAILED")
+    # So many generations that their bits come round again.
+    row = day.journal(day.send("many-times-reopened"), generation=140)
+    for generation in range(1, 140):
+        day.ran(row, "FAILED", generation)
+    lawful = ("marked-before-effect", "transaction-undone", "reopened", "resolved")
+    for request_id in (*lawful, "resolved-then-reopened", "many-times-reopened"):
+        planted.expect(request_id)
+
+
+def sow_claims(planted: Planted) -> None:
+    """Add claims, doubts and ends, in time and late."""
+    day = planted.day
+    day.journal(day.send("in-doubt"), "IN_DOUBT", code="WORKER_DIED")
+    planted.expect("in-doubt", Finding.IN_DOUBT)
+    day.journal(day.send("stuck"), "CLAIMED", owner=DEAD_WORKER)
+    planted.expect("stuck", Finding.STUCK)
+    day.journal(day.send("stuck-with-a-stranger"), "CLAIMED", owner="host-3-pruned")
+    planted.expect("stuck-with-a-stranger", Finding.STUCK)
+    day.journal(day.send("owner-just-lapsed"), "CLAIMED", owner=LAPSED_WORKER)
+    planted.expect("owner-just-lapsed")
+    day.journal(day.send("running"), "CLAIMED", deadline_at=FROZEN)
+    planted.expect("running")
+    day.journal(day.send("waits-for-its-next-run"), "RETRYING", deadline_at=FROZEN)
+    planted.expect("waits-for-its-next-run")
+    day.journal(day.send("late"), finished_at=NOON + HOUR, deadline_at=NOON + HOUR - 1)
+    planted.expect("late", Finding.LATE)
+    day.journal(day.send("in-time"), finished_at=NOON + HOUR, deadline_at=NOON + HOUR)
+    planted.expect("in-time")
+    expired = day.send("expired", deadline_at=NOON + MINUTE)
+    day.journal(expired, "EXPIRED", claimed_at=None, effect_at=None, finished_at=NOON + HOUR)
+    planted.expect("expired")

@@ -1,0 +1,116 @@
+"""The audit once more, in plain Python and one request at a time: slow, short, and read at once."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from spark_audit.findings import Finding
+from spark_audit.manifest import Manifest
+from tests.spark_audit.judge.day import Day, Facts
+
+NOTHING = {"FAILED", "RETRYING", "EXPIRED", "SKIPPED"}
+PLACE = ("topic", "partition", "offset")
+
+
+def audit(day: Day) -> dict[str, set[Finding]]:
+    """Return what is found about each judged request."""
+    by_id: defaultdict[str, tuple[list[Facts], list[Facts], list[Facts]]]
+    by_id = defaultdict(lambda: ([], [], []))
+    for side, facts in enumerate((day.records, day.requests, day.runs)):
+        for one in facts:
+            by_id[one["request_id"]][side].append(one)
+    limits = day.manifest
+    return {
+        request_id: _findings(request_id, records, rows[0] if rows else {}, runs, limits)
+        for request_id, (records, rows, runs) in by_id.items()
+        if request_id in limits.carried or _is_judged(records, rows, runs, limits)
+    }
+
+
+def _is_judged(records: list[Facts], rows: list[Facts], runs: list[Facts], it: Manifest) -> bool:
+    sent = [one for one in records if one["kind"] == "request"]
+    if sent:
+        return any(one["in_window"] for one in sent)
+    near = range(it.since_ms, it.until_ms + it.grace_ms)
+    if any((row["claimed_at"] or row["finished_at"]) in near and _read(row, it) for row in rows):
+        return True
+    letters = [one for one in records if one["kind"] == "dlq" and one["in_window"]]
+    return any(run["claimed_at"] in near and _read(run, it) for run in runs) or any(
+        one["original_topic"]
+        and _read({name: one[f"original_{name}"] for name in PLACE}, it, False)
+        for one in letters
+    )
+
+
+def _read(at: Facts, it: Manifest, unknown: bool = True) -> bool:
+    for one in it.partitions:
+        place = (one.topic, one.partition)
+        if one.kind in ("request", "retry") and place == (at["topic"], at["partition"]):
+            return bool(one.start <= at["offset"] < one.end)
+    return unknown
+
+
+def _findings(
+    request_id: str, records: list[Facts], row: Facts, runs: list[Facts], it: Manifest
+) -> set[Finding]:
+    sent = [one for one in records if one["kind"] == "request"]
+    letters = [one for one in records if one["kind"] == "dlq"]
+    state, over = row.get("state"), it.frozen_at_ms - it.grace_ms
+    waits = any(one["kind"] in ("request", "retry") and not one["is_committed"] for one in records)
+    payloads = {one["payload_sha256"] for one in (*sent, *([row] if row else []))}
+    lease = it.workers.get(row.get("owner", ""), 0)
+    place = "-".join(str(row.get(name)) for name in PLACE)
+    refused = state == "FAILED" and row["claimed_at"] is None
+    own = request_id.startswith(f"{place}-") or re.fullmatch("sha256-[0-9a-f]{64}", request_id)
+    unburied = state == "FAILED" and not row["resend"] and row["code"] != "PAYLOAD_GONE"
+    has_dlq = any(one.kind == "dlq" for one in it.partitions)
+    failed = state == "FAILED" or any(run["outcome"] == "FAILED" for run in runs)
+    found = {
+        Finding.LOST: sent and not row and not waits and _deadline(records, it) <= over,
+        Finding.RAN_TWICE: _effects(row, runs) > 1,
+        Finding.IN_DOUBT: state == "IN_DOUBT",
+        Finding.STUCK: state == "CLAIMED" and lease < it.journal_read_at_ms - it.grace_ms,
+        Finding.ORPHAN: row and not records and _read(row, it) and not (refused and own),
+        Finding.PAYLOAD_MISMATCH: len(payloads) > 1,
+        Finding.RESENT: len(sent) > 1,
+        Finding.FAILED_WITHOUT_DEAD_LETTER: unburied
+        and (has_dlq and not letters and row["finished_at"] < over),
+        Finding.DEAD_LETTER_WITHOUT_FAILURE: not failed
+        and any(one["reason"] != "PAYLOAD_MISMATCH" for one in letters),
+        Finding.MALFORMED: any(one["is_malformed"] for one in sent),
+        Finding.LATE: state in ("SUCCEEDED", "FAILED") and row["finished_at"] > row["deadline_at"],
+    }
+    return {finding for finding, is_true in found.items() if is_true}
+
+
+def _deadline(records: list[Facts], it: Manifest) -> int:
+    fallback = round(it.deadline_s * 1000)
+    return max(
+        one["deadline_at"]
+        if one["deadline_at"] is not None
+        else (one["timestamp_ms"] if one["timestamp_ms"] >= 0 else it.since_ms) + fallback
+        for one in records
+        if one["kind"] in ("request", "retry")
+    )
+
+
+def _effects(row: Facts, runs: list[Facts]) -> int:
+    all_runs = [(run["generation"], run["outcome"], run["effect_at"], run) for run in runs]
+    if row and row["claimed_at"] is not None:
+        all_runs.append((row["generation"], row["state"], row["effect_at"], {}))
+    succeeded = [one for one in all_runs if one[1] == "SUCCEEDED"]
+    entered = [
+        one
+        for one in all_runs
+        if one[1] not in {"SUCCEEDED", *NOTHING}
+        and one[2] is not None
+        and one[3].get("allowed_by") not in ("SAME_KEY", "VOIDED")
+    ]
+    # A doubt of the history is about the run that another entry of its generation tells of.
+    doubts = [one for one in entered if one[1] == "IN_DOUBT" and one[3]]
+    told = {one[0] for one in all_runs if one not in doubts}
+    open_doubts = {one[0] for one in doubts} - told
+    if row and row["effect_kind"] == "transactional":
+        return len(succeeded)
+    return len(succeeded) + len(entered) - len(doubts) + len(open_doubts)

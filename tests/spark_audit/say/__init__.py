@@ -1,0 +1,1 @@
+"""What the audit says: figures, verdict, files, page and messages."""

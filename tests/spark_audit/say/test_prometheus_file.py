@@ -1,0 +1,62 @@
+"""The text file for Prometheus."""
+
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from feedback.errors import NotAvailable
+from spark_audit.findings import Finding
+from spark_audit.prometheus_file import LAST_SUCCESS, last_success_s, write_metrics
+from spark_audit.summary import Summary
+from tests.spark_audit.say.samples import summary
+
+
+def _write(path: Path, found: Summary, ended_at_s: float = 1_000.0) -> dict[str, float]:
+    write_metrics(path, found, seconds=12.5, ended_at_s=ended_at_s)
+    return {
+        sample.name + "".join(sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(path.read_text())
+        for sample in family.samples
+    }
+
+
+def test_the_file_has_the_counts_and_the_time_of_the_success(tmp_path: Path) -> None:
+    path = tmp_path / "audit" / "onceward_audit.prom"
+    found = _write(path, summary({Finding.LOST: 3}, pending=4, in_flight=5))
+    expected = {f"onceward_audit_findings{one.value}": 0.0 for one in Finding}
+    expected |= {
+        "onceward_audit_findingslost": 3,
+        "onceward_audit_requests": 100,
+        "onceward_audit_pending": 4,
+        "onceward_audit_in_flight": 5,
+        "onceward_audit_seconds": 12.5,
+        LAST_SUCCESS: 1_000,
+    }
+    assert found == expected
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_an_audit_that_did_not_see_everything_is_no_success(tmp_path: Path) -> None:
+    path = tmp_path / "a.prom"
+    unseen = summary(unseen=["Redis is away"])
+    assert LAST_SUCCESS not in _write(path, unseen, 900.0)
+    assert _write(path, summary(), 1_000.0)[LAST_SUCCESS] == 1_000.0
+    assert _write(path, unseen, 2_000.0)[LAST_SUCCESS] == 1_000.0
+
+
+def test_a_bad_day_that_was_seen_whole_is_a_success(tmp_path: Path) -> None:
+    assert _write(tmp_path / "a.prom", summary({Finding.LOST: 1}))[LAST_SUCCESS] == 1_000.0
+
+
+def test_a_file_that_is_none_of_ours_tells_no_success(tmp_path: Path) -> None:
+    path = tmp_path / "a.prom"
+    assert last_success_s(path) is None
+    path.write_text(f"{LAST_SUCCESS} soon\n")
+    assert last_success_s(path) is None
+
+
+def test_a_place_where_nothing_can_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotAvailable, match="cannot be written"):
+        write_metrics(tmp_path / "file" / "a.prom", summary(), seconds=1, ended_at_s=1)

@@ -1,0 +1,94 @@
+"""A day said as a whole: from judged requests to every file, twice the same."""
+
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from feedback.errors import NotAvailable
+from spark_audit.counting import figures_of
+from spark_audit.findings import Finding
+from spark_audit.findings_parquet import (
+    doubtful,
+    first_of_each,
+    read_findings,
+    to_resend,
+    write_findings,
+)
+from spark_audit.history import read_history
+from spark_audit.in_doubt import write_in_doubt
+from spark_audit.outputs import replacing, write_text
+from spark_audit.page import render
+from spark_audit.places import Places
+from spark_audit.resend_lines import Payload, write_resend
+from spark_audit.statuses import Disagreement
+from spark_audit.summary import as_text, summarise
+from spark_audit.verdict import parse_fail_on
+from tests.spark_audit.say.samples import DAY_MS, judged_frame, judged_request, manifest
+
+FILES = ["in_doubt.csv", "report.html", "resend.jsonl", "summary.json"]
+DISAGREEMENTS = [Disagreement("r3", "SUCCEEDED", "FAILED")]
+
+
+def _day() -> list[dict[str, Any]]:
+    rows = [judged_request(f"r{number}") for number in range(40)]
+    rows[5] = judged_request("r5", Finding.LOST, state=None, can_resend=True, offset=50)
+    rows[6] = judged_request("r6", Finding.LOST, state=None, can_resend=True, offset=40)
+    rows[7] = judged_request("r7", Finding.IN_DOUBT, Finding.LATE, state="IN_DOUBT")
+    return rows
+
+
+def _read(request_id: str, topic: str, partition: int, offset: int) -> Payload:
+    return None, request_id.encode(), ()
+
+
+def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places) -> None:
+    judged, limits = judged_frame(spark, rows), manifest()
+    figures = figures_of(judged, since_ms=limits.since_ms, until_ms=limits.until_ms)
+    with replacing(places.findings) as part:
+        write_findings(judged, part, disagreeing=[one.request_id for one in DISAGREEMENTS])
+    findings = read_findings(spark, places.findings, judged.schema)
+    with replacing(places.report) as part:
+        resend = write_resend(to_resend(findings), _read, part / "resend.jsonl")
+        write_in_doubt(doubtful(findings), part / "in_doubt.csv")
+        summary = summarise(
+            limits,
+            figures,
+            disagreements=DISAGREEMENTS,
+            conditions=parse_fail_on("lost>0"),
+            resend=resend,
+            history=read_history(places.report.parent, limits.date, length_ms=DAY_MS),
+        )
+        page = render(summary, first_of_each(findings), DISAGREEMENTS)
+        write_text(part / "report.html", page)
+        write_text(part / "summary.json", as_text(summary))
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {one.name: one.read_bytes() for one in sorted(folder.iterdir())}
+
+
+def test_a_day_leaves_its_files_and_the_same_day_again_leaves_the_same(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    places = Places(tmp_path, "2026-11-20")
+    _say(spark, _day(), places)
+    once = _files(places.report)
+    _say(spark, _day()[::-1], places)
+    assert list(once) == FILES
+    assert _files(places.report) == once
+    assert [line[16:18] for line in once["resend.jsonl"].splitlines()] == [b"r6", b"r5"]
+    assert stat.S_IMODE((places.report / "resend.jsonl").stat().st_mode) == 0o600
+    kinds = sorted(one.name for one in places.findings.glob("kind=*"))
+    assert kinds == ["kind=in_doubt", "kind=late", "kind=lost", "kind=status_disagrees"]
+
+
+def test_a_day_that_cannot_be_said_leaves_no_report(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "findings").write_text("a file where a folder should be")
+    places = Places(tmp_path, "2026-11-20")
+    with pytest.raises(NotAvailable, match="cannot be written"):
+        _say(spark, _day(), places)
+    assert not places.report.exists()

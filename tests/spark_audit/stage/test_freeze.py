@@ -1,0 +1,149 @@
+"""The freeze, on a real broker: where each partition begins, starts, ends and is committed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from feedback.errors import ExitCode, NotAvailable
+from feedback.settings import Settings
+from spark_audit.freeze import freeze, kind_of
+from spark_audit.manifest import Manifest, Partition
+from spark_audit.window import Window
+from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings
+from tests.spark_audit.stage.samples import BEGIN_MS as BEGIN
+from tests.spark_audit.stage.samples import DATE, DAY_MS
+from tests.stack.ports import HOST, free_port
+
+WINDOW = Window(DATE, BEGIN, BEGIN + DAY_MS)
+NOW_MS = BEGIN + DAY_MS
+
+MakeTopic = Callable[..., str]
+
+
+def frozen(settings: Settings, **given: object) -> Manifest:
+    """Return the manifest of the test's day."""
+    return freeze(settings, WINDOW, now_ms=NOW_MS, **given)  # type: ignore[arg-type]
+
+
+def only(manifest: Manifest) -> Partition:
+    """Return the only partition."""
+    (one,) = manifest.partitions
+    return one
+
+
+def test_the_window_starts_at_its_first_record_and_ends_at_the_logs_end(
+    topic: MakeTopic, append: Append, commit: Commit, make_settings: MakeSettings
+) -> None:
+    name = topic(1)
+    for timestamp_ms in (BEGIN - 1, BEGIN, BEGIN + 5, BEGIN + DAY_MS, BEGIN + DAY_MS + 1):
+        append(name, timestamp_ms=timestamp_ms)
+    commit(name, 4)
+    assert only(frozen(make_settings(name))) == Partition("request", name, 0, 0, 1, 5, 4)
+
+
+def test_a_record_before_midnight_behind_one_after_it_is_read_with_it(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings
+) -> None:
+    name = topic(1)
+    for timestamp_ms in (BEGIN - 9, BEGIN + 1, BEGIN - 2, BEGIN + 3):
+        append(name, timestamp_ms=timestamp_ms)
+    one = only(frozen(make_settings(name)))
+    assert (one.start, one.end) == (1, 4)
+
+
+def test_without_a_record_so_late_there_is_nothing_to_read(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings
+) -> None:
+    name = topic(1)
+    append(name, timestamp_ms=BEGIN - 1)
+    assert only(frozen(make_settings(name))) == Partition("request", name, 0, 0, 1, 1, None)
+
+
+def test_an_empty_topic_is_an_empty_range_and_not_committed(
+    topic: MakeTopic, make_settings: MakeSettings
+) -> None:
+    name = topic(2)
+    assert frozen(make_settings(name)).partitions == (
+        Partition("request", name, 0, 0, 0, 0, None),
+        Partition("request", name, 1, 0, 0, 0, None),
+    )
+
+
+def test_what_retention_took_is_before_the_begin(
+    topic: MakeTopic, append: Append, admin: KafkaAdminClient, make_settings: MakeSettings
+) -> None:
+    name = topic(1)
+    for _ in range(5):
+        append(name, timestamp_ms=BEGIN + 1)
+    admin.delete_records({TopicPartition(name, 0): 3})
+    one = only(frozen(make_settings(name), carried=["a"], carried_from={(name, 0): 1}))
+    assert (one.begin, one.start, one.end) == (3, 3, 5)
+
+
+def test_a_carried_request_is_read_from_its_own_record_on(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings
+) -> None:
+    name = topic(2)
+    for number in (0, 1):
+        for timestamp_ms in (BEGIN - 3, BEGIN - 2, BEGIN + 1):
+            append(name, partition=number, timestamp_ms=timestamp_ms)
+    settings = make_settings(name)
+    manifest = frozen(settings, carried=["b", "a", "b"], carried_from={(name, 1): 1})
+    assert [one.start for one in manifest.partitions] == [2, 1]
+    assert manifest.carried == ("a", "b")
+
+
+def test_the_topics_of_this_group_beside_a_request_topic_are_found_by_kind(
+    topic: MakeTopic, group: str, make_settings: MakeSettings
+) -> None:
+    name = topic(1)
+    for ending in ("dlq", "wait", "retry.5s", "retry.500ms", "retry.", "other"):
+        topic(1, name=f"{name}.{group}.{ending}")
+    topic(1, name=f"{name}.another-group.dlq")
+    found = frozen(make_settings(name)).partitions
+    assert [(one.kind, one.topic.removeprefix(name)) for one in found] == [
+        ("request", ""),
+        ("retry", f".{group}.retry.500ms"),
+        ("retry", f".{group}.retry.5s"),
+        ("wait", f".{group}.wait"),
+        ("dlq", f".{group}.dlq"),
+    ]
+
+
+def test_a_topic_that_is_another_ones_dead_letters_and_named_itself_is_a_request_topic() -> None:
+    assert kind_of("pay.g.dlq", ["pay", "pay.g.dlq"], "g") == "request"
+
+
+def test_a_missing_topic_ends_with_3_and_is_not_made(
+    admin: KafkaAdminClient, make_settings: MakeSettings
+) -> None:
+    name = f"missing-{uuid.uuid4().hex}"
+    with pytest.raises(NotAvailable, match=f"topic {name} does not exist") as raised:
+        frozen(make_settings(name))
+    assert raised.value.exit_code is ExitCode.NOT_AVAILABLE
+    assert name not in admin.list_topics()
+
+
+def test_an_absent_broker_ends_with_3_and_names_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spark_audit.freeze.TIMEOUT_MS", 500)
+    address = f"{HOST}:{free_port()}"
+    monkeypatch.setenv("ONCEWARD_KAFKA__BOOTSTRAP_SERVERS", address)
+    settings = Settings.model_validate({"audit": {"topics": ["payments"]}})
+    with pytest.raises(NotAvailable, match=address):
+        frozen(settings)
+
+
+def test_the_limits_of_judging_stand_in_the_manifest(
+    topic: MakeTopic, group: str, make_settings: MakeSettings
+) -> None:
+    manifest = frozen(make_settings(topic(1)))
+    assert (manifest.since_ms, manifest.until_ms) == (WINDOW.since_ms, WINDOW.until_ms)
+    assert (manifest.group, manifest.frozen_at_ms) == (group, NOW_MS)
+    assert (manifest.grace_ms, manifest.deadline_s) == (600_000, 3600.0)

@@ -1,0 +1,77 @@
+"""The manifest: what was written is what is read, and nothing else passes for one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from feedback.errors import NotAvailable
+from spark_audit.manifest import Kind, Manifest
+from tests.spark_audit.stage.samples import manifest, partition
+
+
+def test_what_was_written_is_read_again_beyond_32_bits_too(tmp_path: Path) -> None:
+    written = replace(
+        manifest(
+            partition(begin=2**31, start=2**40, end=2**62, committed=2**41),
+            partition("payments.group.dlq", 3, kind=Kind.DLQ),
+            carried=("a", "it's <b>"),
+        ),
+        journal_read_at_ms=2**41,
+        workers={"host-1-x": 2**41},
+    )
+    written.write(tmp_path / "manifest.json")
+    assert Manifest.read(tmp_path / "manifest.json") == written
+
+
+def test_the_file_has_the_names_of_the_contract(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    manifest(partition(committed=7)).write(path)
+    found = json.loads(path.read_text())
+    assert found.pop("version") == 1
+    assert found.pop("partitions") == [
+        {
+            "kind": "request",
+            "topic": "payments",
+            "partition": 0,
+            "begin": 0,
+            "start": 0,
+            "end": 10,
+            "committed": 7,
+        }
+    ]
+    assert sorted(found) == [
+        "carried",
+        "date",
+        "deadline_s",
+        "frozen_at_ms",
+        "grace_ms",
+        "group",
+        "journal_read_at_ms",
+        "since_ms",
+        "until_ms",
+        "workers",
+    ]
+
+
+def test_writing_again_leaves_one_whole_file(tmp_path: Path) -> None:
+    for number in range(3):
+        replace(manifest(), frozen_at_ms=number).write(tmp_path / "manifest.json")
+    assert [one.name for one in tmp_path.iterdir()] == ["manifest.json"]
+    assert Manifest.read(tmp_path / "manifest.json").frozen_at_ms == 2
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1}', "null"])
+def test_what_is_no_manifest_ends_with_3(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_text(text)
+    with pytest.raises(NotAvailable, match="version 1"):
+        Manifest.read(path)
+
+
+def test_a_missing_manifest_ends_with_3(tmp_path: Path) -> None:
+    with pytest.raises(NotAvailable, match="No such file"):
+        Manifest.read(tmp_path / "manifest.json")

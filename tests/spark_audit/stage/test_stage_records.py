@@ -1,0 +1,208 @@
+"""Records read by Spark from a real broker: every one of the frozen range, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+from pyspark.sql import SparkSession
+
+from feedback.envelope import ATTEMPT, DEADLINE, REQUEST_ID, payload_sha256
+from feedback.errors import NotAvailable
+from feedback.settings import KafkaSection, Settings
+from spark_audit.freeze import freeze
+from spark_audit.manifest import Manifest
+from spark_audit.stage_records import SCHEMA, stage_records
+from spark_audit.window import Window
+from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings, Rows
+from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS, manifest, partition
+from tests.stack import Servers
+from tests.stack.ports import HOST, free_port
+
+MakeTopic = Callable[..., str]
+Stage = Callable[..., list[dict[str, object]]]
+
+WINDOW = Window(DATE, BEGIN_MS, BEGIN_MS + DAY_MS)
+
+
+@pytest.fixture
+def stage(spark: SparkSession, tmp_path: Path, rows: Rows) -> Stage:
+    """Return a function that freezes and stages, and gives the rows in the order of offsets."""
+
+    def all_of(settings: Settings, limits: Manifest | None = None) -> list[dict[str, object]]:
+        limits = limits or freeze(settings, WINDOW, now_ms=BEGIN_MS + DAY_MS)
+        stage_records(spark, settings.kafka, limits, tmp_path / "records")
+        return sorted(rows(tmp_path / "records"), key=lambda row: (row["topic"], row["offset"]))
+
+    return all_of
+
+
+def test_a_record_is_staged_with_all_that_is_known_of_it(
+    topic: MakeTopic, append: Append, commit: Commit, make_settings: MakeSettings, stage: Stage
+) -> None:
+    name = topic(1)
+    headers = [(REQUEST_ID, b"id-1"), (ATTEMPT, b"2"), (DEADLINE, b"1999999999999")]
+    append(name, b"{}", key=b"k", headers=headers, timestamp_ms=BEGIN_MS + 1)
+    append(name, None, key=b"", timestamp_ms=BEGIN_MS + DAY_MS)
+    commit(name, 1)
+    assert stage(make_settings(name)) == [
+        {
+            "kind": "request",
+            "topic": name,
+            "partition": 0,
+            "offset": 0,
+            "timestamp_ms": BEGIN_MS + 1,
+            "request_id": "id-1",
+            "attempt": 2,
+            "deadline_at": 1999999999999,
+            "payload_sha256": payload_sha256(b"k", b"{}"),
+            "is_malformed": False,
+            "is_committed": True,
+            "in_window": True,
+            "reason": None,
+            "original_topic": None,
+            "original_partition": None,
+            "original_offset": None,
+        },
+        {
+            "kind": "request",
+            "topic": name,
+            "partition": 0,
+            "offset": 1,
+            "timestamp_ms": BEGIN_MS + DAY_MS,
+            "request_id": f"{name}-0-1-{BEGIN_MS + DAY_MS}",
+            "attempt": 1,
+            "deadline_at": None,
+            "payload_sha256": payload_sha256(b"", None),
+            "is_malformed": False,
+            "is_committed": False,
+            "in_window": False,
+            "reason": None,
+            "original_topic": None,
+            "original_partition": None,
+            "original_offset": None,
+        },
+    ]
+
+
+def test_a_dead_letter_says_why_and_where_it_came_from(
+    topic: MakeTopic, append: Append, group: str, make_settings: MakeSettings, stage: Stage
+) -> None:
+    name = topic(1)
+    dead = topic(1, name=f"{name}.{group}.dlq")
+    headers = [
+        ("DLQ_REASON", b"TIMEOUT"),
+        ("ORIGINAL_TOPIC", name.encode()),
+        ("ORIGINAL_TOPIC", b"later"),
+        ("ORIGINAL_PARTITION", b"3"),
+        ("ORIGINAL_OFFSET", b"4294967296"),
+        ("DLQ_REASON", b"HANDLER_ERROR"),
+        (REQUEST_ID, b"id-1"),
+    ]
+    append(dead, headers=headers, timestamp_ms=BEGIN_MS + 1)
+    append(name, headers=headers, timestamp_ms=BEGIN_MS + 1)
+    request, letter = stage(make_settings(name))
+    names = ("kind", "request_id", "reason", "original_topic", "original_offset")
+    assert [letter[one] for one in names] == ["dlq", "id-1", "HANDLER_ERROR", name, 2**32]
+    assert letter["original_partition"] == 3
+    # A redriven record keeps these headers: it is a request again.
+    assert [request[one] for one in names] == ["request", "id-1", None, None, None]
+
+
+def test_malformed_records_are_named_by_where_they_stand(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings, stage: Stage
+) -> None:
+    name = topic(1)
+    for value in (b"has space", b"\xff", b"x" * 129):
+        append(name, headers=[(REQUEST_ID, value)], timestamp_ms=BEGIN_MS + 1)
+    append(name, headers=[(REQUEST_ID, b"a"), (REQUEST_ID, b"a")], timestamp_ms=BEGIN_MS + 1)
+    found = stage(make_settings(name))
+    assert [row["is_malformed"] for row in found] == [True] * 4
+    expected = [f"{name}-0-{offset}-{BEGIN_MS + 1}" for offset in range(4)]
+    assert [row["request_id"] for row in found] == expected
+
+
+def test_marks_of_transactions_and_aborted_records_are_read_as_a_worker_reads_them(
+    servers: Servers, topic: MakeTopic, make_settings: MakeSettings, stage: Stage
+) -> None:
+    name = topic(1)
+    producer = KafkaProducer(bootstrap_servers=servers.kafka, transactional_id=f"id-{name}")
+    producer.init_transactions()
+    for number in range(4):
+        producer.begin_transaction()
+        for _ in range(2):
+            producer.send(name, b"{}", partition=0, timestamp_ms=BEGIN_MS + number)
+        if number == 1:
+            producer.flush()
+            producer.abort_transaction()
+        else:
+            producer.commit_transaction()
+    producer.close()
+    # Every third offset is a mark, the last one included: a hole, and no record is missed.
+    assert [row["offset"] for row in stage(make_settings(name))] == [0, 1, 3, 4, 6, 7, 9, 10]
+
+
+def test_all_partitions_are_read_and_empty_ones_leave_no_trace(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings, stage: Stage
+) -> None:
+    full, empty = topic(5), topic(3)
+    for number in (0, 2, 4):
+        for _ in range(3):
+            append(full, partition=number, timestamp_ms=BEGIN_MS + 1)
+    found = stage(make_settings(full, empty))
+    places = [(row["topic"], row["partition"], row["offset"]) for row in found]
+    assert sorted(places) == [(full, p, offset) for p in (0, 2, 4) for offset in range(3)]
+
+
+def test_where_there_is_nothing_an_empty_folder_with_all_columns_is_left(
+    topic: MakeTopic, make_settings: MakeSettings, stage: Stage, spark: SparkSession, tmp_path: Path
+) -> None:
+    assert stage(make_settings(topic(1))) == []
+    written = spark.read.parquet(str(tmp_path / "records")).schema
+    expected = spark.createDataFrame([], SCHEMA).schema
+    assert [(one.name, one.dataType) for one in written] == [
+        (one.name, one.dataType) for one in expected
+    ]
+
+
+def test_what_comes_after_the_freeze_is_left_for_the_next_run(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings, stage: Stage
+) -> None:
+    name = topic(1)
+    append(name, timestamp_ms=BEGIN_MS + 1)
+    settings = make_settings(name)
+    limits = freeze(settings, WINDOW, now_ms=BEGIN_MS + DAY_MS)
+    append(name, timestamp_ms=BEGIN_MS + 2)
+    assert [row["offset"] for row in stage(settings, limits)] == [0]
+
+
+def test_what_retention_takes_after_the_freeze_ends_with_3_and_is_not_passed_over(
+    topic: MakeTopic,
+    append: Append,
+    admin: KafkaAdminClient,
+    make_settings: MakeSettings,
+    stage: Stage,
+) -> None:
+    name = topic(1)
+    for _ in range(4):
+        append(name, timestamp_ms=BEGIN_MS + 1)
+    settings = make_settings(name)
+    limits = freeze(settings, WINDOW, now_ms=BEGIN_MS + DAY_MS)
+    admin.delete_records({TopicPartition(name, 0): 2})
+    with pytest.raises(NotAvailable, match="records cannot be read from Kafka") as raised:
+        stage(settings, limits)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_broker_that_is_away_ends_with_3_and_one_sentence(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_audit.stage_records.ANSWER_LIMIT_MS", 1500)
+    address = f"{HOST}:{free_port()}"
+    settings = KafkaSection(bootstrap_servers=address, group="unused")
+    with pytest.raises(NotAvailable, match=address) as raised:
+        stage_records(spark, settings, manifest(partition()), tmp_path / "records")
+    assert "\n" not in str(raised.value)
