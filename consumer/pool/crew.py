@@ -127,17 +127,20 @@ class Crew:
 
     def _catch_up(self, member: Member) -> None:
         self._events += member.drain()
-        if member.is_doomed:
-            self._watch.mute(member)
+        self._place(member)
 
     def _read(self, member: Member) -> None:
         self._events += member.receive()
-        if member.is_spare or member.is_doomed:
-            self._fill_places()
+        self._place(member)
+        if member.is_retired and not member.is_doomed:
+            self._watch.update(member)
+
+    def _place(self, member: Member) -> None:
+        """Let it take or leave its place by what it has told, whichever way that was heard."""
         if member.is_doomed:
             self._watch.mute(member)
-        elif member.is_retired:
-            self._watch.update(member)
+        if member.is_doomed or member.is_spare:
+            self._fill_places()
 
     def _bury(self, member: Member) -> None:
         self._watch.forget(member)

@@ -1,6 +1,7 @@
 """Children that have done their share or have grown: replaced without a request noticing."""
 
 import os
+import select
 import signal
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from consumer.pool import ChildDied, ChildFailed, ChildReady, ChildRetired, Started, member, memory
 from tests.consumer.pool.conftest import MakePool
-from tests.consumer.pool.driving import Driven, fifo, job
+from tests.consumer.pool.driving import LIMIT_S, Driven, fifo, job
 
 MIB = 2**20
 # Twice what a child of these tests has by itself, at least.
@@ -174,6 +175,15 @@ def test_a_limit_below_what_the_handlers_need_is_a_failed_start_and_no_loop(
     assert _only("start_failed", 5, driven)
     # Far above the limit they are killed while they start, else they retire without a job.
     assert len(driven.told(ChildFailed)) + len(driven.told(ChildReady)) == 5
+
+
+def test_a_child_whose_readiness_is_heard_when_it_is_weighed_has_its_place(
+    make_pool: MakePool,
+) -> None:
+    driven = make_pool(is_awaited=False, memory_limit_bytes=MIB)
+    # It has told that it is ready, and nothing was read yet: the first poll weighs it first.
+    assert select.select([driven.pool._crew.members[0].sock], [], [], LIMIT_S)[0]
+    assert _retired(driven, 1)[0].reason.startswith("over its memory limit: ")
 
 
 def test_stopping_the_pool_ends_its_retired_children_too(make_pool: MakePool) -> None:
