@@ -87,6 +87,8 @@ def test_a_join_that_outlasts_the_poll_that_began_it_is_ended_by_a_later_one(
         # What is new makes each of them join again; the broker waits for the other one meanwhile,
         # so that none of these polls sees the end of its join.
         eventually(lambda: shares() == [2, 2], timeout_s=30)
+        every = [(name, partition) for name in topics for partition in (0, 1)]
+        assert sorted(one.assigned() + other.assigned()) == sorted(every)
     finally:
         one.close()
         other.close()

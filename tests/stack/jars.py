@@ -21,15 +21,26 @@ def jars_folder() -> Path:
 
 
 def fetch_jars() -> bool:
-    """Fetch the jars unless they are there; say whether they had to be fetched.
+    """Fetch the broker's jars unless they are there; say whether they had to be fetched.
+
+    Raises:
+        StackError: see `fetch`.
+    """
+    return fetch(POM, jars_folder(), "Kafka")
+
+
+def fetch(pom: Path, target: Path, what: str) -> bool:
+    """Fetch the jars of a POM unless their folder is there; say whether they had to be fetched.
 
     The folder appears with all of them or not at all, and of two runs that start together one
     fetches while the other waits.
 
+    Args:
+        what: whose jars they are, for an error.
+
     Raises:
         StackError: Maven failed or took longer than `FETCH_LIMIT_S`; holds what it printed.
     """
-    target = jars_folder()
     if target.is_dir():
         return False
     with only_one(target.with_name(f"{target.name}.lock")) as lock:
@@ -40,15 +51,15 @@ def fetch_jars() -> bool:
             shutil.rmtree(abandoned)
         part = Path(tempfile.mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
         try:
-            _copy_dependencies(part, lock)
+            _copy_dependencies(pom, part, lock, what)
             part.rename(target)
         finally:
             shutil.rmtree(part, ignore_errors=True)
         return True
 
 
-def _copy_dependencies(folder: Path, lock: int) -> None:
-    maven = (program("mvn"), "-B", "-q", "-f", str(POM))
+def _copy_dependencies(pom: Path, folder: Path, lock: int, what: str) -> None:
+    maven = (program("mvn"), "-B", "-q", "-f", str(pom))
     goal = ("dependency:copy-dependencies", f"-DoutputDirectory={folder}")
     try:
         done = subprocess.run(
@@ -61,7 +72,7 @@ def _copy_dependencies(folder: Path, lock: int) -> None:
             timeout=FETCH_LIMIT_S,
         )
     except subprocess.TimeoutExpired as error:
-        raise StackError(f"Maven did not fetch Kafka within {FETCH_LIMIT_S:g} s") from error
+        raise StackError(f"Maven did not fetch {what} within {FETCH_LIMIT_S:g} s") from error
     if done.returncode:
         last = "\n".join(done.stdout.splitlines()[-20:])
-        raise StackError(f"Maven could not fetch Kafka (code {done.returncode})", last)
+        raise StackError(f"Maven could not fetch {what} (code {done.returncode})", last)
