@@ -52,6 +52,10 @@ stack: setup ## run Kafka, Redis and PostgreSQL, and print the settings to expor
 bench: setup ## requests/s and latency, beside Celery in the same run
 	$(RUN) -m tests.stack -- $(RUN) -m tests.bench $(ARGS)
 
+.PHONY: bench-audit
+bench-audit: setup ## the audit of 10 million requests, DuckDB beside it, and its staging
+	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.audit $(ARGS)
+
 .PHONY: chaos
 chaos: setup ## every fault on the real stack, and the table of them; ARGS="redis-kill --seed 7"
 	$(RUN) -m tests.stack -- $(RUN) -m tests.chaos $(ARGS)

@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from spark_audit.figures import BUCKETS_PER_OCTAVE, HOUR_MS
@@ -157,16 +156,17 @@ def heat_map(columns: Sequence[Column], times: Sequence[Label]) -> HeatMap:
 
 
 def times_of(since_ms: int, until_ms: int) -> tuple[Label, ...]:
-    """Return five labels from the begin of a window to its end."""
-    is_short = until_ms - since_ms <= timedelta(days=2) // timedelta(milliseconds=1)
-    labels = []
-    for quarter in range(5):
-        at_ms = since_ms + (until_ms - since_ms) * quarter // 4
-        text = _written(at_ms, "%H:%M" if is_short else "%d %b")
-        if is_short and text == "00:00" and quarter == 4:
-            text = "24:00"
-        labels.append(Label(25.0 * quarter, text))
-    return tuple(labels)
+    """Return five labels from the begin of a window to its end, no two of them the same."""
+    times = [since_ms + (until_ms - since_ms) * quarter // 4 for quarter in range(5)]
+    texts: list[str] = []
+    # The shortest that tells them apart.
+    for form in _CLOCK if until_ms - since_ms <= 24 * HOUR_MS else _CALENDAR:
+        texts = [_written(at_ms, form) for at_ms in times]
+        if form.startswith("%H") and texts[-1].strip("0:.") == "":
+            texts[-1] = f"24{texts[-1][2:]}"
+        if len(set(texts)) == len(texts):
+            break
+    return tuple(Label(25.0 * quarter, text) for quarter, text in enumerate(texts))
 
 
 def nice_top(highest: int) -> int:
@@ -205,6 +205,9 @@ def took(us: float) -> str:
     return f"{float(f'{us / size:.2g}'):g} {unit}"
 
 
+_CLOCK = ("%H:%M", "%d %b %H:%M", "%H:%M:%S", "%H:%M:%S.%f")
+_CALENDAR = ("%d %b", "%d %b %H:%M", "%d %b %Y")
+_MINUTE_MS = 60_000
 _UNITS = (
     (86_400_000_000, "d"),
     (3_600_000_000, "h"),
@@ -228,9 +231,14 @@ def _weight(count: int, highest: int) -> float:
 
 
 def _span(since_ms: int, until_ms: int) -> str:
-    return f"{_written(since_ms, '%d %b %H:%M')} to {_written(until_ms, '%H:%M')}"
+    is_whole = since_ms % _MINUTE_MS == until_ms % _MINUTE_MS == 0
+    form = "%H:%M" if is_whole else "%H:%M:%S"
+    return f"{_written(since_ms, f'%d %b {form}')} to {_written(until_ms, form)}"
 
 
 def _written(at_ms: int, form: str) -> str:
     found = moment(at_ms)
-    return f"{found:{form}}" if found else str(at_ms)
+    if found is None:
+        return str(at_ms)
+    text = f"{found:{form}}"
+    return text[:-3] if form.endswith("%f") else text

@@ -1,4 +1,4 @@
-"""`onceward-audit`: run, report."""
+"""`onceward-audit`: run, report, package."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
-from feedback import logs
+from feedback import __version__, logs
 from feedback.clock import epoch_ms
 from feedback.commands import Group, config_option, json_option, settings_of
 from feedback.errors import NotAvailable
 from feedback.settings import Settings
+from spark_audit.package import write_package
 from spark_audit.places import Places
 from spark_audit.summary import Summary, one_line
 from spark_audit.verdict import parse_fail_on
@@ -21,7 +22,7 @@ from spark_audit.window import Window, window_of
 
 
 @click.group(cls=Group)
-@click.version_option(package_name="onceward")
+@click.version_option(__version__)
 def cli() -> None:
     """Proves from the topics and the journal what became of each request."""
 
@@ -85,6 +86,29 @@ def report(config: str | None, as_json: bool, date: str | None) -> int:
         click.echo(one_line(summary))
         click.echo(f"the page: {places.page}")
     return int(summary["exit_code"])
+
+
+@cli.command()
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="onceward-audit.py",
+    show_default=True,
+    help="The file to write; its name ends in .py.",
+)
+def package(output: Path) -> None:
+    """Write the audit as one file for spark-submit.
+
+    Where the driver runs, what Onceward depends on must be installed; executors need none of it.
+
+    \b
+    Example:
+      onceward-audit package
+      spark-submit --master spark://10.0.0.1:7077 --jars 'jars/*.jar' \\
+        onceward-audit.py run --config payments.toml --date 2026-11-20
+    """
+    write_package(output)
+    click.echo(f"the audit for spark-submit: {output}")
 
 
 def _window(date: str | None, since: str | None, until: str | None) -> Window:

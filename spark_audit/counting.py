@@ -26,20 +26,43 @@ from spark_audit.figures import (
 )
 
 
-def figures_of(judged: DataFrame, *, since_ms: int, until_ms: int) -> Figures:
-    """Return the figures of the judged requests of a window (epoch ms)."""
+def figures_of(
+    judged: DataFrame, *, since_ms: int, until_ms: int, plain: DataFrame | None = None
+) -> Figures:
+    """Return the figures of the requests of a window (epoch ms).
+
+    Args:
+        plain: the counts of those that were not judged, see `sift.plain_counts`.
+    """
     hours = -(-(until_ms - since_ms) // HOUR_MS)
-    return tallied(_counted(judged, since_ms=since_ms, until_ms=until_ms), hours=hours)
+    grouped = _grouped(judged, since_ms, until_ms)
+    if plain is not None:
+        succeeded = {"state": F.lit("SUCCEEDED"), "flags": F.lit(0), "is_error": F.lit(False)}
+        plain = plain.withColumns(succeeded)
+        grouped = grouped.unionByName(plain, allowMissingColumns=True)
+    return tallied(_counted(grouped), hours=hours)
 
 
-def _counted(judged: DataFrame, *, since_ms: int, until_ms: int) -> list[Counted]:
-    """Return all counts by one job: the requests are grouped once, and what is left, few rows as a
-    rule, by each level. Handlers choose their codes, so only the first of them leave Spark."""
+def hour(at: Column, since_ms: int, until_ms: int) -> Column:
+    """Return the hour of a window in which a moment lies; null outside."""
+    is_inside = (at >= since_ms) & (at < until_ms)
+    return F.when(is_inside, F.floor((at - since_ms) / HOUR_MS)).cast("int")
+
+
+def bucket(latency_ms: Column) -> Column:
+    """Return the bucket of the histogram; null where there is no latency."""
+    # Floating point: a hostile time must not overflow. What takes less than 1 ms counts as 1 ms.
+    us = F.greatest(latency_ms.cast("double"), F.lit(1.0)) * 1000.0
+    has_ended = latency_ms.isNotNull()
+    return F.when(has_ended, F.floor(F.log2(us) * BUCKETS_PER_OCTAVE)).cast("int")
+
+
+def _grouped(judged: DataFrame, since_ms: int, until_ms: int) -> DataFrame:
     is_error = F.coalesce(F.col("state").isin(*ERROR_STATES), F.lit(False)) | F.col("lost")
-    grouped = (
+    return (
         judged.select(
-            _hour(since_ms, until_ms).alias("hour"),
-            _bucket().alias("bucket"),
+            hour(F.col("first_at"), since_ms, until_ms).alias("hour"),
+            bucket(F.col("latency_ms")).alias("bucket"),
             F.coalesce(F.col("state"), F.lit(NO_ROW)).alias("state"),
             _flags().alias("flags"),
             "code",
@@ -49,6 +72,11 @@ def _counted(judged: DataFrame, *, since_ms: int, until_ms: int) -> list[Counted
         .groupBy(*KEYS, "is_error")
         .agg(F.count("*").alias("requests"))
     )
+
+
+def _counted(grouped: DataFrame) -> list[Counted]:
+    """Return all counts by one job: the requests are grouped once, and what is left, few rows as a
+    rule, by each level. Handlers choose their codes, so only the first of them leave Spark."""
     errors = F.when(F.col("is_error"), F.col("requests")).otherwise(0)
     level, code, owner = F.col("level"), F.col("code"), F.col("owner")
     worst_first = Window.partitionBy("level").orderBy(
@@ -68,19 +96,6 @@ def _counted(judged: DataFrame, *, since_ms: int, until_ms: int) -> list[Counted
         .select(*Counted._fields)
     )
     return [Counted(*row) for row in counted.collect()]
-
-
-def _hour(since_ms: int, until_ms: int) -> Column:
-    first_at = F.col("first_at")
-    is_inside = (first_at >= since_ms) & (first_at < until_ms)
-    return F.when(is_inside, F.floor((first_at - since_ms) / HOUR_MS)).cast("int")
-
-
-def _bucket() -> Column:
-    # Floating point: a hostile time must not overflow. What takes less than 1 ms counts as 1 ms.
-    us = F.greatest(F.col("latency_ms").cast("double"), F.lit(1.0)) * 1000.0
-    has_ended = F.col("latency_ms").isNotNull()
-    return F.when(has_ended, F.floor(F.log2(us) * BUCKETS_PER_OCTAVE)).cast("int")
 
 
 def _flags() -> Column:

@@ -19,8 +19,8 @@ NO_ROW = "NO_ROW"
 ERROR_STATES = ("FAILED", "IN_DOUBT", "EXPIRED")
 TOP = 10
 
-_PENDING, _IN_FLIGHT = "is_pending", "is_in_flight"
-FLAGS = (*(finding.value for finding in REQUEST_FINDINGS), _PENDING, _IN_FLIGHT)
+_PENDING, _IN_FLIGHT, _NEEDED = "is_pending", "is_in_flight", "resend_needed"
+FLAGS = (*(finding.value for finding in REQUEST_FINDINGS), _PENDING, _IN_FLIGHT, _NEEDED)
 KEYS = ("hour", "bucket", "state", "flags", "code", "owner")
 LEVELS = (("hour", "bucket"), ("state", "flags"), ("code",), ("owner",))
 
@@ -40,7 +40,7 @@ class Counted(NamedTuple):
         level: Spark's grouping id, which says by what the row was counted.
         hour: since the window's begin; None for requests whose first record lies outside.
         bucket: of the latency histogram; None for requests without an end.
-        flags: one bit for each of the judged flags.
+        flags: one bit for each of the judged flags that is true.
     """
 
     level: int
@@ -77,6 +77,7 @@ class Figures:
     """What is said of a day in numbers.
 
     Args:
+        resends_needed: requests that only a later sending brought to where they are.
         outside: requests whose first record lies outside the window: carried over, or orphans.
         latencies: all requests that ended, by histogram bucket.
         codes: the commonest codes of errors, the commonest first.
@@ -87,6 +88,7 @@ class Figures:
     errors: int
     pending: int
     in_flight: int
+    resends_needed: int
     outside: int
     by_state: Mapping[str, int]
     findings: Mapping[Finding, int]
@@ -129,6 +131,7 @@ def tallied(rows: Iterable[Counted], *, hours: int) -> Figures:
         errors=sum(errors.values()),
         pending=flagged[_PENDING],
         in_flight=flagged[_IN_FLIGHT],
+        resends_needed=flagged[_NEEDED],
         outside=requests[None],
         by_state=dict(sorted(by_state.items())),
         findings={finding: flagged[finding.value] for finding in REQUEST_FINDINGS},

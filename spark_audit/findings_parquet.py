@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
 from spark_audit.found import SHOWN, Found
+from spark_audit.rows import frame_of
 
 _DISAGREES = "_disagrees"
 
@@ -85,7 +86,7 @@ def _rows(rows: DataFrame) -> Iterator[Found]:
 
 def _with_disagreements(judged: DataFrame, disagreeing: Collection[str]) -> DataFrame:
     names = [(name, True) for name in sorted(set(disagreeing))]
-    told = judged.sparkSession.createDataFrame(names, f"request_id string, {_DISAGREES} boolean")
+    told = frame_of(judged.sparkSession, names, f"request_id string, {_DISAGREES} boolean")
     return judged.join(F.broadcast(told), "request_id", "left")
 
 

@@ -31,3 +31,4 @@ class Found(NamedTuple):
     reason: str | None
     payload_sha256: str | None
     can_resend: bool | None
+    resend_needed: bool | None

@@ -20,6 +20,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import (
     GroupAuthorizationFailedError,
     KafkaError,
+    SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     for_code,
@@ -30,6 +31,8 @@ from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka_sockets import closed_at_a_fault
 from feedback.settings import KafkaSection, Settings
+from spark_audit.compaction import compacted_of
+from spark_audit.kafka_faults import heard
 from spark_audit.manifest import Kind, Manifest, Partition
 from spark_audit.window import Window
 
@@ -64,7 +67,10 @@ def freeze(
     """
     with _administrator(settings.kafka) as admin:
         try:
-            partitions = _partitions(admin, settings, window.since_ms, carried_from or {})
+            kinds = _known(admin, settings.audit.topics, settings.kafka.group)
+            partitions = _partitions(admin, settings, kinds, window.since_ms, carried_from or {})
+            topics = {one.topic: kind for one, kind in kinds.items()}
+            compacted = _patiently(lambda: compacted_of(admin, topics))
         except TopicAuthorizationFailedError as error:
             raise NotAvailable(_no_right(settings, "Describe and Read on the topics")) from error
         except GroupAuthorizationFailedError as error:
@@ -82,6 +88,7 @@ def freeze(
         deadline_s=settings.worker.deadline_s,
         partitions=partitions,
         carried=tuple(sorted(set(carried))),
+        compacted=compacted,
     )
 
 
@@ -107,10 +114,10 @@ def kind_of(name: str, topics: Iterable[str], group: str) -> Kind | None:
 def _partitions(
     admin: KafkaAdminClient,
     settings: Settings,
+    kinds: _Kinds,
     since_ms: int,
     carried_from: Mapping[Coordinates, int],
 ) -> tuple[Partition, ...]:
-    kinds = _known(admin, settings.audit.topics, settings.kafka.group)
     ends = _offsets(admin, dict.fromkeys(kinds, OffsetSpec.LATEST))
     group = settings.kafka.group
     committed = _patiently(lambda: admin.list_group_offsets({group: list(kinds)}))[group]
@@ -193,19 +200,20 @@ def _administrator(settings: KafkaSection) -> Iterator[KafkaAdminClient]:
         for name, value in settings.connection().items()
         if name in KafkaAdminClient.DEFAULT_CONFIG
     }
-    try:
-        with closed_at_a_fault() as connect:
-            admin = KafkaAdminClient(
-                **given,
-                kafka_client=connect,
-                request_timeout_ms=TIMEOUT_MS,
-                bootstrap_timeout_ms=TIMEOUT_MS,
-            )
-    except KafkaError as error:
-        raise _away(settings, error) from error
-    except (ValueError, OSError) as error:
-        # An address that is none, a certificate that cannot be read.
-        raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
+    with heard() as ear:
+        try:
+            with closed_at_a_fault() as connect:
+                admin = KafkaAdminClient(
+                    **given,
+                    kafka_client=connect,
+                    request_timeout_ms=TIMEOUT_MS,
+                    bootstrap_timeout_ms=TIMEOUT_MS,
+                )
+        except KafkaError as error:
+            raise _away(settings, ear.fault or error) from error
+        except (ValueError, OSError) as error:
+            # An address that is none, a certificate that cannot be read.
+            raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
     try:
         yield admin
     finally:
@@ -216,6 +224,12 @@ def _no_right(settings: Settings, right: str) -> str:
     return f"Kafka at {settings.kafka.bootstrap_servers} refuses: this user needs {right}"
 
 
-def _away(settings: KafkaSection, error: KafkaError) -> KafkaUnavailable:
-    what = f"{type(error).__name__} {error}".strip()
-    return KafkaUnavailable(f"Kafka at {settings.bootstrap_servers} is away: {what}")
+def _away(settings: KafkaSection, error: Exception) -> KafkaUnavailable:
+    # Some of its errors begin with their own name.
+    what = str(error) or type(error).__name__
+    how = "is away"
+    if isinstance(error, SaslAuthenticationFailedError):
+        how = "refuses this user"
+    elif settings.security_protocol.startswith("SASL"):
+        how = "is away, or refuses this user"
+    return KafkaUnavailable(f"Kafka at {settings.bootstrap_servers} {how}: {what}")

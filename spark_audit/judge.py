@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from spark_audit import judge_rules as rules
 from spark_audit.findings import REQUEST_FINDINGS
 from spark_audit.manifest import Kind, Manifest
+from spark_audit.rows import frame_of
 
 _KEY = ("id_hash", "request_id")
 _RANGES = "topic string, partition int, start long, end long"
@@ -56,7 +57,8 @@ def gather(
     manifest: Manifest,
 ) -> DataFrame:
     """Return what is known of each id: the columns that the rules read."""
-    ranges = spark.createDataFrame(
+    ranges = frame_of(
+        spark,
         [
             (one.topic, one.partition, one.start, one.end)
             for one in manifest.partitions
@@ -69,7 +71,7 @@ def gather(
         _of_runs(_placed(runs, ranges), manifest),
     )
     if manifest.carried:
-        ids = spark.createDataFrame([(one,) for one in manifest.carried], "request_id string")
+        ids = frame_of(spark, [(one,) for one in manifest.carried], "request_id string")
         seen = _union(seen, ids.withColumn("is_named", F.lit(True)))
     grouped = _keyed(seen).groupBy(*_KEY).agg(*_aggregates())
     rows = _keyed(_of_requests(_placed(requests, ranges), manifest))
@@ -175,6 +177,7 @@ def _aggregates() -> Iterator[Column]:
         "has_failed": F.max(F.col("run.outcome") == "FAILED"),
         "first": F.min("seen"),
         "attempt": F.max("attempt"),
+        "least_attempt": F.min(F.when(F.col("seen").isNotNull(), F.col("attempt"))),
         "deadline_at": F.max("deadline_at"),
         "least_payload": F.min("payload_sha256"),
         "greatest_payload": F.max("payload_sha256"),
@@ -202,7 +205,7 @@ def _filled() -> Iterator[Column]:
     unset = {**dict.fromkeys(flags, False), **dict.fromkeys((*counts, *runs), 0)}
     for name, value in unset.items():
         yield F.coalesce(name, F.lit(value)).alias(name)
-    facts = ("first", "first_run", "last_letter", "attempt", "deadline_at")
+    facts = ("first", "first_run", "last_letter", "attempt", "least_attempt", "deadline_at")
     yield from map(F.col, (*facts, "least_payload", "greatest_payload"))
 
 
@@ -223,6 +226,7 @@ def _judged(manifest: Manifest) -> Iterator[Column]:
         "state": F.col("row.state"),
         "code": F.col("row.code"),
         "attempt": F.greatest("attempt", "row.attempt"),
+        "generation": F.coalesce("row.generation", F.lit(0)),
         "records": F.col("records").cast("int"),
         "runs": (F.col("history") + ran).cast("int"),
         "effect_runs": rules.effect_runs(),
@@ -237,6 +241,7 @@ def _judged(manifest: Manifest) -> Iterator[Column]:
         "is_pending": rules.is_pending(),
         "is_in_flight": rules.is_in_flight(manifest),
         "can_resend": rules.can_resend(manifest),
+        "resend_needed": rules.resend_needed(manifest),
         **{str(finding): rules.RULES[finding](manifest) for finding in REQUEST_FINDINGS},
     }
     for name, column in columns.items():

@@ -1,7 +1,7 @@
 """The rules of the audit: each a column of what is known of one request.
 
-They read the columns that `judge.gather` makes, and are never null. They trust what the contract
-says of the tables, not the code that writes them.
+They read the columns that `judge.gather` makes, and but for `resend_needed` they are never null.
+They trust what the contract says of the tables, not the code that writes them.
 """
 
 from __future__ import annotations
@@ -129,7 +129,12 @@ def orphan(manifest: Manifest) -> Column:
     No record of its id, at a place within what was staged, or on a partition that the group's
     topics do not have. A refused record leaves its row under its coordinates while it keeps its own
     id (contract, section 3): a row that never ran, named by the place that it came from, is none.
+    Nor is one of a compacted topic, which may have forgotten the record.
     """
+    if manifest.compacted:
+        has_forgotten = F.col("row.topic").isin(*manifest.compacted)
+    else:
+        has_forgotten = F.lit(False)
     numbers = (F.col(f"row.{one}").cast("string") for one in ("partition", "offset"))
     prefix = F.concat_ws("-", "row.topic", *numbers, F.lit(""))
     named_by_place = F.startswith("request_id", prefix) | F.col("request_id").rlike(
@@ -137,7 +142,7 @@ def orphan(manifest: Manifest) -> Column:
     )
     is_refusal = (_state() == "FAILED") & F.col("row.claimed_at").isNull() & named_by_place
     is_missing = F.coalesce("row.is_staged", F.lit(True))  # null: such a partition is not known
-    return has_row() & ~has_record() & is_missing & ~_sure(is_refusal)
+    return has_row() & ~has_record() & is_missing & ~_sure(is_refusal) & ~_sure(has_forgotten)
 
 
 def payload_mismatch(manifest: Manifest) -> Column:
@@ -152,6 +157,19 @@ def payload_mismatch(manifest: Manifest) -> Column:
 def resent(manifest: Manifest) -> Column:
     """Return whether its topic has it more than once; `records` says how often."""
     return F.col("records") > 1
+
+
+def resend_needed(manifest: Manifest) -> Column:
+    """Return whether only a later sending brought a resent request to where it stands.
+
+    A row has the attempt of the record whose claim made it, or reopened it after a failure; a
+    resend that is only answered leaves it as it is, and so do takeovers and retries (contract,
+    sections 2 and 3). So a row of a later attempt than the first one on the topic says that the
+    first one's own delivery did not make this outcome. Null where it was not resent, and where it
+    has no row: nothing is known then.
+    """
+    is_later = F.col("row.attempt") > F.col("least_attempt")
+    return F.when(resent(manifest), is_later)
 
 
 def failed_without_dead_letter(manifest: Manifest) -> Column:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from feedback.errors import NotAvailable
 
-VERSION = 1
+VERSION = 2
 
 
 class Kind(StrEnum):
@@ -62,6 +62,7 @@ class Manifest:
         partitions: of all topics that are read, by kind, topic and number.
         workers: until when each worker has its lease, epoch ms by the database's clock.
         carried: the ids that an earlier run could not judge to the end.
+        compacted: the topics that forget records by key.
     """
 
     date: str
@@ -75,6 +76,7 @@ class Manifest:
     partitions: tuple[Partition, ...]
     workers: Mapping[str, int] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
+    compacted: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -99,8 +101,8 @@ class Manifest:
         if not isinstance(found, dict) or found.pop("version") != VERSION:
             raise ValueError("version")
         partitions = tuple(Partition(**one) for one in found.pop("partitions"))
-        carried = tuple(found.pop("carried"))
-        return cls(**found, partitions=partitions, carried=carried)
+        carried, compacted = (tuple(found.pop(name)) for name in ("carried", "compacted"))
+        return cls(**found, partitions=partitions, carried=carried, compacted=compacted)
 
     def write(self, path: Path) -> None:
         """Write it whole or not at all.

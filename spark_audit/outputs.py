@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from feedback.errors import NotAvailable
 
 EVERYBODY = 0o644
 OWNER_ONLY = 0o600
+_PART = ".part-"
+_OLD = ".old-"
 
 
 @contextmanager
@@ -22,8 +25,8 @@ def replacing(folder: Path) -> Iterator[Path]:
     Raises:
         NotAvailable: the disk refuses; what stood there before stands there still.
     """
-    part = folder.with_name(f".part-{folder.name}")
-    old = folder.with_name(f".old-{folder.name}")
+    part = folder.with_name(f"{_PART}{folder.name}")
+    old = folder.with_name(f"{_OLD}{folder.name}")
     try:
         _remove(part)
         part.mkdir(parents=True)
@@ -43,6 +46,42 @@ def replacing(folder: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(part, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def recover(parent: Path) -> None:
+    """Put right what a run that died left beside the folders of `parent`.
+
+    The caller is the only one that writes there.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    for old in parent.glob(f"{_OLD}*"):
+        folder = parent / old.name.removeprefix(_OLD)
+        if folder.exists():
+            shutil.rmtree(old)
+        else:
+            # It died between the two renames: what was out of its place is all that there is.
+            old.rename(folder)
+    for part in parent.glob(f"{_PART}*"):
+        shutil.rmtree(part)
+
+
+@contextmanager
+def told_when_full(output: Path) -> Iterator[None]:
+    """Say of a full disk that it is one, and not of what was read when it was.
+
+    Raises:
+        NotAvailable: names the disks that it may be.
+    """
+    try:
+        yield
+    except NotAvailable as error:
+        if os.strerror(errno.ENOSPC) not in str(error):
+            raise
+        raise NotAvailable(
+            f"no space is left on the disk of {output}, or on that of Spark's temporary files"
+        ) from error
 
 
 @contextmanager

@@ -156,10 +156,18 @@ def _findings(summary: Mapping[str, Any]) -> list[Compared]:
                 number(yesterday.get(one.value)),
                 number(median.get(one.value)),
                 "warn" if is_unknown else _tone(summary, one),
-                wording.MEANINGS[one],
+                _meaning(summary, one),
             )
         )
     return compared
+
+
+def _meaning(summary: Mapping[str, Any], finding: Finding) -> str:
+    meaning, resent = wording.MEANINGS[finding], summary["resent"]
+    if finding is Finding.RESENT and resent["requests"]:
+        needed = f"Needed: {number(resent['needed'])} of {number(resent['requests'])}."
+        return f"{meaning} {needed}"
+    return meaning
 
 
 def _tone(summary: Mapping[str, Any], finding: Finding) -> str:
@@ -201,7 +209,7 @@ def _details(
             gaps = [gap for gap in summary["gaps"] if gap["finding"] == one.value]
             table = wording.gaps_table(gaps[:SHOWN])
         is_bad = _is_failing(summary, one)
-        meaning = wording.MEANINGS[one]
+        meaning = _meaning(summary, one)
         details.append(Detail(one.value, label(one.value), meaning, count, table, is_bad))
     return details
 

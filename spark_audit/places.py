@@ -19,8 +19,13 @@ class Places:
     date: str
 
     @property
+    def sifted(self) -> Path:
+        """Parquet: what is to be judged, and the counts of what is not."""
+        return self._of("sifted")
+
+    @property
     def judged(self) -> Path:
-        """Parquet, one row a request."""
+        """Parquet, one row for each request that was judged."""
         return self._of("judged")
 
     @property

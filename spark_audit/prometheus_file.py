@@ -19,7 +19,7 @@ LAST_SUCCESS = "onceward_audit_last_success_timestamp_seconds"
 def write_metrics(
     path: Path, summary: Mapping[str, Any], *, seconds: float, ended_at_s: float
 ) -> None:
-    """Write the file anew, by renaming.
+    """Write the file anew, by renaming; each metric names its group.
 
     An audit that saw everything is a success, whatever it found; after any other the time of the
     last success stays, so that an alert on its age fires.
@@ -32,37 +32,40 @@ def write_metrics(
         NotAvailable: the disk refuses.
     """
     registry, counts = CollectorRegistry(), summary["counts"]
-    found = Gauge("onceward_audit_findings", "What was found.", ["finding"], registry=registry)
+    group = str(summary["group"])
+    names = ["group", "finding"]
+    found = Gauge("onceward_audit_findings", "What was found.", names, registry=registry)
     for finding in Finding:
-        found.labels(finding.value).set(counts["findings"][finding.value])
-    _gauge(registry, "requests", "Requests that were judged.", counts["requests"])
-    _gauge(registry, "pending", "Not yet committed by the group.", counts["pending"])
-    _gauge(registry, "in_flight", "Not final, and their time is not over.", counts["in_flight"])
-    _gauge(registry, "seconds", "How long the audit took.", seconds)
+        found.labels(group, finding.value).set(counts["findings"][finding.value])
+
+    def gauge(name: str, text: str, value: float) -> None:
+        made = Gauge(f"onceward_audit_{name}", text, ["group"], registry=registry)
+        made.labels(group).set(value)
+
+    gauge("requests", "Requests that were judged.", counts["requests"])
+    gauge("pending", "Not yet committed by the group.", counts["pending"])
+    gauge("in_flight", "Not final, and their time is not over.", counts["in_flight"])
+    gauge("seconds", "How long the audit took.", seconds)
     try:
         is_success = summary["verdict"] != Verdict.INCOMPLETE
-        last_s = ended_at_s if is_success else last_success_s(path)
+        last_s = ended_at_s if is_success else last_success_s(path, group)
         if last_s is not None:
             text = "When an audit last saw everything."
-            _gauge(registry, "last_success_timestamp_seconds", text, last_s)
+            gauge("last_success_timestamp_seconds", text, last_s)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_to_textfile(str(path), registry)
     except OSError as error:
         raise NotAvailable(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def last_success_s(path: Path) -> float | None:
-    """Return when an audit last was a success, as the file says; None where none has been."""
+def last_success_s(path: Path, group: str) -> float | None:
+    """Return when an audit of a group last was a success; None where the file tells of none."""
     try:
         text = path.read_text(encoding="utf-8")
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                if sample.name == LAST_SUCCESS:
+                if sample.name == LAST_SUCCESS and sample.labels.get("group") == group:
                     return float(sample.value)
     except (FileNotFoundError, ValueError):
         return None
     return None
-
-
-def _gauge(registry: CollectorRegistry, name: str, text: str, value: float) -> None:
-    Gauge(f"onceward_audit_{name}", text, registry=registry).set(value)

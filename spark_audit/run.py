@@ -6,7 +6,6 @@ person or a program reads appears as a whole folder at the end, or not at all.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,17 +35,20 @@ from spark_audit.gaps import find_gaps
 from spark_audit.history import read_history
 from spark_audit.in_doubt import write_in_doubt
 from spark_audit.jars import find_jars, jars_folder
-from spark_audit.judge import judge
+from spark_audit.judged_day import Judged, judge_day
 from spark_audit.manifest import Manifest
-from spark_audit.outputs import replacing, write_text
+from spark_audit.outputs import recover, replacing, told_when_full, write_text
 from spark_audit.page import render
 from spark_audit.payloads import PayloadReader
 from spark_audit.places import Places
 from spark_audit.prometheus_file import write_metrics
 from spark_audit.resend_lines import write_resend
+from spark_audit.run_lock import alone
 from spark_audit.sample import requests_to_compare
-from spark_audit.session import explained, open_session
+from spark_audit.session import explained, is_submitted, open_session
+from spark_audit.shared import require_shared
 from spark_audit.snapshot import Snapshot, take
+from spark_audit.status_disagrees import write_disagreements
 from spark_audit.statuses import Disagreement, compare
 from spark_audit.summary import Summary, as_text, summarise
 from spark_audit.verdict import Condition
@@ -82,25 +84,44 @@ def run_audit(
         NotAvailable: something that it reads from or writes to is not there.
     """
     began_s = monotonic_s()
-    places = Places(Path(settings.audit.output).absolute(), window.date)
-    # spark-submit has made the JVM already, with a master and jars of its own.
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    spark = open_session(
-        master=None if is_submitted else settings.audit.spark_master,
-        jars=() if is_submitted else find_jars(jars_folder(settings.audit.jars)),
-        conf=settings.audit.spark_conf,
-        progress=progress,
-    )
-    try:
-        with explained("the audit cannot go on"):
-            outcome = _audited(spark, settings, window, conditions, places)
-    finally:
-        spark.stop()
-    seconds = monotonic_s() - began_s
-    write_metrics(places.metrics, outcome.summary, seconds=seconds, ended_at_s=epoch_ms() / 1000)
+    places = _places(settings, window)
+    # Before Spark starts, which takes seconds: of two audits one is told at once.
+    with alone(places.output):
+        spark = open_session(
+            master=None if is_submitted() else settings.audit.spark_master,
+            jars=() if is_submitted() else find_jars(jars_folder(settings.audit.jars)),
+            conf=settings.audit.spark_conf,
+            progress=progress,
+        )
+        try:
+            outcome = audit_with(spark, settings, window, conditions)
+        finally:
+            spark.stop()
+        ended_at_s, seconds = epoch_ms() / 1000, monotonic_s() - began_s
+        write_metrics(places.metrics, outcome.summary, seconds=seconds, ended_at_s=ended_at_s)
     if settings.audit.webhook_url:
         webhook.post(settings.audit.webhook_url, outcome.summary)
     return outcome
+
+
+def audit_with(
+    spark: SparkSession, settings: Settings, window: Window, conditions: Sequence[Condition]
+) -> Outcome:
+    """Judge a window in a session that is open; the caller holds the lock of the output folder.
+
+    Raises:
+        SettingsError, NotAvailable: as for `run_audit`.
+    """
+    places = _places(settings, window)
+    with told_when_full(places.output), explained("the audit cannot go on"):
+        require_shared(spark, places.output)
+        for one in (places.sifted, places.judged, places.findings, places.report):
+            recover(one.parent)
+        return _audited(spark, settings, window, conditions, places)
+
+
+def _places(settings: Settings, window: Window) -> Places:
+    return Places(Path(settings.audit.output).absolute(), window.date)
 
 
 def _audited(
@@ -113,26 +134,26 @@ def _audited(
     snapshot = _snapshot(spark, settings, window, places)
     manifest = Manifest.read(snapshot.manifest)
     log.info("audit.staged", date=window.date, partitions=len(manifest.partitions))
-    records, requests, runs = (
-        spark.read.parquet(str(folder))
-        for folder in (snapshot.records, snapshot.requests, snapshot.runs)
-    )
-    judged = _judged(spark, judge(spark, records, requests, runs, manifest), places)
+    day = judge_day(spark, snapshot, manifest, places, samples=settings.audit.statuses)
+    judged = day.requests
     log.info("audit.judged", date=window.date)
     carry = carry_over(carried(judged).collect(), manifest)
     before = places.before
-    gaps = find_gaps(records, manifest, previous=_manifest_of(before))
-    disagreements = _disagreements(settings, judged, requests, manifest)
+    records = spark.read.parquet(str(snapshot.records))
+    gaps = find_gaps(records, manifest, previous=_manifest_of(before), compacted=manifest.compacted)
+    disagreements = _disagreements(settings, judged, manifest)
     with replacing(places.findings) as folder:
         ids = [one.request_id for one in disagreements or ()]
         write_findings(judged, folder, disagreeing=ids)
     findings = read_findings(spark, places.findings, judged.schema)
+    # Executors come and go: whoever wrote since must have written here as well.
+    require_shared(spark, places.output)
     with replacing(places.report) as folder:
         summary = _written(
             folder,
             settings=settings,
             manifest=manifest,
-            judged=judged,
+            day=day,
             findings=findings,
             gaps=gaps,
             disagreements=disagreements,
@@ -168,22 +189,15 @@ def _manifest_of(day: Places | None) -> Manifest | None:
     return Manifest.read(snapshot.manifest) if snapshot.is_complete else None
 
 
-def _judged(spark: SparkSession, frame: DataFrame, places: Places) -> DataFrame:
-    """Return the judged requests from where they were written: several answers come from them."""
-    with replacing(places.judged) as folder:
-        frame.write.mode("append").parquet(str(folder))
-    return spark.read.parquet(str(places.judged))
-
-
 def _disagreements(
-    settings: Settings, judged: DataFrame, requests: DataFrame, manifest: Manifest
+    settings: Settings, judged: DataFrame, manifest: Manifest
 ) -> list[Disagreement] | None:
     """Return where statuses disagree; None when Redis cannot be asked."""
     store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
     try:
         return compare(
             store,
-            requests_to_compare(judged, requests, most=settings.audit.statuses),
+            requests_to_compare(judged, most=settings.audit.statuses),
             read_at_ms=manifest.journal_read_at_ms,
             ttl_ms=int(settings.redis.status_ttl_s * 1000),
             now_ms=epoch_ms(),
@@ -200,7 +214,7 @@ def _written(
     *,
     settings: Settings,
     manifest: Manifest,
-    judged: DataFrame,
+    day: Judged,
     findings: DataFrame,
     carry: Carried,
     conditions: Sequence[Condition],
@@ -215,9 +229,16 @@ def _written(
     with PayloadReader(settings) as payloads:
         resend = write_resend(to_resend(findings), payloads.read, folder / "resend.jsonl")
     write_in_doubt(doubtful(findings), folder / "in_doubt.csv")
+    if disagreements is not None:
+        write_disagreements(disagreements, folder / "status_disagrees.csv")
     summary = summarise(
         manifest,
-        figures_of(judged, since_ms=manifest.since_ms, until_ms=manifest.until_ms),
+        figures_of(
+            day.requests,
+            since_ms=manifest.since_ms,
+            until_ms=manifest.until_ms,
+            plain=day.plain,
+        ),
         conditions=conditions,
         disagreements=disagreements,
         unseen=unseen,

@@ -15,11 +15,10 @@ MOST_FINDINGS = 100_000
 _FINAL = ("SUCCEEDED", "FAILED", "IN_DOUBT", "EXPIRED", "SKIPPED")
 
 
-def requests_to_compare(judged: DataFrame, requests: DataFrame, *, most: int) -> Iterator[Told]:
+def requests_to_compare(judged: DataFrame, *, most: int) -> Iterator[Told]:
     """Return the requests by id.
 
     Args:
-        requests: the journal's rows of the snapshot, for their generation.
         most: the size of the sample of those without a finding; the same ones each time.
     """
     # A request that was only sent again, and one that was refused, have no status of their own.
@@ -30,12 +29,10 @@ def requests_to_compare(judged: DataFrame, requests: DataFrame, *, most: int) ->
     found = judged.where(has_finding).orderBy("request_id").limit(MOST_FINDINGS)
     sound = judged.where(~has_finding & F.col("state").isNotNull())
     sample = sound.orderBy(F.xxhash64("request_id"), "request_id").limit(most)
-    chosen = found.unionByName(sample).select("request_id", "state", "finished_at")
-    generations = requests.select("request_id", F.col("generation"))
     ended_at = F.when(F.col("state").isin(*_FINAL), F.col("finished_at"))
     rows = (
-        chosen.join(generations, "request_id", "left")
-        .select("request_id", "state", F.coalesce("generation", F.lit(0)), ended_at)
+        found.unionByName(sample)
+        .select("request_id", "state", "generation", ended_at)
         .orderBy("request_id")
     )
     return (Told(*row) for row in rows.toLocalIterator())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,19 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     # It serves throughput; Java's default serves short pauses, and takes more of the processor.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    # Nobody looks at its pages, and they would take a port.
+    "spark.ui.enabled": "false",
+    # Each task writes a file for each of them: 200, Spark's default, cost more than the data.
+    "spark.sql.shuffle.partitions": "16",
 }
+
+
+def is_submitted() -> bool:
+    """Say whether `spark-submit` has made the JVM already, with a master and jars of its own.
+
+    In its cluster mode as well: there the same launcher starts this program, on another machine.
+    """
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def open_session(
@@ -44,7 +57,7 @@ def open_session(
         progress: whether Spark draws its progress on the terminal.
 
     Raises:
-        NotAvailable: Spark does not start, as where Java is missing.
+        NotAvailable: Spark does not start, as where Java or the master is missing.
     """
     settings = {
         # Days and hours are those of UTC, wherever it runs.
@@ -52,6 +65,8 @@ def open_session(
         "spark.log.level": "WARN",
         "spark.redaction.regex": _SECRETS,
         "spark.ui.showConsoleProgress": str(progress).lower(),
+        # What is shown of a query: the ids that are still open may be 100,000.
+        "spark.sql.maxPlanStringLength": "100000",
         # Reading ahead takes memory outside the heap: 0.5 GB of 2 for 10 million requests.
         "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
     }
@@ -61,18 +76,30 @@ def open_session(
         settings["spark.master"] = master
     if master == "local" or (master or "").startswith("local["):
         settings |= _LOCAL
-    # Spark would take the first `python3` of the path, which may be another version.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # Spark would take the first `python3` of the path, which may be another version; elsewhere
+        # that is all there is to go by.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # It logs that its connection ends, as it does each time.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     builder = SparkSession.builder.appName(NAME)
     for name, value in (settings | dict(conf or {})).items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise NotAvailable(
             f"Spark does not start ({_first_line(str(error))}): it needs Java 17 or later, on the "
             "PATH or in JAVA_HOME"
         ) from error
+    except Py4JJavaError as error:
+        raise NotAvailable(
+            f"Spark does not start: {_cause(error).rstrip('.')}; its own log says more. On a "
+            "cluster, is its master there?"
+        ) from error
+    # Paths without a scheme are files here, whatever they are to the cluster. Not for all of it:
+    # YARN needs its own place for what it hands out.
+    session.conf.set("fs.defaultFS", "file:///")
+    return session
 
 
 @contextmanager
@@ -92,7 +119,10 @@ def explained(what: str) -> Iterator[None]:
     except AnalysisException as error:
         # Among them Spark also counts what the world lacks.
         if "Failed to find data source" in str(error):
-            raise NotAvailable(f"{what}: Spark was given no jar for it") from error
+            raise NotAvailable(
+                f"{what}: Spark was given no jar for it; give those of config/audit/pom.xml to "
+                "spark-submit by --jars"
+            ) from error
         if "FAILED_JDBC" not in str(error):
             raise
         raise NotAvailable(f"{what}: {_cause(error)}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,8 +11,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from feedback.errors import NotAvailable
 from feedback.settings import Settings
+from spark_audit.journal_version import require_version
 from spark_audit.manifest import Manifest
 from spark_audit.session import explained
 from spark_audit.stage_journal import stage_journal
@@ -65,19 +64,25 @@ class Snapshot:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it is there whole: without its last file it is no snapshot."""
-        return (self.folder / _COMPLETE).is_file()
+        """Whether it is there whole: without its last file it is no snapshot, nor where somebody
+        took a part of it away."""
+        parts = (self.manifest, self.records, self.requests, self.runs)
+        return (self.folder / _COMPLETE).is_file() and all(one.exists() for one in parts)
 
 
 def take(spark: SparkSession, settings: Settings, manifest: Manifest) -> Snapshot:
     """Read Kafka and the journal once and return the snapshot; an older one makes room.
 
+    The caller holds the lock of the output folder.
+
     Raises:
         SettingsError: a setting that Spark's Kafka client or JDBC has no word for.
-        NotAvailable: something to read from is not there, the disk is full, or another audit
-            writes here. Nothing is left that looks like a snapshot.
+        NotAvailable: something to read from is not there, or the disk is full. Nothing is left
+            that looks like a snapshot.
     """
     place = Snapshot.of(Path(settings.audit.output).absolute(), manifest.date)
+    # Before Kafka is read for minutes.
+    require_version(spark, settings.journal.url)
     with explained("the snapshot cannot be written"), _written_beside(place) as part:
         stage_records(spark, settings.kafka, manifest, part.records)
         read = stage_journal(
@@ -97,17 +102,16 @@ def _written_beside(place: Snapshot) -> Iterator[Snapshot]:
     """Yield a snapshot to fill; it takes its place when the block ends well."""
     folder = place.folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(folder.parent):
-        # Whoever made these died.
-        for abandoned in folder.parent.glob(f"{_PART}*"):
-            shutil.rmtree(abandoned)
-        part = Snapshot(folder.with_name(f"{_PART}{folder.name}"))
-        part.folder.mkdir()
-        try:
-            yield part
-            _finish(part, place)
-        finally:
-            shutil.rmtree(part.folder, ignore_errors=True)
+    # Whoever made these died: this audit is alone here.
+    for abandoned in folder.parent.glob(f"{_PART}*"):
+        shutil.rmtree(abandoned)
+    part = Snapshot(folder.with_name(f"{_PART}{folder.name}"))
+    part.folder.mkdir()
+    try:
+        yield part
+        _finish(part, place)
+    finally:
+        shutil.rmtree(part.folder, ignore_errors=True)
 
 
 def _finish(part: Snapshot, place: Snapshot) -> None:
@@ -124,21 +128,3 @@ def _finish(part: Snapshot, place: Snapshot) -> None:
         os.fsync(there)
     finally:
         os.close(there)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder of snapshots.
-
-    Raises:
-        NotAvailable: another process has it.
-    """
-    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise NotAvailable(f"another audit writes to {folder}: wait until it ends") from error
-        yield
-    finally:
-        os.close(lock)

@@ -28,6 +28,7 @@ from spark_audit import journal_sql
 from spark_audit.jdbc import Database
 from spark_audit.journal_sql import REQUEST_SCHEMA, RUN_SCHEMA
 from spark_audit.manifest import Kind, Manifest
+from spark_audit.rows import frame_of
 
 # Each is a scan of the whole table, so that more than a few cost the database more than they save.
 MAX_SLICES = 8
@@ -128,7 +129,7 @@ class _Source:
         return (
             records.where(is_wanted)
             .select("request_id")
-            .union(self.spark.createDataFrame(carried, "request_id string"))
+            .union(frame_of(self.spark, carried, "request_id string"))
         )
 
     def _sliced(self, query: str, schema: str) -> DataFrame:

@@ -15,6 +15,7 @@ from feedback.errors import SettingsError
 from feedback.settings import KafkaSection
 from spark_audit import record_columns
 from spark_audit.manifest import Kind, Manifest, Partition
+from spark_audit.rows import frame_of
 from spark_audit.session import explained
 
 SCHEMA = (
@@ -72,7 +73,7 @@ def stage_records(
     options = reader_options(settings, manifest.partitions)
     with explained(f"the records cannot be read from Kafka at {settings.bootstrap_servers}"):
         if options is None:
-            found = spark.createDataFrame([], SCHEMA)
+            found = frame_of(spark, [], SCHEMA)
         else:
             options["minPartitions"] = str(spark.sparkContext.defaultParallelism)
             raw = spark.read.format("kafka").options(**options).load()
@@ -137,7 +138,7 @@ def limits_of(spark: SparkSession, partitions: Iterable[Partition]) -> DataFrame
     """Return kind and committed offset of each partition, small enough for every task."""
     rows = [(one.topic, one.partition, one.kind, one.committed) for one in partitions]
     schema = "topic string, partition int, kind string, committed long"
-    return F.broadcast(spark.createDataFrame(rows, schema))
+    return F.broadcast(frame_of(spark, rows, schema))
 
 
 def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFrame:

@@ -84,6 +84,11 @@ def summarise(
             for one in figures.workers
         ],
         "gaps": [_gap(one) for one in gaps[:MOST_GAPS]],
+        # Of the others, the first sending was enough, or nothing is known of any.
+        "resent": {
+            "requests": findings[Finding.RESENT],
+            "needed": figures.resends_needed,
+        },
         "resend": {
             "ready": resend.ready,
             "payload_gone": resend.payload_gone,

@@ -28,7 +28,8 @@ MEANINGS: Mapping[Finding, str] = {
     Finding.DEAD_LETTER_WITHOUT_FAILURE: "A dead letter of a request that has not failed.",
     Finding.MALFORMED: "A record whose headers break the contract; it was refused.",
     Finding.LATE: "It ended after its deadline.",
-    Finding.STATUS_DISAGREES: "Its client was told otherwise than the journal says.",
+    Finding.STATUS_DISAGREES: "Its client was told otherwise than the journal says; "
+    "status_disagrees.csv has them all.",
     Finding.RETENTION_GAP: "Kafka deleted records before they were read.",
     Finding.OFFSET_GAP: "Offsets are missing that no transaction accounts for.",
 }
@@ -142,6 +143,10 @@ def _place(row: Found) -> str:
     return f"{shown(row.topic)} / {row.partition} / {row.offset}"
 
 
+def _yes_or_no(value: bool | None) -> str:
+    return NOTHING if value is None else "yes" if value else "no"
+
+
 def _late_by(row: Found) -> str:
     if row.finished_at is None or row.deadline_at is None:
         return NOTHING
@@ -163,7 +168,8 @@ _RUNS = _Column("Runs", lambda row: number(row.runs), "number")
 _EFFECT_RUNS = _Column("With effect", lambda row: number(row.effect_runs), "number")
 _LETTERS = _Column("Dead letters", lambda row: number(row.dead_letters), "number")
 _REASON = _Column("Reason", lambda row: shown(row.reason), "id")
-_CAN_RESEND = _Column("Safe to resend", lambda row: "yes" if row.can_resend else "no")
+_CAN_RESEND = _Column("Safe to resend", lambda row: _yes_or_no(bool(row.can_resend)))
+_NEEDED = _Column("Needed", lambda row: _yes_or_no(row.resend_needed))
 _LATE_BY = _Column("Late by", _late_by, "number")
 
 _MORE: Mapping[Finding, tuple[_Column, ...]] = {
@@ -173,7 +179,7 @@ _MORE: Mapping[Finding, tuple[_Column, ...]] = {
     Finding.STUCK: (_STATE, _CLAIMED_AT, _DEADLINE_AT, _OWNER),
     Finding.ORPHAN: (_STATE, _CLAIMED_AT, _FINISHED_AT, _OWNER),
     Finding.PAYLOAD_MISMATCH: (_STATE, _RECORDS, _FIRST_AT),
-    Finding.RESENT: (_STATE, _ATTEMPT, _RECORDS, _FIRST_AT),
+    Finding.RESENT: (_STATE, _ATTEMPT, _RECORDS, _NEEDED, _FIRST_AT),
     Finding.FAILED_WITHOUT_DEAD_LETTER: (_CODE, _FINISHED_AT, _ATTEMPT, _OWNER),
     Finding.DEAD_LETTER_WITHOUT_FAILURE: (_STATE, _LETTERS, _REASON, _FIRST_AT),
     Finding.MALFORMED: (_STATE, _CODE, _FIRST_AT),

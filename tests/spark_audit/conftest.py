@@ -15,7 +15,6 @@ SMALL = {
     "spark.default.parallelism": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
-    "spark.ui.enabled": "false",
 }
 
 

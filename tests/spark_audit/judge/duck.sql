@@ -11,7 +11,8 @@ sent AS (
         bool_or(in_window) AS in_window,
         bool_or(is_malformed) AS is_malformed,
         min(payload_sha256) AS least,
-        max(payload_sha256) AS greatest
+        max(payload_sha256) AS greatest,
+        min(attempt) AS least_attempt
     FROM records WHERE kind = 'request' GROUP BY request_id
 ),
 delivered AS (
@@ -150,5 +151,6 @@ SELECT
     accusing > 0 AND NOT has_failed AND coalesce(state, '') <> 'FAILED'
     AS dead_letter_without_failure,
     is_malformed AS malformed,
-    state IN ('SUCCEEDED', 'FAILED') AND finished_at > row_deadline_at AS late
+    state IN ('SUCCEEDED', 'FAILED') AND finished_at > row_deadline_at AS late,
+    CASE WHEN sent > 1 THEN attempt > least_attempt END AS resend_needed
 FROM known WHERE is_judged ORDER BY request_id

@@ -153,6 +153,10 @@ def _resends(planted: Planted) -> None:
     day.send("resent", NOON + 30 * SECOND, attempt=2, partition=1)
     day.journal(day.send("resent", NOON + MINUTE, attempt=3))
     planted.expect("resent", Finding.RESENT)
+    # Its first sending was enough: the resend was answered from the journal.
+    day.journal(day.send("resent-and-answered", NOON))
+    day.send("resent-and-answered", NOON + MINUTE, attempt=2, partition=1)
+    planted.expect("resent-and-answered", Finding.RESENT)
     day.send("resent-in-vain", NOON)
     day.send("resent-in-vain", NOON, attempt=2)
     planted.expect("resent-in-vain", Finding.RESENT, Finding.LOST)

@@ -28,6 +28,20 @@ def audit(day: Day) -> dict[str, set[Finding]]:
     }
 
 
+def resends(day: Day) -> dict[str, bool | None]:
+    """Return whether each resent request owes its row to a later attempt; None without a row."""
+    attempts = defaultdict(list)
+    for one in day.records:
+        if one["kind"] == "request":
+            attempts[one["request_id"]].append(one["attempt"])
+    of_row = {row["request_id"]: row["attempt"] for row in day.requests}
+    return {
+        request_id: of_row[request_id] > min(sent) if request_id in of_row else None
+        for request_id, sent in attempts.items()
+        if len(sent) > 1
+    }
+
+
 def _is_judged(records: list[Facts], rows: list[Facts], runs: list[Facts], it: Manifest) -> bool:
     sent = [one for one in records if one["kind"] == "request"]
     if sent:

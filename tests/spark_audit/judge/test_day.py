@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
+from spark_audit.judge import judge
 from tests.spark_audit.judge.day import (
     FIRST_OFFSET,
     FROZEN,
@@ -18,6 +21,7 @@ from tests.spark_audit.judge.day import (
     TOPIC,
     Day,
     Facts,
+    missing,
     without_dlq,
 )
 from tests.spark_audit.judge.planted import HOSTILE, plant
@@ -113,7 +117,27 @@ def test_a_request_is_told_with_its_first_record_and_its_row(
         "is_pending": False,
         "is_in_flight": False,
         "can_resend": False,
+        "resend_needed": True,
     }
+
+
+def test_a_resend_was_needed_where_the_row_is_of_a_later_attempt(judged: Judged) -> None:
+    needed = {one: row["resend_needed"] for one, row in judged.items() if row["resent"]}
+    assert needed == {
+        "over-midnight": True,
+        "answered-tomorrow": True,
+        "resent": True,
+        "resent-and-answered": False,
+        "done-but-resent": False,
+        "reopens": False,
+        "taken": False,
+        # Nothing is known where the journal has no row.
+        "resent-in-vain": None,
+        "two-payloads-lost": None,
+        "resend-pending": None,
+    }
+    others = [row for row in judged.values() if not row["resent"]]
+    assert [row["request_id"] for row in others if row["resend_needed"] is not None] == []
 
 
 def test_runs_are_counted_with_the_history_and_effects_apart(judged: Judged) -> None:
@@ -131,6 +155,20 @@ def test_a_request_without_a_record_is_told_by_its_row(judged: Judged, planted: 
     row = judged["orphan"]
     assert (row["offset"], row["first_at"]) == (written["offset"], written["claimed_at"])
     assert row["latency_ms"] is None
+
+
+def test_a_row_whose_record_a_compacted_topic_may_have_forgotten_is_no_orphan(
+    spark: SparkSession,
+) -> None:
+    day = Day()
+    day.journal(missing(day, "forgotten"))
+    day.journal(missing(day, "orphan") | {"topic": "gone"})
+    manifest = replace(day.manifest, compacted=(TOPIC,))
+    rows = judge(spark, *day.frames(spark), manifest).collect()
+    assert {row["request_id"]: row["orphan"] for row in rows} == {
+        "forgotten": False,
+        "orphan": True,
+    }
 
 
 def test_the_last_dead_letter_gives_the_reason(spark: SparkSession) -> None:

@@ -9,21 +9,24 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
-from tests.spark_audit.judge.day import Day
+from tests.spark_audit.judge.day import Day, Facts
 from tests.spark_audit.judge.histories import add_history
 from tests.spark_audit.judge.planted import plant
-from tests.spark_audit.judge.reference import audit
+from tests.spark_audit.judge.reference import audit, resends
 
 # A query costs half a second however small it is, so each judges many histories.
 TOGETHER = 20
 
 
-def findings(day: Day, spark: SparkSession) -> dict[str, set[Finding]]:
-    judged = day.judged(spark)
+def findings(judged: dict[str, Facts]) -> dict[str, set[Finding]]:
     return {
         request_id: {finding for finding in REQUEST_FINDINGS if row[finding]}
         for request_id, row in judged.items()
     }
+
+
+def needed(judged: dict[str, Facts]) -> dict[str, bool | None]:
+    return {request_id: row["resend_needed"] for request_id, row in judged.items()}
 
 
 @st.composite
@@ -50,6 +53,10 @@ def _without_doubles(day: Day) -> Day:
     return day
 
 
+def _of(judged: dict[str, Facts], known: dict[str, bool | None]) -> dict[str, bool | None]:
+    return {request_id: known[request_id] for request_id in known if request_id in judged}
+
+
 @given(day=days())
 @settings(
     max_examples=15,
@@ -58,13 +65,18 @@ def _without_doubles(day: Day) -> Day:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 def test_any_history_is_judged_as_the_rules_say(spark: SparkSession, day: Day) -> None:
-    assert findings(day, spark) == audit(day)
+    judged = day.judged(spark)
+    assert findings(judged) == audit(day)
+    assert needed(judged) == dict.fromkeys(judged) | _of(judged, resends(day))
 
 
 def test_thousands_of_histories_are_judged_as_the_rules_say(spark: SparkSession) -> None:
     day = random_day(5, 3_000)
-    found = findings(day, spark)
+    judged = day.judged(spark)
+    found = findings(judged)
     assert found == audit(day)
+    assert needed(judged) == dict.fromkeys(judged) | _of(judged, resends(day))
+    assert set(needed(judged).values()) == {True, False, None}
     assert set.union(*found.values()) == set(REQUEST_FINDINGS)
 
 

@@ -24,7 +24,7 @@ JUDGED_SCHEMA = ", ".join(
         "state string, code string, attempt long, records int, runs int, effect_runs int",
         "owner string, claimed_at long, finished_at long, deadline_at long, latency_ms long",
         "dead_letters int, reason string, payload_sha256 string",
-        "is_pending boolean, is_in_flight boolean, can_resend boolean",
+        "is_pending boolean, is_in_flight boolean, can_resend boolean, resend_needed boolean",
         *(f"{one.value} boolean" for one in REQUEST_FINDINGS),
     )
 )
@@ -57,6 +57,7 @@ def judged_request(request_id: str = "r", *found: Finding, **more: Any) -> dict[
         "is_pending": False,
         "is_in_flight": False,
         "can_resend": False,
+        "resend_needed": None,
     }
     return {**row, **{one.value: one in found for one in REQUEST_FINDINGS}, **more}
 
@@ -98,6 +99,7 @@ def figures(findings: Mapping[Finding, int] | None = None, **more: Any) -> Figur
         "errors": 1,
         "pending": 0,
         "in_flight": 0,
+        "resends_needed": 0,
         "outside": 0,
         "by_state": {"FAILED": 1, "SUCCEEDED": 99},
         "findings": dict.fromkeys(REQUEST_FINDINGS, 0) | dict(findings or {}),

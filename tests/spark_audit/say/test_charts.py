@@ -108,6 +108,47 @@ def test_a_day_has_times_and_a_month_has_dates() -> None:
     assert [one.text for one in month] == ["20 Nov", "22 Nov", "24 Nov", "26 Nov", "28 Nov"]
 
 
+MINUTE_MS = 60_000
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "length_ms", "expected"),
+    [
+        (0, 40 * MINUTE_MS, ["00:00", "00:10", "00:20", "00:30", "00:40"]),
+        (0, MINUTE_MS, ["00:00:00", "00:00:15", "00:00:30", "00:00:45", "00:01:00"]),
+        (DAY_MS - MINUTE_MS, MINUTE_MS, [*(f"23:59:{s}" for s in ("00", 15, 30, 45)), "24:00:00"]),
+        (0, 1000, [f"00:00:00.{ms}" for ms in ("000", 250, 500, 750)] + ["00:00:01.000"]),
+        (
+            9 * HOUR_MS,
+            DAY_MS,
+            ["20 Nov 09:00", "20 Nov 15:00", "20 Nov 21:00", "21 Nov 03:00", "21 Nov 09:00"],
+        ),
+        (
+            0,
+            2 * DAY_MS,
+            ["20 Nov 00:00", "20 Nov 12:00", "21 Nov 00:00", "21 Nov 12:00", "22 Nov 00:00"],
+        ),
+        (0, 4 * DAY_MS, ["20 Nov", "21 Nov", "22 Nov", "23 Nov", "24 Nov"]),
+    ],
+)
+def test_times_are_told_apart_however_long_the_window_is(
+    since_ms: int, length_ms: int, expected: list[str]
+) -> None:
+    begin_ms = SINCE_MS + since_ms
+    assert [one.text for one in times_of(begin_ms, begin_ms + length_ms)] == expected
+
+
+@given(st.integers(0, 10 * DAY_MS), st.integers(4, 300 * DAY_MS))
+def test_no_two_times_are_the_same(since_ms: int, length_ms: int) -> None:
+    begin_ms = SINCE_MS + since_ms
+    assert len({one.text for one in times_of(begin_ms, begin_ms + length_ms)}) == 5
+
+
+def test_a_column_of_less_than_a_minute_is_named_by_its_seconds() -> None:
+    found = columns_of(summary(hours=(Hour(1, 0, {}),), until_ms=SINCE_MS + 30_000))
+    assert [one.title for one in found] == ["20 Nov 00:00:00 to 00:00:30"]
+
+
 @pytest.mark.parametrize(
     ("us", "expected"),
     [

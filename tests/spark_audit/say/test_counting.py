@@ -35,6 +35,7 @@ def test_spark_counts_what_plain_python_counts(spark: SparkSession) -> None:
             owner=draw.choice([None, "w1", "w2"]),
             latency_ms=draw.choice([None, 1, 3, 250, 70_000]),
             is_pending=draw.random() < 0.1,
+            resend_needed=draw.choice([None, True, False]),
         )
         for number in range(300)
     ]
@@ -59,6 +60,7 @@ def test_spark_counts_what_plain_python_counts(spark: SparkSession) -> None:
     owners_errors = Counter(str(row["owner"]) for row in errors if row["owner"])
     assert (found.requests, found.errors) == (300, len(errors))
     assert found.pending == sum(row["is_pending"] is True for row in rows)
+    assert found.resends_needed == sum(row["resend_needed"] is True for row in rows)
     assert found.by_state == Counter(str(row["state"] or "NO_ROW") for row in rows)
     assert found.findings == {
         one: sum(row[one.value] is True for row in rows) for one in list(Finding)[:11]

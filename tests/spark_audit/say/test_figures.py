@@ -36,7 +36,7 @@ def test_a_request_counts_for_each_of_its_findings() -> None:
     found = tallied(
         [
             _by_state("SUCCEEDED", 5),
-            _by_state("SUCCEEDED", 2, "resent", "late"),
+            _by_state("SUCCEEDED", 2, "resent", "late", "resend_needed"),
             _by_state("NO_ROW", 1, "lost", "resent"),
             _by_state("NO_ROW", 3, "is_pending"),
             _by_state("CLAIMED", 4, "is_in_flight"),
@@ -44,6 +44,7 @@ def test_a_request_counts_for_each_of_its_findings() -> None:
         hours=24,
     )
     assert (found.requests, found.pending, found.in_flight) == (15, 3, 4)
+    assert found.resends_needed == 2
     assert found.by_state == {"CLAIMED": 4, "NO_ROW": 4, "SUCCEEDED": 7}
     assert {one: count for one, count in found.findings.items() if count} == {
         Finding.LOST: 1,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import NotAvailable
-from spark_audit.outputs import OWNER_ONLY, new_file, replacing, write_text
+from spark_audit.outputs import OWNER_ONLY, new_file, recover, replacing, write_text
 
 
 def _names(folder: Path) -> list[str]:
@@ -90,3 +90,54 @@ def test_a_file_is_never_written_over(tmp_path: Path) -> None:
     write_text(tmp_path / "one", "first")
     with pytest.raises(FileExistsError):
         write_text(tmp_path / "one", "second")
+
+
+def _dies_in(folder: Path, *, after_renames: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace a folder as far as a process gets that is killed after so many renames."""
+
+    class Killed(BaseException):
+        pass
+
+    renames: list[Path] = []
+    rename = Path.rename
+
+    def count(self: Path, target: Path) -> Path:
+        if len(renames) == after_renames:
+            raise Killed
+        renames.append(target)
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", count)
+        # Whoever is killed tidies nothing.
+        patch.setattr("spark_audit.outputs.shutil.rmtree", lambda *_, **__: None)
+        with pytest.raises(Killed), replacing(folder) as part:
+            write_text(part / "new", "new")
+
+
+@pytest.mark.parametrize("after_renames", [0, 1])
+def test_what_a_killed_run_left_is_put_right(
+    tmp_path: Path, after_renames: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "date=2026-11-20"
+    with replacing(folder) as part:
+        write_text(part / "old", "old")
+    _dies_in(folder, after_renames=after_renames, monkeypatch=monkeypatch)
+    assert folder.exists() is (after_renames == 0)
+    recover(tmp_path)
+    assert _names(folder) == ["old"]
+    assert _names(tmp_path) == ["date=2026-11-20"]
+
+
+def test_the_older_folder_goes_where_the_newer_has_its_place(tmp_path: Path) -> None:
+    for name in ("date=2026-11-20", ".old-date=2026-11-20", ".part-date=2026-11-19"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+    (tmp_path / "date=2026-11-20" / "new").touch()
+    recover(tmp_path)
+    assert _names(tmp_path) == ["date=2026-11-20"]
+    assert _names(tmp_path / "date=2026-11-20") == ["inner", "new"]
+
+
+def test_where_there_is_no_folder_yet_there_is_nothing_to_put_right(tmp_path: Path) -> None:
+    recover(tmp_path / "reports")
+    assert _names(tmp_path) == []

@@ -16,6 +16,7 @@ from spark_audit.history import Day, History
 from spark_audit.page import headline, render, span
 from spark_audit.resend_lines import ResendLines
 from spark_audit.statuses import Disagreement
+from spark_audit.wording import NOTHING
 from tests.spark_audit.say.samples import DAY_MS, SINCE_MS, found_request, summary
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(2)>'\"&\u202e{{7*7}}"
@@ -188,6 +189,18 @@ def test_no_id_is_given_twice_and_every_link_leads_somewhere() -> None:
     ids = page.values("id")
     assert len(ids) == len(set(ids))
     assert {one[1:] for one in page.values("href")} <= set(ids)
+
+
+def test_it_says_of_what_was_resent_how_much_had_to_be() -> None:
+    rows = [found_request(one, Finding.RESENT, resend_needed=one == "a") for one in ("a", "b")]
+    rows.append(found_request("c", Finding.RESENT, resend_needed=None))
+    counts = {Finding.RESENT: 1_003}
+    page = render(summary(counts, resends_needed=12), {Finding.RESENT: rows})
+    assert page.count("Needed: 12 of 1,003.") == 2  # among all findings, and by name
+    other = r"\s*<td[^>]*>[^<]*</td>"
+    shown = re.findall(rf'<td class="id">([abc])</td>{other * 3}\s*<td[^>]*>([^<]+)<', page)
+    assert shown == [("a", "yes"), ("b", "no"), ("c", NOTHING)]
+    assert "Needed:" not in render(summary(), {})
 
 
 def test_what_may_be_sent_again_is_told_with_the_command() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from feedback.errors import NotAvailable
 from spark_audit.findings import Finding
@@ -12,13 +13,14 @@ from spark_audit.summary import Summary
 from tests.spark_audit.say.samples import summary
 
 
+def _samples(path: Path) -> list[Sample]:
+    families = text_string_to_metric_families(path.read_text())
+    return [sample for family in families for sample in family.samples]
+
+
 def _write(path: Path, found: Summary, ended_at_s: float = 1_000.0) -> dict[str, float]:
     write_metrics(path, found, seconds=12.5, ended_at_s=ended_at_s)
-    return {
-        sample.name + "".join(sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(path.read_text())
-        for sample in family.samples
-    }
+    return {one.name + one.labels.get("finding", ""): one.value for one in _samples(path)}
 
 
 def test_the_file_has_the_counts_and_the_time_of_the_success(tmp_path: Path) -> None:
@@ -37,6 +39,19 @@ def test_the_file_has_the_counts_and_the_time_of_the_success(tmp_path: Path) -> 
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
+def test_every_metric_names_its_group(tmp_path: Path) -> None:
+    path = tmp_path / "a.prom"
+    _write(path, summary(group='pay"ments'))
+    assert {one.labels["group"] for one in _samples(path)} == {'pay"ments'}
+
+
+def test_the_success_of_another_group_is_none_of_this(tmp_path: Path) -> None:
+    path = tmp_path / "a.prom"
+    _write(path, summary(group="other"))
+    assert (last_success_s(path, "other"), last_success_s(path, "payments")) == (1_000.0, None)
+    assert LAST_SUCCESS not in _write(path, summary(unseen=["Redis is away"]))
+
+
 def test_an_audit_that_did_not_see_everything_is_no_success(tmp_path: Path) -> None:
     path = tmp_path / "a.prom"
     unseen = summary(unseen=["Redis is away"])
@@ -51,9 +66,9 @@ def test_a_bad_day_that_was_seen_whole_is_a_success(tmp_path: Path) -> None:
 
 def test_a_file_that_is_none_of_ours_tells_no_success(tmp_path: Path) -> None:
     path = tmp_path / "a.prom"
-    assert last_success_s(path) is None
-    path.write_text(f"{LAST_SUCCESS} soon\n")
-    assert last_success_s(path) is None
+    assert last_success_s(path, "payments") is None
+    path.write_text(f'{LAST_SUCCESS}{{group="payments"}} soon\n')
+    assert last_success_s(path, "payments") is None
 
 
 def test_a_place_where_nothing_can_be_written_is_one_sentence(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from tests.spark_audit.say.samples import figures, manifest, summary
 GAP = Gap(Finding.RETENTION_GAP, "payments", 3, 2**31, 2**31 + 10, 10)
 NAMES = (
     "version date group since until frozen_at since_ms until_ms verdict exit_code failed_on unseen "
-    "counts statuses_compared by_hour latency top_codes top_workers gaps resend yesterday median_7d"
+    "counts statuses_compared by_hour latency top_codes top_workers gaps resent resend yesterday "
+    "median_7d"
 )
 
 
@@ -114,6 +115,10 @@ def test_what_may_be_sent_again_is_counted() -> None:
         "payload_gone": 2,
         "not_text": 1,
     }
+
+
+def test_it_says_how_many_were_resent_and_how_many_of_these_had_to_be() -> None:
+    assert summary({Finding.RESENT: 5}, resends_needed=2)["resent"] == {"requests": 5, "needed": 2}
 
 
 def test_a_good_day_is_one_line() -> None:

@@ -24,12 +24,13 @@ from spark_audit.outputs import replacing, write_text
 from spark_audit.page import render
 from spark_audit.places import Places
 from spark_audit.resend_lines import Payload, write_resend
+from spark_audit.status_disagrees import write_disagreements
 from spark_audit.statuses import Disagreement
 from spark_audit.summary import as_text, summarise
 from spark_audit.verdict import parse_fail_on
 from tests.spark_audit.say.samples import DAY_MS, judged_frame, judged_request, manifest
 
-FILES = ["in_doubt.csv", "report.html", "resend.jsonl", "summary.json"]
+FILES = ["in_doubt.csv", "report.html", "resend.jsonl", "status_disagrees.csv", "summary.json"]
 DISAGREEMENTS = [Disagreement("r3", "SUCCEEDED", "FAILED")]
 
 
@@ -54,6 +55,7 @@ def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places) ->
     with replacing(places.report) as part:
         resend = write_resend(to_resend(findings), _read, part / "resend.jsonl")
         write_in_doubt(doubtful(findings), part / "in_doubt.csv")
+        write_disagreements(DISAGREEMENTS, part / "status_disagrees.csv")
         summary = summarise(
             limits,
             figures,

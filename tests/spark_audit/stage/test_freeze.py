@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from feedback.errors import ExitCode, NotAvailable
 from feedback.settings import Settings
 from spark_audit.freeze import freeze, kind_of
+from spark_audit.gaps import retention_gaps
 from spark_audit.manifest import Manifest, Partition
 from spark_audit.window import Window
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings
@@ -113,6 +114,36 @@ def test_the_topics_of_this_group_beside_a_request_topic_are_found_by_kind(
         ("wait", f".{group}.wait"),
         ("dlq", f".{group}.dlq"),
     ]
+
+
+def test_compacted_topics_are_known_by_their_policy_and_wait_topics_by_their_name(
+    topic: MakeTopic, group: str, admin: KafkaAdminClient, make_settings: MakeSettings
+) -> None:
+    plain, both, only_compacted = topic(1), topic(1), topic(1)
+    wait = topic(1, name=f"{plain}.{group}.wait")
+    for name, policy in ((both, "compact,delete"), (only_compacted, "compact")):
+        admin.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, name, {"cleanup.policy": policy})]
+        )
+    manifest = frozen(make_settings(plain, both, only_compacted))
+    assert manifest.compacted == tuple(sorted((both, only_compacted, wait)))
+
+
+def test_a_topic_made_in_the_middle_of_the_day_is_read_from_its_first_record_and_lacks_nothing(
+    topic: MakeTopic, append: Append, commit: Commit, make_settings: MakeSettings
+) -> None:
+    older = topic(1)
+    append(older, timestamp_ms=BEGIN - 1)
+    before = freeze(make_settings(older), Window("2000-01-01", BEGIN - DAY_MS, BEGIN), now_ms=BEGIN)
+    newer = topic(2)
+    for _ in range(3):
+        append(newer, timestamp_ms=BEGIN + DAY_MS // 2)
+    commit(newer, 3)
+    manifest = frozen(make_settings(older, newer))
+    found = {(one.topic, one.partition): one for one in manifest.partitions}
+    assert found[newer, 0] == Partition("request", newer, 0, 0, 0, 3, 3)
+    assert found[newer, 1] == Partition("request", newer, 1, 0, 0, 0, None)
+    assert list(retention_gaps(manifest, before)) == []
 
 
 def test_a_topic_that_is_another_ones_dead_letters_and_named_itself_is_a_request_topic() -> None:

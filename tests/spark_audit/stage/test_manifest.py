@@ -20,6 +20,7 @@ def test_what_was_written_is_read_again_beyond_32_bits_too(tmp_path: Path) -> No
             partition("payments.group.dlq", 3, kind=Kind.DLQ),
             carried=("a", "it's <b>"),
         ),
+        compacted=("payments.group.wait",),
         journal_read_at_ms=2**41,
         workers={"host-1-x": 2**41},
     )
@@ -31,7 +32,7 @@ def test_the_file_has_the_names_of_the_contract(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     manifest(partition(committed=7)).write(path)
     found = json.loads(path.read_text())
-    assert found.pop("version") == 1
+    assert found.pop("version") == 2
     assert found.pop("partitions") == [
         {
             "kind": "request",
@@ -45,6 +46,7 @@ def test_the_file_has_the_names_of_the_contract(tmp_path: Path) -> None:
     ]
     assert sorted(found) == [
         "carried",
+        "compacted",
         "date",
         "deadline_s",
         "frozen_at_ms",
@@ -64,11 +66,21 @@ def test_writing_again_leaves_one_whole_file(tmp_path: Path) -> None:
     assert Manifest.read(tmp_path / "manifest.json").frozen_at_ms == 2
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1}', "null"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 3}', '{"version": 2}', "null"])
 def test_what_is_no_manifest_ends_with_3(tmp_path: Path, text: str) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(text)
-    with pytest.raises(NotAvailable, match="version 1"):
+    with pytest.raises(NotAvailable, match="version 2"):
+        Manifest.read(path)
+
+
+def test_one_of_an_older_version_asks_for_the_day_to_be_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    manifest().write(path)
+    written = json.loads(path.read_text()) | {"version": 1}
+    del written["compacted"]
+    path.write_text(json.dumps(written))
+    with pytest.raises(NotAvailable, match="read the day again"):
         Manifest.read(path)
 
 

@@ -1,0 +1,63 @@
+"""A day from its snapshot to its judgement: first the sift, then the rules on what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_audit.judge import judge
+from spark_audit.manifest import Manifest
+from spark_audit.outputs import replacing
+from spark_audit.places import Places
+from spark_audit.sift import plain_counts, sift, to_judge
+from spark_audit.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of the requests of a day.
+
+    Args:
+        requests: one row for each that was judged, with its findings; see `judge`.
+        plain: the counts of the others, of which no rule says anything; see `sift`.
+    """
+
+    requests: DataFrame
+    plain: DataFrame
+
+
+def judge_day(
+    spark: SparkSession, snapshot: Snapshot, manifest: Manifest, places: Places, *, samples: int
+) -> Judged:
+    """Judge a day and return its requests from where they were written.
+
+    Args:
+        samples: how many requests are judged though they are plain, at least.
+
+    Raises:
+        NotAvailable: the disk is full.
+    """
+    records, requests, runs = (
+        spark.read.parquet(str(folder))
+        for folder in (snapshot.records, snapshot.requests, snapshot.runs)
+    )
+    sifted = _kept(
+        spark, sift(spark, records, requests, runs, manifest, samples=samples), places.sifted
+    )
+    judged = judge(
+        spark,
+        to_judge(records, sifted),
+        to_judge(requests, sifted),
+        to_judge(runs, sifted),
+        manifest,
+    )
+    return Judged(_kept(spark, judged, places.judged), plain_counts(sifted, requests))
+
+
+def _kept(spark: SparkSession, frame: DataFrame, place: Path) -> DataFrame:
+    """Return a frame from where it was written: several answers come from it."""
+    with replacing(place) as folder:
+        frame.write.mode("append").parquet(str(folder))
+    return spark.read.parquet(str(place))

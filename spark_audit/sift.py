@@ -1,0 +1,153 @@
+"""The sift: what is plain is only counted, so that few requests are left to be judged.
+
+Plain is a request of which there is one record and one row of the journal, nothing else, and both
+name the same place and payload: sent once, delivered, run once, succeeded in time. No rule of
+`judge_rules` says anything of it. On a usual day nearly all are, and what the judgement costs is
+bringing all that is known of a request together: text of 200 bytes a side. The sift brings five
+numbers together instead, by a hash of the id.
+
+It can take a plain request for one that is not, never the other way round. Two ids of one hash are
+two records: not plain. A record and a row of two ids pass only where a hash of topic, partition,
+offset and payload is the same as well: a place has one record, and its row is of that record.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_audit.counting import bucket, hour
+from spark_audit.manifest import Kind, Manifest
+from spark_audit.rows import frame_of
+
+# What one task groups in some 100 MB.
+_ENTRIES_AT_ONCE = 1_250_000
+# Of each request whose status is to be compared, so many are looked at: few of them have findings.
+_SPARE = 4
+
+
+def sift(
+    spark: SparkSession,
+    records: DataFrame,
+    requests: DataFrame,
+    runs: DataFrame,
+    manifest: Manifest,
+    *,
+    samples: int,
+) -> DataFrame:
+    """Return what is to be judged, and the counts of what is not.
+
+    Columns: `is_plain`; of those to be judged `id_hash`; of plain ones of the window `hour`,
+    `bucket` and `owner_hash`; and `requests`, how many. What does not apply is 0.
+
+    Args:
+        records, requests, runs: the snapshot.
+        samples: how many plain requests are wanted among those to be judged; the same ones each
+            time. There will be more.
+    """
+    entries = _of_records(records)
+    others = [_of_requests(requests), _noted(runs)]
+    if manifest.carried:
+        carried = frame_of(spark, [(one,) for one in manifest.carried], "request_id string")
+        others.append(_noted(carried))
+    for one in others:
+        entries = entries.unionByName(one, allowMissingColumns=True)
+    sent = sum(one.end - one.start for one in manifest.partitions if one.kind == Kind.REQUEST)
+    grouped = (
+        entries.repartition(-(-2 * sent // _ENTRIES_AT_ONCE) or 1, "id_hash")
+        .groupBy("id_hash")
+        .agg(
+            F.count("first_at").alias("records"),
+            F.count("finished_at").alias("rows"),
+            # Of two that are the same, nothing.
+            F.bit_xor("place_hash").alias("difference"),
+            F.max("is_odd").alias("is_odd"),
+            F.max("first_at").alias("first_at"),
+            F.max("finished_at").alias("finished_at"),
+            F.max("owner_hash").alias("owner_hash"),
+        )
+    )
+    is_pair = (F.col("records") == 1) & (F.col("rows") == 1) & (F.col("difference") == 0)
+    every = max(1, sent // max(1, _SPARE * samples))
+    is_plain = is_pair & ~F.col("is_odd") & (F.pmod("id_hash", F.lit(every)) != 0)
+    latency_ms = F.greatest(F.col("finished_at") - F.col("first_at"), F.lit(0))
+    counted = grouped.select(
+        is_plain.alias("is_plain"),
+        F.when(is_plain, 0).otherwise(F.col("id_hash")).alias("id_hash"),
+        _if(is_plain, hour(F.col("first_at"), manifest.since_ms, manifest.until_ms)).alias("hour"),
+        _if(is_plain, bucket(latency_ms)).alias("bucket"),
+        _if(is_plain, F.col("owner_hash")).alias("owner_hash"),
+    )
+    # A null among the keys would cost more than all of the grouping.
+    return counted.groupBy(*counted.columns).agg(F.count("*").alias("requests"))
+
+
+def to_judge(frame: DataFrame, sifted: DataFrame) -> DataFrame:
+    """Return the rows of a snapshot's frame that are to be judged."""
+    wanted = sifted.where(~F.col("is_plain")).select("id_hash")
+    hashed = frame.withColumn("id_hash", F.xxhash64("request_id"))
+    return hashed.join(wanted, "id_hash", "left_semi").drop("id_hash")
+
+
+def plain_counts(sifted: DataFrame, requests: DataFrame) -> DataFrame:
+    """Return the plain requests of the window: hour, bucket, owner, and how many."""
+    owners = requests.select("owner").distinct()
+    named = owners.select("owner", F.xxhash64("owner").alias("owner_hash"))
+    counts = sifted.where(F.col("is_plain") & (F.col("hour") >= 0))
+    return counts.join(F.broadcast(named), "owner_hash").select(
+        "hour", "bucket", "owner", "requests"
+    )
+
+
+def _of_records(records: DataFrame) -> DataFrame:
+    is_usual = (
+        (F.col("kind") == Kind.REQUEST)
+        & F.col("is_committed")
+        & ~F.col("is_malformed")
+        & (F.col("attempt") == 1)
+        & (F.col("timestamp_ms") >= 0)
+    )
+    return records.select(
+        F.xxhash64("request_id").alias("id_hash"),
+        _place_hash(),
+        F.col("timestamp_ms").alias("first_at"),
+        _is_odd(is_usual),
+    )
+
+
+def _of_requests(requests: DataFrame) -> DataFrame:
+    is_usual = (
+        (F.col("state") == "SUCCEEDED")
+        & (F.col("attempt") == 1)
+        & (F.col("generation") == 1)
+        & F.col("code").isNull()
+        & F.col("owner").isNotNull()
+        & F.col("claimed_at").isNotNull()
+        & (F.col("finished_at") <= F.col("deadline_at"))
+    )
+    return requests.select(
+        F.xxhash64("request_id").alias("id_hash"),
+        _place_hash(),
+        "finished_at",
+        F.xxhash64("owner").alias("owner_hash"),
+        _is_odd(is_usual),
+    )
+
+
+def _noted(frame: DataFrame) -> DataFrame:
+    """Return what is enough to have a request judged, whatever else is known of it."""
+    return frame.select(F.xxhash64("request_id").alias("id_hash"), F.lit(True).alias("is_odd"))
+
+
+def _place_hash() -> Column:
+    return F.xxhash64("topic", "partition", "offset", "payload_sha256").alias("place_hash")
+
+
+def _is_odd(is_usual: Column) -> Column:
+    # Hashes leave out what is null.
+    is_whole = F.col("topic").isNotNull() & F.col("payload_sha256").isNotNull()
+    return (~F.coalesce(is_usual & is_whole, F.lit(False))).alias("is_odd")
+
+
+def _if(condition: Column, value: Column) -> Column:
+    return F.coalesce(F.when(condition, value), F.lit(-1))

@@ -1,0 +1,20 @@
+"""`python -m tests.bench.audit.judge_by_spark SNAPSHOT OUTPUT`: the judgement alone, by Spark."""
+
+import sys
+from pathlib import Path
+
+from feedback.settings import Settings
+from spark_audit.judged_day import judge_day
+from spark_audit.manifest import Manifest
+from spark_audit.places import Places
+from spark_audit.session import open_session
+from spark_audit.snapshot import Snapshot
+
+if __name__ == "__main__":
+    settings = Settings().audit
+    snapshot, output = Snapshot(Path(sys.argv[1])), Path(sys.argv[2])
+    manifest = Manifest.read(snapshot.manifest)
+    places = Places(output, manifest.date)
+    spark = open_session(master=settings.spark_master)
+    judge_day(spark, snapshot, manifest, places, samples=settings.statuses)
+    spark.stop()

@@ -1,0 +1,59 @@
+"""DuckDB as a second judge: the manifest as tables, the snapshot as views, and `duck.sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from spark_audit.manifest import Kind, Manifest
+
+SQL = (Path(__file__).parent / "duck.sql").read_text(encoding="utf-8")
+
+
+@contextmanager
+def opened(folder: Path, manifest: Manifest) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection on which `SQL` can be asked.
+
+    Args:
+        folder: of the snapshot's Parquet: `records`, `requests`, `runs`.
+    """
+    with duckdb.connect() as connection:
+        for name in ("records", "requests", "runs"):
+            connection.execute(
+                f"CREATE VIEW {name} AS FROM read_parquet('{folder}/{name}/*.parquet')"
+            )
+        connection.execute(
+            "CREATE TABLE limits (since_ms BIGINT, until_ms BIGINT, frozen_at_ms BIGINT, "
+            "journal_read_at_ms BIGINT, grace_ms BIGINT, deadline_ms BIGINT, has_dlq BOOLEAN)"
+        )
+        connection.execute(
+            "INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                manifest.since_ms,
+                manifest.until_ms,
+                manifest.frozen_at_ms,
+                manifest.journal_read_at_ms,
+                manifest.grace_ms,
+                round(manifest.deadline_s * 1000),
+                any(one.kind == Kind.DLQ for one in manifest.partitions),
+            ],
+        )
+        connection.execute(
+            "CREATE TABLE ranges (kind TEXT, topic TEXT, partition INT, start_offset BIGINT, "
+            "end_offset BIGINT); CREATE TABLE workers (owner TEXT, lease_until BIGINT);"
+            "CREATE TABLE carried (request_id TEXT)"
+        )
+        connection.executemany(
+            "INSERT INTO ranges VALUES (?, ?, ?, ?, ?)",
+            [
+                (one.kind, one.topic, one.partition, one.start, one.end)
+                for one in manifest.partitions
+            ],
+        )
+        connection.executemany("INSERT INTO workers VALUES (?, ?)", list(manifest.workers.items()))
+        for one in manifest.carried:
+            connection.execute("INSERT INTO carried VALUES (?)", [one])
+        yield connection

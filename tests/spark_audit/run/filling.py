@@ -1,0 +1,82 @@
+"""`python -m tests.spark_audit.run.filling DAY`: audits on a full disk, with more room each time.
+
+It runs where the disk is mounted, and prints a JSON line for each run. DAY is a JSON object that
+names the servers, the topic, the journal, the group and the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import count
+from pathlib import Path
+from typing import TypedDict
+
+from feedback.errors import NotAvailable
+from spark_audit.places import Places
+from spark_audit.session import open_session
+from tests.spark_audit.conftest import SMALL
+from tests.spark_audit.jars import audit_jars
+from tests.spark_audit.run.scene import Scene
+from tests.spark_audit.stage.journal import HandWritten
+from tests.spark_audit.stage.samples import DATE
+from tests.stack import Servers
+from tests.stack.full_disk import fill
+
+KIB = 1 << 10
+
+
+class Ended(TypedDict):
+    """How a run with little room ended: its error, and what looks finished after it."""
+
+    room_bytes: int
+    error: str | None
+    finished: list[str]
+    report: list[str]
+    leftovers: list[str]
+
+
+def audited(scene: Scene, disk: Path, room_bytes: int) -> Ended:
+    """Run the audit with so much room, and return how it ended and what it left."""
+    ballast = fill(disk, but_bytes=room_bytes)
+    error = None
+    try:
+        scene.audit()
+    except NotAvailable as refused:
+        error = str(refused)
+    ballast.unlink()
+    finished = (one.parent.name for one in scene.output.glob("*/date=*"))
+    return {
+        "room_bytes": room_bytes,
+        "error": error,
+        "finished": sorted(finished),
+        "report": sorted(one.name for one in Places(scene.output, DATE).report.glob("*")),
+        "leftovers": [str(one) for one in scene.leftovers()],
+    }
+
+
+def main() -> None:
+    """Run the audit with too little room, further each time, and then once with enough."""
+    day = json.loads(sys.argv[1])
+    disk = Path(day["disk"])
+    spark = open_session(master="local[2]", jars=audit_jars(), conf=SMALL)
+    scene = Scene(
+        spark,
+        Servers(kafka=day["kafka"], redis=day["redis"]),
+        day["topic"],
+        HandWritten(day["journal"], day["group"]),
+        disk / "audit",
+    )
+    # The snapshot takes most; once it is there, the rest takes little, and smaller steps.
+    for step, is_enough in ((32 * KIB, "snapshot"), (8 * KIB, "reports")):
+        for times in count():
+            ended = audited(scene, disk, step * times)
+            print(json.dumps(ended), flush=True)
+            if is_enough in ended["finished"]:
+                break
+    scene.audit_goes_right()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""A day of one group on real servers, and its audit as often as a test likes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import CoordinatorNotAvailableError
+from pyspark.sql import SparkSession
+
+from feedback.envelope import REQUEST_ID, payload_sha256
+from feedback.errors import ExitCode
+from feedback.settings import Settings
+from spark_audit.places import Places
+from spark_audit.run import Outcome, audit_with
+from spark_audit.run_lock import alone
+from spark_audit.snapshot import Snapshot
+from spark_audit.verdict import parse_fail_on
+from spark_audit.window import Window
+from tests.eventually import eventually
+from tests.spark_audit.stage.journal import HandWritten
+from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
+from tests.stack import Servers
+
+IDS = [f"r-{number}" for number in range(12)]
+LOST = "r-3"
+WINDOW = Window(DATE, BEGIN_MS, BEGIN_MS + DAY_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Twelve requests, all delivered, of which the journal lacks one.
+
+    Args:
+        output: `[audit] output`.
+    """
+
+    spark: SparkSession
+    servers: Servers
+    topic: str
+    journal: HandWritten
+    output: Path
+
+    def settings(self, *, journal_url: str = "", topics: tuple[str, ...] = ()) -> Settings:
+        """Return the audit's settings."""
+        return Settings.model_validate(
+            {
+                "kafka": {"bootstrap_servers": self.servers.kafka, "group": self.journal.group},
+                "redis": {"url": self.servers.redis},
+                "journal": {"url": journal_url or self.journal.url},
+                "audit": {"topics": topics or (self.topic,), "output": str(self.output)},
+            }
+        )
+
+    def send(self) -> None:
+        """Send the requests in the middle of the day, and commit as a worker does."""
+        producer = KafkaProducer(bootstrap_servers=self.servers.kafka)
+        for request_id in IDS:
+            producer.send(
+                self.topic,
+                b"{}",
+                headers=[(REQUEST_ID, request_id.encode())],
+                partition=0,
+                timestamp_ms=BEGIN_MS + DAY_MS // 2,
+            )
+        producer.close()
+        self.commit(self.topic, len(IDS))
+
+    def commit(self, topic: str, offset: int) -> None:
+        """Commit an offset of partition 0 for the group."""
+        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}
+
+        def is_committed() -> bool:
+            with KafkaAdminClient(bootstrap_servers=self.servers.kafka) as admin:
+                try:
+                    admin.alter_group_offsets(self.journal.group, offsets)
+                except CoordinatorNotAvailableError:
+                    return False  # the broker makes its topic of offsets at the first use
+            return True
+
+        eventually(is_committed, timeout_s=30, interval_s=0.2)
+
+    def fill_journal(self) -> None:
+        """Write a row for each request but one."""
+        digest = payload_sha256(None, b"{}")
+        for offset, request_id in enumerate(IDS):
+            if request_id != LOST:
+                self.journal.add_request(
+                    request_id, topic=self.topic, offset=offset, payload_sha256=digest
+                )
+
+    def audit(self, settings: Settings | None = None, window: Window = WINDOW) -> Outcome:
+        """Run the audit of the day, as the command does in a session of its own."""
+        with alone(self.output):
+            given = settings or self.settings()
+            return audit_with(self.spark, given, window, parse_fail_on("lost>0"))
+
+    def audit_goes_right(self, settings: Settings | None = None) -> Outcome:
+        """Run the audit, and see that it finds what there is to be found, and nothing else."""
+        outcome = self.audit(settings)
+        assert outcome.exit_code is ExitCode.BAD_ANSWER
+        assert outcome.summary["counts"]["requests"] == len(IDS)
+        found = outcome.summary["counts"]["findings"]
+        assert {name: count for name, count in found.items() if count} == {"lost": 1}
+        (file,) = Places(self.output, DATE).findings.glob("kind=*/*.parquet")
+        assert [row["request_id"] for row in self.spark.read.parquet(str(file)).collect()] == [LOST]
+        assert Snapshot.of(self.output, DATE).is_complete
+        assert list(self.leftovers()) == []
+        return outcome
+
+    def leftovers(self) -> Iterator[Path]:
+        """Yield the folders that a run should have taken away again."""
+        for pattern in (".part-*", ".old-*", ".shared-*"):
+            # Not Spark's checksums, whose names begin so as well.
+            yield from (one for one in self.output.rglob(pattern) if one.is_dir())
+
+    def has_no_end(self) -> bool:
+        """Whether nothing is there that looks finished, and nothing half done lies about."""
+        finished = [*self.output.glob("snapshot/date=*"), *self.output.glob("reports/date=*")]
+        return not finished and not list(self.leftovers())
