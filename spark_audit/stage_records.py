@@ -28,6 +28,9 @@ SCHEMA = (
 # How long a broker may take to answer a question that is asked again meanwhile.
 ANSWER_LIMIT_MS = 30_000
 
+# Of one partition at once, for each core.
+FETCH_BYTES = 16 << 20
+
 # Of kafka-python's settings, those that Spark's client takes under another name as they are.
 _SAME = MappingProxyType(
     {"security_protocol": "security.protocol", "sasl_mechanism": "sasl.mechanism"}
@@ -107,8 +110,10 @@ def reader_options(
         "failOnDataLoss": "true",
         "kafka.default.api.timeout.ms": str(ANSWER_LIMIT_MS),
         "kafka.request.timeout.ms": str(ANSWER_LIMIT_MS // 2),
-        # Ten times the default: a poll costs the same whatever it brings.
-        "kafka.max.poll.records": "5000",
+        # After each poll Spark asks for the ends of the partition, and what the client had fetched
+        # ahead is gone: a poll is to bring much.
+        "kafka.max.poll.records": "50000",
+        "kafka.max.partition.fetch.bytes": str(FETCH_BYTES),
         # A worker reads without regard to transactions: the audit reads the same records.
         "kafka.isolation.level": "read_uncommitted",
     }

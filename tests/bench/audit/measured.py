@@ -73,13 +73,17 @@ def watch(
     """
     began_s, busy_s = monotonic_s(), machine_busy_s()
     highest: dict[int, float] = {}
+    before: set[int] = set()
     cpu_s = 0.0
     with running(argv, environ=environ, log=log) as process:
         while process.poll() is None:
             if monotonic_s() - began_s > timeout_s:
                 raise BenchError(f"{' '.join(argv)}: took more than {timeout_s:.0f} s\n{tail(log)}")
             try:
-                highest |= _highest_mib(process.pid)
+                found = _highest_mib(process.pid)
+                # A process that is just being started shares the memory of the one that starts it.
+                highest |= {pid: mib for pid, mib in found.items() if pid in before}
+                before = set(found)
                 cpu_s = tree_cpu_s(process.pid)
             except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
                 continue  # it ended while we looked
