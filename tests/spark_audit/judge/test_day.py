@@ -102,6 +102,7 @@ def test_a_request_is_told_with_its_first_record_and_its_row(
         "first_at": NOON,
         "state": "SUCCEEDED",
         "code": None,
+        "generation": 1,
         "attempt": 3,
         "records": 3,
         "runs": 1,
