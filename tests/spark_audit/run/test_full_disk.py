@@ -61,8 +61,9 @@ def test_a_disk_that_fills_at_any_point_leaves_nothing_half_done_and_the_next_ru
     assert {tuple(one["finished"]) for one in refused} == {
         (),
         ("snapshot",),
-        ("judged", "snapshot"),
-        ("findings", "judged", "snapshot"),
+        ("sifted", "snapshot"),
+        ("judged", "sifted", "snapshot"),
+        ("findings", "judged", "sifted", "snapshot"),
     }
 
 
