@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,8 @@ def test_findings_and_figures_are_those_of_the_whole_day(
     assert left == {request_id: all_of[request_id] for request_id in left}
     assert {one for one, found in findings(all_of).items() if found} <= set(left)
     assert sifted.plain.count() > 0
-    window = {"since_ms": SINCE, "until_ms": UNTIL}
-    assert figures_of(sifted.requests, plain=sifted.plain, **window) == figures_of(whole, **window)
+    figures = partial(figures_of, since_ms=SINCE, until_ms=UNTIL)
+    assert figures(sifted.requests, plain=sifted.plain) == figures(whole)
 
 
 def test_some_plain_requests_are_left_as_samples_the_same_each_time(
