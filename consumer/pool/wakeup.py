@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 
 class Wakeup:
@@ -11,6 +12,10 @@ class Wakeup:
     def __init__(self) -> None:
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._is_set = False
+        # Whose number another file may have by the time of a late write. A signal may come while
+        # its own thread is in here.
+        self._open = threading.RLock()
+        self._is_closed = False
 
     def fileno(self) -> int:
         """Return what becomes readable."""
@@ -18,9 +23,12 @@ class Wakeup:
 
     def set(self) -> None:
         """Make it readable; safe from any thread and signal handler, free when it is already."""
-        if not self._is_set:
-            self._is_set = True
-            os.eventfd_write(self._fd, 1)
+        if self._is_set:
+            return
+        with self._open:
+            if not self._is_closed:
+                self._is_set = True
+                os.eventfd_write(self._fd, 1)
 
     def clear(self) -> None:
         """Take the event. What was handed over before a `set` is seen by whoever clears next.
@@ -33,5 +41,6 @@ class Wakeup:
 
     def close(self) -> None:
         """Let go; later calls of `set` do nothing."""
-        self._is_set = True
-        os.close(self._fd)
+        with self._open:
+            self._is_closed = True
+            os.close(self._fd)
