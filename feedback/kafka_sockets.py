@@ -12,8 +12,10 @@ from typing import Any
 
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
+from kafka.net.transport import KafkaSSLTransport
 
 _connect = KafkaNetSocket.sock_connect
+_handshake = KafkaSSLTransport.handshake
 
 
 async def _connect_or_close(self: Any, net: Any, sock: Any, *address: Any, **named: Any) -> Any:
@@ -24,7 +26,16 @@ async def _connect_or_close(self: Any, net: Any, sock: Any, *address: Any, **nam
         raise
 
 
+async def _handshake_or_close(self: Any) -> None:
+    try:
+        await _handshake(self)
+    except BaseException:
+        self._sock.close()
+        raise
+
+
 KafkaNetSocket.sock_connect = _connect_or_close
+KafkaSSLTransport.handshake = _handshake_or_close
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from spark_audit import judge_rules as rules
 from spark_audit.findings import REQUEST_FINDINGS
 from spark_audit.manifest import Kind, Manifest
-from spark_audit.rows import frame_of
+from spark_audit.rows import frame_of, ids_frame
 
 _KEY = ("id_hash", "request_id")
 _RANGES = "topic string, partition int, start long, end long"
@@ -71,8 +71,8 @@ def gather(
         _of_runs(_placed(runs, ranges), manifest),
     )
     if manifest.carried:
-        ids = frame_of(spark, [(one,) for one in manifest.carried], "request_id string")
-        seen = _union(seen, ids.withColumn("is_named", F.lit(True)))
+        carried = ids_frame(spark, manifest.carried)
+        seen = _union(seen, carried.withColumn("is_named", F.lit(True)))
     grouped = _keyed(seen).groupBy(*_KEY).agg(*_aggregates())
     rows = _keyed(_of_requests(_placed(requests, ranges), manifest))
     return grouped.join(rows, list(_KEY), "full_outer").select("request_id", "row", *_filled())

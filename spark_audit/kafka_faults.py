@@ -2,8 +2,7 @@
 only that.
 
 It logs each try. Here they are heard, so that a wrong password or a certificate that is not trusted
-is not told as a broker that is away. Importing this module also mends that the socket of a failed
-TLS handshake stays open.
+is not told as a broker that is away.
 """
 
 from __future__ import annotations
@@ -11,25 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from kafka.errors import KafkaTimeoutError, SaslAuthenticationFailedError
-from kafka.net.transport import KafkaSSLTransport
 
 _LOGGER = "kafka.net.manager"
-
-_handshake = KafkaSSLTransport.handshake
-
-
-async def _handshake_or_close(self: Any) -> None:
-    try:
-        await _handshake(self)
-    except BaseException:
-        self._sock.close()
-        raise
-
-
-KafkaSSLTransport.handshake = _handshake_or_close
 
 
 class Heard(logging.Handler):

@@ -41,6 +41,7 @@ def replacing(folder: Path) -> Iterator[Path]:
             if old.exists():
                 old.rename(folder)
             raise
+        _keep(folder.parent)
     except OSError as error:
         raise NotAvailable(f"{folder} cannot be written: {error.strerror or error}") from error
     finally:
@@ -102,6 +103,15 @@ def write_text(path: Path, text: str) -> None:
     """Write a new file."""
     with new_file(path) as file:
         file.write(text)
+
+
+def _keep(folder: Path) -> None:
+    """Return when the names in a folder are on the disk."""
+    there = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(there)
+    finally:
+        os.close(there)
 
 
 def _remove(folder: Path) -> None:

@@ -9,6 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 
+def ids_frame(spark: SparkSession, ids: Iterable[str]) -> DataFrame:
+    """Return ids as a frame of one column, `request_id`."""
+    return frame_of(spark, [(one,) for one in ids], "request_id string")
+
+
 def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], schema: str) -> DataFrame:
     """Return rows as a frame.
 

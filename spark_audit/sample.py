@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
+from spark_audit.judge_rules import FINAL
 from spark_audit.statuses import Told
 
 # A day of nothing but findings: more would keep Redis busy for minutes.
 MOST_FINDINGS = 100_000
-_FINAL = ("SUCCEEDED", "FAILED", "IN_DOUBT", "EXPIRED", "SKIPPED")
 
 
 def requests_to_compare(judged: DataFrame, *, most: int) -> Iterator[Told]:
@@ -29,7 +29,7 @@ def requests_to_compare(judged: DataFrame, *, most: int) -> Iterator[Told]:
     found = judged.where(has_finding).orderBy("request_id").limit(MOST_FINDINGS)
     sound = judged.where(~has_finding & F.col("state").isNotNull())
     sample = sound.orderBy(F.xxhash64("request_id"), "request_id").limit(most)
-    ended_at = F.when(F.col("state").isin(*_FINAL), F.col("finished_at"))
+    ended_at = F.when(F.col("state").isin(*FINAL), F.col("finished_at"))
     rows = (
         found.unionByName(sample)
         .select("request_id", "state", "generation", ended_at)

@@ -59,23 +59,8 @@ def open_session(
     Raises:
         NotAvailable: Spark does not start, as where Java or the master is missing.
     """
-    settings = {
-        # Days and hours are those of UTC, wherever it runs.
-        "spark.sql.session.timeZone": "UTC",
-        "spark.log.level": "WARN",
-        "spark.redaction.regex": _SECRETS,
-        "spark.ui.showConsoleProgress": str(progress).lower(),
-        # What is shown of a query: the ids that are still open may be 100,000.
-        "spark.sql.maxPlanStringLength": "100000",
-        # Reading ahead takes memory outside the heap: 0.5 GB of 2 for 10 million requests.
-        "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
-    }
-    if jars:
-        settings["spark.jars"] = ",".join(map(str, jars))
-    if master is not None:
-        settings["spark.master"] = master
-    if master == "local" or (master or "").startswith("local["):
-        settings |= _LOCAL
+    settings = _settings(master, jars, progress=progress)
+    if _is_local(master):
         # Spark would take the first `python3` of the path, which may be another version; elsewhere
         # that is all there is to go by.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -100,6 +85,31 @@ def open_session(
     # YARN needs its own place for what it hands out.
     session.conf.set("fs.defaultFS", "file:///")
     return session
+
+
+def _settings(master: str | None, jars: Sequence[Path], *, progress: bool) -> dict[str, str]:
+    settings = {
+        # Days and hours are those of UTC, wherever it runs.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.log.level": "WARN",
+        "spark.redaction.regex": _SECRETS,
+        "spark.ui.showConsoleProgress": str(progress).lower(),
+        # What is shown of a query: the ids that are still open may be 100,000.
+        "spark.sql.maxPlanStringLength": "100000",
+        # Reading ahead takes memory outside the heap: 0.5 GB of 2 for 10 million requests.
+        "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
+    }
+    if jars:
+        settings["spark.jars"] = ",".join(map(str, jars))
+    if master is not None:
+        settings["spark.master"] = master
+    if _is_local(master):
+        settings |= _LOCAL
+    return settings
+
+
+def _is_local(master: str | None) -> bool:
+    return master == "local" or (master or "").startswith("local[")
 
 
 @contextmanager

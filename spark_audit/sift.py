@@ -13,12 +13,15 @@ offset and payload is the same as well: a place has one record, and its row is o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.counting import bucket, hour
 from spark_audit.manifest import Kind, Manifest
-from spark_audit.rows import frame_of
+from spark_audit.rows import ids_frame
 
 # What one task groups in some 100 MB.
 _ENTRIES_AT_ONCE = 1_250_000
@@ -45,28 +48,11 @@ def sift(
         samples: how many plain requests are wanted among those to be judged; the same ones each
             time. There will be more.
     """
-    entries = _of_records(records)
-    others = [_of_requests(requests), _noted(runs)]
-    if manifest.carried:
-        carried = frame_of(spark, [(one,) for one in manifest.carried], "request_id string")
-        others.append(_noted(carried))
-    for one in others:
-        entries = entries.unionByName(one, allowMissingColumns=True)
     sent = sum(one.end - one.start for one in manifest.partitions if one.kind == Kind.REQUEST)
-    grouped = (
-        entries.repartition(-(-2 * sent // _ENTRIES_AT_ONCE) or 1, "id_hash")
-        .groupBy("id_hash")
-        .agg(
-            F.count("first_at").alias("records"),
-            F.count("finished_at").alias("rows"),
-            # Of two that are the same, nothing.
-            F.bit_xor("place_hash").alias("difference"),
-            F.max("is_odd").alias("is_odd"),
-            F.max("first_at").alias("first_at"),
-            F.max("finished_at").alias("finished_at"),
-            F.max("owner_hash").alias("owner_hash"),
-        )
-    )
+    entries = [_of_records(records), _of_requests(requests), _noted(runs)]
+    if manifest.carried:
+        entries.append(_noted(ids_frame(spark, manifest.carried)))
+    grouped = _grouped(entries, tasks=-(-2 * sent // _ENTRIES_AT_ONCE) or 1)
     is_pair = (F.col("records") == 1) & (F.col("rows") == 1) & (F.col("difference") == 0)
     every = max(1, sent // max(1, _SPARE * samples))
     is_plain = is_pair & ~F.col("is_odd") & (F.pmod("id_hash", F.lit(every)) != 0)
@@ -96,6 +82,26 @@ def plain_counts(sifted: DataFrame, requests: DataFrame) -> DataFrame:
     counts = sifted.where(F.col("is_plain") & (F.col("hour") >= 0))
     return counts.join(F.broadcast(named), "owner_hash").select(
         "hour", "bucket", "owner", "requests"
+    )
+
+
+def _grouped(entries: Sequence[DataFrame], *, tasks: int) -> DataFrame:
+    """Return what the entries of each id come to."""
+    every = reduce(lambda some, one: some.unionByName(one, allowMissingColumns=True), entries)
+    # Before the grouping, since most ids have two entries: one by each side would reduce nothing.
+    return (
+        every.repartition(tasks, "id_hash")
+        .groupBy("id_hash")
+        .agg(
+            F.count("first_at").alias("records"),
+            F.count("finished_at").alias("rows"),
+            # Of two that are the same, nothing.
+            F.bit_xor("place_hash").alias("difference"),
+            F.max("is_odd").alias("is_odd"),
+            F.max("first_at").alias("first_at"),
+            F.max("finished_at").alias("finished_at"),
+            F.max("owner_hash").alias("owner_hash"),
+        )
     )
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +11,11 @@ from pyspark.sql import SparkSession
 from feedback.settings import Settings
 from spark_audit.journal_version import require_version
 from spark_audit.manifest import Manifest
+from spark_audit.outputs import recover, replacing
 from spark_audit.session import explained
 from spark_audit.stage_journal import stage_journal
 from spark_audit.stage_records import stage_records
 
-_PART = ".part-"
 _COMPLETE = "_COMPLETE"
 
 
@@ -69,6 +66,15 @@ class Snapshot:
         parts = (self.manifest, self.records, self.requests, self.runs)
         return (self.folder / _COMPLETE).is_file() and all(one.exists() for one in parts)
 
+    def complete(self) -> None:
+        """Write its last file.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        with (self.folder / _COMPLETE).open("x") as file:
+            os.fsync(file.fileno())
+
 
 def take(spark: SparkSession, settings: Settings, manifest: Manifest) -> Snapshot:
     """Read Kafka and the journal once and return the snapshot; an older one makes room.
@@ -83,7 +89,11 @@ def take(spark: SparkSession, settings: Settings, manifest: Manifest) -> Snapsho
     place = Snapshot.of(Path(settings.audit.output).absolute(), manifest.date)
     # Before Kafka is read for minutes.
     require_version(spark, settings.journal.url)
-    with explained("the snapshot cannot be written"), _written_beside(place) as part:
+    with explained("the snapshot cannot be written"):
+        place.folder.parent.mkdir(parents=True, exist_ok=True)
+        recover(place.folder.parent)
+    with replacing(place.folder) as folder, explained("the snapshot cannot be written"):
+        part = Snapshot(folder)
         stage_records(spark, settings.kafka, manifest, part.records)
         read = stage_journal(
             spark,
@@ -94,37 +104,5 @@ def take(spark: SparkSession, settings: Settings, manifest: Manifest) -> Snapsho
             runs=part.runs,
         )
         read.write(part.manifest)
+        part.complete()
     return place
-
-
-@contextmanager
-def _written_beside(place: Snapshot) -> Iterator[Snapshot]:
-    """Yield a snapshot to fill; it takes its place when the block ends well."""
-    folder = place.folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Whoever made these died: this audit is alone here.
-    for abandoned in folder.parent.glob(f"{_PART}*"):
-        shutil.rmtree(abandoned)
-    part = Snapshot(folder.with_name(f"{_PART}{folder.name}"))
-    part.folder.mkdir()
-    try:
-        yield part
-        _finish(part, place)
-    finally:
-        shutil.rmtree(part.folder, ignore_errors=True)
-
-
-def _finish(part: Snapshot, place: Snapshot) -> None:
-    with (part.folder / _COMPLETE).open("x") as file:
-        os.fsync(file.fileno())
-    old = place.folder.with_name(f"{_PART}old")
-    if place.folder.exists():
-        # Out of its place in one step: half removed it would still hold the file that makes it one.
-        place.folder.rename(old)
-    part.folder.rename(place.folder)
-    shutil.rmtree(old, ignore_errors=True)
-    there = os.open(place.folder.parent, os.O_RDONLY)
-    try:
-        os.fsync(there)
-    finally:
-        os.close(there)

@@ -28,7 +28,7 @@ from spark_audit import journal_sql
 from spark_audit.jdbc import Database
 from spark_audit.journal_sql import REQUEST_SCHEMA, RUN_SCHEMA
 from spark_audit.manifest import Kind, Manifest
-from spark_audit.rows import frame_of
+from spark_audit.rows import ids_frame
 
 # Each is a scan of the whole table, so that more than a few cost the database more than they save.
 MAX_SLICES = 8
@@ -125,12 +125,8 @@ class _Source:
     def _named_by(self, records: DataFrame) -> DataFrame:
         """Return the ids that a row is looked for: delivered, set aside or carried over."""
         is_wanted = F.col("is_committed") | (F.col("kind") != Kind.REQUEST.value)
-        carried = [(one,) for one in self.manifest.carried]
-        return (
-            records.where(is_wanted)
-            .select("request_id")
-            .union(frame_of(self.spark, carried, "request_id string"))
-        )
+        carried = ids_frame(self.spark, self.manifest.carried)
+        return records.where(is_wanted).select("request_id").union(carried)
 
     def _sliced(self, query: str, schema: str) -> DataFrame:
         return self._read(query, schema, journal_sql.slice_predicates(self._slices))

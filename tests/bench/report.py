@@ -52,12 +52,12 @@ def _figures(measured: Sequence[Measured]) -> Table:
         ratio = to_celery(rows, system=first.system, journal=first.journal, case=first.case)
         table.add_row(
             f"{system}, {case}",
-            _cell([row.requests_per_s for row in of_group], 0),
-            _cell([row.p50_ms for row in of_group], 1),
-            _cell([row.p99_ms for row in of_group], 1),
-            _cell([row.cpu_s_per_1000 for row in of_group], 2),
-            _cell([row.pss_mib for row in of_group], 0),
-            _cell([row.other_cpu_percent for row in of_group], 1),
+            cell([row.requests_per_s for row in of_group], 0),
+            cell([row.p50_ms for row in of_group], 1),
+            cell([row.p99_ms for row in of_group], 1),
+            cell([row.cpu_s_per_1000 for row in of_group], 2),
+            cell([row.pss_mib for row in of_group], 0),
+            cell([row.other_cpu_percent for row in of_group], 1),
             "" if ratio is None or first.system == "celery" else f"{ratio:.1f} x",
         )
     table.caption = "to Celery: requests/s of a burst, p99 of a rate, in the same round"
@@ -86,7 +86,8 @@ def _grouped(measured: Sequence[Measured]) -> dict[tuple[System, str], list[Meas
     return groups
 
 
-def _cell(values: Sequence[float | None], digits: int) -> str:
+def cell(values: Sequence[float | None], digits: int) -> str:
+    """Return the median, and the smallest and largest where they differ; nothing of no values."""
     found: Spread | None = spread(values)
     if found is None:
         return ""

@@ -20,13 +20,13 @@ from feedback.status import State
 from spark_audit.package import write_package
 from tests.consumer.running import environment
 from tests.consumer.stage import Stage, open_stage
-from tests.eventually import eventually
+from tests.spark_audit.command import run_audit_command
 from tests.spark_audit.conftest import SMALL
+from tests.spark_audit.falsified import await_deadlines, lose, run_twice
 from tests.spark_audit.jars import audit_jars
 from tests.spark_audit.standalone import EXECUTOR_MIB, SPARK, Master, standalone
 from tests.stack import Servers
 
-ROOT = Path(__file__).parents[2]
 AUDIT_LIMIT_S = 240.0
 DEADLINE_S = 3.0
 GRACE_S = 0.5
@@ -71,17 +71,6 @@ def _config(stage: Stage, output: Path, **changes: Any) -> Path:
     return stage.config(audit=audit | changes, journal=journal)
 
 
-def _run(*command: str, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env=environment(**settings),
-        capture_output=True,
-        text=True,
-        timeout=AUDIT_LIMIT_S,
-    )
-
-
 def _submitted(
     cluster: Master, packed: Path, *arguments: str, folder: Path, **conf: str
 ) -> subprocess.CompletedProcess[str]:
@@ -90,13 +79,17 @@ def _submitted(
     given |= {"spark.executor.extraJavaOptions": SMALL["spark.driver.extraJavaOptions"]}
     options = [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
     jars = audit_jars()[0].parent / "*.jar"
-    return _run(
-        *(str(SPARK / "bin" / "spark-submit"), "--master", cluster.address, "--jars", str(jars)),
-        *("--driver-memory", "512m", "--executor-memory", f"{EXECUTOR_MIB}m", *options),
-        *(str(packed), *arguments),
-        folder=folder,
-        PYSPARK_DRIVER_PYTHON=sys.executable,
-        SPARK_LOCAL_IP="127.0.0.1",
+    return subprocess.run(
+        (
+            *(str(SPARK / "bin" / "spark-submit"), "--master", cluster.address),
+            *("--jars", str(jars), "--driver-memory", "512m"),
+            *("--executor-memory", f"{EXECUTOR_MIB}m", *options, str(packed), *arguments),
+        ),
+        cwd=folder,
+        env=environment(PYSPARK_DRIVER_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"),
+        capture_output=True,
+        text=True,
+        timeout=AUDIT_LIMIT_S,
     )
 
 
@@ -109,21 +102,9 @@ def _plant(stage: Stage) -> None:
     for name in names:
         assert stage.final(name).state is State.SUCCEEDED
     worker.stop()
-    eventually(lambda: _is_over(stage, names), timeout_s=30, what="the deadlines to pass")
-    stage.execute("DELETE FROM onceward_request WHERE request_id = 'r-3'")
-    stage.execute(
-        'INSERT INTO onceward_run ("group", request_id, generation, attempt, owner, topic, '
-        '"partition", "offset", claimed_at, effect_at, ended_at, outcome, by_whom) '
-        'SELECT "group", request_id, generation - 1, attempt, owner, topic, "partition", '
-        "\"offset\", claimed_at, effect_at, finished_at, 'SUCCEEDED', owner "
-        "FROM onceward_request WHERE request_id = 'r-5'"
-    )
-
-
-def _is_over(stage: Stage, names: list[str]) -> bool:
-    now_ms = datetime.now(UTC).timestamp() * 1000
-    rows = [stage.row(name) for name in names]
-    return all(row is not None and row["deadline_at"] + 1000 < now_ms for row in rows)
+    await_deadlines(stage, names)
+    lose(stage, "r-3")
+    run_twice(stage, "r-5")
 
 
 def _findings(output: Path) -> list[dict[str, Any]]:
@@ -147,13 +128,13 @@ def test_a_cluster_says_of_a_day_what_a_laptop_says_of_it(
     began = datetime.now(UTC)
     _plant(stage)
     window = ("--since", began.isoformat(), "--until", datetime.now(UTC).isoformat())
-    day = ("run", "--date", f"{began:%Y-%m-%d}", *window)
+    day = ("--date", f"{began:%Y-%m-%d}", *window)
     here, there, events = (tmp_path / name for name in ("here", "there", "events"))
     events.mkdir()
     submitted = _submitted(
         cluster,
         packed,
-        *(*day, "--config", str(_config(stage, there))),
+        *("run", *day, "--config", str(_config(stage, there))),
         folder=tmp_path,
         **{
             "spark.eventLog.enabled": "true",
@@ -165,12 +146,8 @@ def test_a_cluster_says_of_a_day_what_a_laptop_says_of_it(
     )
     assert submitted.returncode == ExitCode.BAD_ANSWER, submitted.stdout + submitted.stderr
     shutil.copytree(there / "snapshot", here / "snapshot")
-    local = _run(
-        *(sys.executable, "-m", "spark_audit", *day),
-        *("--config", str(_config(stage, here, spark_master="local[2]"))),
-        folder=ROOT,
-        ONCEWARD_AUDIT__SPARK_CONF=json.dumps(SMALL),
-    )
+    config = _config(stage, here, spark_master="local[2]")
+    local = run_audit_command(config, *day, ONCEWARD_AUDIT__SPARK_CONF=json.dumps(SMALL))
     assert local.returncode == ExitCode.BAD_ANSWER, local.stderr
     found = _findings(there)
     assert found == _findings(here)

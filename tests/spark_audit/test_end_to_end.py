@@ -2,8 +2,7 @@
 
 import json
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,15 +13,13 @@ import pytest
 
 from feedback.errors import ExitCode
 from feedback.status import State
-from tests.consumer.running import environment
 from tests.consumer.stage import Stage, open_stage
-from tests.eventually import eventually
+from tests.spark_audit.command import run_audit_command
 from tests.spark_audit.conftest import SMALL
+from tests.spark_audit.falsified import await_deadlines, lose, run_twice
 from tests.spark_audit.jars import audit_jars
 from tests.stack import Servers
 
-ROOT = Path(__file__).parents[2]
-AUDIT_LIMIT_S = 240.0
 # Long enough to end in, short enough to have passed when the audit begins.
 DEADLINE_S = 3.0
 GRACE_S = 0.5
@@ -56,16 +53,10 @@ def _audited(stage: Stage, output: Path, *arguments: str) -> subprocess.Complete
         "spark_master": "local[2]",
     }
     date = f"{datetime.now(UTC):%Y-%m-%d}"
-    return subprocess.run(
-        (
-            *(sys.executable, "-m", "spark_audit", "run", "--json", "--date", date),
-            *("--config", str(stage.config(audit=section)), *arguments),
-        ),
-        cwd=ROOT,
-        env=environment(ONCEWARD_AUDIT__SPARK_CONF=json.dumps(SMALL)),
-        capture_output=True,
-        text=True,
-        timeout=AUDIT_LIMIT_S,
+    config = stage.config(audit=section)
+    small = json.dumps(SMALL)
+    return run_audit_command(
+        config, "--json", "--date", date, *arguments, ONCEWARD_AUDIT__SPARK_CONF=small
     )
 
 
@@ -78,15 +69,6 @@ def _found(output: Path) -> dict[str, list[str]]:
     return dict(rows)
 
 
-def _past_their_deadline(stage: Stage, ids: list[str]) -> Callable[[], bool]:
-    def is_past() -> bool:
-        now_ms = datetime.now(UTC).timestamp() * 1000
-        rows = [stage.row(one) for one in ids]
-        return all(row is not None and row["deadline_at"] + 1000 < now_ms for row in rows)
-
-    return is_past
-
-
 def test_what_was_planted_is_named_and_nothing_else(stage: Stage, tmp_path: Path) -> None:
     names = [f"r-{number}" for number in range(12)]
     topic = stage.topics["work"]
@@ -94,16 +76,10 @@ def test_what_was_planted_is_named_and_nothing_else(stage: Stage, tmp_path: Path
     for name in names:
         assert stage.client.send({}, topic=topic, request_id=name).wait(20).state is State.SUCCEEDED
     worker.stop()
-    eventually(_past_their_deadline(stage, names), timeout_s=30)
+    await_deadlines(stage, names)
 
-    stage.execute("DELETE FROM onceward_request WHERE request_id = 'r-3'")
-    stage.execute(
-        'INSERT INTO onceward_run ("group", request_id, generation, attempt, owner, topic, '
-        '"partition", "offset", claimed_at, effect_at, ended_at, outcome, by_whom) '
-        'SELECT "group", request_id, generation - 1, attempt, owner, topic, "partition", '
-        "\"offset\", claimed_at, effect_at, finished_at, 'SUCCEEDED', owner "
-        "FROM onceward_request WHERE request_id = 'r-5'"
-    )
+    lose(stage, "r-3")
+    run_twice(stage, "r-5")
     store = stage.client.store
     store.redis.hset(store.request_key("r-7"), "status", "FAILED")
 

@@ -11,10 +11,8 @@ import pytest
 
 from feedback.errors import ExitCode, NotAvailable
 from spark_audit.run_lock import alone
-from tests.consumer.running import environment
+from tests.spark_audit.command import ROOT, run_audit_command
 
-ROOT = Path(__file__).parents[2]
-COMMAND_LIMIT_S = 60.0
 HOLDER = """
 import sys
 from pathlib import Path
@@ -53,10 +51,12 @@ def test_a_second_audit_of_the_folder_is_refused_and_may_run_after_the_first(
 
 def test_the_lock_of_an_audit_that_was_killed_is_free(tmp_path: Path) -> None:
     holder = _holder(tmp_path)
+    with pytest.raises(NotAvailable):
+        alone(tmp_path).__enter__()
     holder.send_signal(signal.SIGKILL)
     holder.communicate()
     with alone(tmp_path):
-        pass
+        assert holder.returncode == -signal.SIGKILL
 
 
 def test_a_folder_that_cannot_be_made_ends_with_3(tmp_path: Path) -> None:
@@ -73,14 +73,7 @@ def test_the_command_ends_with_3_and_one_sentence_whichever_day_it_is_asked_for(
     settings = tmp_path / "settings.toml"
     settings.write_text(f'[audit]\ntopics = ["pay"]\noutput = "{output}"\n')
     holder = _holder(output)
-    ended = subprocess.run(
-        [sys.executable, "-m", "spark_audit", "run", "--config", str(settings), "--date", date],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_LIMIT_S,
-    )
+    ended = run_audit_command(settings, "--date", date)
     holder.communicate("")
     assert ended.returncode == ExitCode.NOT_AVAILABLE
     assert ended.stderr == f"error: another audit writes to {output}: wait until it ends\n"

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
@@ -15,8 +16,8 @@ from rich.table import Table
 from tests.bench.audit.plan import Measured, Plan, measure
 from tests.bench.errors import BenchError
 from tests.bench.launching import ROOT
-from tests.bench.measure.figures import Spread, spread
 from tests.bench.measure.machine import machine
+from tests.bench.report import cell
 from tests.bench.rows import write_json
 from tests.stack import Stack, StackError
 
@@ -45,13 +46,12 @@ def table(measured: Sequence[Measured]) -> Table:
     for one in measured:
         groups.setdefault((one.row.stage, one.row.engine, one.row.requests), []).append(one)
     for (stage, engine, requests), group in groups.items():
-        seconds = spread([one.row.seconds for one in group])
-        assert seconds is not None
+        seconds = median(one.row.seconds for one in group)
         made.add_row(
-            *(stage, engine, f"{requests:,}", _cell(seconds, 1)),
-            f"{requests / seconds.median:,.0f}",
-            _cell(spread([one.row.peak_rss_mib for one in group]), 0),
-            _cell(spread([one.other_cpu_percent for one in group]), 1),
+            *(stage, engine, f"{requests:,}", cell([one.row.seconds for one in group], 1)),
+            f"{requests / seconds:,.0f}",
+            cell([one.row.peak_rss_mib for one in group], 0),
+            cell([one.other_cpu_percent for one in group], 1),
         )
     return made
 
@@ -88,13 +88,6 @@ def main(arguments: Sequence[str]) -> int:
         console.print(f"{name}: {fact}")
     console.print(table(measured))
     return 0
-
-
-def _cell(found: Spread | None, digits: int) -> str:
-    if found is None:
-        return ""
-    median, low, high = (f"{one:,.{digits}f}" for one in (found.median, found.low, found.high))
-    return median if low == high else f"{median} ({low} to {high})"
 
 
 if __name__ == "__main__":

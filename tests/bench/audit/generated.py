@@ -143,7 +143,7 @@ def generate(output: Path, requests: int) -> dict[str, int]:
             "SELECT count(*) FILTER (chance < 20 AND planted < 0) FROM base"
         ).fetchall()[0]
     _manifest(ends).write(snapshot.manifest)
-    (snapshot.folder / "_COMPLETE").touch()
+    snapshot.complete()
     return {**{str(kind): PLANTED for kind in _KINDS}, str(Finding.RESENT): resent}
 
 

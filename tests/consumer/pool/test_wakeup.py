@@ -24,7 +24,15 @@ def test_a_close_waits_for_a_set_that_has_begun(monkeypatch: pytest.MonkeyPatch)
     assert not closing.is_alive()
 
 
-def test_a_set_after_the_close_does_nothing() -> None:
+def test_a_set_after_the_close_does_nothing_to_the_next_file_of_its_number() -> None:
     wakeup = Wakeup()
+    number = wakeup.fileno()
     wakeup.close()
-    wakeup.set()
+    other = os.eventfd(0, os.EFD_NONBLOCK)
+    try:
+        assert other == number
+        wakeup.set()
+        with pytest.raises(BlockingIOError):
+            os.eventfd_read(other)
+    finally:
+        os.close(other)
