@@ -1,0 +1,143 @@
+"""Topics that stand beside a topic of the user's: its dead letters, its retries.
+
+They are made with the partitions and the replication of their source, where they are missing, or
+expected to exist. What a user makes beforehand is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import (
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+
+from feedback.errors import KafkaUnavailable
+from feedback.kafka_sockets import closed_at_a_fault
+from feedback.settings import KafkaSection
+
+# Kafka's own default, of brokers and topics, for who may not read their settings.
+MAX_MESSAGE_BYTES = 1_048_588
+_LIMIT = "max.message.bytes"
+
+
+class TopicMissing(KafkaUnavailable):
+    """The topic does not exist and is not made: a person has to."""
+
+
+class KafkaTopics:
+    """Sees to it that topics exist; asks Kafka once for each. Belongs to one thread.
+
+    Args:
+        settings: brokers and security.
+        create: whether to make what is missing.
+        timeout_s: how long Kafka may take for one answer.
+    """
+
+    def __init__(self, settings: KafkaSection, *, create: bool, timeout_s: float = 5.0) -> None:
+        self._settings = settings
+        self._create = create
+        self._timeout_ms = int(timeout_s * 1000)
+        self._known: set[str] = set()
+
+    def ensure(self, name: str, *, like: str, room_bytes: int = 0) -> None:
+        """Return when the topic exists.
+
+        Args:
+            like: the topic whose partitions and replication a new one gets.
+            room_bytes: how much larger than a record there a record here may be.
+
+        Raises:
+            TopicMissing: it does not, and may not be made.
+            KafkaUnavailable: Kafka did not answer, or refused to make it.
+        """
+        if name in self._known:
+            return
+        with self._admin() as admin:
+            if _described(admin, name) is None:
+                if not self._create:
+                    raise TopicMissing(
+                        f"topic {name} does not exist: create it, or set [worker] create_topics"
+                    )
+                self._make(admin, name, like, room_bytes)
+        self._known.add(name)
+
+    def missing(self, names: list[str]) -> list[str]:
+        """Return those that do not exist.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer.
+        """
+        with self._admin() as admin:
+            return [name for name in names if _described(admin, name) is None]
+
+    def forget(self, name: str) -> None:
+        """Ask Kafka again: writing there has failed."""
+        self._known.discard(name)
+
+    def _make(self, admin: Any, name: str, like: str, room_bytes: int) -> None:
+        source = _described(admin, like)
+        wanted: dict[str, Any] = {}  # a source that is gone: as the broker makes topics
+        if source is not None:
+            partitions = source["partitions"]
+            wanted["num_partitions"] = len(partitions)
+            wanted["replication_factor"] = len(partitions[0]["replica_nodes"])
+        if room_bytes:
+            limit = MAX_MESSAGE_BYTES if source is None else _max_message_bytes(admin, like)
+            wanted["configs"] = {_LIMIT: str(limit + room_bytes)}
+        with suppress(TopicAlreadyExistsError):  # another worker was quicker
+            admin.create_topics({name: wanted}, timeout_ms=self._timeout_ms)
+        admin.wait_for_topics([name], timeout_ms=self._timeout_ms)
+
+    @contextmanager
+    def _admin(self) -> Iterator[Any]:
+        # It has fewer settings than a consumer.
+        given = {
+            name: value
+            for name, value in self._settings.connection().items()
+            if name in KafkaAdminClient.DEFAULT_CONFIG
+        }
+        try:
+            with closed_at_a_fault() as connect:
+                admin = KafkaAdminClient(
+                    **given,
+                    kafka_client=connect,
+                    request_timeout_ms=self._timeout_ms,
+                    bootstrap_timeout_ms=self._timeout_ms,
+                )
+            try:
+                yield admin
+            finally:
+                admin.close()
+        except KafkaError as error:
+            where = self._settings.bootstrap_servers
+            raise KafkaUnavailable(
+                f"Kafka at {where}: {type(error).__name__} {error}".strip()
+            ) from error
+        except (ValueError, OSError) as error:
+            raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
+
+
+def _described(admin: Any, name: str) -> dict[str, Any] | None:
+    found: dict[str, Any]
+    (found,) = admin.describe_topics([name])
+    if found["error_code"] == UnknownTopicOrPartitionError.errno:
+        return None
+    if found["error_code"]:
+        raise for_code(found["error_code"])(name)
+    return found
+
+
+def _max_message_bytes(admin: Any, name: str) -> int:
+    wanted = ConfigResource(ConfigResourceType.TOPIC, name, [_LIMIT])
+    try:
+        found = admin.describe_configs([wanted], config_filter="all")
+        return int(found["topic"][name][_LIMIT]["value"])
+    except (KafkaError, KeyError):
+        return MAX_MESSAGE_BYTES  # who may make topics may still not read their settings

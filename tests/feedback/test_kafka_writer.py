@@ -1,0 +1,121 @@
+"""Records that are written on a real broker, and what is said of those that are not."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from kafka.admin import KafkaAdminClient
+
+from feedback.clock import monotonic_s
+from feedback.kafka_reader import read_record
+from feedback.kafka_writer import (
+    KafkaWriter,
+    Outgoing,
+    RecordRefused,
+    RecordTooLarge,
+    TopicAway,
+)
+from feedback.settings import KafkaSection
+from tests.left_open import left_open
+from tests.stack import Servers
+from tests.stack.ports import HOST, free_port
+
+TIMEOUT_S = 20.0
+
+
+@pytest.fixture
+def kafka(servers: Servers) -> KafkaSection:
+    return KafkaSection(bootstrap_servers=servers.kafka, group="unused")
+
+
+@pytest.fixture
+def writer(kafka: KafkaSection) -> Iterator[KafkaWriter]:
+    made = KafkaWriter(kafka)
+    yield made
+    made.close()
+
+
+def one(topic: str, partition: int | None = 0, **facts: object) -> Outgoing:
+    known: dict[str, object] = {"key": b"k", "value": b"v", "headers": ()}
+    return Outgoing(topic, partition, **known | facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param(b"k", b"v", id="both"),
+        pytest.param(None, b"v", id="null key"),
+        pytest.param(b"k", None, id="tombstone"),
+        pytest.param(None, None, id="tombstone with a null key"),
+        pytest.param(b"", b"", id="both empty"),
+        pytest.param(b"\xff\x00", os.urandom(100), id="any bytes"),
+    ],
+)
+def test_key_value_and_headers_arrive_as_they_were_given(
+    kafka: KafkaSection,
+    writer: KafkaWriter,
+    topic: Callable[..., str],
+    key: bytes | None,
+    value: bytes | None,
+) -> None:
+    name = topic(1)
+    headers = (("h", b"1"), ("h", b""), ("naïve", b"\xff"))
+    assert writer.write([one(name, key=key, value=value, headers=headers)]) == [None]
+    found = read_record(kafka, name, 0, 0, TIMEOUT_S)
+    assert found is not None
+    assert (found.key, found.value, found.headers) == (key, value, headers)
+
+
+def test_a_record_goes_to_its_partition_and_where_there_is_none_to_any(
+    kafka: KafkaSection, writer: KafkaWriter, topic: Callable[..., str]
+) -> None:
+    name = topic(2)
+    assert writer.write([one(name, 1), one(name, 1), one(name, 7), one(name, None)]) == [None] * 4
+    assert read_record(kafka, name, 1, 1, TIMEOUT_S) is not None
+
+
+def test_one_that_is_too_large_is_told_apart_and_the_others_are_written(
+    writer: KafkaWriter, servers: Servers
+) -> None:
+    name = f"small-{os.urandom(8).hex()}"
+    with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
+        made = {"num_partitions": 1, "replication_factor": 1}
+        admin.create_topics({name: {**made, "configs": {"max.message.bytes": "500"}}})
+        admin.wait_for_topics([name])
+    sizes = (10, 1000, 20, 2_000_000, 30)
+    said = writer.write([one(name, value=os.urandom(size)) for size in sizes])
+    assert [type(error) for error in said] == [
+        *(type(None), RecordTooLarge, type(None), RecordTooLarge, type(None)),
+    ]
+
+
+def test_what_compresses_may_be_larger_than_the_limit(
+    writer: KafkaWriter, topic: Callable[..., str]
+) -> None:
+    assert writer.write([one(topic(1), value=b"x" * 3_000_000)]) == [None]
+
+
+def test_a_topic_that_is_not_there_costs_one_wait_and_not_the_others(
+    kafka: KafkaSection, topic: Callable[..., str]
+) -> None:
+    writer = KafkaWriter(kafka, timeout_s=1.0)
+    name = topic(1)
+    began_s = monotonic_s()
+    said = writer.write([one("nowhere"), one(name), one("nowhere"), one("no topic's name")])
+    assert monotonic_s() - began_s < 4.0
+    assert [type(error) for error in said] == [
+        *(TopicAway, type(None), TopicAway, RecordRefused),
+    ]
+    assert said[0] is said[2]
+    writer.close()
+
+
+def test_without_a_broker_nothing_is_written_and_that_is_said_in_time() -> None:
+    nobody = KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}", group="unused")
+    with left_open():
+        writer = KafkaWriter(nobody, timeout_s=1.0)
+        began_s = monotonic_s()
+        said = writer.write([one("a"), one("a"), one("b")])
+        assert monotonic_s() - began_s < 6.0
+        assert [type(error) for error in said] == [TopicAway] * 3
+        writer.close()
