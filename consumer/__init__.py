@@ -12,12 +12,14 @@ The way of a request (contract, section 5) and the file of each step:
    it to Redis.
 4. A run that has no end (its child died, or nobody can know) goes by `continuation`, pure, to the
    next run, to the counterparty, or to a person. `held` is what is in hand.
+5. A failure that is declared to have left nothing runs again by itself, later: `retries/`.
 
-Beside the road: `liveness` keeps the lease, `heartbeat` says so in Redis, `republisher` tells again
-what a restarted Redis forgot, `outage` logs who is away, `set_aside` leaves out partitions that
-Kafka refuses. `sweeper` finds what dead workers left, with `revival` for their payloads, and
-repairs statuses. `health/` says whether the worker gets on. `parts` makes it all, `service` starts
-and ends it, `check` and `commands` are `onceward-worker`.
+Beside the road: `dead_letters/` sets aside what failed for good (`failure_headers` are its words).
+`liveness` keeps the lease, `heartbeat` says so in Redis, `republisher` tells again what a restarted
+Redis forgot, `outage` logs who is away, `set_aside` leaves out partitions that Kafka refuses.
+`sweeper` finds what dead workers left, with `revival` for their payloads, and repairs statuses.
+`health/` says whether the worker gets on. `parts` makes it all, `service` starts and ends it,
+`check` and `commands` are `onceward-worker`.
 
 Decisions taken, and their cost. One transaction a turn carries finishes, effects and claims: half
 the syncs to disk, and a claim waits for the finishes beside it. Kafka is read in a thread of its

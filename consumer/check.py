@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from redis.exceptions import RedisError
 
+from consumer.dead_letters.letter import dead_letter_topic
 from consumer.handlers import Registry
 from consumer.heartbeat import compare_journals
 from consumer.journal import Journal
@@ -116,7 +117,7 @@ def _look_at_kafka(settings: Settings) -> str:
     try:
         version = source.broker_version()
         topics = _topics(settings)
-        missing = source.missing(topics)
+        missing = source.missing([*topics, *_expected(settings, topics)])
     finally:
         source.close()
     where = settings.kafka.bootstrap_servers
@@ -130,6 +131,15 @@ def _topics(settings: Settings) -> tuple[str, ...]:
         return tuple(Registry.load(settings.worker.handlers).topics)
     except SettingsError:
         return ()  # named by its own finding
+
+
+def _expected(settings: Settings, topics: tuple[str, ...]) -> Iterator[str]:
+    """Yield the topics beside those of the handlers that somebody has to have made."""
+    if settings.worker.create_topics:
+        return
+    for topic in topics:
+        if settings.worker.dead_letters_of(topic) == "keep":
+            yield dead_letter_topic(topic, settings.kafka.group)
 
 
 def _look_at_redis(settings: Settings) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from consumer import telling
 from consumer.continuation import Continuation
+from consumer.dead_letters.evidence import NO_EVIDENCE, NoEvidence
 from consumer.delivery import (
     INVALID_MESSAGE,
     Delivery,
@@ -20,11 +21,15 @@ from consumer.journal import (
     Applied,
     Finish,
     FinishKind,
+    FinishResult,
+    Retried,
     Row,
     TakeoverResultKind,
     Verdict,
     VerdictKind,
 )
+from consumer.retries.following import wakeup
+from consumer.retries.wakeup import WakeUp
 from consumer.teller import Teller
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
@@ -34,6 +39,12 @@ log = EventLog("onceward.worker")
 
 JOURNAL_UNAVAILABLE = "JOURNAL_UNAVAILABLE"
 
+End = tuple[Delivery, Finish, int | None]
+
+
+def no_retries(wakeups: Sequence[WakeUp]) -> None:
+    """Send nothing: a sweep wakes up what waits."""
+
 
 class Consequences:
     """Carries out what the journal has decided about what is held. Belongs to the loop's thread.
@@ -42,9 +53,22 @@ class Consequences:
         held: what it is about, and what it changes.
         teller: who tells clients.
         metrics: told how requests end.
+        evidence: given what failed for good.
+        on_retrying: given what waits for its next run, once the journal says so.
     """
 
-    def __init__(self, *, worker_id: str, held: Held, teller: Teller, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        *,
+        worker_id: str,
+        held: Held,
+        teller: Teller,
+        metrics: Metrics,
+        evidence: NoEvidence = NO_EVIDENCE,
+        on_retrying: Callable[[Sequence[WakeUp]], None] = no_retries,
+    ) -> None:
+        self._evidence = evidence
+        self._on_retrying = on_retrying
         self._worker_id = worker_id
         self._held = held
         self._teller = teller
@@ -53,7 +77,7 @@ class Consequences:
     def heard(self) -> None:
         """Tell what the pool told and the journal has, or has to be asked for."""
         committed, self._held.committed = self._held.committed, []
-        self._tell_ends(committed)
+        self._tell_ends([(delivery, finish, None) for delivery, finish in committed])
         retrying, self._held.retrying = self._held.retrying, []
         for one in retrying:
             topic = one.delivery.record.topic
@@ -72,9 +96,11 @@ class Consequences:
     def finished(self, applied: Applied) -> None:
         """Tell how runs ended, as it is written now."""
         finishes, self._held.finishes = self._held.finishes, {}
-        ends: list[tuple[Delivery, Finish]] = []
+        ends: list[End] = []
+        wakeups: list[WakeUp] = []
         for run, finish in finishes.items():
             delivery = self._held.forget(run)
+            raised = self._held.raised.pop(run, None)
             finished = applied.finished[run]
             if finished.kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
@@ -82,8 +108,15 @@ class Consequences:
                 # The row says something else than we asked for, or than we know: it is the truth.
                 self._teller.tell([telling.from_row(finished.row)])
             elif delivery is not None:
-                ends.append((delivery, finish))
+                ends.append((delivery, finish, finished.due_at))
+                if finish.state == State.FAILED and not finish.resend:
+                    self._evidence.failed(run, delivery.record, raised)
+            due_at = _due_at(finish, finished)
+            if delivery is not None and due_at is not None:
+                wakeups.append(wakeup(delivery, finish, due_at=due_at))
         self._tell_ends(ends)
+        if wakeups:
+            self._on_retrying(wakeups)
         self.refused(applied)
 
     def refused(self, applied: Applied) -> None:
@@ -99,6 +132,7 @@ class Consequences:
             elif row is not None:
                 log.warning("request.refused", request_id=row.request_id, code=row.code)
                 self._metrics.outcome(one.record.topic, row.state, row.code)
+                self._evidence.failed((row.request_id, row.generation), one.record, None)
                 attempt = one.attempt if is_mine else None
                 self._teller.tell([telling.from_row(row, attempt=attempt)])
 
@@ -109,7 +143,7 @@ class Consequences:
         for delivery, verdict in zip(batch, applied.verdicts, strict=True):
             if self._granted(verdict, delivery) and verdict.row is not None:
                 self._note_takeover(verdict.row)
-                yield delivery, verdict.row
+                yield _placed(delivery, verdict), verdict.row
 
     def _note_takeover(self, row: Row) -> None:
         """Remember what run came before, where a takeover of unknown outcome led to this claim."""
@@ -144,7 +178,7 @@ class Consequences:
                 continue
             if result.kind in (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE):
                 self._held.follow(one, row.generation)
-                yield one.delivery, row
+                yield _retried(one.delivery, result.retried), row
             elif ours or result.kind is TakeoverResultKind.ENDED:
                 self._teller.tell([telling.from_row(row)])
 
@@ -157,6 +191,8 @@ class Consequences:
         """
         given_up: list[Delivery] = []
         for one in received:
+            if isinstance(one, Delivery) and one.wakes:
+                continue  # its row waits for it, and a sweep wakes it up again
             if isinstance(one, Delivery):
                 given_up.append(one)
             else:
@@ -167,11 +203,14 @@ class Consequences:
             [telling.given_up(one, worker_id=self._worker_id, code=code) for one in given_up]
         )
 
-    def _tell_ends(self, ends: Sequence[tuple[Delivery, Finish]]) -> None:
-        for one, finish in ends:
+    def _tell_ends(self, ends: Sequence[End]) -> None:
+        for one, finish, _ in ends:
             self._metrics.outcome(one.record.topic, finish.state, finish.code)
         self._teller.tell(
-            [telling.finished(one, finish, worker_id=self._worker_id) for one, finish in ends]
+            [
+                telling.finished(one, finish, worker_id=self._worker_id, due_at=due_at)
+                for one, finish, due_at in ends
+            ]
         )
 
     def _granted(self, verdict: Verdict, delivery: Delivery) -> bool:
@@ -179,6 +218,9 @@ class Consequences:
         match verdict.kind:
             case VerdictKind.RUN:
                 return True
+            case _ if delivery.wakes:
+                # Whatever the journal says of it: a wake-up is no request, and leaves no row.
+                log.debug("retry.answered", verdict=verdict.kind, request_id=delivery.request_id)
             case VerdictKind.MISMATCH:
                 self._held.refusing.append(mismatch(delivery))
             case VerdictKind.REFUSED:
@@ -191,3 +233,24 @@ class Consequences:
             attempt = None if restore else delivery.envelope.attempt
             self._teller.tell([telling.from_row(verdict.row, attempt=attempt, restore=restore)])
         return False
+
+
+def _due_at(finish: Finish, finished: FinishResult) -> int | None:
+    """Return when the run after this one is due; None when none was written to follow."""
+    if finished.kind is FinishKind.STALE or finish.state != State.RETRYING:
+        return None
+    return finished.due_at if finished.row is None else finished.row.due_at
+
+
+def _placed(delivery: Delivery, verdict: Verdict) -> Delivery:
+    """Return a granted delivery; of a retry the row says where its request came from."""
+    row = verdict.row
+    if row is None or not delivery.wakes:
+        return delivery
+    record = delivery.record._replace(partition=row.partition, offset=row.offset)
+    return _retried(delivery._replace(record=record), verdict.retried)
+
+
+def _retried(delivery: Delivery, retried: Retried) -> Delivery:
+    # Granted, it is an ordinary run: asked for again, it must be found as that.
+    return delivery._replace(wakes=0, retried=retried.runs, first_failed_at=retried.first_failed_at)

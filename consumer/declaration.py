@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from consumer.retries.backoff import Backoff
+from consumer.retries.checks import fault_of_retries
 from feedback.errors import SettingsError
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -58,7 +60,16 @@ class HandlerDefinitionError(SettingsError):
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A declaration; `name` is `module:qualname`, times are seconds, None is unlimited."""
+    """A declaration; `name` is `module:qualname`, times are seconds, None is unlimited.
+
+    Attributes:
+        retry_on: errors and codes that say that nothing happened. never_retry: those that do not
+            say it, whatever `retry_on` has. follow_causes: look at `raise … from …` as well.
+        retries: when a run follows one that failed so; None: never by itself.
+        retries_within_s: how long after the first failure the last of them may begin.
+        blocking: tries within one run, before it counts as failed; None: none.
+        blocking_within_s: how long after the run's beginning the last of them may begin.
+    """
 
     function: Callable[..., Any]
     topic: str
@@ -69,8 +80,14 @@ class Handler:
     time_limit_s: float | None = None
     deadline_s: float | None = None
     model: type | None = None
-    retry_on: tuple[type[BaseException], ...] = ()
+    retry_on: tuple[type[BaseException] | str, ...] = ()
     is_coroutine: bool = False
+    never_retry: tuple[type[BaseException] | str, ...] = ()
+    follow_causes: bool = False
+    retries: Backoff | None = None
+    retries_within_s: float | None = None
+    blocking: Backoff | None = None
+    blocking_within_s: float = 0.5
 
 
 def choose(kind: type[_Choice], value: str, *, name: str, setting: str) -> _Choice:
@@ -97,7 +114,8 @@ def check(handler: Handler) -> None:
         or _fault_of_choices(handler)
         or _fault_of_query(handler)
         or _fault_of_times(handler)
-        or _fault_of_classes(handler)
+        or _fault_of_model(handler)
+        or fault_of_retries(handler)
     )
     if fault:
         raise HandlerDefinitionError(handler.name, fault)
@@ -147,11 +165,7 @@ def _fault_of_times(handler: Handler) -> str | None:
     return None
 
 
-def _fault_of_classes(handler: Handler) -> str | None:
-    declared: tuple[object, ...] = handler.retry_on
-    for error in declared:
-        if not (isinstance(error, type) and issubclass(error, BaseException)):
-            return f"retry_on has {error!r}: name exception classes, like retry_on=(OSError,)"
+def _fault_of_model(handler: Handler) -> str | None:
     if handler.model is not None and not hasattr(handler.model, "model_validate_json"):
         return f"model={handler.model!r}: give a pydantic model class"
     return None

@@ -20,6 +20,9 @@ class Delivery(NamedTuple):
     Attributes:
         deadline_at: epoch ms; the sender's, else the record's timestamp + `deadline_s`.
         buffered_s: monotonic time at which it was read, to be committed and buffered.
+        wakes: for the record of a retry: the generation of the run that it is to follow; else 0.
+        retried: how many runs of this attempt have failed and are followed by this one.
+        first_failed_at: epoch ms of the first of them, by the journal's clock; 0 without one.
     """
 
     record: Record
@@ -28,6 +31,9 @@ class Delivery(NamedTuple):
     payload_sha256: str
     deadline_at: int
     buffered_s: float
+    wakes: int = 0
+    retried: int = 0
+    first_failed_at: int = 0
 
     @property
     def request_id(self) -> str:

@@ -51,6 +51,7 @@ def claim(one: Delivery) -> Claim:
         attempt=one.envelope.attempt,
         deadline_at=one.deadline_at,
         effect_kind=one.handler.effect,
+        wakes=one.wakes,
     )
 
 

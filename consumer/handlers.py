@@ -22,6 +22,8 @@ from consumer.declaration import (
     check,
     choose,
 )
+from consumer.retries.backoff import Backoff
+from consumer.retries.checks import backoff_of
 from feedback.errors import SettingsError
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Named = Iterable[type[BaseException] | str] | type[BaseException] | str
 
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
@@ -122,7 +125,13 @@ def handler(
     time_limit_s: float | None = None,
     deadline_s: float | None = None,
     model: type | None = None,
-    retry_on: Iterable[type[BaseException]] | type[BaseException] = (),
+    retry_on: Named = (),
+    never_retry: Named = (),
+    follow_causes: bool = False,
+    retries: Backoff | str | None = None,
+    retries_within_s: float | None = None,
+    blocking: Backoff | str | None = None,
+    blocking_within_s: float = 0.5,
 ) -> Callable[[Function], Function]:
     """Make the function the handler of `topic`; it stays callable as it was (contract, section 9).
 
@@ -134,7 +143,16 @@ def handler(
         time_limit_s: how long one run may take.
         deadline_s: how long after its record's timestamp a request without a deadline may start.
         model: a pydantic model; the value is validated before the claim.
-        retry_on: exceptions that promise nothing happened, so that another run is safe.
+        retry_on: exceptions, and codes of `Rejected`, that promise nothing happened, so that
+            another run is safe. Of an external handler too: it is taken at its word.
+        never_retry: exceptions and codes that do not, even where `retry_on` has a wider class.
+            Errors of validation, decoding and types never do, unless `retry_on` names them.
+        follow_causes: also look at what an error was raised `from`.
+        retries: when such a failure is run again, after its slot was given to others: tiers like
+            `"1s x 2, 5s x 2"`, or a back-off of `consumer.retries`. None: a resend runs it again.
+        retries_within_s: how long after its first failure a request may be run again.
+        blocking: when such a failure is tried again at once, within the same run, before that.
+        blocking_within_s: how long after the run's beginning it may be tried again so.
 
     Raises:
         HandlerDefinitionError: the declaration cannot be kept; the sentence says why.
@@ -142,6 +160,10 @@ def handler(
 
     def register(function: Function) -> Function:
         name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+        try:
+            backoffs = backoff_of(retries), backoff_of(blocking)
+        except ValueError as error:
+            raise HandlerDefinitionError(name, str(error)) from None
         _declared.add(
             Handler(
                 function=function,
@@ -153,7 +175,13 @@ def handler(
                 time_limit_s=time_limit_s,
                 deadline_s=deadline_s,
                 model=model,
-                retry_on=tuple(retry_on) if isinstance(retry_on, Iterable) else (retry_on,),
+                retry_on=_named(retry_on),
+                never_retry=_named(never_retry),
+                follow_causes=follow_causes,
+                retries=backoffs[0],
+                retries_within_s=retries_within_s,
+                blocking=backoffs[1],
+                blocking_within_s=blocking_within_s,
                 is_coroutine=inspect.iscoroutinefunction(function),
             )
         )
@@ -218,6 +246,12 @@ class Registry:
             named = ", ".join(modules) or "worker.handlers"
             raise HandlerImportError(named, "no function there has @handler(topic=...)")
         return registry
+
+
+def _named(given: Named) -> tuple[type[BaseException] | str, ...]:
+    # A text is iterable too, and a class may be.
+    is_one = isinstance(given, (str, type)) or not isinstance(given, Iterable)
+    return (given,) if is_one else tuple(given)  # type: ignore[arg-type,return-value]
 
 
 _declared = Registry()

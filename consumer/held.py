@@ -28,8 +28,9 @@ from consumer.pool import (
     Job,
     Outcome,
 )
-from consumer.pool.outcome import HANDLER_ERROR
-from feedback.clock import monotonic_s
+from consumer.pool.outcome import HANDLER_ERROR, Raised
+from consumer.retries import following
+from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
 from feedback.status import State
 
@@ -46,6 +47,7 @@ class Held:
         running: claimed by us, and without an end in the journal, whether a child has it or not.
         effects: runs that wait at their effect for the journal.
         finishes: ends that the journal does not have yet.
+        raised: what the handlers of these raised.
         committed: ends that a child wrote with its transaction; only to be told.
         continuing: runs without an end, by what the journal is to be asked for; our own are in
             `running` too, those of dead workers are not.
@@ -60,6 +62,7 @@ class Held:
     running: dict[Run, Delivery] = field(default_factory=dict)
     effects: dict[Run, EffectMark] = field(default_factory=dict)
     finishes: dict[Run, Finish] = field(default_factory=dict)
+    raised: dict[Run, Raised] = field(default_factory=dict)
     committed: list[tuple[Delivery, Finish]] = field(default_factory=list)
     continuing: dict[Run, Continuation] = field(default_factory=dict)
     retrying: list[Continuation] = field(default_factory=list)
@@ -148,7 +151,15 @@ class Held:
             due_s = monotonic_s() + PAUSE_AFTER_ERROR_S
             self.doubt(run, outcome.code or State.IN_DOUBT, outcome.message, due_s=due_s)
         else:
-            self.finishes[run] = entries.finish(run, outcome)
+            self.finishes[run] = self._ended(run, outcome)
+            if outcome.raised is not None:
+                self.raised[run] = outcome.raised
+
+    def _ended(self, run: Run, outcome: Outcome) -> Finish:
+        finish = entries.finish(run, outcome)
+        if run in self.asking:
+            return finish
+        return following.ended(finish, self.running[run], now_ms=epoch_ms())
 
     def _leaves_doubt(self, run: Run, outcome: Outcome) -> bool:
         """Whether the policy is asked about this end, and not only a person."""
@@ -161,7 +172,8 @@ class Held:
         # Where it ended before its own effect, that of the run before it may have happened.
         is_marked = self.running[run].handler.effect is EffectKind.MARKED
         is_before = is_marked and run not in self.entered and outcome.state is State.FAILED
-        return is_before or outcome.code == HANDLER_ERROR
+        # That nothing happened is said of this run alone.
+        return is_before or outcome.resend or outcome.code == HANDLER_ERROR
 
     def _bury(self, death: ChildDied) -> None:
         log.warning(

@@ -67,6 +67,7 @@ class KafkaSource:
         self._is_member = False
         self._gone: set[str] = set()
         self._aside = SetAside()
+        self._revoked: set[Partition] = set()
         self.is_away = False
         self._coordinated_s = monotonic_s()
         try:
@@ -87,7 +88,8 @@ class KafkaSource:
             )
             mend(self._consumer)
             if topics:
-                self._consumer.subscribe(topics, listener=_OnAssigned(self._stay_paused))
+                listener = _OnAssigned(self._stay_paused, self._note_revoked)
+                self._consumer.subscribe(topics, listener=listener)
         except KafkaError as error:
             raise self._unavailable(error) from error
 
@@ -227,6 +229,27 @@ class KafkaSource:
                 with suppress(*_NOT_OURS):
                     self._consumer.resume(partition)
 
+    def hold(self, partitions: Collection[Partition]) -> None:
+        """Stop fetching these partitions and fetch all others, but for what is left out."""
+        paused = self._consumer.paused()
+        for one in self._consumer.assignment():
+            is_held = (*one,) in partitions
+            with suppress(*_NOT_OURS):
+                if is_held and one not in paused:
+                    self._consumer.pause(one)
+                elif not is_held and one in paused and (*one,) not in self._aside.out:
+                    self._consumer.resume(one)
+
+    def take_revoked(self) -> set[Partition]:
+        """Return the partitions that were taken away since the last call, back by now or not."""
+        revoked: set[Partition] = set()
+        while self._revoked:
+            revoked.add(self._revoked.pop())
+        return revoked
+
+    def _note_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        self._revoked.update((*one,) for one in revoked)
+
     def _stay_paused(self, assigned: Collection[TopicPartition]) -> None:
         if self._is_paused:
             self._consumer.pause(*assigned)
@@ -253,11 +276,17 @@ class KafkaSource:
 class _OnAssigned(ConsumerRebalanceListener):  # type: ignore[misc]
     """Hears of new partitions on kafka-python's own thread, before anything of them is read."""
 
-    def __init__(self, hear: Callable[[Collection[TopicPartition]], None]) -> None:
+    def __init__(
+        self,
+        hear: Callable[[Collection[TopicPartition]], None],
+        hear_revoked: Callable[[Collection[TopicPartition]], None],
+    ) -> None:
         self._hear = hear
+        self._hear_revoked = hear_revoked
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Do nothing: what was read is committed before it is dispatched, or dropped."""
+        """Note them, and no more: what was read is committed before it runs, or dropped."""
+        self._hear_revoked(revoked)
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Hand the new partitions over; returns at once, a slow listener costs the membership."""

@@ -6,9 +6,11 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from consumer import telling
+from consumer.dead_letters.dead_letters import DeadLetters
+from consumer.dead_letters.making import make_dead_letters, make_evidence
 from consumer.delivery import Delivery
 from consumer.handlers import Registry
 from consumer.health import Health
@@ -23,12 +25,14 @@ from consumer.health.watched import (
 )
 from consumer.heartbeat import check_journal
 from consumer.intake import Intake
-from consumer.journal import Journal
+from consumer.journal import Journal, Row
 from consumer.journal.republish import Republication
 from consumer.liveness import Liveness
 from consumer.outage import Outage
 from consumer.pool import Pool, PoolSettings
 from consumer.republisher import Republisher
+from consumer.retries.overdue import OverdueRetries
+from consumer.retries.retries import Retries
 from consumer.revival import Revival
 from consumer.stop import Stop
 from consumer.sweeper import Sweeper
@@ -83,7 +87,12 @@ class Parts:
         self.stop = Stop(on_stop=self.pool.wake)
         self._leases = self._make_leases()
         self.liveness = self._make_liveness(journal_id)
+        self._evidence = make_evidence(settings, self.topics)
+        self.retries = Retries(
+            settings, registry.handlers, wake=self.pool.wake, on_end=self._intake_ended
+        )
         self.worker = self._make_worker()
+        self.dead_letters = self._make_dead_letters()
         self.sweeper = self._make_sweeper(registry)
         self.intake = self._make_intake(registry)
         self.probe = Probe(
@@ -159,6 +168,21 @@ class Parts:
             journal_wait_s=self.settings.journal.wait_s,
             on_backlog=_share_interpreter,
             metrics=self.health.metrics,
+            evidence=self._evidence,
+            due=self.retries.due,
+            on_retrying=self.retries.send,
+        )
+
+    def _make_dead_letters(self) -> DeadLetters:
+        return make_dead_letters(
+            self.settings,
+            worker_id=self.worker_id,
+            topics=self.topics,
+            evidence=self._evidence,
+            store=self.store,
+            redis_away=lambda: self._outage.is_on,
+            may_sweep=self.liveness.may_sweep,
+            metrics=self.health.metrics,
         )
 
     def _make_intake(self, registry: Registry) -> Intake:
@@ -199,23 +223,38 @@ class Parts:
 
     def _make_sweeper(self, registry: Registry) -> Sweeper:
         handlers = {handler.topic: handler for handler in registry.handlers}
+        journal = self._open_journal()
+        payloads = Revival(
+            store=self.store,
+            kafka=self.settings.kafka,
+            handlers=handlers,
+            redis_away=lambda: self._outage.is_on,
+        )
+        overdue = OverdueRetries(
+            journal=journal,
+            handlers=handlers,
+            payloads=payloads,
+            send=self.retries.send,
+            buffer=self.retries.due,
+            on_due=self.pool.wake,
+            tell_ended=self._tell_ended,
+        )
         return Sweeper(
-            journal=self._open_journal(),
+            journal=journal,
             teller=self.teller,
             worker_id=self.worker_id,
             handlers=handlers,
-            payloads=Revival(
-                store=self.store,
-                kafka=self.settings.kafka,
-                handlers=handlers,
-                redis_away=lambda: self._outage.is_on,
-            ),
+            payloads=payloads,
             revive=self.worker.revive,
             room=lambda: self.worker.room_for_revived,
             lease_s=self.settings.journal.lease_s,
             may_sweep=self.liveness.may_sweep,
             metrics=self.health.metrics,
+            overdue=overdue.sweep,
         )
+
+    def _tell_ended(self, rows: Iterable[Row]) -> None:
+        self.teller.tell([telling.from_row(row) for row in rows])
 
     def _open_journal(self) -> Journal:
         section = self.settings.journal

@@ -51,6 +51,8 @@ class Service:
             self._parts.pool.start()
             self._parts.sweeper.start()
             self._parts.republisher.start()
+            self._parts.dead_letters.start()
+            self._parts.retries.start()
             self._parts.intake.start()
             # What was imported stays: the collector need not look through it again and again.
             gc.freeze()
@@ -90,6 +92,7 @@ class Service:
         deadline_s = monotonic_s() + self._parts.settings.worker.drain_timeout_s
         self._parts.worker.taking = False
         self._parts.intake.stop()
+        self._parts.retries.stop_reading()
         self._run_until_idle(deadline_s)
         # Before the pool ends, since the intake wakes it, and before the last is given up.
         if not self._parts.intake.join(INTAKE_END_S):
@@ -127,7 +130,9 @@ class Service:
     def _close(self) -> None:
         self._parts.pool.stop(0.0)
         self._parts.sweeper.stop()
+        self._parts.retries.stop()
         self._parts.republisher.stop()
+        self._parts.dead_letters.stop()
         self._parts.liveness.stop()
         try:
             self._parts.worker.write_rest()

@@ -56,6 +56,7 @@ class Sweeper:
         room: how much `revive` takes now.
         may_sweep: asked with the monotonic time before each sweep.
         metrics: told what was found.
+        overdue: wakes up retries that were forgotten, with every sweep.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Sweeper:
         lease_s: float,
         may_sweep: Callable[[float], bool],
         metrics: Metrics = NO_METRICS,
+        overdue: Callable[[], None] | None = None,
     ) -> None:
         self._metrics = metrics
+        self._overdue = overdue
         self._journal = journal
         self._teller = teller
         self._worker_id = worker_id
@@ -110,6 +113,8 @@ class Sweeper:
         try:
             if self._journal.sweep_is_due(int(1000 * self._lease_s * SWEEP_EVERY)):
                 self._go_on_for_the_dead()
+                if self._overdue is not None:
+                    self._overdue()
                 self._repair_statuses()
         except JournalUnavailable as error:
             log.debug("sweep.failed", reason=error.reason)

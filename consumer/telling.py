@@ -39,13 +39,20 @@ def _origin(one: Delivery) -> Origin:
     return Origin(record.topic, record.partition, record.offset, one.deadline_at)
 
 
-def finished(one: Delivery, finish: Finish, *, worker_id: str) -> StatusWrite:
+def finished(
+    one: Delivery, finish: Finish, *, worker_id: str, due_at: int | None = None
+) -> StatusWrite:
     """The outcome of a run whose finish is in the journal.
 
     Its coordinates were told by ACCEPTED, if Redis was there: they are told again only where they
     are missing, since this is told for every request.
+
+    Args:
+        due_at: of RETRYING: epoch ms of the next run.
     """
     fields = {"worker": worker_id}
+    if due_at is not None:
+        fields["due_at"] = str(due_at)
     if finish.state == State.FAILED:
         fields["resend"] = "1" if finish.resend else "0"
     for name, value in (

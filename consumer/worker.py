@@ -24,8 +24,9 @@ from typing import Protocol
 
 from consumer import entries, telling
 from consumer.buffer import Buffer, Received
-from consumer.consequences import Consequences
+from consumer.consequences import Consequences, no_retries
 from consumer.continuation import Continuation
+from consumer.dead_letters.evidence import NO_EVIDENCE, NoEvidence
 from consumer.delivery import Delivery
 from consumer.health.metrics import NO_METRICS, Metrics
 from consumer.held import Held
@@ -38,6 +39,7 @@ from consumer.journal import (
     Row,
 )
 from consumer.pool import Pool
+from consumer.retries.wakeup import WakeUp
 from consumer.teller import Teller
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
@@ -48,6 +50,7 @@ log = EventLog("onceward.worker")
 IDLE_POLL_S = 0.5
 GATHER_S = 0.005
 AWAY_POLL_S = 0.2
+DUE_EVERY_S = 0.1
 PUBLISHED_AT_ONCE = 512
 PUBLISHED_EVERY_S = 1.0
 
@@ -67,6 +70,9 @@ class Worker:
         journal_wait_s: how long a buffered request waits for an absent journal.
         on_backlog: told when requests begin to queue for slots, and when none does any more.
         metrics: told how requests end.
+        evidence: given what failed for good, for its dead letters.
+        due: retries that are due; they go before what is in `buffer`.
+        on_retrying: given what waits for its next run, once the journal says so.
     """
 
     def __init__(
@@ -82,7 +88,12 @@ class Worker:
         journal_wait_s: float,
         on_backlog: Callable[[bool], None],
         metrics: Metrics = NO_METRICS,
+        evidence: NoEvidence = NO_EVIDENCE,
+        due: Buffer | None = None,
+        on_retrying: Callable[[Sequence[WakeUp]], None] = no_retries,
     ) -> None:
+        self._due = Buffer(1) if due is None else due
+        self._due_taken_s = 0.0
         self._worker_id = worker_id
         self._buffer = buffer
         self._journal = journal
@@ -92,7 +103,12 @@ class Worker:
         self._journal_wait_s = journal_wait_s
         self._held = Held()
         self._told = Consequences(
-            worker_id=worker_id, held=self._held, teller=teller, metrics=metrics
+            worker_id=worker_id,
+            held=self._held,
+            teller=teller,
+            metrics=metrics,
+            evidence=evidence,
+            on_retrying=on_retrying,
         )
         self._on_backlog = on_backlog
         self._slots = slots
@@ -123,7 +139,8 @@ class Worker:
     def holding(self) -> Iterator[StatusWrite]:
         """Yield the statuses of what runs here; for a Redis that came back empty. Any thread."""
         for waiting in list(self._held.claiming):
-            yield telling.accepted(waiting, worker_id=self._worker_id)
+            if not waiting.wakes:
+                yield telling.accepted(waiting, worker_id=self._worker_id)
         for (_, generation), one in self._held.running.copy().items():
             yield telling.running(one, generation, worker_id=self._worker_id)
 
@@ -214,11 +231,20 @@ class Worker:
         room = free_slots - len(self._held.claiming)
         if not self.taking or room <= 0 or not self._lease.lease_holds(now_s):
             return
-        for one in self._buffer.take(room):
+        due = self._take_due(now_s, room)
+        for one in [*due, *self._buffer.take(room - len(due))]:
             if isinstance(one, Delivery):
                 self._held.claiming.append(one)
             else:
                 self._held.refusing.append(one)
+
+    def _take_due(self, now_s: float, room: int) -> list[Received]:
+        """Return retries; while others queue for slots, only now and then, so that many share
+        the statements that their claims cost more."""
+        if len(self._buffer) and now_s < self._due_taken_s + DUE_EVERY_S:
+            return []
+        self._due_taken_s = now_s
+        return self._due.take(room)
 
     def _claimable(self, now_s: float, free_slots: int) -> list[Delivery]:
         if self._lease.lease_holds(now_s):

@@ -13,7 +13,8 @@ through the `store` (Redis) by the `status` rule, and wait for changes through `
   `redis_server`: the connection to it. `apart`: telling a batch of which one may be at fault.
 - `deadlines`: the set of open requests by next look, leased to resenders.
 - `kafka_reader`: one record read again by its coordinates; `kafka_records`: kafka-python's records
-  as ours; `kafka_sockets`: a mend of kafka-python. `systemd`: what a service tells its manager.
+  as ours; `kafka_writer`: records that a worker writes itself, `kafka_topics`: topics that it makes
+  for them; `kafka_sockets`: a mend of kafka-python. `systemd`: what a service tells its manager.
 - `events`: waiting for a change by event, with polling as the fallback.
 - `commands`: what the console commands of all rooms share (exit codes, `--config`).
 

@@ -145,6 +145,9 @@ class WorkerSection(_Section):
     max_result_bytes: int = Field(65_536, ge=0)
     memory_limit_bytes: int = Field(0, ge=0)
     max_requests_per_child: int = Field(0, ge=0)
+    create_topics: bool = True
+    dead_letters: str = Field("keep", pattern=r"^(keep|drop|none)$")
+    dead_letters_excluded: Names = ()
     http_port: int = Field(0, ge=0, le=65_535)
     http_host: str = "127.0.0.1"
     stall_after_s: Seconds = 30.0
@@ -158,6 +161,10 @@ class WorkerSection(_Section):
     def buffer_size(self) -> int:
         """How many committed requests wait for a slot at most."""
         return self.buffer_limit or 4 * self.slots
+
+    def dead_letters_of(self, topic: str) -> str:
+        """What becomes of requests of this topic that failed for good."""
+        return "none" if topic in self.dead_letters_excluded else self.dead_letters
 
 
 class ClientSection(_Section):

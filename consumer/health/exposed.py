@@ -7,12 +7,14 @@ import threading
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     ProcessCollector,
     disable_created_metrics,
 )
 
 from consumer.health.metrics import Metrics
+from feedback.clock import monotonic_s
 
 # From a commit on the same host to a server that is about to be given up.
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -43,6 +45,13 @@ class ExposedMetrics(Metrics):
         self._delivered = self._count("deliveries", "Records read and committed.", "topic")
         self._swept = self._count("claims_swept", "Claims of dead workers taken over.", "state")
         self._repaired = self._count("statuses_repaired", "Statuses written from the journal.")
+        self._letters = self._count(
+            "dead_letters", "Failures that wait for no dead letter any more.", "topic", "what"
+        )
+        self._letters_waiting = self._gauge(
+            "dead_letters_waiting", "Failures of the group without their dead letter."
+        )
+        self._letters_age = self._gauge("dead_letters_oldest_seconds", "Age of the oldest of them.")
         self._series: dict[tuple[str, str, str], Counter] = {}
         self._codes: set[str] = set()
         self._codes_lock = threading.Lock()
@@ -86,6 +95,16 @@ class ExposedMetrics(Metrics):
         """Count statuses that were repaired."""
         self._repaired.inc(count)
 
+    def dead_letters(self, topic: str, what: str, count: int) -> None:
+        """Count failures that no longer wait."""
+        self._letters.labels(topic, what).inc(count)
+
+    def dead_letters_waiting(self, topic: str, count: int, since_s: float) -> None:
+        """Show how many wait; their age is that of the moment of the scrape."""
+        self._letters_waiting.labels(topic).set(count)
+        age_s = (lambda: monotonic_s() - since_s) if count else (lambda: 0.0)
+        self._letters_age.labels(topic).set_function(age_s)
+
     def _bounded(self, code: str) -> str:
         if code in self._codes:
             return code
@@ -98,6 +117,9 @@ class ExposedMetrics(Metrics):
     def _latency(self, what: str, text: str) -> Histogram:
         name = f"onceward_{what}_seconds"
         return Histogram(name, text, buckets=BUCKETS_S, registry=self.registry)
+
+    def _gauge(self, what: str, text: str) -> Gauge:
+        return Gauge(f"onceward_{what}", text, ["topic"], registry=self.registry)
 
     def _count(self, what: str, text: str, *labels: str) -> Counter:
         return Counter(f"onceward_{what}", text, labels, registry=self.registry)

@@ -43,5 +43,19 @@ class Metrics:
     def repaired(self, count: int) -> None:
         """Hear of statuses that were written again from the journal."""
 
+    def dead_letters(self, topic: str, what: str, count: int) -> None:
+        """Hear of failures that no longer wait for their dead letters.
+
+        Args:
+            what: `written`, `dropped` (by the settings), or `payload_gone`.
+        """
+
+    def dead_letters_waiting(self, topic: str, count: int, since_s: float) -> None:
+        """Hear how many failures of the group wait for their dead letters now.
+
+        Args:
+            since_s: the monotonic time of the oldest.
+        """
+
 
 NO_METRICS = Metrics()

@@ -10,6 +10,7 @@ confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdic
   `history` hold the statements that they share.
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
 - `leases`: that a worker lives. `sweep`: what peers do for the dead. `pruning`: what is forgotten.
+- `dead_letters`: which failures wait for their dead letters.
 - `republish`: what is told again to an empty Redis, and by whom.
 - `transactional`: transactions of handlers, for the children.
 - `session`, `engine`, `bounded_connection`: the connection and its settings. `faults`, `errors`:
@@ -41,8 +42,10 @@ from consumer.journal.records import (
     Finish,
     FinishKind,
     FinishResult,
+    Overdue,
     Published,
     Refusal,
+    Retried,
     Row,
     State,
     Takeover,
@@ -71,9 +74,11 @@ __all__ = [
     "LeaseTimes",
     "Leases",
     "Migrated",
+    "Overdue",
     "Pruned",
     "Published",
     "Refusal",
+    "Retried",
     "Row",
     "State",
     "Takeover",

@@ -146,7 +146,7 @@ _FINISH: Columns = (
     ("message", _TEXT),
     ("result", _TEXT),
     ("resend", SMALLINT),
-    ("due_at", BIGINT),
+    ("delay_ms", BIGINT),
 )
 CLAIMS = Shape("claim", _CLAIM)
 REFUSALS = Shape("refusal", _REFUSAL)

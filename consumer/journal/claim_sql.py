@@ -107,6 +107,51 @@ def reopen_claims(dialect: str) -> ReturningUpdate[Any]:
     return statement.returning(*ROW_COLUMNS)
 
 
+@lru_cache
+def retry_claims(dialect: str) -> ReturningUpdate[Any]:
+    """Return the update that lets requests run again that waited for it; it answers whole rows.
+
+    Where they came from stays. That nothing happened clears the effect (contract, section 9).
+    """
+    batch = CLAIMS.source(dialect)
+    cleared = ("code", "message", "result", "finished_at", "published_at", "due_at")
+    return (
+        update(request)
+        .where(
+            same_request(batch),
+            request.c.generation == batch.c.generation,
+            in_state(State.RETRYING.value),
+        )
+        .values(
+            generation=request.c.generation + 1,
+            state=State.CLAIMED.value,
+            owner=bindparam("this_worker"),
+            claimed_at=now_ms(),
+            effect_kind=batch.c.effect_kind,
+            effect_at=case((batch.c.effect_kind == EXTERNAL, now_ms()), else_=null()),
+            **dict.fromkeys(cleared, null()),
+        )
+        .returning(*ROW_COLUMNS)
+    )
+
+
+@lru_cache
+def expire_claims(dialect: str) -> ReturningUpdate[Any]:
+    """Return the update that ends what waited for its next run beyond its deadline."""
+    batch = CLAIMS.source(dialect)
+    cleared = ("code", "message", "result", "published_at", "due_at")
+    return (
+        update(request)
+        .where(
+            same_request(batch),
+            request.c.generation == batch.c.generation,
+            in_state(State.RETRYING.value),
+        )
+        .values(state=State.EXPIRED.value, finished_at=now_ms(), **dict.fromkeys(cleared, null()))
+        .returning(*ROW_COLUMNS)
+    )
+
+
 def _record(batch: FromClause, dialect: str) -> dict[str, ColumnElement[Any]]:
     copied = ("group", "request_id", "topic", "partition", "offset", "payload_sha256", "attempt")
     return {

@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
 from consumer.journal.batch import CLAIMS, carry
-from consumer.journal.claim_sql import EXTERNAL, insert_claims, reopen_claims
+from consumer.journal.claim_sql import (
+    EXTERNAL,
+    expire_claims,
+    insert_claims,
+    reopen_claims,
+    retry_claims,
+)
 from consumer.journal.errors import Contended
-from consumer.journal.history import keep_runs, read
+from consumer.journal.history import keep_runs, read, retried_runs
 from consumer.journal.records import Claim, Row, State, Verdict, VerdictKind
-from consumer.journal.verdict import EXPIRED, INSERT, REOPEN, Decision, Step, decide
+from consumer.journal.verdict import (
+    EXPIRE,
+    EXPIRED,
+    GONE,
+    INSERT,
+    REOPEN,
+    RETRY,
+    Decision,
+    Step,
+    decide,
+)
 
 _MAX_READS = 4
+# What writes to a row that is there: the statement, and the decision that it carries out.
+_CHANGES = {
+    Step.REOPEN: (reopen_claims, REOPEN),
+    Step.RETRY: (retry_claims, RETRY),
+    Step.EXPIRE: (expire_claims, EXPIRE),
+}
 
 
 @dataclass(slots=True)
@@ -41,18 +63,35 @@ class Claims:
         return [verdict for verdict in verdicts if verdict is not None]
 
     def _of_distinct(self, claims: dict[str, Claim]) -> dict[str, Verdict]:
-        verdicts: dict[str, Verdict] = {}
-        waiting = claims
+        verdicts = self._of_retries({name: one for name, one in claims.items() if one.wakes})
+        waiting = _without(claims, verdicts)
         for _ in range(_MAX_READS):
+            if not waiting:
+                return verdicts
             verdicts.update(self._insert(waiting))
             waiting = _without(waiting, verdicts)
             if waiting:
                 verdicts.update(self._answer(waiting))
                 waiting = _without(waiting, verdicts)
-            if not waiting:
-                return verdicts
+        if not waiting:
+            return verdicts
         # Each time a row stood in the way of the insert and was gone when it was read.
         raise Contended("rows appear and vanish under a claim")
+
+    def _of_retries(self, claims: dict[str, Claim]) -> dict[str, Verdict]:
+        """Return the verdicts of wake-ups; none of them makes a row."""
+        if not claims:
+            return {}
+        verdicts = dict(self._answer(claims))
+        for request_id, claim in _without(claims, verdicts).items():
+            verdicts[request_id] = Verdict(GONE.kind, claim, None, GONE.reason)
+        running = [name for name, one in verdicts.items() if one.kind is VerdictKind.RUN]
+        retried = retried_runs(self.connection, self.group, running)
+        for name in running:
+            row = verdicts[name].row
+            if row is not None and (name, row.attempt) in retried:
+                verdicts[name] = replace(verdicts[name], retried=retried[name, row.attempt])
+        return verdicts
 
     def _insert(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
         statement = insert_claims(self.connection.dialect.name)
@@ -65,35 +104,41 @@ class Claims:
 
     def _answer(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
         rows, now = read(self.connection, self.group, claims)
-        reopened = []
+        changing = {}
         for request_id, row in rows.items():
             decision = self._decision(claims[request_id], row, now)
-            if decision.step is Step.REOPEN:
-                reopened.append(request_id)
+            if decision.step in _CHANGES:
+                changing[request_id] = claims[request_id]
             else:
                 yield request_id, self._verdict(claims[request_id], row, decision)
-        if reopened:
-            yield from self._reopen({name: claims[name] for name in reopened})
+        if changing:
+            yield from self._change(changing)
 
-    def _reopen(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+    def _change(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
         # Decided again on locked rows: another worker may have been faster.
         rows, now = read(self.connection, self.group, claims, lock=True)
-        chosen = {}
+        chosen: dict[Step, dict[str, int]] = {}
         for request_id, row in rows.items():
             decision = self._decision(claims[request_id], row, now)
-            if decision.step is Step.REOPEN:
-                chosen[request_id] = row.generation
+            if decision.step in _CHANGES:
+                chosen.setdefault(decision.step, {})[request_id] = row.generation
             else:
                 yield request_id, self._verdict(claims[request_id], row, decision)
-        if not chosen:
-            return
-        keep_runs(self.connection, self.group, chosen.items(), self.worker_id)
-        again = {name: claims[name] for name in chosen}
-        statement = reopen_claims(self.connection.dialect.name)
-        parameters = self._load(again, chosen)
-        for answer in self.connection.execute(statement, parameters).all():
+        for step, generations in chosen.items():
+            yield from self._carry_out(step, claims, generations)
+
+    def _carry_out(
+        self, step: Step, claims: dict[str, Claim], generations: dict[str, int]
+    ) -> Iterator[tuple[str, Verdict]]:
+        statement, decision = _CHANGES[step]
+        if decision.kind is VerdictKind.RUN:
+            keep_runs(self.connection, self.group, generations.items(), self.worker_id)
+        chosen = {name: claims[name] for name in generations}
+        parameters = self._load(chosen, generations)
+        made = statement(self.connection.dialect.name)
+        for answer in self.connection.execute(made, parameters).all():
             row = Row(*answer)
-            yield row.request_id, self._verdict(again[row.request_id], row, REOPEN)
+            yield row.request_id, self._verdict(chosen[row.request_id], row, decision)
 
     def _decision(self, claim: Claim, row: Row, now: int) -> Decision:
         return decide(claim, row, now, worker_id=self.worker_id, held=self.held)

@@ -32,7 +32,9 @@ def finish(
     """Write how runs ended; return what became of each, by (request_id, generation)."""
     distinct = {(one.request_id, one.generation): one for one in reversed(finishes)}
     written = _write(connection, group, distinct, State.CLAIMED)
-    results = {name: FinishResult(FinishKind.WRITTEN) for name in written}
+    results = {
+        name: FinishResult(FinishKind.WRITTEN, due_at=due_at) for name, due_at in written.items()
+    }
     if len(results) < len(distinct):
         rest = {name: one for name, one in distinct.items() if name not in written}
         results.update(_finish_late(connection, group, worker_id, rest))
@@ -58,7 +60,8 @@ def _finish_late(
 
 def _write(
     connection: Connection, group: str, finishes: dict[Name, Finish], state: State
-) -> set[Name]:
+) -> dict[Name, int | None]:
+    """Return when the next run of each is due, by what was written."""
     rows = [
         (
             group,
@@ -69,13 +72,13 @@ def _write(
             one.message,
             one.result,
             int(one.resend),
-            one.due_at,
+            one.delay_ms,
         )
         for _, one in sorted(finishes.items())
     ]
     parameters = {**FINISHES.load(connection, rows), "found": state.value}
     answers = connection.execute(_finish(connection.dialect.name), parameters).all()
-    return {(request_id, generation) for request_id, generation in answers}
+    return {(request_id, generation): due_at for request_id, generation, due_at in answers}
 
 
 def mark_effects(
@@ -102,7 +105,7 @@ def mark_published(connection: Connection, group: str, published: Sequence[Publi
 @lru_cache
 def _finish(dialect: str) -> ReturningUpdate[Any]:
     batch = FINISHES.source(dialect)
-    taken = ("state", "code", "message", "result", "resend", "due_at")
+    taken = ("state", "code", "message", "result", "resend")
     return (
         update(request)
         .where(
@@ -113,9 +116,11 @@ def _finish(dialect: str) -> ReturningUpdate[Any]:
         .values(
             finished_at=now_ms(),
             published_at=null(),
+            # Null without a delay.
+            due_at=now_ms() + batch.c.delay_ms,
             **{name: batch.c[name] for name in taken},
         )
-        .returning(request.c.request_id, request.c.generation)
+        .returning(request.c.request_id, request.c.generation, request.c.due_at)
     )
 
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
-from consumer.journal.records import Row
+from consumer.journal.records import Retried, Row, State
 from consumer.journal.tables import request, run
 
 # In the order of the fields of `Row`.
@@ -82,6 +82,32 @@ def keep_runs(
     parameters = RUNS.load(connection, [(group, *name) for name in sorted(runs)])
     given = {"whom": by_whom, "given_outcome": outcome, "allowed": allowed_by}
     connection.execute(_keep(connection.dialect.name), {**parameters, **given})
+
+
+def retried_runs(
+    connection: Connection, group: str, request_ids: Collection[str]
+) -> dict[tuple[str, int], Retried]:
+    """Return the runs that failed as declared and were followed by another, by id and attempt."""
+    if not request_ids:
+        return {}
+    parameters = RUNS.load(connection, [(group, name, 0) for name in sorted(request_ids)])
+    answers = connection.execute(_count_retried(connection.dialect.name), parameters).all()
+    return {
+        (request_id, attempt): Retried(count, first_failed_at or 0)
+        for request_id, attempt, count, first_failed_at in answers
+    }
+
+
+@lru_cache
+def _count_retried(dialect: str) -> Select[Any]:
+    batch = RUNS.source(dialect)
+    of_batch = and_(run.c.group == batch.c.group, run.c.request_id == batch.c.request_id)
+    return (
+        select(run.c.request_id, run.c.attempt, func.count(), func.min(run.c.ended_at))
+        .join_from(batch, run, of_batch)
+        .where(run.c.outcome == State.RETRYING.value)
+        .group_by(run.c.request_id, run.c.attempt)
+    )
 
 
 @lru_cache

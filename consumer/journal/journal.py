@@ -16,6 +16,7 @@ from consumer.journal.records import (
     EffectMark,
     Finish,
     FinishResult,
+    Overdue,
     Published,
     Refusal,
     Row,
@@ -25,6 +26,7 @@ from consumer.journal.records import (
     Verdict,
     VerdictKind,
 )
+from consumer.journal.retrying import end_retries, find_overdue
 from consumer.journal.schema import check_version, read_journal_id, server_version
 from consumer.journal.session import Session
 from consumer.journal.sweep import end_dead, find_dead, take_turn, unpublished
@@ -144,6 +146,30 @@ class Journal:
         """
         with self._session.transaction(read_only=True) as connection:
             return unpublished(connection, self._group, limit, older_than_ms)
+
+    def overdue_retries(
+        self, topics: Collection[str], limit: int, older_than_ms: int
+    ) -> list[Overdue]:
+        """Return requests on these topics whose next run was due so long ago, the oldest first.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return find_overdue(
+                connection, self._group, topics=topics, limit=limit, older_than_ms=older_than_ms
+            )
+
+    def end_retries(self, rows: Sequence[Row]) -> list[Row]:
+        """End what waits for a next run that it will not have; return the rows as they are now.
+
+        Past its deadline it is EXPIRED; before it, its payload must be gone.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction() as connection:
+            return end_retries(connection, self._group, rows, worker_id=self._worker_id)
 
     def prune(self, retention_ms: int, limit: int) -> Pruned:
         """Forget requests that ended, and whose deadline was over, longer ago than this.

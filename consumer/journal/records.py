@@ -35,6 +35,8 @@ class Claim(NamedTuple):
         deadline_at: epoch ms; no run is granted at or after it.
         effect_kind: `transactional`, `external` or `marked`; for `external` the claim itself says
             that an effect may have happened.
+        wakes: of a retry: the generation of the run that it is to follow. It makes no row and
+            reopens none: without its RETRYING row there is nothing to wake up.
     """
 
     request_id: str
@@ -46,6 +48,7 @@ class Claim(NamedTuple):
     attempt: int
     deadline_at: int
     effect_kind: str
+    wakes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Finish(NamedTuple):
         state: what the request becomes; never CLAIMED.
         result: JSON text.
         resend: whether a resend of a FAILED request may help.
-        due_at: epoch ms of the next run, for RETRYING.
+        delay_ms: for RETRYING: until the next run, by the database's clock.
     """
 
     request_id: str
@@ -96,7 +99,7 @@ class Finish(NamedTuple):
     message: str | None
     result: str | None
     resend: bool
-    due_at: int | None = None
+    delay_ms: int | None = None
 
     def cleaned(self) -> Finish:
         """Return the same ending without what the database refused, so that the request ends."""
@@ -185,6 +188,32 @@ class Row(NamedTuple):
     voids: int
 
 
+class Retried(NamedTuple):
+    """The runs of a request's attempt that failed and were followed by another one, as declared.
+
+    Args:
+        first_failed_at: epoch ms at which the first of them failed.
+    """
+
+    runs: int = 0
+    first_failed_at: int = 0
+
+
+NEVER_RETRIED = Retried()
+
+
+class Overdue(NamedTuple):
+    """A request whose next run was due a while ago.
+
+    Args:
+        is_too_late: its deadline is over: there is no next run.
+    """
+
+    row: Row
+    retried: Retried
+    is_too_late: bool
+
+
 class FinishKind(StrEnum):
     """What became of a finish."""
 
@@ -199,10 +228,12 @@ class FinishResult:
 
     Args:
         row: the request as it stands now; None when it was written as asked, or is gone.
+        due_at: of what was written as RETRYING: epoch ms of the next run.
     """
 
     kind: FinishKind
     row: Row | None = None
+    due_at: int | None = None
 
 
 class TakeoverResultKind(StrEnum):
@@ -221,10 +252,12 @@ class TakeoverResult:
 
     Args:
         row: the request as it stands now; None when it is gone.
+        retried: of what is ours: the runs before that failed as declared.
     """
 
     kind: TakeoverResultKind
     row: Row | None
+    retried: Retried = NEVER_RETRIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,14 +294,16 @@ class Verdict:
     """The answer to one claim.
 
     Args:
-        row: the request as it stands now; None when REFUSED.
+        row: the request as it stands now; None when REFUSED, or when a retry finds none.
         reason: why, in a few words, without data of the request.
+        retried: of what may run: the runs before that failed as declared.
     """
 
     kind: VerdictKind
     claim: Claim
     row: Row | None
     reason: str
+    retried: Retried = NEVER_RETRIED
 
 
 @dataclass(frozen=True, slots=True)

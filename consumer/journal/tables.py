@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # SQLite's STRICT tables know five types; INTEGER there has 64 bits.
 BIGINT = BigInteger().with_variant(Integer(), "sqlite")
@@ -86,6 +86,12 @@ request = Table(
 )
 _CLAIMED = text("state = 'CLAIMED'")
 _UNTOLD = text("published_at IS NULL AND state <> 'CLAIMED'")
+_RETRYING = text("state = 'RETRYING'")
+# Failed for good, and no dead letter says so yet.
+DEAD = (
+    "state = 'FAILED' AND resend = 0 AND dead_letter_at IS NULL "
+    "AND coalesce(code, '') <> 'PAYLOAD_GONE'"
+)
 # What a peer's sweep looks for: only what runs now is in it, so it stays small.
 Index(
     "onceward_request_claimed",
@@ -101,6 +107,23 @@ Index(
     request.c.finished_at,
     postgresql_where=_UNTOLD,
     sqlite_where=_UNTOLD,
+)
+# What the sweep of overdue retries looks for: only what waits for its next run is in it.
+Index(
+    "onceward_request_retrying",
+    request.c.group,
+    request.c.due_at,
+    postgresql_where=_RETRYING,
+    sqlite_where=_RETRYING,
+)
+# What the writer of dead letters looks for: only what waits for its letter is in it.
+Index(
+    "onceward_request_dead",
+    request.c.group,
+    request.c.finished_at,
+    request.c.request_id,
+    postgresql_where=text(DEAD),
+    sqlite_where=text(DEAD),
 )
 # What pruning looks for.
 Index("onceward_request_deadline", request.c.group, request.c.deadline_at)

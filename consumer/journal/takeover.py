@@ -7,6 +7,7 @@ that says the rule's conditions again: generation, state, the owner's lease, and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,8 +33,9 @@ from consumer.journal.batch import RUNS
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import Contended
-from consumer.journal.history import ROW_COLUMNS, keep_runs, read
+from consumer.journal.history import ROW_COLUMNS, keep_runs, read, retried_runs
 from consumer.journal.records import (
+    Retried,
     Row,
     State,
     Takeover,
@@ -79,6 +81,9 @@ def take_over(
             held=mine,
         )
         result = _carry_out(connection, group, worker_id, wish, row, decision)
+        if result.kind in _OURS and row is not None:
+            known = retried_runs(connection, group, [row.request_id])
+            result = replace(result, retried=known.get((row.request_id, row.attempt), Retried()))
         results[wish.request_id, wish.generation] = result
         mine.update(granted_names({(wish.request_id, wish.generation): result}))
     return results

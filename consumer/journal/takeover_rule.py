@@ -101,7 +101,9 @@ def _is_loop(wish: Takeover, ended_runs: Mapping[str, int]) -> bool:
     workers = ended_runs.get(WORKER_DIED, 0)
     if wish.because == WORKER_DIED:
         return workers + 1 >= WORKERS_LIMIT
-    return sum(ended_runs.values()) - workers + 1 >= RUNS_LIMIT
+    # Those that failed as declared had an end, and their retries are counted elsewhere.
+    with_end = workers + ended_runs.get(State.RETRYING, 0)
+    return sum(ended_runs.values()) - with_end + 1 >= RUNS_LIMIT
 
 
 def _crash_loop(wish: Takeover, nothing_happened: bool) -> TakeoverDecision:

@@ -25,6 +25,8 @@ class Step(StrEnum):
 
     INSERT = "INSERT"  # a new row; the insert itself decides whether it is too late
     REOPEN = "REOPEN"  # generation + 1 on a failure that a resend may help
+    RETRY = "RETRY"  # generation + 1 on a failure whose next run is due
+    EXPIRE = "EXPIRE"  # it waited for its next run, and its time is over
     ANSWER = "ANSWER"  # nothing is written
 
 
@@ -39,6 +41,9 @@ class Decision:
 
 INSERT = Decision(Step.INSERT, VerdictKind.RUN, "first claim")
 REOPEN = Decision(Step.REOPEN, VerdictKind.RUN, "reopened by a resend")
+RETRY = Decision(Step.RETRY, VerdictKind.RUN, "its next run is due")
+EXPIRE = Decision(Step.EXPIRE, VerdictKind.EXPIRED, "the deadline was over before its next run")
+GONE = Decision(Step.ANSWER, VerdictKind.ANSWERED, "there is nothing to wake up")
 EXPIRED = Decision(Step.ANSWER, VerdictKind.EXPIRED, "the deadline was over before the claim")
 _MISMATCH = Decision(Step.ANSWER, VerdictKind.MISMATCH, "the id belongs to another payload")
 _MINE = Decision(Step.ANSWER, VerdictKind.RUN, "claimed by an earlier try of unknown outcome")
@@ -70,22 +75,30 @@ def decide(
             in a batch of which it knows the outcome: such a claim is not granted a second time.
     """
     if row is None:
-        return INSERT
+        return GONE if claim.wakes else INSERT
     if row.payload_sha256 != claim.payload_sha256:
         return _MISMATCH
     match State(row.state):
         case State.CLAIMED:
-            if row.owner != worker_id:
+            if row.owner != worker_id or (claim.wakes and row.generation != claim.wakes + 1):
                 return _ELSEWHERE
             return _HELD if (row.request_id, row.generation) in held else _MINE
         case State.RETRYING:
-            return _RETRYING
+            return _of_retrying(claim, row, now)
         case State.IN_DOUBT:
             return _IN_DOUBT
-        case State.FAILED if row.resend:
+        case State.FAILED if row.resend and not claim.wakes:
             return _of_failed(claim, row, now)
         case _:
             return _ANSWERED
+
+
+def _of_retrying(claim: Claim, row: Row, now: int) -> Decision:
+    # Whoever comes after the deadline closes it, or nobody might.
+    if now >= row.deadline_at:
+        return EXPIRE
+    is_due = row.due_at is None or now >= row.due_at
+    return RETRY if is_due and claim.wakes == row.generation else _RETRYING
 
 
 def _of_failed(claim: Claim, row: Row, now: int) -> Decision:

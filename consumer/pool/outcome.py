@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import traceback
 from dataclasses import dataclass
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import NamedTuple
 
 from consumer.answers import Answer, Happened, Voided
 from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Rejected
+from consumer.retries.classes import is_retryable, is_retryable_code
 from feedback.status import State
 
 HANDLER_ERROR = "HANDLER_ERROR"
@@ -18,10 +21,25 @@ JOURNAL_UNAVAILABLE = "JOURNAL_UNAVAILABLE"
 QUERY_UNKNOWN = "QUERY_UNKNOWN"
 
 MESSAGE_LIMIT = 500
+CLASS_LIMIT = 200
+STACK_LIMIT_BYTES = 8192
 
 # C0 and C1 controls, line separators, and lone surrogates, which no database takes.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_UNFIT_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+class Raised(NamedTuple):
+    """What a handler raised, for its dead letter.
+
+    Args:
+        error_class: with its module, unless that is Python's own.
+        stack: as Python prints it, its last 8 KiB.
+    """
+
+    error_class: str
+    stack: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +54,7 @@ class Outcome:
         committed: the child has committed this finish in the journal (transactional handlers).
         stale: the claim was no longer ours: nothing may be written.
         voided: the counterparty refuses this run's key from now on.
+        raised: what a failed run raised.
     """
 
     state: State
@@ -46,6 +65,7 @@ class Outcome:
     committed: bool = False
     stale: bool = False
     voided: bool = False
+    raised: Raised | None = None
 
 
 STALE = Outcome(State.FAILED, message="the claim was no longer ours", stale=True)
@@ -86,11 +106,13 @@ def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool)
     if isinstance(error, EffectRefused):
         return STALE
     if isinstance(error, Rejected):
-        return Outcome(State.FAILED, code=error.code, message=one_line(error.message))
+        may_help = is_retryable_code(error.code, handler)
+        told = one_line(error.message)
+        return Outcome(State.FAILED, code=error.code, message=told, resend=may_help)
     if isinstance(error, InDoubt):
         return Outcome(State.IN_DOUBT, message=one_line(error.message))
     message = describe(error)
-    if isinstance(error, handler.retry_on):
+    if is_retryable(error, handler):
         return Outcome(State.FAILED, code=HANDLER_ERROR, message=message, resend=True)
     if handler.effect is EffectKind.EXTERNAL or effect_granted:
         return Outcome(State.IN_DOUBT, code=HANDLER_ERROR, message=message)
@@ -123,6 +145,20 @@ def refuse_unstarted(value: object) -> None:
             value.close()  # else it warns that nobody awaited it
         kind = type(value).__name__
         raise TypeError(f"the function returned a {kind} that never ran: use async def, or return")
+
+
+def raised_by(error: BaseException) -> Raised:
+    """Return class and stack of an exception."""
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
+    try:
+        stack = "".join(traceback.format_exception(error))
+    except Exception:  # the user's own classes are asked for their text
+        stack = ""
+    end = stack.encode("utf-8", "replace")[-STACK_LIMIT_BYTES:].decode("utf-8", "ignore")
+    return Raised(_UNFIT.sub(" ", name[:CLASS_LIMIT]), _UNFIT_IN_LINES.sub(" ", end))
 
 
 def describe(error: BaseException) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,13 +13,17 @@ from consumer.pool.effects import Effects
 from consumer.pool.job import Job, PoolSettings, request_of
 from consumer.pool.outcome import (
     HANDLER_ERROR,
+    JOURNAL_UNAVAILABLE,
     STALE,
     Outcome,
     judge_error,
     judge_return,
+    raised_by,
     refuse_unstarted,
 )
 from consumer.pool.queries import Queries
+from consumer.retries.blocking import Tries
+from consumer.retries.classes import is_retryable
 from feedback.logs import EventLog
 from feedback.status import State
 
@@ -62,9 +68,13 @@ class Runs:
         handler = self._registry.for_topic(job.topic)
         if handler is None:
             return _without_handler(job)
-        if handler.effect is EffectKind.TRANSACTIONAL and self._transactional is not None:
-            return self._transactional.run(job, partial(self._run_once, number, job, handler))
-        return self._run_once(number, job, handler, None)
+        tries = Tries(handler, job.deadline_at)
+        while True:
+            outcome = self._try(number, job, handler)
+            pause_s = tries.pause_s() if _may_try_again(outcome) else None
+            if pause_s is None:
+                return outcome
+            time.sleep(pause_s)
 
     async def run_coroutine(self, number: int, job: Job) -> Outcome:
         """Await a coroutine handler; it may raise anything, cancellation included."""
@@ -73,6 +83,26 @@ class Runs:
         handler = self._registry.for_topic(job.topic)
         if handler is None:
             return _without_handler(job)
+        tries = Tries(handler, job.deadline_at)
+        while True:
+            outcome = await self._await_once(number, job, handler)
+            pause_s = tries.pause_s() if _may_try_again(outcome) else None
+            if pause_s is None:
+                return outcome
+            import asyncio  # the loop that runs this has it already
+
+            try:
+                await asyncio.sleep(pause_s)
+            except asyncio.CancelledError:
+                return outcome  # by the handler's own hand: nobody else cancels it
+
+    def _try(self, number: int, job: Job, handler: Handler) -> Outcome:
+        if handler.effect is EffectKind.TRANSACTIONAL and self._transactional is not None:
+            # A transaction of its own: what an earlier try wrote is rolled back.
+            return self._transactional.run(job, partial(self._run_once, number, job, handler))
+        return self._run_once(number, job, handler, None)
+
+    async def _await_once(self, number: int, job: Job, handler: Handler) -> Outcome:
         gate = self._gate(number, job, handler)
         request = request_of(job, handler, group=self._settings.group, gate=gate)
         try:
@@ -117,7 +147,8 @@ def _raised(
 ) -> Outcome:
     if gate is not None and gate.refused:
         return STALE
-    if not isinstance(error, (EffectRefused, Rejected, InDoubt, *handler.retry_on)):
+    is_told = isinstance(error, (EffectRefused, Rejected, InDoubt))
+    if not (is_told or is_retryable(error, handler)):
         _log.raised(
             "handler.raised",
             error,
@@ -127,7 +158,17 @@ def _raised(
             handler=handler.name,
         )
     granted = gate is not None and gate.granted
-    return judge_error(error, handler=handler, effect_granted=granted)
+    outcome = judge_error(error, handler=handler, effect_granted=granted)
+    if outcome.state is not State.FAILED or outcome.stale:
+        return outcome
+    return replace(outcome, raised=raised_by(error))
+
+
+def _may_try_again(outcome: Outcome) -> bool:
+    """Whether the outcome is a failure that the handler declares to have left nothing."""
+    # Of a transaction whose commit has no known outcome the journal has to be asked.
+    is_failure = outcome.state is State.FAILED and outcome.resend
+    return is_failure and outcome.code != JOURNAL_UNAVAILABLE
 
 
 def _without_handler(job: Job) -> Outcome:

@@ -8,18 +8,20 @@ parent gave it. Everything from a child is checked: it runs the user's code and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from consumer.pool.frames import Frame, MalformedFrame, encode
 from consumer.pool.job import Job, PoolSettings
-from consumer.pool.outcome import MESSAGE_LIMIT, Outcome
+from consumer.pool.outcome import CLASS_LIMIT, MESSAGE_LIMIT, STACK_LIMIT_BYTES, Outcome, Raised
 from feedback.status import State
 
 Numbered = tuple[int, Job]
 
+_FLAGS = 4  # resend, committed, stale, voided
 _ENDINGS = {state.value: state for state in (State.SUCCEEDED, State.FAILED, State.IN_DOUBT)}
-_ROW_LIMIT_BYTES = 16384  # everything of a report but its result, many times over
+# Everything of a report but its result: most of it a stack, each byte of it six in JSON at worst.
+_ROW_LIMIT_BYTES = 16384 + 6 * STACK_LIMIT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +147,10 @@ def unpack_report(frame: Frame) -> Report:
 def _row(number: int, outcome: Outcome) -> list[Any]:
     size_bytes = -1 if outcome.result is None else len(outcome.result)
     flags = [outcome.resend, outcome.committed, outcome.stale, outcome.voided]
-    if not (outcome.code or outcome.message or any(flags)):
+    if not (outcome.code or outcome.message or outcome.raised or any(flags)):
         return [number, outcome.state, size_bytes]
-    return [number, outcome.state, size_bytes, outcome.code, outcome.message, *flags]
+    raised = outcome.raised or ()
+    return [number, outcome.state, size_bytes, outcome.code, outcome.message, *flags, *raised]
 
 
 def _finished(rows: Any, tail: bytes) -> tuple[list[tuple[int, Outcome]], int]:
@@ -165,11 +168,19 @@ def _finished(rows: Any, tail: bytes) -> tuple[list[tuple[int, Outcome]], int]:
             finished.append((number, Outcome(_ENDINGS[state], None, None, result)))
             continue
         code, message, *flags = rest
-        if len(flags) != 4 or any(type(flag) is not bool for flag in flags):
+        flags, raised = flags[:_FLAGS], flags[_FLAGS:]
+        if len(flags) != _FLAGS or any(type(flag) is not bool for flag in flags):
             raise MalformedFrame("flags that are none")
-        told = Outcome(_ENDINGS[state], _text(code), _text(message), result, *flags)
-        finished.append((number, told))
+        ending = Outcome(_ENDINGS[state], _text(code), _text(message), result, *flags)
+        finished.append((number, replace(ending, raised=_raised(raised)) if raised else ending))
     return finished, start
+
+
+def _raised(texts: list[Any]) -> Raised:
+    error_class, stack = texts
+    if not (isinstance(error_class, str) and isinstance(stack, str)):
+        raise MalformedFrame("a text that is none")
+    return Raised(error_class[:CLASS_LIMIT], stack[-STACK_LIMIT_BYTES:])
 
 
 def _numbers(value: Any) -> list[int]:

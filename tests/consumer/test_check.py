@@ -103,6 +103,13 @@ def test_missing_tables_and_a_missing_topic_are_named(stage: Stage, tmp_path: Pa
     assert "no tables yet: run `onceward-worker migrate`" in found["journal"]
 
 
+def test_a_dead_letter_topic_that_has_to_be_there_is_named(stage: Stage) -> None:
+    expected = f"has no topic {stage.topics['work']}.{stage.group}.dlq"
+    assert expected in wrong(run_check(stage, worker={"create_topics": False}))["kafka"]
+    none = {"create_topics": False, "dead_letters": "none"}
+    assert run_check(stage, worker=none).returncode == 0
+
+
 def test_settings_that_disagree_are_all_named(stage: Stage) -> None:
     ran = run_check(
         stage,
@@ -165,6 +172,6 @@ def test_migrate_and_prune_work_from_the_command_line(stage: Stage, tmp_path: Pa
     config = str(stage.config(journal={"url": f"sqlite:///{tmp_path}/new.db"}))
     for _ in range(2):
         ran = command("migrate", "--config", config)
-        assert (ran.returncode, ran.stdout) == (0, "the journal has version 1\n")
+        assert (ran.returncode, ran.stdout) == (0, "the journal has version 2\n")
     ran = command("prune", "--json", "--config", config)
     assert (ran.returncode, json.loads(ran.stdout)) == (0, {"requests": 0, "runs": 0})

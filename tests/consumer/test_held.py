@@ -9,6 +9,7 @@ from consumer.declaration import EffectKind, InDoubtPolicy
 from consumer.held import Held
 from consumer.journal import TakeoverKind
 from consumer.pool import Finished, Outcome
+from consumer.retries import Fixed
 from feedback.status import State
 from tests.consumer.samples import delivery, payments
 
@@ -17,6 +18,7 @@ REJECTED = Outcome(State.FAILED, code="BALANCE_TOO_LOW", message="m")
 FAILED = Outcome(State.FAILED, code="HANDLER_ERROR", message="m")
 DOUBT = Outcome(State.IN_DOUBT, message="m")
 DONE = Outcome(State.SUCCEEDED, result="1")
+SOON = Fixed("1s", tries=1)
 
 
 def held(effect: EffectKind, policy: InDoubtPolicy, *, doubtful: bool) -> Held:
@@ -85,3 +87,19 @@ def test_an_answer_of_the_counterparty_is_final_but_for_a_void() -> None:
     kept.asking.add(RUN)
     kept.hear(Finished(*RUN, Outcome(State.IN_DOUBT, voided=True)))
     assert kept.continuing[RUN].takeover.kind is TakeoverKind.VOIDED
+
+
+@pytest.mark.parametrize("code", ["HANDLER_ERROR", "BANK_BUSY"])
+def test_a_declared_failure_after_a_doubtful_run_does_not_end_the_doubt(code: str) -> None:
+    busy = Outcome(State.FAILED, code=code, message="m", resend=True)
+    for doubtful in (True, False):
+        kept = held(EffectKind.EXTERNAL, InDoubtPolicy.RETRY_SAME_KEY, doubtful=doubtful)
+        handler = payments(
+            in_doubt=InDoubtPolicy.RETRY_SAME_KEY, retry_on=("BANK_BUSY",), retries=SOON
+        )
+        kept.running[RUN] = kept.running[RUN]._replace(handler=handler, deadline_at=2**53)
+        kept.hear(Finished(*RUN, busy))
+        if doubtful:
+            assert kept.continuing[RUN].takeover.kind is TakeoverKind.SAME_KEY
+        else:
+            assert (kept.finishes[RUN].state, kept.finishes[RUN].delay_ms) == ("RETRYING", 1000)

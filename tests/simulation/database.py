@@ -124,7 +124,7 @@ class Database(Peers):
             message=one.message,
             result=one.result,
             resend=one.resend,
-            due_at=one.due_at,
+            due_at=None if one.delay_ms is None else self.now_ms() + one.delay_ms,
             finished_at=self.now_ms(),
             published_at=None,
         )
@@ -227,6 +227,15 @@ class Database(Peers):
             reopened = self._reopened(row, claim, worker_id)
             self._write(row, reopened, worker_id)
             row = reopened
+        elif decision.step is Step.RETRY and row is not None:
+            self._keep(row, worker_id)
+            again = self._retried(row, claim, worker_id)
+            self._write(row, again, worker_id)
+            row = again
+        elif decision.step is Step.EXPIRE and row is not None:
+            expired = self._waited_too_long(row)
+            self._write(row, expired, worker_id)
+            row = expired
         return self._verdict(claim, row, decision, held)
 
     def _verdict(
@@ -256,6 +265,27 @@ class Database(Peers):
             effect_at=self.effect_at_claim(claim.effect_kind, now),
             due_at=None,
             resend=False,
+            **dict.fromkeys(cleared),  # type: ignore[arg-type]
+        )
+
+    def _retried(self, row: Row, claim: Claim, worker_id: str) -> Row:
+        now = self.now_ms()
+        cleared = ("code", "message", "result", "finished_at", "published_at", "due_at")
+        return row._replace(
+            generation=row.generation + 1,
+            state=str(State.CLAIMED),
+            owner=worker_id,
+            claimed_at=now,
+            effect_kind=claim.effect_kind,
+            effect_at=self.effect_at_claim(claim.effect_kind, now),
+            **dict.fromkeys(cleared),  # type: ignore[arg-type]
+        )
+
+    def _waited_too_long(self, row: Row) -> Row:
+        cleared = ("code", "message", "result", "published_at", "due_at")
+        return row._replace(
+            state=str(State.EXPIRED),
+            finished_at=self.now_ms(),
             **dict.fromkeys(cleared),  # type: ignore[arg-type]
         )
 

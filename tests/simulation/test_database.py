@@ -37,7 +37,7 @@ FAR_MS = 4_102_444_800_000
 GROUP = "g"
 WORKERS = ("a", "b")
 IDS = ("r0", "r1")
-TIMES = ("effect_at", "claimed_at", "finished_at", "published_at", "dead_letter_at")
+TIMES = ("effect_at", "claimed_at", "due_at", "finished_at", "published_at", "dead_letter_at")
 Facts = tuple[object, ...]
 
 
@@ -160,14 +160,18 @@ class Sequence:
             attempt=draw.randint(1, 3),
             deadline_at=draw.choice((FAR_MS, FAR_MS, FAR_MS, 1)),
             effect_kind=draw.choice(("external", "marked", "transactional")),
+            wakes=draw.choice((0, 0, 1, 2)),
         )
 
     def _draw_finishes(self) -> Finish:
         draw = self._draw
-        state = draw.choice((State.SUCCEEDED, State.FAILED, State.FAILED, State.IN_DOUBT))
+        state = draw.choice(
+            (State.SUCCEEDED, State.FAILED, State.FAILED, State.IN_DOUBT, State.RETRYING)
+        )
         resend = state is State.FAILED and draw.random() < 0.7
         name, generation = draw.choice(self._ids), draw.randint(1, 3)
-        return Finish(name, generation, state, "CODE", "why", None, resend)
+        delay_ms = 0 if state is State.RETRYING else None
+        return Finish(name, generation, state, "CODE", "why", None, resend, delay_ms)
 
     def _draw_effects(self) -> EffectMark:
         return EffectMark(self._draw.choice(self._ids), self._draw.randint(1, 2))
@@ -179,7 +183,7 @@ class Sequence:
         return Takeover(draw.choice(self._ids), draw.randint(1, 3), kind, because)
 
     def _draw_published(self) -> Published:
-        state = self._draw.choice((State.SUCCEEDED, State.FAILED, State.IN_DOUBT))
+        state = self._draw.choice((State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.RETRYING))
         return Published(self._draw.choice(self._ids), self._draw.randint(1, 2), state)
 
     def _draw_refusal(self) -> Refusal:

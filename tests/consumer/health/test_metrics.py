@@ -9,6 +9,7 @@ from consumer.health.exposed import MAX_CODES, OTHER, ExposedMetrics
 from consumer.health.gauges import Gauges
 from consumer.health.metrics import NO_METRICS
 from consumer.health.vitals import Oldest
+from feedback.clock import monotonic_s
 from tests.consumer.health.samples import vitals
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -47,6 +48,24 @@ def test_what_the_road_reports_is_counted() -> None:
         assert value(samples, f"{what}_seconds_count") == 1
         assert value(samples, f"{what}_seconds_bucket", le="0.002") == 0
         assert value(samples, f"{what}_seconds_bucket", le="0.005") == 1
+
+
+def test_dead_letters_are_counted_and_what_waits_for_its_own_grows_older() -> None:
+    metrics = ExposedMetrics()
+    metrics.dead_letters("pay", "written", 2)
+    metrics.dead_letters("pay", "written", 1)
+    metrics.dead_letters("pay", "dropped", 4)
+    metrics.dead_letters_waiting("pay", 7, monotonic_s() - 100)
+    samples = scrape(metrics)
+    assert value(samples, "dead_letters_total", topic="pay", what="written") == 3
+    assert value(samples, "dead_letters_total", topic="pay", what="dropped") == 4
+    assert value(samples, "dead_letters_waiting", topic="pay") == 7
+    age_s = value(samples, "dead_letters_oldest_seconds", topic="pay")
+    assert age_s >= 100
+    # At each scrape, also where the thread that told it hangs.
+    assert value(scrape(metrics), "dead_letters_oldest_seconds", topic="pay") > age_s
+    metrics.dead_letters_waiting("pay", 0, monotonic_s() - 100)
+    assert value(scrape(metrics), "dead_letters_oldest_seconds", topic="pay") == 0
 
 
 def test_codes_that_never_end_are_counted_together() -> None:

@@ -39,6 +39,7 @@ def claim(
     effect_kind: str = "marked",
     key: bytes | None = b"key",
     offset: int = 17,
+    wakes: int = 0,
 ) -> Claim:
     """Return a claim on partition 3 of topic `payments`."""
     return Claim(
@@ -51,6 +52,7 @@ def claim(
         attempt=attempt,
         deadline_at=deadline_at,
         effect_kind=effect_kind,
+        wakes=wakes,
     )
 
 
@@ -63,7 +65,7 @@ def finish(
     message: str | None = None,
     result: str | None = None,
     resend: bool = False,
-    due_at: int | None = None,
+    delay_ms: int | None = None,
 ) -> Finish:
     """Return a finish of a run."""
     return Finish(
@@ -74,7 +76,7 @@ def finish(
         message=message,
         result=result,
         resend=resend,
-        due_at=due_at,
+        delay_ms=delay_ms,
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from consumer.journal import EffectMark, FinishKind, Journal, Published, State
 from tests.consumer.journal.conftest import Database, OpenJournal
-from tests.consumer.journal.samples import FAR, claim, finish, kinds, new_id, park_dead, row_of
+from tests.consumer.journal.samples import claim, finish, kinds, new_id, park_dead, row_of
 
 
 @pytest.fixture
@@ -88,9 +88,15 @@ def test_a_late_finish_after_its_doubt_was_resolved_changes_nothing(
 
 
 def test_a_retry_is_a_finish_with_a_due_time(journal: Journal, name: str) -> None:
-    journal.apply(finishes=[finish(name, state=State.RETRYING, due_at=FAR, resend=True)])
+    waits = finish(name, state=State.RETRYING, delay_ms=60_000)
+    written = journal.apply(finishes=[waits]).finished[name, 1]
     (row,) = journal.unpublished(10, 0)
-    assert (row.state, row.due_at, row.resend) == (State.RETRYING, FAR, True)
+    assert (row.state, row.due_at) == (State.RETRYING, written.due_at)
+    assert row.due_at is not None and row.finished_at is not None
+    assert -1 <= row.due_at - row.finished_at - 60_000 <= 1000
+    again = journal.apply(finishes=[waits]).finished[name, 1]
+    assert again.kind is FinishKind.ALREADY
+    assert again.row is not None and again.row.due_at == written.due_at
 
 
 def test_of_two_finishes_of_one_run_in_a_batch_the_first_is_written(

@@ -36,6 +36,11 @@ def test_a_request_without_a_row_is_inserted() -> None:
     assert decided(None) == Step.INSERT
 
 
+def test_a_wake_up_without_a_row_is_no_request() -> None:
+    decision = decide(claim("a", wakes=1), None, NOW, worker_id="me", held=NOTHING)
+    assert (decision.step, decision.kind) == (Step.ANSWER, VerdictKind.ANSWERED)
+
+
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.SKIPPED, State.EXPIRED, State.FAILED])
 def test_what_ended_for_good_is_answered_however_high_the_attempt(state: State) -> None:
     assert decided(row(state=state), attempt=9) == VerdictKind.ANSWERED

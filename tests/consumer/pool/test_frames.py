@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from consumer.pool import Job, Outcome
 from consumer.pool.frames import Decoder, Frame, MalformedFrame, encode
-from consumer.pool.wire import pack_jobs, pack_report, unpack_jobs, unpack_report
+from consumer.pool.job import PoolSettings
+from consumer.pool.outcome import CLASS_LIMIT, STACK_LIMIT_BYTES, Raised
+from consumer.pool.wire import (
+    pack_jobs,
+    pack_report,
+    report_limit_bytes,
+    unpack_jobs,
+    unpack_report,
+)
 from feedback.status import State
 
 _scalars = st.none() | st.booleans() | st.integers() | st.text()
@@ -41,6 +49,7 @@ _outcomes = st.builds(
     committed=st.booleans(),
     stale=st.booleans(),
     voided=st.booleans(),
+    raised=st.none() | st.builds(Raised, st.text(max_size=200), st.text(max_size=300)),
 )
 
 
@@ -93,6 +102,22 @@ def test_reports_arrive_as_they_were_given(
     (frame,) = Decoder().feed(pack_report(started=started, asked=asked, finished=finished))
     report = unpack_report(frame)
     assert (report.started, report.asked, report.finished) == (started, asked, finished)
+
+
+@pytest.mark.parametrize("raised", [["E"], ["E", 5], [5, "s"], ["E", "s", "t"]])
+def test_a_stack_that_is_none_is_malformed(raised: list[object]) -> None:
+    row = [1, "FAILED", -1, None, None, False, False, False, False, *raised]
+    with pytest.raises(MalformedFrame):
+        unpack_report(({"finished": [row]}, b""))
+
+
+def test_the_longest_stack_fits_into_a_report_whatever_its_characters_are() -> None:
+    settings = PoolSettings(handlers=(), group="g", processes=1, max_result_bytes=0)
+    worst = Raised("E" * CLASS_LIMIT, "\x1f" * STACK_LIMIT_BYTES)
+    finished = [(1, Outcome(State.FAILED, "C", "m" * 500, raised=worst))]
+    limited = Decoder(limit_bytes=report_limit_bytes(settings))
+    (frame,) = limited.feed(pack_report(finished=finished))
+    assert unpack_report(frame).finished == finished
 
 
 def test_a_frame_longer_than_the_limit_is_refused_before_it_has_come() -> None:

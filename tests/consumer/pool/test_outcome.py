@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Rejected
-from consumer.pool.outcome import STALE, Outcome, describe, judge_error, judge_return, one_line
+from consumer.pool.outcome import (
+    CLASS_LIMIT,
+    STACK_LIMIT_BYTES,
+    STALE,
+    Outcome,
+    describe,
+    judge_error,
+    judge_return,
+    one_line,
+    raised_by,
+)
 from feedback.status import State
 
 
@@ -112,3 +122,32 @@ def test_a_message_is_one_line_that_every_database_takes(text: str) -> None:
     assert "\0" not in line
     assert line.encode("utf-8")
     assert len(one_line(text)) <= 500
+
+
+def _caught(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+def test_what_was_raised_is_told_by_its_class_and_its_stack() -> None:
+    found = raised_by(_caught(OSError("no route")))
+    assert found.error_class == "OSError"
+    assert found.stack.startswith("Traceback (most recent call last):\n")
+    assert "in _caught" in found.stack and found.stack.endswith("OSError: no route\n")
+    assert raised_by(Rejected("NO", "no")).error_class.endswith(".Rejected")
+
+
+def test_an_error_whose_text_cannot_be_had_still_has_a_class() -> None:
+    assert raised_by(_caught(Silent())).error_class == f"{__name__}.Silent"
+
+
+@given(st.text(st.characters(), max_size=50), st.integers(0, 400))
+def test_a_stack_is_its_end_valid_text_and_bounded(text: str, times: int) -> None:
+    error = _caught(OSError(text * times))
+    name = type("x" * 1000, (OSError,), {})
+    found = raised_by(error)
+    assert len(found.stack.encode("utf-8")) <= STACK_LIMIT_BYTES
+    assert not set(found.stack) & {"\x00", "\x1b", "\x9b"}
+    assert len(raised_by(name()).error_class) == CLASS_LIMIT

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,11 @@ def test_what_a_handler_raises_becomes_its_outcome_and_its_stack_goes_to_the_log
     driven = make_pool(slots_per_process=5)
     outcomes = driven.run([job("raise", kind, request_id=kind) for kind in kinds])
     rejected = Outcome(State.FAILED, code="CARD_EXPIRED", message="the card has expired")
-    assert outcomes["rejected"] == rejected
+    raised = outcomes["rejected"].raised
+    assert replace(outcomes["rejected"], raised=None) == rejected
+    assert raised is not None and raised.error_class.endswith(".Rejected")
+    assert "in raise_what" in raised.stack
+    assert outcomes["in-doubt"].raised is None
     assert outcomes["in-doubt"] == Outcome(State.IN_DOUBT, message="the bank did not answer")
     assert (outcomes["retry"].code, outcomes["retry"].resend) == ("HANDLER_ERROR", True)
     assert (outcomes["other"].state, outcomes["other"].resend) == (State.FAILED, False)

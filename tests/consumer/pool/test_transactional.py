@@ -8,6 +8,7 @@ from sqlalchemy import create_engine, text
 
 from consumer.journal import Claim, Journal, VerdictKind, migrate
 from consumer.pool import Outcome
+from feedback.clock import epoch_ms
 from feedback.status import State
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import Driven, job
@@ -91,6 +92,14 @@ def test_a_run_that_raises_is_rolled_back_and_left_to_the_parent_to_finish(
     assert (outcome.state, outcome.code, outcome.resend) == (State.FAILED, code, False)
     assert not outcome.committed
     assert (theatre.seats(), theatre.state("a1")) == ([], "CLAIMED")
+
+
+def test_a_try_that_failed_leaves_nothing_to_the_one_that_succeeds(theatre: Theatre) -> None:
+    theatre.claim("a1")
+    tried = job("book-and-try", request_id="a1", deadline_at=epoch_ms() + 60_000)
+    outcome = theatre.driven.run([tried])["a1"]
+    assert (outcome.state, outcome.committed) == (State.SUCCEEDED, True)
+    assert (theatre.seats(), theatre.state("a1")) == (["a1"], "SUCCEEDED")
 
 
 def test_a_child_that_dies_in_the_middle_leaves_nothing(theatre: Theatre) -> None:

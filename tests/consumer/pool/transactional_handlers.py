@@ -31,6 +31,17 @@ def book_and_reject(request: Request) -> None:
     raise Rejected("TAKEN", "the seat is taken")
 
 
+_tries: set[str] = set()
+
+
+@handler(topic="book-and-try", effect="transactional", retry_on=OSError, blocking="1ms")
+def book_and_try(request: Request) -> None:
+    _book(request)
+    if request.request_id not in _tries:
+        _tries.add(request.request_id)
+        raise ConnectionError("after the write")
+
+
 @handler(topic="book-and-die", effect="transactional")
 def book_and_die(request: Request) -> None:
     _book(request)

@@ -1,0 +1,84 @@
+"""Which topics take no dead letters now, and when what waits is gone through again.
+
+What waits is gone through from the oldest on. What comes later is written meanwhile; what could not
+be written is tried again with the next passage, after a pause that grows while passages fail. So a
+letter that Kafka can never take costs one try a passage, and a topic that is away one for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from feedback.logs import EventLog
+
+log = EventLog("onceward.dead_letters")
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+
+
+class Hindrances:
+    """Knows what could not be written in this passage. Belongs to one thread.
+
+    Logs `dead_letters.hindered` once for each topic, however often it fails, and
+    `dead_letters.free` when a whole passage found nothing in its way any more.
+    """
+
+    def __init__(self) -> None:
+        self._closed: set[str] = set()
+        self._hindered: set[str] = set()
+        self._alarmed: set[str] = set()
+        self._pause_s = 0.0
+        self._again_s = 0.0
+
+    @property
+    def is_hindered(self) -> bool:
+        """Whether anything could not be written in this passage."""
+        return bool(self._hindered)
+
+    @property
+    def again_s(self) -> float:
+        """The monotonic time of the next passage."""
+        return self._again_s
+
+    def begins(self, now_s: float) -> bool:
+        """Whether a passage begins now; then everything is tried again."""
+        if now_s < self._again_s:
+            return False
+        self._closed.clear()
+        self._hindered.clear()
+        return True
+
+    def is_open(self, topic: str) -> bool:
+        """Whether letters of this topic are worth a try."""
+        return topic not in self._closed
+
+    def closed(self, topic: str, reason: str) -> None:
+        """Note that the topic takes no letters at all."""
+        self._closed.add(topic)
+        self._hinder(topic, reason)
+
+    def refused(self, topic: str, reason: str) -> None:
+        """Note that the topic has not taken one letter; it may take others."""
+        self._hinder(topic, reason)
+
+    def ends(self, now_s: float, *, waiting: Collection[str]) -> None:
+        """Note that everything that could be written now is.
+
+        Args:
+            waiting: topics of which something waits, and nothing was written now.
+        """
+        for topic in sorted(self._alarmed - self._hindered - {*waiting}):
+            self._alarmed.discard(topic)
+            log.info("dead_letters.free", topic=topic)
+        if not self._hindered:
+            self._pause_s = 0.0
+        elif now_s >= self._again_s:
+            self._pause_s = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, 2 * self._pause_s))
+            self._again_s = now_s + self._pause_s
+
+    def _hinder(self, topic: str, reason: str) -> None:
+        self._hindered.add(topic)
+        if topic not in self._alarmed:
+            self._alarmed.add(topic)
+            log.error("dead_letters.hindered", topic=topic, reason=reason)

@@ -1,0 +1,80 @@
+"""The parts of a worker that write dead letters, made and connected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from consumer.dead_letters.dead_letters import DeadLetters
+from consumer.dead_letters.evidence import LIMIT_BYTES, Evidence
+from consumer.dead_letters.payloads import Payloads, Store
+from consumer.dead_letters.posting import Posting
+from consumer.health.metrics import Metrics
+from consumer.journal.dead_letters import DeadLetterRows
+from feedback.kafka_reader import RecordReader
+from feedback.kafka_topics import KafkaTopics
+from feedback.kafka_writer import KafkaWriter
+from feedback.settings import Settings
+
+
+def strategies(settings: Settings, topics: Iterable[str]) -> Mapping[str, str]:
+    """Return what becomes of failures, for those topics where anything does."""
+    chosen = {topic: settings.worker.dead_letters_of(topic) for topic in topics}
+    return {topic: strategy for topic, strategy in chosen.items() if strategy != "none"}
+
+
+def make_evidence(settings: Settings, topics: Iterable[str]) -> Evidence:
+    """Return a memory for failures; where nobody writes dead letters, one that keeps nothing."""
+    return Evidence(LIMIT_BYTES if strategies(settings, topics) else 0)
+
+
+def make_dead_letters(
+    settings: Settings,
+    *,
+    worker_id: str,
+    topics: Iterable[str],
+    evidence: Evidence,
+    store: Store,
+    redis_away: Callable[[], bool],
+    may_sweep: Callable[[float], bool],
+    metrics: Metrics,
+) -> DeadLetters:
+    """Return the writer of a worker's dead letters; it connects when there is one to write.
+
+    Args:
+        topics: those of this worker's handlers.
+        evidence: what the worker remembers of what it has failed.
+        store: where clients keep payloads.
+        redis_away: whether asking Redis would only cost time.
+        may_sweep: asked with the monotonic time whether the dead can be told from the living.
+    """
+    writer = KafkaWriter(settings.kafka)
+    payloads = Payloads(reader=RecordReader(settings.kafka), store=store, redis_away=redis_away)
+
+    def close() -> None:
+        writer.close()
+        payloads.close()
+
+    posting = Posting(
+        group=settings.kafka.group,
+        evidence=evidence,
+        payloads=payloads,
+        topics=KafkaTopics(settings.kafka, create=settings.worker.create_topics),
+        writer=writer,
+        stopping=lambda: made.is_stopping,
+    )
+    made = DeadLetters(
+        rows=DeadLetterRows(
+            settings.journal.url,
+            group=settings.kafka.group,
+            worker_id=worker_id,
+            statement_timeout_s=settings.journal.timeout_s,
+        ),
+        posting=posting,
+        evidence=evidence,
+        strategies=strategies(settings, topics),
+        lease_s=settings.journal.lease_s,
+        may_sweep=may_sweep,
+        close=close,
+        metrics=metrics,
+    )
+    return made

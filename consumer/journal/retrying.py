@@ -1,0 +1,120 @@
+"""What waits for its next run beyond its time: found for a sweep, ended where nothing follows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    bindparam,
+    case,
+    literal,
+    literal_column,
+    null,
+    select,
+    update,
+)
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from consumer.journal import clock
+from consumer.journal.clock import now_ms
+from consumer.journal.history import ROW_COLUMNS, retried_runs
+from consumer.journal.records import Overdue, Retried, Row, State
+from consumer.journal.tables import request
+
+PAYLOAD_GONE = "PAYLOAD_GONE"
+_GONE = "its payload is gone, so it cannot run again"
+
+# Spelled out and not a parameter: SQLite takes a partial index only where the text itself shows
+# that it may.
+_RETRYING: ColumnElement[str] = literal_column(f"'{State.RETRYING.value}'")
+
+
+def find_overdue(
+    connection: Connection,
+    group: str,
+    *,
+    topics: Collection[str],
+    limit: int,
+    older_than_ms: int,
+) -> list[Overdue]:
+    """Return requests whose next run was due so long ago, the oldest first."""
+    parameters = {
+        "this_group": group,
+        "these_topics": sorted(topics),
+        "most": limit,
+        "age": older_than_ms,
+    }
+    answers = connection.execute(_find(), parameters).all()
+    rows = [(answer[0], Row(*answer[1:])) for answer in answers]
+    retried = retried_runs(connection, group, [row.request_id for _, row in rows])
+    return [
+        Overdue(
+            row,
+            retried.get((row.request_id, row.attempt), Retried()),
+            is_too_late=now >= row.deadline_at,
+        )
+        for now, row in rows
+    ]
+
+
+def end_retries(
+    connection: Connection, group: str, rows: Sequence[Row], *, worker_id: str
+) -> list[Row]:
+    """End requests that wait for a next run; return the rows of those that still did."""
+    ended = []
+    # Two sweeps that meet lock their rows in the same order.
+    for row in sorted(rows, key=lambda one: one.request_id):
+        parameters = {
+            "this_group": group,
+            "this_request": row.request_id,
+            "this_generation": row.generation,
+            "this_worker": worker_id,
+        }
+        answer = connection.execute(_end(), parameters).one_or_none()
+        if answer is not None:
+            ended.append(Row(*answer))
+    return ended
+
+
+@lru_cache
+def _find() -> Select[Any]:
+    return (
+        select(now_ms(), *ROW_COLUMNS)
+        .where(
+            request.c.group == bindparam("this_group"),
+            request.c.state == _RETRYING,
+            request.c.due_at <= clock.once() - bindparam("age"),
+            request.c.topic.in_(bindparam("these_topics", expanding=True)),
+        )
+        .order_by(request.c.due_at)
+        .limit(bindparam("most"))
+    )
+
+
+@lru_cache
+def _end() -> ReturningUpdate[Any]:
+    is_late = request.c.deadline_at <= now_ms()
+    return (
+        update(request)
+        .where(
+            request.c.group == bindparam("this_group"),
+            request.c.request_id == bindparam("this_request"),
+            request.c.generation == bindparam("this_generation"),
+            request.c.state == _RETRYING,
+        )
+        .values(
+            state=case((is_late, literal(State.EXPIRED.value)), else_=literal(State.FAILED.value)),
+            code=case((is_late, null()), else_=literal(PAYLOAD_GONE)),
+            message=case((is_late, null()), else_=literal(_GONE)),
+            owner=bindparam("this_worker"),
+            due_at=null(),
+            finished_at=now_ms(),
+            published_at=null(),
+        )
+        .returning(*ROW_COLUMNS)
+    )

@@ -1,0 +1,132 @@
+"""The sweep of what waits for its next run and was not woken up.
+
+Its record was never sent (the worker died between the row and it), or it was read by a worker that
+died before it ran. It is sent once more; when that does not help either (the topic is away, the
+record too large for it, nobody reads it any more), it goes on here, without a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from consumer.buffer import Buffer
+from consumer.declaration import Handler
+from consumer.delivery import Delivery
+from consumer.journal import Journal, Overdue, Row
+from consumer.retries.following import wakeup_of_row
+from consumer.retries.wakeup import WakeUp
+from feedback.clock import monotonic_s
+from feedback.errors import KafkaUnavailable, RedisUnavailable
+from feedback.logs import EventLog
+
+log = EventLog("onceward.retries")
+
+# A busy worker is late by itself: what it is late with needs no second record.
+OVERDUE_MS = 3_000
+LIMIT = 100
+# Longer than a session: who reads the record next may have to wait for the end of a dead member.
+FIRST_PAUSE_S, FACTOR = 10.0, 2.0
+REMEMBERED = 10_000
+
+Name = tuple[str, int]
+
+
+class Source(Protocol):
+    """Where the payload of a request comes from."""
+
+    def of(self, row: Row) -> Delivery | None: ...
+
+
+class OverdueRetries:
+    """Wakes up what was forgotten. Belongs to the sweeper's thread.
+
+    Args:
+        journal: the sweeper's.
+        handlers: by topic; requests of other topics are left to workers that have theirs.
+        payloads: makes deliveries of rows.
+        send: sends a wake-up to its topic.
+        buffer: where due retries wait for a slot.
+        on_due: called after retries were buffered.
+        tell_ended: told of requests whose time is over, or whose payload is gone.
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        handlers: Mapping[str, Handler],
+        payloads: Source,
+        send: Callable[[Sequence[WakeUp]], None],
+        buffer: Buffer,
+        on_due: Callable[[], None],
+        tell_ended: Callable[[Iterable[Row]], None],
+    ) -> None:
+        self._journal = journal
+        self._handlers = handlers
+        self._payloads = payloads
+        self._send = send
+        self._buffer = buffer
+        self._on_due = on_due
+        self._tell_ended = tell_ended
+        self._next_s: dict[Name, tuple[float, float]] = {}
+
+    def sweep(self) -> None:
+        """Do one round.
+
+        Raises:
+            JournalUnavailable: it is the next round's business.
+        """
+        found = self._journal.overdue_retries(self._handlers.keys(), LIMIT, OVERDUE_MS)
+        ended = [one.row for one in found if one.is_too_late]
+        now_s = monotonic_s()
+        for one in found:
+            if not one.is_too_late and self._is_its_turn(one.row, now_s):
+                delivery = self._delivery(one)
+                if delivery is None:
+                    continue
+                if isinstance(delivery, Row):
+                    ended.append(delivery)
+                else:
+                    self._wake(delivery, one.row, now_s)
+        if ended:
+            self._tell_ended(self._journal.end_retries(ended))
+        self._remember(now_s)
+
+    def _is_its_turn(self, row: Row, now_s: float) -> bool:
+        at_s, _ = self._next_s.get((row.request_id, row.generation), (now_s, 0.0))
+        return at_s <= now_s
+
+    def _delivery(self, one: Overdue) -> Delivery | Row | None:
+        """Return the delivery; the row when its payload is gone; None when nobody knows."""
+        try:
+            delivery = self._payloads.of(one.row)
+        except (KafkaUnavailable, RedisUnavailable) as error:
+            log.debug("retry.left", request_id=one.row.request_id, reason=str(error))
+            return None
+        if delivery is None:
+            return one.row
+        return delivery._replace(
+            wakes=one.row.generation,
+            retried=one.retried.runs,
+            first_failed_at=one.retried.first_failed_at,
+        )
+
+    def _wake(self, delivery: Delivery, row: Row, now_s: float) -> None:
+        name = (row.request_id, row.generation)
+        is_second = name in self._next_s
+        if delivery.handler.retries is not None and not is_second:
+            self._send([wakeup_of_row(delivery, row)])
+        elif self._buffer.room:
+            self._buffer.put([delivery])
+            self._on_due()
+        else:
+            return  # another sweep, or another worker's
+        _, pause_s = self._next_s.get(name, (0.0, FIRST_PAUSE_S / FACTOR))
+        self._next_s[name] = (now_s + pause_s * FACTOR, pause_s * FACTOR)
+        log.warning("retry.overdue", request_id=name[0], generation=name[1], again=is_second)
+
+    def _remember(self, now_s: float) -> None:
+        """Forget what was woken up long ago: it has gone on."""
+        if len(self._next_s) > REMEMBERED:
+            self._next_s = {name: at for name, at in self._next_s.items() if at[0] > now_s}

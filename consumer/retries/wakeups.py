@@ -1,0 +1,127 @@
+"""The thread that sends wake-ups to the retry topics.
+
+Their RETRYING rows are committed before: what it cannot send, a sweep finds when it is overdue. So
+it waits for nobody, and what it holds is bounded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from consumer.retries.backoff import topic_delay_ms
+from consumer.retries.headers import headers_of
+from consumer.retries.topics import retry_topic
+from consumer.retries.wakeup import WakeUp
+from feedback.errors import KafkaUnavailable
+from feedback.kafka_writer import KafkaWriter, Outgoing, RecordRefused
+from feedback.logs import EventLog
+
+log = EventLog("onceward.retries")
+
+BACKLOG_LIMIT = 10_000
+BATCH = 256
+RETRY_S = 1.0
+STOP_S = 2.0
+
+
+class WakeUps:
+    """Sends each wake-up until Kafka has it, or refuses it for good.
+
+    Args:
+        writer: used by this thread alone.
+        group: the consumer group, whose retry topics they are.
+    """
+
+    def __init__(self, writer: KafkaWriter, *, group: str) -> None:
+        self._writer = writer
+        self._group = group
+        self._waiting: deque[WakeUp] = deque()
+        self._changed = threading.Condition()
+        self._is_away = False
+        self._is_busy = False
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="onceward-wakeups", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def send(self, wakeups: Iterable[WakeUp]) -> None:
+        """Take over wake-ups; returns at once. Any thread."""
+        with self._changed:
+            self._waiting.extend(wakeups)
+            while len(self._waiting) > BACKLOG_LIMIT:
+                self._waiting.popleft()
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Send what waits while Kafka answers, and end the thread."""
+        with self._changed:
+            self._changed.wait_for(self._is_done, STOP_S)
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
+
+    def _is_done(self) -> bool:
+        is_idle = not self._waiting and not self._is_busy
+        return is_idle or self._is_away or not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while batch := self._next():
+            left = self._write(batch)
+            with self._changed:
+                self._is_busy = False
+                self._waiting.extendleft(reversed(left))
+                self._changed.notify_all()
+                if left:
+                    self._changed.wait_for(lambda: self._stopping, RETRY_S)
+        self._writer.close()
+
+    def _next(self) -> list[WakeUp]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._stopping)
+            if self._stopping:
+                return []
+            self._is_busy = True
+            return [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+
+    def _write(self, batch: Sequence[WakeUp]) -> list[WakeUp]:
+        """Return what is to be tried again."""
+        records = [record_of(one, group=self._group) for one in batch]
+        left: list[WakeUp] = []
+        away: KafkaUnavailable | None = None
+        for one, error in zip(batch, self._writer.write(records), strict=True):
+            if isinstance(error, RecordRefused):
+                # A sweep wakes it up without a record.
+                log.error("retry.refused", request_id=one.delivery.request_id, reason=str(error))
+            elif error is not None:
+                left.append(one)
+                away = error
+        self._note(away)
+        return left
+
+    def _note(self, error: KafkaUnavailable | None) -> None:
+        if error is not None and not self._is_away:
+            log.warning("retries.not_sent", reason=str(error))
+        elif error is None and self._is_away:
+            log.info("retries.sent_again")
+        self._is_away = error is not None
+
+
+def record_of(one: WakeUp, *, group: str) -> Outgoing:
+    """Return the record that wakes a request up; its key and value are those that were sent."""
+    record, handler = one.delivery.record, one.delivery.handler
+    delay_ms = one.delay_ms
+    if handler.retries is not None:
+        delay_ms = topic_delay_ms(handler.retries, one.delay_ms)
+    return Outgoing(
+        topic=retry_topic(handler.topic, group, delay_ms),
+        # Where its source stood, so that a key stays in one partition.
+        partition=record.partition,
+        key=record.key,
+        value=record.value,
+        headers=headers_of(one, group=group),
+    )

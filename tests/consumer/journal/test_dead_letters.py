@@ -1,0 +1,212 @@
+"""Which failures wait for their dead letters, and that each is found until it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import text
+
+from consumer.journal import Journal, State
+from consumer.journal.dead_letters import Cursor, Dead, DeadLetterRows
+from consumer.journal.tables import DEAD
+from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
+from tests.consumer.journal.samples import claim, finish, new_id, refusal
+
+OpenRows = Callable[..., DeadLetterRows]
+
+FIRST = Cursor()
+
+
+@pytest.fixture
+def open_rows(database: Database, group: str) -> Iterator[OpenRows]:
+    """Yield a factory `open_rows(worker_id)`; what it opens is closed afterwards."""
+    opened: list[DeadLetterRows] = []
+
+    def open_one(worker_id: str = "me") -> DeadLetterRows:
+        opened.append(DeadLetterRows(database.url, group=group, worker_id=worker_id))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def rows(open_rows: OpenRows) -> DeadLetterRows:
+    """Return what worker `me` sees."""
+    return open_rows()
+
+
+def fail(journal: Journal, *, code: str = "REJECTED", resend: bool = False) -> str:
+    """Return the id of a request that has failed."""
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    journal.apply(finishes=[finish(name, state=State.FAILED, code=code, resend=resend)])
+    return name
+
+
+def found(
+    rows: DeadLetterRows, cursor: Cursor = FIRST, *, limit: int = 100, of_the_dead: bool = True
+) -> list[Dead]:
+    return rows.page(cursor, topics=["payments"], limit=limit, of_the_dead=of_the_dead)
+
+
+def names(page: list[Dead]) -> list[str]:
+    return [one.row.request_id for one in page]
+
+
+def test_what_failed_for_good_waits_and_nothing_else(
+    journal: Journal, rows: DeadLetterRows
+) -> None:
+    journal.apply(claims=[claim(new_id())])
+    for state in (State.SUCCEEDED, State.IN_DOUBT, State.RETRYING):
+        name = new_id()
+        journal.apply(claims=[claim(name)])
+        journal.apply(finishes=[finish(name, state=state)])
+    fail(journal, resend=True)
+    fail(journal, code="PAYLOAD_GONE")
+    failed, place = fail(journal), "payments-3-1099511627776-5"
+    journal.apply(refusals=[refusal(place)])
+    assert sorted(names(found(rows))) == sorted([failed, place])
+    ((topic, count, oldest_ms, mine),) = rows.waiting()
+    assert (topic, count, mine) == ("payments", 2, 2)
+    assert 0 <= oldest_ms < 60_000
+
+
+def test_the_oldest_comes_first_and_pages_go_on_where_the_last_one_ended(
+    journal: Journal, rows: DeadLetterRows, database: Database
+) -> None:
+    wanted = [fail(journal) for _ in range(5)]
+    # Two of the same moment as well, on either side of a page's end.
+    for name, at in zip(wanted, (30, 10, 20, 20, 40), strict=True):
+        change = "UPDATE onceward_request SET finished_at = :at WHERE request_id = :name"
+        database.change(change, at=at, name=name)
+    in_order = [wanted[number] for number in (1, 2, 3, 0, 4)]
+    seen, cursor = [], Cursor()
+    while page := found(rows, cursor, limit=2):
+        seen += names(page)
+        cursor = Cursor(page[-1].row.finished_at or 0, page[-1].row.request_id)
+    assert seen == in_order
+
+
+def test_what_has_its_letter_waits_no_longer(
+    journal: Journal, rows: DeadLetterRows, database: Database
+) -> None:
+    written, left = fail(journal), fail(journal)
+    rows.close_case([(written, 1), (written, 1), ("unknown", 1)])
+    assert names(found(rows)) == [left]
+    ((at, finished_at),) = (
+        row.values()
+        for row in database.query(
+            "SELECT dead_letter_at, finished_at FROM onceward_request WHERE request_id = :name",
+            name=written,
+        )
+    )
+    assert at >= finished_at
+    rows.close_case([])
+
+
+def test_a_letter_of_a_run_that_was_followed_by_another_closes_nothing(
+    journal: Journal, rows: DeadLetterRows, database: Database
+) -> None:
+    name = fail(journal, resend=True)
+    journal.apply(claims=[claim(name, attempt=2)])
+    journal.apply(finishes=[finish(name, 2, State.FAILED, code="REJECTED")])
+    rows.close_case([(name, 1)])
+    assert names(found(rows)) == [name]
+    rows.close_case([(name, 2)])
+    assert found(rows) == []
+
+
+@pytest.mark.parametrize("state", ["SUCCEEDED", "CLAIMED", "IN_DOUBT"])
+def test_only_a_failure_is_closed(
+    journal: Journal, rows: DeadLetterRows, database: Database, state: str
+) -> None:
+    name = fail(journal)
+    database.change("UPDATE onceward_request SET state = :state", state=state)
+    rows.close_case([(name, 1)])
+    assert database.query("SELECT dead_letter_at FROM onceward_request") == [
+        {"dead_letter_at": None}
+    ]
+
+
+def test_one_that_a_resend_may_reopen_is_not_closed(
+    journal: Journal, rows: DeadLetterRows, database: Database
+) -> None:
+    name = fail(journal, resend=True)
+    rows.close_case([(name, 1)])
+    assert database.query("SELECT dead_letter_at FROM onceward_request") == [
+        {"dead_letter_at": None}
+    ]
+
+
+def test_a_failure_knows_when_its_first_run_ended(
+    journal: Journal, rows: DeadLetterRows, database: Database
+) -> None:
+    once, name = fail(journal), fail(journal, resend=True)
+    for attempt in (2, 3):
+        journal.apply(claims=[claim(name, attempt=attempt)])
+        resend = attempt == 2
+        journal.apply(finishes=[finish(name, attempt, State.FAILED, code="X", resend=resend)])
+    ended = database.query("SELECT min(ended_at) AS first FROM onceward_run")
+    first = {one.row.request_id: one.first_failed_at for one in found(rows)}
+    assert first == {once: None, name: ended[0]["first"]}
+
+
+def test_the_letters_of_a_living_worker_are_its_own_business(
+    journal: Journal, open_rows: OpenRows, open_leases: OpenLeases
+) -> None:
+    peer = open_rows("peer")
+    lease = open_leases("me")
+    lease.register(60)
+    name = fail(journal)
+    assert [(one.failures, one.mine) for one in peer.waiting()] == [(1, 0)]
+    assert found(peer) == []
+    lease.release()
+    assert found(peer, of_the_dead=False) == []
+    assert names(found(peer)) == [name]
+
+
+def test_of_several_workers_one_looks_for_the_dead_at_a_time(open_rows: OpenRows) -> None:
+    workers = [open_rows(name) for name in ("a", "b", "c")]
+    assert [one.take_turn(60_000) for one in workers] == [True, False, False]
+    assert workers[2].take_turn(0)
+
+
+def test_other_topics_and_other_groups_are_left_alone(
+    journal: Journal, open_journal: OpenJournal, rows: DeadLetterRows
+) -> None:
+    fail(journal)
+    fail(open_journal(group="another"))
+    assert rows.page(Cursor(), topics=["orders"], limit=10, of_the_dead=True) == []
+    assert len(found(rows)) == 1
+
+
+def test_a_reopened_failure_waits_again_when_it_fails_again(
+    journal: Journal, rows: DeadLetterRows, database: Database
+) -> None:
+    name = fail(journal)
+    rows.close_case([(name, 1)])
+    # As a redrive leaves it.
+    database.change("UPDATE onceward_request SET resend = 1")
+    journal.apply(claims=[claim(name, attempt=2)])
+    journal.apply(finishes=[finish(name, 2, State.FAILED, code="REJECTED")])
+    assert names(found(rows)) == [name]
+
+
+def test_what_waits_is_found_by_its_own_index(
+    journal: Journal, rows: DeadLetterRows, database: Database
+) -> None:
+    fail(journal)
+    explain = {"sqlite": "EXPLAIN QUERY PLAN", "postgresql": "EXPLAIN"}
+    name = database.engine.dialect.name
+    with database.engine.connect() as connection:
+        if name == "postgresql":
+            connection.execute(text("SET enable_seqscan = off"))
+        query = (
+            'SELECT topic, count(*) FROM onceward_request WHERE "group" = :g '
+            f"AND {DEAD} GROUP BY topic"
+        )
+        plan = connection.execute(text(f"{explain[name]} {query}"), {"g": "g"}).all()
+    assert "onceward_request_dead" in str(plan)

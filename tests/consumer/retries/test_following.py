@@ -1,0 +1,62 @@
+"""How a run ends that failed as declared."""
+
+from typing import Any
+
+import pytest
+
+from consumer.delivery import Delivery
+from consumer.journal import Finish
+from consumer.retries import Tiers
+from consumer.retries.following import ended, wakeup
+from tests.consumer.samples import delivery, payments
+
+NOW = 1_000_000
+
+
+def _delivery(**changes: Any) -> Delivery:
+    handler = payments(retry_on=(OSError,), retries=Tiers.parse("1s x 2"), retries_within_s=10)
+    facts = {"handler": handler, "deadline_at": NOW + 60_000, **changes}
+    return delivery("a")._replace(**facts)
+
+
+def _finish(state: str = "FAILED", *, resend: bool = True) -> Finish:
+    return Finish("a", 1, state, "HANDLER_ERROR", "OSError", None, resend)
+
+
+def test_a_declared_failure_waits_for_its_next_run() -> None:
+    found = ended(_finish(), _delivery(), now_ms=NOW)
+    assert (found.state, found.delay_ms, found.resend) == ("RETRYING", 1000, False)
+    assert (found.code, found.message) == ("HANDLER_ERROR", "OSError")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"retried": 2},
+        {"deadline_at": NOW + 1000},
+        {"retried": 1, "first_failed_at": NOW - 9_001},
+    ],
+)
+def test_after_the_last_run_a_failure_is_for_good(changes: dict[str, Any]) -> None:
+    found = ended(_finish(), _delivery(**changes), now_ms=NOW)
+    assert (found.state, found.delay_ms, found.resend) == ("FAILED", None, False)
+
+
+@pytest.mark.parametrize(
+    "finish", [_finish(resend=False), _finish("SUCCEEDED"), _finish("IN_DOUBT", resend=False)]
+)
+def test_any_other_end_stays_as_it_is(finish: Finish) -> None:
+    assert ended(finish, _delivery(), now_ms=NOW) is finish
+
+
+def test_without_retries_a_resend_runs_it_again() -> None:
+    finish = _finish()
+    assert ended(finish, delivery("a"), now_ms=NOW) is finish
+
+
+def test_a_wake_up_counts_runs_and_knows_the_first_failure() -> None:
+    first = wakeup(_delivery(), _finish()._replace(delay_ms=1000), due_at=NOW)
+    assert (first.runs, first.first_failed_at, first.failed_at) == (1, NOW - 1000, NOW - 1000)
+    again = _delivery(retried=1, first_failed_at=7)
+    second = wakeup(again, _finish()._replace(delay_ms=1000), due_at=NOW)
+    assert (second.runs, second.first_failed_at) == (2, 7)

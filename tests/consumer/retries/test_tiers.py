@@ -1,0 +1,254 @@
+"""The retry topics on a real broker: nothing is early, little is late, none is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from consumer.buffer import Buffer, Received
+from consumer.delivery import Delivery
+from consumer.kafka_source import KafkaSource
+from consumer.retries import Tiers as Delays
+from consumer.retries.tiers import Tiers
+from consumer.retries.topics import retry_topics
+from consumer.retries.wakeup import WakeUp
+from consumer.retries.wakeups import record_of
+from feedback.clock import epoch_ms
+from feedback.kafka_topics import KafkaTopics
+from feedback.kafka_writer import KafkaWriter, Outgoing
+from feedback.settings import KafkaSection
+from tests.consumer.samples import delivery, payments
+from tests.eventually import eventually
+from tests.stack import Servers
+
+LATE_MS = 250
+
+
+class HandedOn(NamedTuple):
+    """A retry that was handed on: how long after it was due, and by whom."""
+
+    request_id: str
+    late_ms: int
+    by: int
+
+
+class Timed(Buffer):
+    """A buffer that takes what it is given, and notes when."""
+
+    def __init__(self, due: dict[str, int], heard: list[HandedOn], by: int) -> None:
+        super().__init__(1000)
+        self._due = due
+        self._heard = heard
+        self._by = by
+
+    def put(self, received: Iterator[Received]) -> None:  # type: ignore[override]
+        now_ms = epoch_ms()
+        for one in received:
+            assert isinstance(one, Delivery)
+            late_ms = now_ms - self._due[one.request_id]
+            self._heard.append(HandedOn(one.request_id, late_ms, self._by))
+
+
+class Ground:
+    """One group's retry topics, and readers of them."""
+
+    def __init__(self, servers: Servers, topic: str, group: str, *, retries: str) -> None:
+        self.kafka = KafkaSection(bootstrap_servers=servers.kafka, group=group, session_timeout_s=6)
+        self.handler = payments(retry_on=(OSError,), retries=Delays.parse(retries))
+        object.__setattr__(self.handler, "topic", topic)
+        self.topics = retry_topics([self.handler], group)
+        self.due: dict[str, int] = {}
+        self.heard: list[HandedOn] = []
+        self.faults: list[BaseException] = []
+        self._readers: list[Tiers] = []
+        self._sources: list[KafkaSource] = []
+        made = KafkaTopics(self.kafka, create=True)
+        for name in self.topics:
+            made.ensure(name, like=topic)
+        self._writer = KafkaWriter(self.kafka)
+
+    def send(self, names: list[str], *, delay_ms: int, partition: int = 0) -> None:
+        """Send wake-ups that are due after a delay."""
+        records = []
+        for name in names:
+            due_at = epoch_ms() + delay_ms
+            self.due[name] = due_at
+            one = delivery(name)
+            record = one.record._replace(partition=partition, topic=self.handler.topic)
+            one = one._replace(handler=self.handler, record=record)
+            wakeup = WakeUp(one, 1, due_at, delay_ms, "C", None, 1, 1, 1)
+            records.append(record_of(wakeup, group=self.kafka.group))
+        assert self._writer.write(records) == [None] * len(names)
+
+    def read(self) -> tuple[Tiers, KafkaSource]:
+        """Start a reader; it has partitions when this returns."""
+        opened: list[KafkaSource] = []
+
+        def open_source() -> KafkaSource:
+            opened.append(KafkaSource(self.kafka, tuple(self.topics)))
+            return opened[0]
+
+        reader = Tiers(
+            topics=self.topics,
+            buffer=Timed(self.due, self.heard, len(self._readers)),
+            open_source=open_source,
+            on_due=lambda: None,
+            on_end=lambda fault: self.faults.append(fault) if fault else None,
+        )
+        self._readers.append(reader)
+        reader.start()
+        eventually(lambda: opened and opened[0].assigned(), timeout_s=30)
+        return reader, opened[0]
+
+    def all_heard(self, timeout_s: float = 30.0) -> dict[str, list[HandedOn]]:
+        """Return what was handed on, by request, when each was."""
+        eventually(
+            lambda: self.due.keys() <= {one.request_id for one in self.heard}, timeout_s=timeout_s
+        )
+        found: dict[str, list[HandedOn]] = {}
+        for one in self.heard:
+            found.setdefault(one.request_id, []).append(one)
+        return found
+
+    def close(self) -> None:
+        """Stop all readers."""
+        for reader in self._readers:
+            reader.stop()
+        for reader in self._readers:
+            assert reader.join(20)
+        self._writer.close()
+        assert self.faults == []
+
+
+MakeGround = Callable[..., Ground]
+
+
+@pytest.fixture
+def make_ground(servers: Servers, topic: Callable[..., str], group: str) -> Iterator[MakeGround]:
+    """Return a factory of grounds whose readers end with the test."""
+    made: list[Ground] = []
+
+    def make(retries: str, partitions: int = 2) -> Ground:
+        made.append(Ground(servers, topic(partitions), group, retries=retries))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_nothing_is_early_and_little_is_late(make_ground: MakeGround) -> None:
+    ground = make_ground("400ms, 1s")
+    ground.read()
+    for at in range(60):
+        ground.send([f"short-{at}"], delay_ms=400, partition=at % 2)
+        ground.send([f"long-{at}"], delay_ms=1000, partition=at % 2)
+        time.sleep(0.02)
+    heard = ground.all_heard()
+    late_ms = sorted(one.late_ms for ones in heard.values() for one in ones)
+    assert late_ms[0] >= 0
+    assert late_ms[int(len(late_ms) * 0.99)] <= LATE_MS
+    assert all(len(ones) == 1 for ones in heard.values())
+
+
+def test_a_drawn_delay_overtakes_a_longer_one_of_the_same_topic(make_ground: MakeGround) -> None:
+    ground = make_ground("2s", partitions=1)
+    ground.read()
+    ground.send(["long"], delay_ms=1800)
+    ground.send(["short"], delay_ms=300)
+    heard = ground.all_heard()
+    assert [one.request_id for one in ground.heard] == ["short", "long"]
+    assert all(0 <= ones[0].late_ms <= LATE_MS for ones in heard.values())
+
+
+def test_a_tier_that_is_revoked_inside_its_delay_goes_on_at_its_next_owner(
+    make_ground: MakeGround,
+) -> None:
+    ground = make_ground("3s")
+    first, _ = ground.read()
+    names = [f"r{at}" for at in range(40)]
+    ground.send(names[:20], delay_ms=3000, partition=0)
+    ground.send(names[20:], delay_ms=3000, partition=1)
+    _, second = ground.read()
+    assert len(second.assigned()) == 1
+    first.stop()
+    assert first.join(10)
+    heard = ground.all_heard()
+    assert {one.by for ones in heard.values() for one in ones} == {1}
+    assert all(len(ones) == 1 for ones in heard.values())
+    assert all(ones[0].late_ms >= 0 for ones in heard.values())
+    # A rebalance of the eager kind may take as long as a heartbeat.
+    assert max(ones[0].late_ms for ones in heard.values()) < 5000
+
+
+def test_what_was_revoked_is_left_to_its_next_owner(make_ground: MakeGround) -> None:
+    ground = make_ground("4s")
+    _, first = ground.read()
+    for partition in (0, 1):
+        ground.send([f"{partition}-{at}" for at in range(10)], delay_ms=4000, partition=partition)
+    eventually(lambda: len(first.assigned()) == 2, timeout_s=5)
+    _, second = ground.read()
+    eventually(lambda: len(first.assigned()) == len(second.assigned()) == 1, timeout_s=10)
+    heard = ground.all_heard()
+    assert {len(ones) for ones in heard.values()} == {1}
+    assert {ones[0].by for ones in heard.values()} == {0, 1}
+    assert all(ones[0].late_ms >= 0 for ones in heard.values())
+
+
+def test_a_tier_that_had_no_owner_past_its_delay_goes_on_at_once(make_ground: MakeGround) -> None:
+    ground = make_ground("500ms")
+    first, _ = ground.read()
+    ground.send([f"r{at}" for at in range(20)], delay_ms=500)
+    first.stop()
+    assert first.join(10)
+    assert ground.heard == []
+    eventually(lambda: epoch_ms() > max(ground.due.values()) + 500, timeout_s=5)
+    ground.read()
+    heard = ground.all_heard()
+    assert all(len(ones) == 1 for ones in heard.values())
+
+
+def test_what_was_handed_on_is_not_read_again_by_the_next_owner(make_ground: MakeGround) -> None:
+    ground = make_ground("200ms", partitions=1)
+    first, _ = ground.read()
+    ground.send(["a", "b"], delay_ms=200)
+    ground.all_heard()
+    first.stop()
+    assert first.join(10)
+    ground.read()
+    ground.send(["c"], delay_ms=200)
+    heard = ground.all_heard()
+    assert {name: len(ones) for name, ones in heard.items()} == {"a": 1, "b": 1, "c": 1}
+
+
+def test_more_than_is_held_at_a_time_comes_through(make_ground: MakeGround) -> None:
+    ground = make_ground("300ms", partitions=1)
+    ground.read()
+    names = [f"r{at}" for at in range(700)]
+    ground.send(names, delay_ms=300)
+    heard = ground.all_heard()
+    assert all(len(ones) == 1 and ones[0].late_ms >= 0 for ones in heard.values())
+    assert heard.keys() == set(names)
+
+
+def test_a_malformed_record_is_passed_and_stops_nothing(make_ground: MakeGround) -> None:
+    ground = make_ground("200ms", partitions=1)
+    ground.read()
+    (name,) = ground.topics
+    assert ground._writer.write([Outgoing(name, 0, None, b"junk", ())]) == [None]
+    ground.send(["a"], delay_ms=200)
+    ground.all_heard()
+    assert ground.faults == []
+
+
+def test_readers_end_while_they_wait(make_ground: MakeGround) -> None:
+    ground = make_ground("1h")
+    reader, _ = ground.read()
+    ground.send(["a"], delay_ms=3_600_000)
+    threading.Event().wait(0.3)
+    reader.stop()
+    assert reader.join(5)
