@@ -4,9 +4,10 @@ The way of a request (contract, section 5) and the file of each step:
 
 1. `kafka_source` reads a record, `delivery` says what it asks for; `intake` tells ACCEPTED,
    commits the offset and puts it into the bounded `buffer`.
-2. `worker`, the one loop, takes what a slot is free for, claims it in the `journal/` and hands it
-   to the `pool/`, where a child runs the user's function (`handlers`, `declaration`, `request`),
-   or the one that asks the counterparty about a run in doubt (`answers`).
+2. `worker`, the one loop, takes what a slot is free for (`choosing`, from `admission`), claims it
+   in the `journal/` (`writing`) and hands it to the `pool/`, where a child runs the user's function
+   (`handlers`, `declaration`, `registry`, `request`), or the one that asks the counterparty about a
+   run in doubt (`answers`). `pacing` says how long the loop may wait.
 3. The outcome comes back to `worker`, which finishes it in the journal; `consequences` carries out
    what was written, `telling` makes a status of it, which waits as `untold` until `teller` writes
    it to Redis.
@@ -14,12 +15,15 @@ The way of a request (contract, section 5) and the file of each step:
    next run, to the counterparty, or to a person. `held` is what is in hand.
 5. A failure that is declared to have left nothing runs again by itself, later: `retries/`.
 
-Beside the road: `dead_letters/` sets aside what failed for good (`failure_headers` are its words).
+Beside the road: `dead_letters/` sets aside what failed for good (`failure_headers` are its words),
+`dead_letter_handlers/` gives it to handlers of the user's, `alerts/` tells the data's owner.
 `liveness` keeps the lease, `heartbeat` says so in Redis, `republisher` tells again what a restarted
 Redis forgot, `outage` logs who is away, `set_aside` leaves out partitions that Kafka refuses.
-`sweeper` finds what dead workers left, with `revival` for their payloads, and repairs statuses.
-`health/` says whether the worker gets on. `parts` makes it all, `service` starts and ends it,
-`check` and `commands` are `onceward-worker`.
+`sweeper` finds what dead workers left, with `revival` for their payloads (`kept_record`: as their
+clients kept them), and repairs statuses. `health/` says whether the worker gets on.
+`kafka_thread` is what threads that read Kafka share.
+`parts` connects what `making` here and in the packages makes, `service` starts and ends it, `check`
+and `commands` are `onceward-worker`.
 
 Decisions taken, and their cost. One transaction a turn carries finishes, effects and claims: half
 the syncs to disk, and a claim waits for the finishes beside it. Kafka is read in a thread of its

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import cast
@@ -11,11 +11,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 from redis.exceptions import RedisError
 
-from consumer.dead_letters.letter import dead_letter_topic
-from consumer.handlers import Registry
+from consumer.dead_letter_handlers.topics import expected
+from consumer.dead_letters.dead_letters import KEEP
+from consumer.dead_letters.making import STOP
+from consumer.handlers import Handler, Registry
 from consumer.heartbeat import compare_journals
 from consumer.journal import Journal
 from consumer.kafka_source import KafkaSource
+from feedback.dead_letter_topics import dead_letter_topic
 from feedback.errors import (
     ExitCode,
     NotAvailable,
@@ -108,7 +111,8 @@ def _settings_that_disagree(settings: Settings) -> Iterator[str]:
 def _look_at_handlers(settings: Settings) -> str:
     if not settings.worker.handlers:
         raise SettingsError("[worker] handlers names no module")
-    registry = Registry.load(settings.worker.handlers)
+    registry = Registry.load(settings.worker.handlers, group=settings.kafka.group)
+    registry.load_schemas()
     return ", ".join(f"{handler.topic} ({handler.name})" for handler in registry.handlers)
 
 
@@ -116,8 +120,10 @@ def _look_at_kafka(settings: Settings) -> str:
     source = KafkaSource(settings.kafka, ())
     try:
         version = source.broker_version()
-        topics = _topics(settings)
-        missing = source.missing([*topics, *_expected(settings, topics)])
+        handlers = _handlers(settings)
+        topics = expected(handlers)
+        # One may be named by two: who writes there, and who reads.
+        missing = source.missing([*dict.fromkeys([*topics, *_beside(settings, handlers)])])
     finally:
         source.close()
     where = settings.kafka.bootstrap_servers
@@ -126,20 +132,24 @@ def _look_at_kafka(settings: Settings) -> str:
     return f"{where}, protocol of {version}, {len(topics)} topics there"
 
 
-def _topics(settings: Settings) -> tuple[str, ...]:
+def _handlers(settings: Settings) -> tuple[Handler, ...]:
     try:
-        return tuple(Registry.load(settings.worker.handlers).topics)
+        return Registry.load(settings.worker.handlers, group=settings.kafka.group).handlers
     except SettingsError:
         return ()  # named by its own finding
 
 
-def _expected(settings: Settings, topics: tuple[str, ...]) -> Iterator[str]:
+def _beside(settings: Settings, handlers: Iterable[Handler]) -> Iterator[str]:
     """Yield the topics beside those of the handlers that somebody has to have made."""
     if settings.worker.create_topics:
         return
-    for topic in topics:
-        if settings.worker.dead_letters_of(topic) == "keep":
-            yield dead_letter_topic(topic, settings.kafka.group)
+    for one in handlers:
+        if one.outcome_topic is not None:
+            yield one.outcome_topic
+        if one.dead_letters_of is not None:
+            yield one.topic
+        elif settings.worker.dead_letters_of(one.topic) in (KEEP, STOP):
+            yield dead_letter_topic(one.topic, settings.kafka.group)
 
 
 def _look_at_redis(settings: Settings) -> str:

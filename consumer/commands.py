@@ -1,4 +1,4 @@
-"""`onceward-worker`: run, check, migrate, prune."""
+"""`onceward-worker`: run, check, migrate, prune, pause, resume, paused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from consumer.check import Finding, check_all
 from consumer.journal import Journal, migrate
+from consumer.pausing.commands import COMMANDS as PAUSING
 from feedback import logs
 from feedback.commands import Group, config_option, json_option, settings_of
 from feedback.errors import ExitCode
@@ -93,6 +94,10 @@ def prune(config: str | None, as_json: bool, older_than_days: float) -> None:
         click.echo(json.dumps({"requests": requests, "runs": runs}))
     else:
         click.echo(f"removed {requests} requests and {runs} runs of their history")
+
+
+for command in PAUSING:
+    cli.add_command(command)
 
 
 def _prune(settings: Settings, retention_ms: int) -> tuple[int, int]:

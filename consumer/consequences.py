@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from consumer import telling
 from consumer.continuation import Continuation
@@ -28,6 +29,9 @@ from consumer.journal import (
     Verdict,
     VerdictKind,
 )
+from consumer.outcomes.news import NO_NEWS, NoNews
+from consumer.pausing.pausing import NEVER_PAUSED, Pausing
+from consumer.pausing.ways import way_of, way_without_end
 from consumer.retries.following import wakeup
 from consumer.retries.wakeup import WakeUp
 from consumer.teller import Teller
@@ -46,6 +50,12 @@ def no_retries(wakeups: Sequence[WakeUp]) -> None:
     """Send nothing: a sweep wakes up what waits."""
 
 
+class OnHeld(Protocol):
+    """Takes a request whose key the journal does not let go on for `for_s`, as far as it knows."""
+
+    def __call__(self, one: Delivery, *, now_s: float, for_s: float) -> None: ...
+
+
 class Consequences:
     """Carries out what the journal has decided about what is held. Belongs to the loop's thread.
 
@@ -55,6 +65,9 @@ class Consequences:
         metrics: told how requests end.
         evidence: given what failed for good.
         on_retrying: given what waits for its next run, once the journal says so.
+        on_held: given what waits for another request of its key.
+        pausing: told how runs end, and what becomes a dead letter.
+        news: told what has ended, for its outcome.
     """
 
     def __init__(
@@ -64,11 +77,17 @@ class Consequences:
         held: Held,
         teller: Teller,
         metrics: Metrics,
+        on_held: OnHeld,
         evidence: NoEvidence = NO_EVIDENCE,
         on_retrying: Callable[[Sequence[WakeUp]], None] = no_retries,
+        pausing: Pausing = NEVER_PAUSED,
+        news: NoNews = NO_NEWS,
     ) -> None:
         self._evidence = evidence
+        self._news = news
+        self._pausing = pausing
         self._on_retrying = on_retrying
+        self._on_held = on_held
         self._worker_id = worker_id
         self._held = held
         self._teller = teller
@@ -77,11 +96,14 @@ class Consequences:
     def heard(self) -> None:
         """Tell what the pool told and the journal has, or has to be asked for."""
         committed, self._held.committed = self._held.committed, []
+        for delivery, finish in committed:
+            self._pausing.ended(delivery, way_of(finish, delivery.handler, None))
         self._tell_ends([(delivery, finish, None) for delivery, finish in committed])
         retrying, self._held.retrying = self._held.retrying, []
         for one in retrying:
             topic = one.delivery.record.topic
             self._metrics.outcome(topic, State.RETRYING, one.takeover.because)
+            self._pausing.ended(one.delivery, way_without_end(one.takeover.because))
         now_ms, now_s = epoch_ms(), monotonic_s()
         self._teller.tell(
             telling.retrying(
@@ -104,13 +126,17 @@ class Consequences:
             finished = applied.finished[run]
             if finished.kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
+            elif delivery is not None:
+                self._pausing.ended(delivery, way_of(finish, delivery.handler, raised))
             if finished.row is not None:
                 # The row says something else than we asked for, or than we know: it is the truth.
                 self._teller.tell([telling.from_row(finished.row)])
+                self._pausing.stands(finished.row)
             elif delivery is not None:
                 ends.append((delivery, finish, finished.due_at))
                 if finish.state == State.FAILED and not finish.resend:
                     self._evidence.failed(run, delivery.record, raised)
+                    self._pausing.failed(delivery.handler.topic, run[0], finish.code)
             due_at = _due_at(finish, finished)
             if delivery is not None and due_at is not None:
                 wakeups.append(wakeup(delivery, finish, due_at=due_at))
@@ -133,6 +159,8 @@ class Consequences:
                 log.warning("request.refused", request_id=row.request_id, code=row.code)
                 self._metrics.outcome(one.record.topic, row.state, row.code)
                 self._evidence.failed((row.request_id, row.generation), one.record, None)
+                self._news.ended((row.request_id, row.generation), one.record)
+                self._pausing.stands(row)
                 attempt = one.attempt if is_mine else None
                 self._teller.tell([telling.from_row(row, attempt=attempt)])
 
@@ -181,6 +209,7 @@ class Consequences:
                 yield _retried(one.delivery, result.retried), row
             elif ours or result.kind is TakeoverResultKind.ENDED:
                 self._teller.tell([telling.from_row(row)])
+                self._pausing.stands(row)
 
     def given_up(
         self, received: Iterable[Delivery | RefusedRecord], *, code: str = JOURNAL_UNAVAILABLE
@@ -206,6 +235,8 @@ class Consequences:
     def _tell_ends(self, ends: Sequence[End]) -> None:
         for one, finish, _ in ends:
             self._metrics.outcome(one.record.topic, finish.state, finish.code)
+            if one.handler.outcome_topic is not None:
+                self._news.ended((finish.request_id, finish.generation), one.record)
         self._teller.tell(
             [
                 telling.finished(one, finish, worker_id=self._worker_id, due_at=due_at)
@@ -218,6 +249,9 @@ class Consequences:
         match verdict.kind:
             case VerdictKind.RUN:
                 return True
+            case VerdictKind.HELD:
+                self._on_held(delivery, now_s=monotonic_s(), for_s=verdict.due_in_ms / 1000)
+                return False
             case _ if delivery.wakes:
                 # Whatever the journal says of it: a wake-up is no request, and leaves no row.
                 log.debug("retry.answered", verdict=verdict.kind, request_id=delivery.request_id)
@@ -229,6 +263,8 @@ class Consequences:
             case _:
                 log.debug("request.answered", verdict=verdict.kind, request_id=delivery.request_id)
         if verdict.row is not None:
+            if verdict.kind is VerdictKind.EXPIRED:
+                self._news.ended((verdict.row.request_id, verdict.row.generation), delivery.record)
             restore = verdict.kind is VerdictKind.MISMATCH
             attempt = None if restore else delivery.envelope.attempt
             self._teller.tell([telling.from_row(verdict.row, attempt=attempt, restore=restore)])

@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from consumer.dead_letter_handlers.declaring import fault_of_letters
+from consumer.dead_letter_handlers.on_error import OnError
+from consumer.order.checks import fault_of_order
 from consumer.retries.backoff import Backoff
 from consumer.retries.checks import fault_of_retries
 from feedback.errors import SettingsError
+from feedback.schemas import SchemaFile
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -39,6 +43,17 @@ class InDoubtPolicy(StrEnum):
     PARK = "park"
     RETRY_SAME_KEY = "retry_same_key"
     QUERY = "query"
+
+
+class Order(StrEnum):
+    """Which requests of a topic wait for one another.
+
+    NONE: none. KEY: those of one key run one at a time in the order of their offsets, also while
+    the first of them waits for its next run; other keys go on.
+    """
+
+    NONE = "none"
+    KEY = "key"
 
 
 class HandlerDefinitionError(SettingsError):
@@ -69,6 +84,11 @@ class Handler:
         retries_within_s: how long after the first failure the last of them may begin.
         blocking: tries within one run, before it counts as failed; None: none.
         blocking_within_s: how long after the run's beginning the last of them may begin.
+        dead_letters_of: the topic whose dead letters it is given; `topic` is theirs then.
+        on_error: what an error means there; None elsewhere.
+        order: which of its requests wait for one another.
+        outcome_topic: where the record of how each of its requests ended goes; None: nowhere.
+        schema: what the value must match, instead of `model`.
     """
 
     function: Callable[..., Any]
@@ -88,6 +108,11 @@ class Handler:
     retries_within_s: float | None = None
     blocking: Backoff | None = None
     blocking_within_s: float = 0.5
+    dead_letters_of: str | None = None
+    on_error: OnError | None = None
+    order: Order = Order.NONE
+    outcome_topic: str | None = None
+    schema: SchemaFile | None = None
 
 
 def choose(kind: type[_Choice], value: str, *, name: str, setting: str) -> _Choice:
@@ -115,7 +140,10 @@ def check(handler: Handler) -> None:
         or _fault_of_query(handler)
         or _fault_of_times(handler)
         or _fault_of_model(handler)
+        or _fault_of_outcome_topic(handler)
         or fault_of_retries(handler)
+        or fault_of_letters(handler)
+        or fault_of_order(handler)
     )
     if fault:
         raise HandlerDefinitionError(handler.name, fault)
@@ -133,8 +161,11 @@ def _fault_of_function(handler: Handler) -> str | None:
 
 
 def _fault_of_choices(handler: Handler) -> str | None:
-    if not isinstance(handler.topic, str) or not _TOPIC.fullmatch(handler.topic):
-        return f"topic={handler.topic!r}: a topic has 1 to 249 of the characters a-z A-Z 0-9 . _ -"
+    of_letters = handler.dead_letters_of is not None
+    setting = "dead_letters_of" if of_letters else "topic"
+    topic: object = handler.dead_letters_of if of_letters else handler.topic
+    if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
+        return f"{setting}={topic!r}: a topic has 1 to 249 of the characters a-z A-Z 0-9 . _ -"
     if handler.is_coroutine and handler.effect is EffectKind.TRANSACTIONAL:
         return 'effect="transactional" blocks on the journal: write def instead of async def'
     return None
@@ -168,6 +199,19 @@ def _fault_of_times(handler: Handler) -> str | None:
 def _fault_of_model(handler: Handler) -> str | None:
     if handler.model is not None and not hasattr(handler.model, "model_validate_json"):
         return f"model={handler.model!r}: give a pydantic model class"
+    if handler.model is not None and handler.schema is not None:
+        return "give model= or schema=, not both: each says what a value is"
+    return None
+
+
+def _fault_of_outcome_topic(handler: Handler) -> str | None:
+    topic: object = handler.outcome_topic
+    if topic is None:
+        return None
+    if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
+        return f"outcome_topic={topic!r}: a topic has 1 to 249 of the characters a-z A-Z 0-9 . _ -"
+    if topic == handler.topic:
+        return "outcome_topic= is its own topic: each outcome would be its next request"
     return None
 
 

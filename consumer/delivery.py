@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from consumer.declaration import Handler
+from feedback.dead_letters import envelope_of_letter
 from feedback.envelope import Envelope, Record, decode_headers, payload_sha256
 from feedback.errors import InvalidMessage
+from feedback.schemas import fault_of
 
 INVALID_MESSAGE = "INVALID_MESSAGE"
 PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
@@ -47,7 +48,8 @@ class RefusedRecord:
 
     Attributes:
         request_id: its coordinates when the headers are at fault, so that no existing request
-            is touched; its own id when only the value is not what the handler's model says.
+            is touched; its own id when only the value is not what the handler's model or
+            schema says.
     """
 
     record: Record
@@ -74,13 +76,14 @@ def receive(
     sent_ms = record.timestamp_ms if record.timestamp_ms >= 0 else now_ms
     fallback = sent_ms + int(deadline_s * 1000)
     digest = payload_sha256(record.key, record.value)
+    decode = decode_headers if handler.dead_letters_of is None else envelope_of_letter
     try:
-        envelope = decode_headers(record)
+        envelope = decode(record)
     except InvalidMessage as error:
         return _invalid(record, record.coordinates_id, 1, digest, fallback, error.reason)
     deadline_at = fallback if envelope.deadline_at is None else envelope.deadline_at
-    if handler.model is not None:
-        fault = _model_fault(handler.model, record.value)
+    if handler.model is not None or handler.schema is not None:
+        fault = fault_of(record.value, model=handler.model, schema=handler.schema)
         if fault is not None:
             return _invalid(
                 record, envelope.request_id, envelope.attempt, digest, deadline_at, fault
@@ -124,24 +127,3 @@ def refused(delivery: Delivery, code: str, message: str) -> RefusedRecord:
         code=code,
         message=message,
     )
-
-
-def _model_fault(model: type, value: bytes | None) -> str | None:
-    """Return what is wrong with a value, without the value."""
-    validate: Callable[[bytes], object] = getattr(model, "model_validate_json")  # noqa: B009
-    try:
-        validate(value if value is not None else b"null")
-    except Exception as error:
-        # Also what a validator of the user raises by mistake: a record must not end the worker.
-        return f"value is not a {model.__name__}: {_places(error)}"
-    return None
-
-
-def _places(error: Exception) -> str:
-    # pydantic's own text quotes the input, which may be a card number
-    errors = getattr(error, "errors", None)
-    if errors is None:
-        return type(error).__name__
-    faults = errors(include_url=False, include_context=False, include_input=False)
-    named = [f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['type']}" for one in faults[:5]]
-    return ", ".join(named)

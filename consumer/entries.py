@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consumer.delivery import Delivery, RefusedRecord
 from consumer.journal import Claim, Finish, Refusal, Row
+from consumer.order.keys import order_key
 from consumer.pool import Job, Outcome
 
 CHILD_DIED = "CHILD_DIED"
@@ -52,6 +53,7 @@ def claim(one: Delivery) -> Claim:
         deadline_at=one.deadline_at,
         effect_kind=one.handler.effect,
         wakes=one.wakes,
+        order_key=order_key(one),
     )
 
 

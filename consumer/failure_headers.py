@@ -7,6 +7,7 @@ the newest are kept. All are UTF-8 text, numbers in decimal.
 
 from __future__ import annotations
 
+from feedback import dead_letters
 from feedback.envelope import Headers, Record
 
 ORIGINAL_TOPIC = "ORIGINAL_TOPIC"
@@ -14,23 +15,29 @@ ORIGINAL_PARTITION = "ORIGINAL_PARTITION"
 ORIGINAL_OFFSET = "ORIGINAL_OFFSET"
 ORIGINAL_TIMESTAMP = "ORIGINAL_TIMESTAMP"
 ORIGINAL_KEY = "ORIGINAL_KEY"
+# The request that failed: the id in a letter may be that of the request which handles it.
+DLQ_REQUEST_ID = dead_letters.DLQ_REQUEST_ID
 DLQ_REASON = "DLQ_REASON"
 DLQ_STAGE = "DLQ_STAGE"
 DLQ_EXCEPTION_CLASS = "DLQ_EXCEPTION_CLASS"
 DLQ_EXCEPTION_MESSAGE = "DLQ_EXCEPTION_MESSAGE"
 DLQ_STACKTRACE = "DLQ_STACKTRACE"
 DLQ_CONSUMER_GROUP = "DLQ_CONSUMER_GROUP"
-DLQ_ATTEMPTS = "DLQ_ATTEMPTS"
+DLQ_ATTEMPTS = dead_letters.DLQ_ATTEMPTS
 DLQ_FIRST_FAILED_AT = "DLQ_FIRST_FAILED_AT"
 DLQ_FAILED_AT = "DLQ_FAILED_AT"
 # What of the texts was cut or left out, so that the record fits into its topic.
 DLQ_CUT = "DLQ_CUT"
+DLQ_REDRIVE_COUNT = "DLQ_REDRIVE_COUNT"
+DLQ_REDRIVE_ID = "DLQ_REDRIVE_ID"
+DLQ_REDRIVE_BY = "DLQ_REDRIVE_BY"
 
 # Those of the last failure; what a redrive adds (DLQ_REDRIVE_*) stays.
 OF_A_FAILURE = frozenset(
     {
         *(DLQ_REASON, DLQ_STAGE, DLQ_EXCEPTION_CLASS, DLQ_EXCEPTION_MESSAGE, DLQ_STACKTRACE),
         *(DLQ_CONSUMER_GROUP, DLQ_ATTEMPTS, DLQ_FIRST_FAILED_AT, DLQ_FAILED_AT, DLQ_CUT),
+        DLQ_REQUEST_ID,
     }
 )
 KEY_LIMIT_BYTES = 1024

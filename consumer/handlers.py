@@ -1,4 +1,4 @@
-"""What a user's module speaks to: `@handler`, what a handler may raise, and the registry.
+"""What a user's module speaks to: `@handler`, and what a handler may raise.
 
 Imported in every child, so nothing heavy is imported here. A declaration is checked when it is
 read (`consumer.declaration`): a worker with a wrong one does not start.
@@ -6,25 +6,27 @@ read (`consumer.declaration`): a worker with a wrong one does not start.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from consumer.dead_letter_handlers.declaring import placeholder
+from consumer.dead_letter_handlers.on_error import OnError
 from consumer.declaration import (
     EffectKind,
     Handler,
     HandlerDefinitionError,
     InDoubtPolicy,
-    check,
+    Order,
     choose,
 )
+from consumer.registry import DECLARED, HandlerImportError, Registry
 from consumer.retries.backoff import Backoff
 from consumer.retries.checks import backoff_of
-from feedback.errors import SettingsError
+from feedback.schemas import SchemaFile
 
 __all__ = [
     "EffectKind",
@@ -43,23 +45,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Named = Iterable[type[BaseException] | str] | type[BaseException] | str
 
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-
-
-class HandlerImportError(SettingsError):
-    """A module of handlers could not be used.
-
-    Args:
-        module: its dotted name.
-        cause: one line: the class and text of what it raised, or what is missing in it.
-    """
-
-    def __init__(self, module: str, cause: str) -> None:
-        super().__init__(module, cause)
-        self.module = module
-        self.cause = cause
-
-    def __str__(self) -> str:
-        return f"cannot use handlers from {self.module!r}: {self.cause}"
 
 
 class Rejected(Exception):
@@ -118,7 +103,9 @@ class EffectRefused(Exception):
 
 def handler(
     *,
-    topic: str,
+    topic: str | None = None,
+    dead_letters_of: str | None = None,
+    on_error: str | None = None,
     effect: str = EffectKind.EXTERNAL,
     in_doubt: str = InDoubtPolicy.PARK,
     query: Callable[..., Any] | None = None,
@@ -132,11 +119,18 @@ def handler(
     retries_within_s: float | None = None,
     blocking: Backoff | str | None = None,
     blocking_within_s: float = 0.5,
+    order: str = Order.NONE,
+    outcome_topic: str | None = None,
+    schema: str | Path | None = None,
 ) -> Callable[[Function], Function]:
     """Make the function the handler of `topic`; it stays callable as it was (contract, section 9).
 
     Args:
         topic: the Kafka topic; it has one handler.
+        dead_letters_of: instead of `topic`: the topic whose dead letters it is given, those of
+            this group; `request.dead_letter` says what happened.
+        on_error: of such a handler: `fail` (default: counted, and no more) or `retry` (every error
+            says that another run does no harm: it runs again, later and without end).
         effect: `external` (the whole run may be the effect), `marked` or `transactional`.
         in_doubt: `park`, `retry_same_key` or `query`.
         query: with `in_doubt="query"`: asks the counterparty; returns Happened, Voided or Unknown.
@@ -153,6 +147,9 @@ def handler(
         retries_within_s: how long after its first failure a request may be run again.
         blocking: when such a failure is tried again at once, within the same run, before that.
         blocking_within_s: how long after the run's beginning it may be tried again so.
+        order: `none`, or `key`: requests of one key run one at a time, in offset order.
+        outcome_topic: a Kafka topic; how each request ended goes there, see `consumer.outcomes`.
+        schema: a JSON Schema file instead of a model, beside the handler's own file or absolute.
 
     Raises:
         HandlerDefinitionError: the declaration cannot be kept; the sentence says why.
@@ -160,14 +157,16 @@ def handler(
 
     def register(function: Function) -> Function:
         name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+        if (topic is None) is (dead_letters_of is None):
+            raise HandlerDefinitionError(name, "give topic= or dead_letters_of=, and not both")
         try:
             backoffs = backoff_of(retries), backoff_of(blocking)
         except ValueError as error:
             raise HandlerDefinitionError(name, str(error)) from None
-        _declared.add(
+        DECLARED.add(
             Handler(
                 function=function,
-                topic=topic,
+                topic=placeholder(dead_letters_of) if topic is None else topic,
                 name=name,
                 effect=choose(EffectKind, effect, name=name, setting="effect"),
                 in_doubt=choose(InDoubtPolicy, in_doubt, name=name, setting="in_doubt"),
@@ -182,7 +181,12 @@ def handler(
                 retries_within_s=retries_within_s,
                 blocking=backoffs[1],
                 blocking_within_s=blocking_within_s,
+                order=choose(Order, order, name=name, setting="order"),
+                outcome_topic=outcome_topic,
+                schema=None if schema is None else SchemaFile(_home(function) / schema),
                 is_coroutine=inspect.iscoroutinefunction(function),
+                dead_letters_of=dead_letters_of,
+                on_error=_on_error(on_error, dead_letters_of, name),
             )
         )
         return function
@@ -190,95 +194,19 @@ def handler(
     return register
 
 
-class Registry:
-    """The handlers of a worker, one for each topic."""
+def _home(function: Callable[..., Any]) -> Path:
+    """Return the folder of the file that a function is defined in."""
+    file = getattr(sys.modules.get(function.__module__), "__file__", None)
+    return Path.cwd() if file is None else Path(file).resolve().parent
 
-    def __init__(self) -> None:
-        self._by_topic: dict[str, Handler] = {}
 
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """All topics that have a handler, in order."""
-        return tuple(sorted(self._by_topic))
-
-    @property
-    def handlers(self) -> tuple[Handler, ...]:
-        """All handlers, in the order of their topics."""
-        return tuple(self._by_topic[topic] for topic in self.topics)
-
-    def for_topic(self, topic: str) -> Handler | None:
-        """Return the topic's handler, None when it has none."""
-        return self._by_topic.get(topic)
-
-    def add(self, handler: Handler) -> None:
-        """Take the handler in; the same definition read again replaces its first reading.
-
-        Raises:
-            HandlerDefinitionError: it cannot be kept, or its topic has another handler.
-        """
-        check(handler)
-        known = self._by_topic.get(handler.topic)
-        if known is not None and not _same_definition(known, handler):
-            fault = f"topic {handler.topic!r} already has {known.name}: a topic has one handler"
-            raise HandlerDefinitionError(handler.name, fault)
-        self._by_topic[handler.topic] = handler
-
-    @classmethod
-    def load(cls, modules: Sequence[str]) -> Registry:
-        """Import the modules and return the handlers that they declare, or import from elsewhere.
-
-        The current folder is importable, as with other workers.
-
-        Args:
-            modules: dotted names.
-
-        Raises:
-            HandlerImportError: a module cannot be imported, or there is no handler in any.
-        """
-        folder = str(Path.cwd())
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
-        registry = cls()
-        for module in modules:
-            for found in _import(module):
-                registry.add(found)
-        if not registry.topics:
-            named = ", ".join(modules) or "worker.handlers"
-            raise HandlerImportError(named, "no function there has @handler(topic=...)")
-        return registry
+def _on_error(given: str | None, dead_letters_of: str | None, name: str) -> OnError | None:
+    if given is None:
+        return None if dead_letters_of is None else OnError.FAIL
+    return choose(OnError, given, name=name, setting="on_error")
 
 
 def _named(given: Named) -> tuple[type[BaseException] | str, ...]:
     # A text is iterable too, and a class may be.
     is_one = isinstance(given, (str, type)) or not isinstance(given, Iterable)
     return (given,) if is_one else tuple(given)  # type: ignore[arg-type,return-value]
-
-
-_declared = Registry()
-# The topics that each module brought when first imported: a second load cannot see that again.
-_brought: dict[str, set[str]] = {}
-
-
-def _import(module: str) -> list[Handler]:
-    before = set(_declared.handlers)
-    try:
-        home = importlib.import_module(module).__name__
-    except (Exception, SystemExit) as error:
-        cause = " ".join(f"{type(error).__name__}: {error}".split())
-        raise HandlerImportError(module, cause[:500]) from error
-    topics = _brought.setdefault(module, set())
-    topics.update(h.topic for h in _declared.handlers if h not in before or _lives_in(h, home))
-    return [known for known in _declared.handlers if known.topic in topics]
-
-
-def _lives_in(known: Handler, module: str) -> bool:
-    home = str(known.function.__module__)
-    return home == module or home.startswith(module + ".")
-
-
-def _same_definition(known: Handler, new: Handler) -> bool:
-    """Tell a module that is imported again from two functions that want one topic."""
-    if known.name != new.name:
-        return False
-    namespaces = [getattr(each.function, "__globals__", None) for each in (known, new)]
-    return known.function is new.function or namespaces[0] is not namespaces[1]

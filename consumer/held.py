@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from consumer import entries
@@ -74,6 +74,13 @@ class Held:
     def idle(self) -> bool:
         """Whether nothing is claimed, running, or waiting to be written."""
         return not (self.running or self.claiming or self.refusing or self.finishes)
+
+    def in_hand(self) -> Iterator[Delivery]:
+        """Yield what is claimed, about to be, or to go on: what its key waits for."""
+        yield from self.claiming
+        yield from self.running.values()
+        for one in self.continuing.values():
+            yield one.delivery
 
     def continuations(self, now_s: float, most: int) -> list[Continuation]:
         """Return what may go on now, the oldest first."""

@@ -11,7 +11,6 @@ ten minutes costs no group membership.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from consumer import telling
@@ -19,10 +18,12 @@ from consumer.buffer import Buffer, Received
 from consumer.delivery import Delivery, receive
 from consumer.handlers import Registry
 from consumer.kafka_source import CommitFailed, KafkaSource, Partition
+from consumer.kafka_thread import KafkaThread
+from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.teller import Teller
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.envelope import Record
-from feedback.errors import KafkaUnavailable, OncewardError
+from feedback.errors import KafkaUnavailable
 from feedback.logs import EventLog
 from feedback.settings import Settings
 
@@ -37,15 +38,15 @@ AWAY_PAUSE_S = 1.0
 DROPPED_PAUSE_S = 0.2
 
 
-class Intake:
+class Intake(KafkaThread):
     """Feeds the buffer from Kafka until it is told to stop.
 
     Args:
-        open_source: makes the `KafkaSource`; called in the intake's own thread, since a
-            kafka-python consumer belongs to one thread.
+        open_source: makes the `KafkaSource`; called in this thread.
         may_take: whether the worker can take records now (its journal answers).
         on_buffered: called after records were buffered, to wake the worker.
         on_end: called with the error that ended the thread, or None after `stop`.
+        pausing: knows the topics of which nothing is to be read now; they stay in Kafka.
     """
 
     def __init__(
@@ -60,62 +61,27 @@ class Intake:
         may_take: Callable[[], bool],
         on_buffered: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
+        pausing: Pausing = NEVER_PAUSED,
     ) -> None:
+        super().__init__("intake", away="kafka", open_source=open_source, on_end=on_end)
+        self._pausing = pausing
         self._settings = settings
         self._worker_id = worker_id
         self._handlers = {handler.topic: handler for handler in registry.handlers}
         self._teller = teller
         self._buffer = buffer
-        self._open_source = open_source
         self._may_take = may_take
         self._on_buffered = on_buffered
-        self._on_end = on_end
-        self._stopping = threading.Event()
-        self._kafka_away = False
         self._taken = 0
         self._taken_s = 0.0
-        self._thread = threading.Thread(target=self._run, name="onceward-intake", daemon=True)
-
-    def start(self) -> None:
-        """Join the group and begin to read."""
-        self._thread.start()
 
     def stop(self) -> None:
-        """Stop polling and leave the group; returns at once, see `join`."""
-        self._stopping.set()
+        """Stop reading and leave the group; returns at once, see `join`."""
+        super().stop()
         self._buffer.wake()
 
-    def join(self, timeout_s: float) -> bool:
-        """Return whether the thread has ended, after at most `timeout_s`."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        error: BaseException | None = None
-        try:
-            source = self._open_source()
-            try:
-                while not self._stopping.is_set():
-                    self._turn(source)
-            finally:
-                self._leave(source)
-        except OncewardError as fault:
-            error = fault
-            log.error("intake.ended", reason=str(fault))
-        except BaseException as fault:
-            # Whatever it was, the worker must know: a worker that reads nothing must not live on.
-            error = fault
-            log.exception("intake.failed")
-        self._on_end(error)
-
-    def _leave(self, source: KafkaSource) -> None:
-        try:
-            source.close()
-        except KafkaUnavailable as error:
-            # The group finds out by itself, after the session; that is no reason to fail now.
-            log.warning("group.not_left", reason=str(error))
-
     def _turn(self, source: KafkaSource) -> None:
+        source.leave(self._pausing.unread)
         try:
             if not self._wait_for_room():
                 # Nobody took anything for a while: stay in the group without fetching.
@@ -154,7 +120,10 @@ class Intake:
         if left_s > 0 and self._taken < FEW_RECORDS:
             self._stopping.wait(left_s)
 
-    def _take(self, source: KafkaSource, records: Sequence[Record]) -> None:
+    def _take(self, source: KafkaSource, polled: Sequence[Record]) -> None:
+        records, left = self._pausing.sift(polled)
+        if left:
+            source.rewind(left)
         if not records:
             return
         self._taken, self._taken_s = len(records), monotonic_s()
@@ -220,13 +189,6 @@ class Intake:
         log.warning("records.dropped", count=len(dropped), why="their commit did not succeed")
         # They are read again at once: a commit that is refused each time must not spin.
         self._stopping.wait(DROPPED_PAUSE_S)
-
-    def _note_kafka(self, error: KafkaUnavailable | None) -> None:
-        if error is not None and not self._kafka_away:
-            log.warning("kafka.away", reason=str(error))
-        elif error is None and self._kafka_away:
-            log.info("kafka.back")
-        self._kafka_away = error is not None
 
 
 def _valid(received: Sequence[Received]) -> list[Delivery]:

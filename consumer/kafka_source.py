@@ -9,17 +9,18 @@ without a word, and is back when it exists again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka import AsyncConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import IllegalStateError, KafkaError, TopicAuthorizationFailedError
 
 import feedback.kafka_sockets  # noqa: F401 - mends kafka-python for this process
+from consumer import kafka_fetching
 from consumer.kafka_membership import SHORTEST_POLL_S, mend
 from consumer.set_aside import SetAside
 from feedback.clock import monotonic_s
@@ -41,8 +42,18 @@ ASSIGNORS: dict[str, list[Any]] = {
 REQUEST_TIMEOUT_MS = 10_000
 # Finding the group's coordinator takes a fraction of a second where a broker answers.
 COORDINATOR_LIMIT_S = 3.0
+# Less than a session: who holds up a rebalance longer is put out of the group.
+HAND_OVER_MS = 3_000
 # A rebalance on kafka-python's thread may take a partition away between two calls.
 _NOT_OURS = (KeyError, AssertionError, IllegalStateError, ValueError)
+
+
+Unclaimed = Callable[[Collection[Partition]], Mapping[Partition, int]]
+
+
+def nothing_unclaimed(partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    """Let the next owner go on from what is committed."""
+    return {}
 
 
 class CommitFailed(KafkaUnavailable):
@@ -58,17 +69,21 @@ class KafkaSource:
 
     Attributes:
         is_away: no broker answers, as of the last poll.
+        unclaimed: asked about partitions that are taken away: from which offset the next owner is
+            to read them again. Called in kafka-python's thread.
     """
 
     def __init__(self, settings: KafkaSection, topics: Sequence[str]) -> None:
         self._where = settings.bootstrap_servers
         self._is_paused = False
+        self._left: frozenset[str] = frozenset()
         self._topics = frozenset(topics)
         self._is_member = False
         self._gone: set[str] = set()
         self._aside = SetAside()
         self._revoked: set[Partition] = set()
         self.is_away = False
+        self.unclaimed: Unclaimed = nothing_unclaimed
         self._coordinated_s = monotonic_s()
         try:
             self._consumer = KafkaConsumer(
@@ -87,8 +102,9 @@ class KafkaSource:
                 metrics_enabled=False,
             )
             mend(self._consumer)
+            kafka_fetching.mend(self._consumer)
             if topics:
-                listener = _OnAssigned(self._stay_paused, self._note_revoked)
+                listener = _OnAssigned(self._stay_paused, self._hand_over)
                 self._consumer.subscribe(topics, listener=listener)
         except KafkaError as error:
             raise self._unavailable(error) from error
@@ -159,7 +175,7 @@ class KafkaSource:
 
     def _try_again(self) -> None:
         for partition in self._aside.due(monotonic_s()):
-            if not self._is_paused:
+            if not self._is_paused and partition[0] not in self._left:
                 with suppress(*_NOT_OURS):
                     self._consumer.resume(TopicPartition(*partition))
 
@@ -182,12 +198,8 @@ class KafkaSource:
         Raises:
             CommitFailed: it was refused or its outcome is unknown.
         """
-        wanted = {
-            TopicPartition(*partition): OffsetAndMetadata(offset, "", -1)
-            for partition, offset in offsets.items()
-        }
         try:
-            self._consumer.commit(wanted, timeout_ms=REQUEST_TIMEOUT_MS)
+            self._consumer.commit(_committable(offsets), timeout_ms=REQUEST_TIMEOUT_MS)
         except KafkaError as error:
             raise CommitFailed(f"{type(error).__name__} {error}".strip()) from error
 
@@ -225,9 +237,20 @@ class KafkaSource:
         """Fetch again, but for what is left out."""
         self._is_paused = False
         for partition in self._consumer.paused():
-            if (*partition,) not in self._aside.out:
+            if (*partition,) not in self._aside.out and partition.topic not in self._left:
                 with suppress(*_NOT_OURS):
                     self._consumer.resume(partition)
+
+    def leave(self, topics: frozenset[str]) -> None:
+        """Fetch nothing of these topics from now on, whatever `resume` says, and stay a member of
+        the group; what is left no longer is fetched from the next `resume` on."""
+        if topics == self._left:
+            return
+        self._left = topics
+        for partition in self._consumer.assignment():
+            if partition.topic in topics:
+                with suppress(*_NOT_OURS):
+                    self._consumer.pause(partition)
 
     def hold(self, partitions: Collection[Partition]) -> None:
         """Stop fetching these partitions and fetch all others, but for what is left out."""
@@ -247,12 +270,25 @@ class KafkaSource:
             revoked.add(self._revoked.pop())
         return revoked
 
-    def _note_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        self._revoked.update((*one,) for one in revoked)
+    async def _hand_over(self, revoked: Collection[TopicPartition]) -> None:
+        partitions = [(*one,) for one in revoked]
+        self._revoked.update(partitions)
+        again = self.unclaimed(partitions)
+        if not again:
+            return
+        try:
+            await self._consumer._coordinator._commit_offsets_sync_async(
+                _committable(again), timeout_ms=HAND_OVER_MS
+            )
+            log.info("partitions.handed_over", read_again=len(again))
+        except KafkaError as error:
+            # They were lost and not handed over: the next owner goes on from what is committed.
+            log.warning("partitions.lost", reason=type(error).__name__, not_rewound=len(again))
 
     def _stay_paused(self, assigned: Collection[TopicPartition]) -> None:
-        if self._is_paused:
-            self._consumer.pause(*assigned)
+        still = [one for one in assigned if self._is_paused or one.topic in self._left]
+        if still:
+            self._consumer.pause(*still)
 
     def assigned(self) -> list[Partition]:
         """Return the partitions that are ours now."""
@@ -273,21 +309,28 @@ class KafkaSource:
         return KafkaUnavailable(f"Kafka at {self._where}: {type(error).__name__} {error}".strip())
 
 
-class _OnAssigned(ConsumerRebalanceListener):  # type: ignore[misc]
+def _committable(offsets: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {
+        TopicPartition(*partition): OffsetAndMetadata(offset, "", -1)
+        for partition, offset in offsets.items()
+    }
+
+
+class _OnAssigned(AsyncConsumerRebalanceListener):  # type: ignore[misc]
     """Hears of new partitions on kafka-python's own thread, before anything of them is read."""
 
     def __init__(
         self,
         hear: Callable[[Collection[TopicPartition]], None],
-        hear_revoked: Callable[[Collection[TopicPartition]], None],
+        hear_revoked: Callable[[Collection[TopicPartition]], Awaitable[None]],
     ) -> None:
         self._hear = hear
         self._hear_revoked = hear_revoked
 
-    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Note them, and no more: what was read is committed before it runs, or dropped."""
-        self._hear_revoked(revoked)
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Hand them over: what was read is committed before it runs, or dropped."""
+        await self._hear_revoked(revoked)
 
-    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Hand the new partitions over; returns at once, a slow listener costs the membership."""
         self._hear(assigned)

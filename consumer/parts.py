@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from consumer import telling
-from consumer.dead_letters.dead_letters import DeadLetters
+from consumer.admission import Admission
+from consumer.alerts.making import make_alerts
 from consumer.dead_letters.making import make_dead_letters, make_evidence
 from consumer.delivery import Delivery
 from consumer.handlers import Registry
 from consumer.health import Health
+from consumer.health.making import Watched
 from consumer.health.probe import Probe
 from consumer.health.progress import HEARTBEAT, INTAKE
-from consumer.health.watched import (
-    WatchedBuffer,
-    WatchedJournal,
-    WatchedLeases,
-    WatchedSource,
-    WatchedStore,
-)
+from consumer.health.watched import WatchedSource
 from consumer.heartbeat import check_journal
 from consumer.intake import Intake
-from consumer.journal import Journal, Row
-from consumer.journal.republish import Republication
 from consumer.liveness import Liveness
+from consumer.making import (
+    load_registry,
+    make_republisher,
+    make_sweeper,
+    new_worker_id,
+    open_source,
+    share_interpreter,
+)
+from consumer.order.unclaimed import first_unclaimed
 from consumer.outage import Outage
-from consumer.pool import Pool, PoolSettings
-from consumer.republisher import Republisher
-from consumer.retries.overdue import OverdueRetries
+from consumer.outcomes.making import make_outcomes, outcome_topics
+from consumer.outcomes.news import News
+from consumer.pausing.making import make_pausing, make_watching
+from consumer.pool.making import make_pool
 from consumer.retries.retries import Retries
-from consumer.revival import Revival
 from consumer.stop import Stop
-from consumer.sweeper import Sweeper
 from consumer.teller import Teller
 from consumer.worker import Worker
 from feedback.clock import monotonic_s
-from feedback.errors import NotAvailable, SettingsError
 from feedback.redis_server import connect
 from feedback.settings import Settings
 from feedback.statuses import StatusWrite
 from feedback.store import StatusStore
-
-
-def new_worker_id() -> str:
-    """Return `<host>-<pid>-<random>`: one for the life of this process (contract, section 2)."""
-    host = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname())[:64]
-    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 class Parts:
@@ -67,43 +58,116 @@ class Parts:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.worker_id = new_worker_id()
-        registry = _registry(settings)
+        registry = load_registry(settings)
         self.topics = registry.topics
+        self._outcomes = outcome_topics(registry.handlers)
         self.health = Health(settings=settings, worker_id=self.worker_id)
         self.progress = self.health.progress
-        self.buffer = WatchedBuffer(
-            settings.worker.buffer_size, progress=self.progress, metrics=self.health.metrics
-        )
-        self.journal = self._open_journal()
+        self._watched = Watched(settings, self.worker_id, self.health)
+        self.buffer = self._watched.buffer()
+        self.journal = self._watched.journal(self._outcomes.keys())
         self.journal.require_current()
         journal_id = self.journal.journal_id()
-        self._redis = connect(settings.redis)
-        self.store = StatusStore(self._redis, settings.kafka.group, settings.redis)
+        redis = connect(settings.redis)
+        self.store = StatusStore(redis, settings.kafka.group, settings.redis)
         check_journal(self.store, journal_id)
         self._outage = Outage("redis")
-        self.teller = self._make_teller()
-        self.republisher = self._make_republisher()
-        self.pool = Pool(settings=_pool_settings(settings))
+        self.alerts = make_alerts(
+            settings,
+            worker_id=self.worker_id,
+            store=self.store,
+            redis_away=self._redis_away,
+            metrics=self.health.metrics,
+        )
+        self.teller = Teller(
+            self._watched.store(redis),
+            outage=self._outage,
+            resend_after_s=settings.client.resend_after_s,
+        )
+        self.republisher = make_republisher(
+            settings,
+            worker_id=self.worker_id,
+            store=self.store,
+            holding=self._holding,
+            teller=self.teller,
+        )
+        self.pool = make_pool(settings)
         self.stop = Stop(on_stop=self.pool.wake)
-        self._leases = self._make_leases()
+        self._leases = self._watched.leases()
         self.liveness = self._make_liveness(journal_id)
         self._evidence = make_evidence(settings, self.topics)
-        self.retries = Retries(
-            settings, registry.handlers, wake=self.pool.wake, on_end=self._intake_ended
+        self.pausing = make_pausing(
+            settings,
+            worker_id=self.worker_id,
+            topics=self.topics,
+            alerts=self.alerts,
+            wake=self.pool.wake,
         )
+        self.pauses = make_watching(settings, self.pausing)
+        self.retries = Retries(
+            settings,
+            registry.handlers,
+            wake=self.pool.wake,
+            on_end=self._intake_ended,
+            pausing=self.pausing,
+        )
+        self.admission = Admission(
+            self.buffer,
+            self.retries.due,
+            order_held_limit=settings.worker.order_held_limit,
+            is_paused=self.pausing.is_paused,
+        )
+        self._news = News(self._outcomes.keys())
         self.worker = self._make_worker()
-        self.dead_letters = self._make_dead_letters()
-        self.sweeper = self._make_sweeper(registry)
+        self.dead_letters = make_dead_letters(
+            settings,
+            worker_id=self.worker_id,
+            topics=self.topics,
+            evidence=self._evidence,
+            store=self.store,
+            redis_away=self._redis_away,
+            may_sweep=self.liveness.may_sweep,
+            metrics=self.health.metrics,
+            alerts=self.alerts,
+        )
+        self.outcomes = make_outcomes(
+            settings,
+            self._outcomes,
+            worker_id=self.worker_id,
+            news=self._news,
+            may_sweep=self.liveness.may_sweep,
+            metrics=self.health.metrics,
+        )
+        self.sweeper = make_sweeper(
+            settings,
+            registry,
+            journal=self._watched.journal(self._outcomes.keys()),
+            worker_id=self.worker_id,
+            worker=self.worker,
+            teller=self.teller,
+            retries=self.retries,
+            pausing=self.pausing,
+            store=self.store,
+            redis_away=self._redis_away,
+            may_sweep=self.liveness.may_sweep,
+            wake=self.pool.wake,
+            metrics=self.health.metrics,
+        )
         self.intake = self._make_intake(registry)
         self.probe = Probe(
             settings=settings.worker,
             worker=self.worker,
             buffer=self.buffer,
+            admission=self.admission,
+            pausing=self.pausing,
             pool=self.pool,
             teller=self.teller,
             leases=self._leases,
             redis=self._outage,
         )
+
+    def _redis_away(self) -> bool:
+        return self._outage.is_on
 
     def _may_take(self) -> bool:
         # What is read before a child can run it would only wait, and be LOST with this worker.
@@ -118,30 +182,9 @@ class Parts:
     def _load(self) -> Mapping[str, object]:
         return {
             "held": self.worker.held,
-            "waiting": len(self.buffer),
+            "waiting": len(self.admission),
             "slots": self.settings.worker.slots,
         }
-
-    def _make_teller(self) -> Teller:
-        settings = self.settings
-        store = WatchedStore(
-            self._redis,
-            settings.kafka.group,
-            settings.redis,
-            progress=self.progress,
-            metrics=self.health.metrics,
-        )
-        return Teller(store, outage=self._outage, resend_after_s=settings.client.resend_after_s)
-
-    def _make_leases(self) -> WatchedLeases:
-        section = self.settings.journal
-        return WatchedLeases(
-            section.url,
-            group=self.settings.kafka.group,
-            worker_id=self.worker_id,
-            statement_timeout_s=section.timeout_s,
-            progress=self.progress,
-        )
 
     def _make_liveness(self, journal_id: str) -> Liveness:
         return Liveness(
@@ -159,30 +202,19 @@ class Parts:
     def _make_worker(self) -> Worker:
         return Worker(
             worker_id=self.worker_id,
-            buffer=self.buffer,
+            admission=self.admission,
             journal=self.journal,
             pool=self.pool,
             teller=self.teller,
             lease=self.liveness,
             slots=self.settings.worker.slots,
             journal_wait_s=self.settings.journal.wait_s,
-            on_backlog=_share_interpreter,
+            on_backlog=share_interpreter,
             metrics=self.health.metrics,
             evidence=self._evidence,
-            due=self.retries.due,
             on_retrying=self.retries.send,
-        )
-
-    def _make_dead_letters(self) -> DeadLetters:
-        return make_dead_letters(
-            self.settings,
-            worker_id=self.worker_id,
-            topics=self.topics,
-            evidence=self._evidence,
-            store=self.store,
-            redis_away=lambda: self._outage.is_on,
-            may_sweep=self.liveness.may_sweep,
-            metrics=self.health.metrics,
+            pausing=self.pausing,
+            news=self._news,
         )
 
     def _make_intake(self, registry: Registry) -> Intake:
@@ -192,125 +224,21 @@ class Parts:
             registry=registry,
             teller=self.teller,
             buffer=self.buffer,
-            open_source=lambda: self._open_source(registry.topics),
+            open_source=lambda: self._open_source(registry),
             may_take=self.progress.ticking(INTAKE, self._may_take),
             on_buffered=self.pool.wake,
             on_end=self._intake_ended,
-        )
-
-    def _make_republisher(self) -> Republisher:
-        settings = self.settings
-        return Republisher(
-            republication=Republication(
-                settings.journal.url,
-                group=settings.kafka.group,
-                worker_id=self.worker_id,
-                statement_timeout_s=settings.journal.timeout_s,
-            ),
-            store=self.store,
-            holding=self._holding,
-            backlog=lambda: self.teller.backlog,
-            status_ttl_s=settings.redis.status_ttl_s,
-            resend_after_s=settings.client.resend_after_s,
-            lease_s=settings.journal.lease_s,
+            pausing=self.pausing,
         )
 
     def _holding(self) -> Iterator[StatusWrite]:
-        for one in self.buffer.waiting:
+        for one in self.admission.waiting:
             if isinstance(one, Delivery):
                 yield telling.accepted(one, worker_id=self.worker_id)
         yield from self.worker.holding()
 
-    def _make_sweeper(self, registry: Registry) -> Sweeper:
-        handlers = {handler.topic: handler for handler in registry.handlers}
-        journal = self._open_journal()
-        payloads = Revival(
-            store=self.store,
-            kafka=self.settings.kafka,
-            handlers=handlers,
-            redis_away=lambda: self._outage.is_on,
-        )
-        overdue = OverdueRetries(
-            journal=journal,
-            handlers=handlers,
-            payloads=payloads,
-            send=self.retries.send,
-            buffer=self.retries.due,
-            on_due=self.pool.wake,
-            tell_ended=self._tell_ended,
-        )
-        return Sweeper(
-            journal=journal,
-            teller=self.teller,
-            worker_id=self.worker_id,
-            handlers=handlers,
-            payloads=payloads,
-            revive=self.worker.revive,
-            room=lambda: self.worker.room_for_revived,
-            lease_s=self.settings.journal.lease_s,
-            may_sweep=self.liveness.may_sweep,
-            metrics=self.health.metrics,
-            overdue=overdue.sweep,
-        )
-
-    def _tell_ended(self, rows: Iterable[Row]) -> None:
-        self.teller.tell([telling.from_row(row) for row in rows])
-
-    def _open_journal(self) -> Journal:
-        section = self.settings.journal
-        return WatchedJournal(
-            section.url,
-            group=self.settings.kafka.group,
-            worker_id=self.worker_id,
-            statement_timeout_s=section.timeout_s,
-            metrics=self.health.metrics,
-        )
-
-    def _open_source(self, topics: Sequence[str]) -> WatchedSource:
-        kafka = self.settings.kafka
-        source = WatchedSource(kafka, topics, progress=self.progress, metrics=self.health.metrics)
-        missing = source.missing(topics)
-        if missing:
-            source.close()
-            raise NotAvailable(
-                f"Kafka at {kafka.bootstrap_servers} has no topic {', '.join(missing)}: "
-                "create it, or correct the handler's topic"
-            )
+    def _open_source(self, registry: Registry) -> WatchedSource:
+        source = open_source(self.settings, registry, self._watched)
         self.probe.source = source
+        source.unclaimed = lambda going: first_unclaimed(self.worker.unclaimed, going)
         return source
-
-
-def _share_interpreter(backlog: bool) -> None:
-    """Let threads change often while nothing queues, and seldom while something does.
-
-    kafka-python's loop computes for milliseconds after each fetch, and at Python's 5 ms the claim
-    of what it brought waits for that: 1 ms of 9 at the median of 50/s. With a backlog the changes
-    themselves cost 15 % of the processor.
-    """
-    sys.setswitchinterval(0.005 if backlog else 0.0005)
-
-
-def _registry(settings: Settings) -> Registry:
-    if not settings.worker.handlers:
-        raise SettingsError(
-            "[worker] handlers: name the modules that hold your handlers, "
-            'for example handlers = ["payments.handlers"]'
-        )
-    return Registry.load(settings.worker.handlers)
-
-
-def _pool_settings(settings: Settings) -> PoolSettings:
-    worker = settings.worker
-    return PoolSettings(
-        handlers=worker.handlers,
-        group=settings.kafka.group,
-        processes=worker.processes,
-        slots_per_process=worker.slots_per_process,
-        spare_processes=worker.spare_processes,
-        prefetch=worker.prefetch,
-        max_result_bytes=worker.max_result_bytes,
-        journal_url=settings.journal.url,
-        start_timeout_s=worker.start_timeout_s,
-        memory_limit_bytes=worker.memory_limit_bytes or None,
-        max_requests_per_child=worker.max_requests_per_child or None,
-    )

@@ -12,6 +12,8 @@ from consumer.effect_gate import EffectGate
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from consumer.dead_letter_handlers.dead_letter import DeadLetter
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 _NOT_MARKED = {
@@ -31,6 +33,7 @@ class Request:
         attempt: which sending this is, from 1. generation: which claim, from 1.
         deadline_at: epoch ms; a later run is not started.
         group: the consumer group. voids: how often a run was declared void.
+        dead_letter: in a handler of dead letters, what has failed; None elsewhere.
     """
 
     request_id: str
@@ -50,6 +53,7 @@ class Request:
     model: type | None = field(default=None, repr=False)
     gate: EffectGate | None = field(default=None, repr=False)
     journal_connection: Connection | None = field(default=None, repr=False)
+    dead_letter: DeadLetter | None = None
     _payload: Any = field(default=None, init=False, repr=False)
 
     def json(self) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from consumer.declaration import Handler
 from consumer.delivery import Delivery
 from consumer.journal import Row
+from consumer.kept_record import kept_record
 from feedback.clock import monotonic_s
 from feedback.envelope import Envelope, Record, payload_sha256
 from feedback.errors import RedisUnavailable
@@ -70,21 +71,7 @@ class Revival:
     def _kept(self, row: Row) -> Record | None:
         if self._redis_away():
             raise RedisUnavailable("it is away")
-        try:
-            kept = self._store.kept_payload(row.request_id)
-        except ValueError:
-            return None  # no client of ours has written that
-        if kept is None or payload_sha256(kept.key, kept.value) != row.payload_sha256:
-            return None
-        return Record(
-            topic=row.topic,
-            partition=row.partition,
-            offset=row.offset,
-            timestamp_ms=row.claimed_at or -1,
-            key=kept.key,
-            value=kept.value,
-            headers=kept.headers,
-        )
+        return kept_record(self._store, row, timestamp_ms=row.claimed_at or -1)
 
     def _sent(self, row: Row) -> Record | None:
         record = read_record(

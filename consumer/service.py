@@ -47,11 +47,14 @@ class Service:
         with self._parts.stop.listening():
             self._parts.health.start(self._parts.probe)
             self._parts.liveness.start()
+            self._parts.pauses.start()
             self._parts.teller.start()
+            self._parts.alerts.start()
             self._parts.pool.start()
             self._parts.sweeper.start()
             self._parts.republisher.start()
             self._parts.dead_letters.start()
+            self._parts.outcomes.start()
             self._parts.retries.start()
             self._parts.intake.start()
             # What was imported stays: the collector need not look through it again and again.
@@ -75,7 +78,9 @@ class Service:
     # ending --------------------------------------------------------------------------------
 
     def _drain(self) -> ExitCode:
-        log.info("worker.draining", held=self._parts.worker.held, waiting=len(self._parts.buffer))
+        log.info(
+            "worker.draining", held=self._parts.worker.held, waiting=len(self._parts.admission)
+        )
         self._parts.health.drain()
         cut = 0
         try:
@@ -90,7 +95,7 @@ class Service:
 
     def _finish_in_order(self) -> int:
         deadline_s = monotonic_s() + self._parts.settings.worker.drain_timeout_s
-        self._parts.worker.taking = False
+        self._parts.worker.take_nothing_more()
         self._parts.intake.stop()
         self._parts.retries.stop_reading()
         self._run_until_idle(deadline_s)
@@ -106,14 +111,14 @@ class Service:
             if (
                 self._parts.worker.idle
                 and self._parts.intake.join(0.05)
-                and not len(self._parts.buffer)
+                and not len(self._parts.admission)
             ):
                 return
             self._parts.worker.turn()
 
     def _give_up_waiting(self) -> None:
         # Again and again: what the intake committed while it was stopping has no owner either.
-        self._parts.worker.give_up(self._parts.buffer.take(len(self._parts.buffer)), code="")
+        self._parts.worker.give_up(self._parts.admission.take_all(), code="")
 
     def _end_pool(self) -> int:
         if not self._parts.worker.held and self._parts.worker.idle:
@@ -130,9 +135,12 @@ class Service:
     def _close(self) -> None:
         self._parts.pool.stop(0.0)
         self._parts.sweeper.stop()
+        self._parts.pauses.stop()
         self._parts.retries.stop()
         self._parts.republisher.stop()
         self._parts.dead_letters.stop()
+        self._parts.outcomes.stop()
+        self._parts.alerts.stop()
         self._parts.liveness.stop()
         try:
             self._parts.worker.write_rest()

@@ -4,7 +4,7 @@ What flows through: a client and a worker describe a request by its `envelope`, 
 through the `store` (Redis) by the `status` rule, and wait for changes through `events`.
 
 - `errors`: one base error, exit codes. `clock`: the two clocks by name. `logs`: events with fields.
-- `settings`: TOML and environment, every fault reported at once.
+- `settings`: TOML and environment, every fault reported at once; `sections`: what may be set.
 - `envelope`: headers in both directions, request ids, the payload's hash.
 - `status`: the rule which write may follow which, pure. `status_script`: the same rule for Redis,
   `script_call`: what a call of it carries.

@@ -12,6 +12,7 @@ import click
 
 from feedback import logs
 from feedback.errors import ExitCode, OncewardError
+from feedback.printable import printable
 from feedback.settings import Settings, load
 from feedback.statuses import Status
 
@@ -34,7 +35,7 @@ class Group(click.Group):
             code = ExitCode.CUT
         except OncewardError as error:
             # Errors of several lines are our own lists of faults.
-            click.echo("error: " + _printable(str(error), also="\n"), err=True)
+            click.echo("error: " + printable(str(error), also="\n"), err=True)
             code = error.exit_code
         except BrokenPipeError:
             sys.stderr.close()
@@ -85,9 +86,4 @@ def print_status(status: Status, *, as_json: bool) -> None:
         words.append(status.message)
     if status.result is not None:
         words.append(json.dumps(status.result))
-    click.echo(_printable("  ".join(words)))
-
-
-def _printable(text: str, *, also: str = "") -> str:
-    """Return text that cannot move a terminal's cursor or begin a line of its own."""
-    return "".join(c if c.isprintable() or c in also else repr(c)[1:-1] for c in text)
+    click.echo(printable("  ".join(words)))

@@ -20,6 +20,8 @@ REQUEST_ID = "onceward-request-id"
 ATTEMPT = "onceward-attempt"
 DEADLINE = "onceward-deadline"
 TRACEPARENT = "traceparent"
+# Of the record of an outcome: it is a request of its own to a worker that reads it.
+OUTCOME_ID = "onceward-outcome-id"
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -53,10 +55,7 @@ class Record(NamedTuple):
     @property
     def coordinates_id(self) -> str:
         """The id of a record that carries none, and of every refused one (contract, section 7)."""
-        text = f"{self.topic}-{self.partition}-{self.offset}-{self.timestamp_ms}"
-        if len(text) <= MAX_REQUEST_ID_LENGTH:
-            return text
-        return "sha256-" + hashlib.sha256(text.encode()).hexdigest()
+        return _bounded(f"{self.topic}-{self.partition}-{self.offset}-{self.timestamp_ms}")
 
 
 class Envelope(NamedTuple):
@@ -97,6 +96,11 @@ def check_request_id(request_id: str) -> str:
     return request_id
 
 
+def outcome_id(request_id: str, generation: int) -> str:
+    """Return the id of the outcome that a request ended with in this generation."""
+    return _bounded(f"{request_id}.outcome.{generation}")
+
+
 def payload_sha256(key: bytes | None, value: bytes | None) -> str:
     """Return the hex digest that tells payloads apart.
 
@@ -127,11 +131,14 @@ def encode_headers(envelope: Envelope, user_headers: Headers = ()) -> list[tuple
 def decode_headers(record: Record) -> Envelope:
     """Return the envelope of a record; one without an id is named by its coordinates.
 
+    An outcome that is passed on is a request of its own, unless it is sent again by that id.
+
     Raises:
         InvalidMessage: a header of ours is repeated, not UTF-8, or not what section 7 allows.
     """
     found = _ours_once(record.headers)
-    request_id = found.get(REQUEST_ID)
+    is_outcome = OUTCOME_ID in found and ATTEMPT not in found
+    request_id = found.get(OUTCOME_ID if is_outcome else REQUEST_ID)
     return Envelope(
         request_id=record.coordinates_id if request_id is None else check_request_id(request_id),
         attempt=_number(found, ATTEMPT, low=1, high=MAX_ATTEMPT, default=1) or 1,
@@ -140,12 +147,20 @@ def decode_headers(record: Record) -> Envelope:
 
 
 _OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE})
+_READ = _OURS | {OUTCOME_ID}
+
+
+def _bounded(text: str) -> str:
+    """Return an id made of the text: itself, or its hash where it is too long."""
+    if len(text) <= MAX_REQUEST_ID_LENGTH:
+        return text
+    return "sha256-" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def _ours_once(headers: Iterable[tuple[str, bytes]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, raw in headers:
-        if name not in _OURS:
+        if name not in _READ:
             continue
         if name in found:
             raise InvalidMessage(f"header {name} is repeated")

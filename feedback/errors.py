@@ -72,6 +72,14 @@ class InvalidMessage(OncewardError):
         self.reason = reason
 
 
+class InvalidValue(InvalidMessage):
+    """The value is not what the model or the schema says; it is not sent, or never run.
+
+    Args:
+        reason: one line that names places and rules, without the value.
+    """
+
+
 class NotSent(NotAvailable):
     """The request certainly did not reach Kafka, and no trace of it is left.
 

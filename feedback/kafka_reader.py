@@ -18,7 +18,6 @@ import threading
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.admin import KafkaAdminClient
 from kafka.errors import (
     KafkaError,
     OffsetOutOfRangeError,
@@ -28,6 +27,7 @@ from kafka.errors import (
 from feedback.clock import monotonic_s
 from feedback.envelope import Record
 from feedback.errors import KafkaUnavailable
+from feedback.kafka_admin import administrator
 from feedback.kafka_records import record_of
 from feedback.kafka_sockets import closed_at_a_fault
 from feedback.settings import KafkaSection
@@ -132,24 +132,8 @@ class RecordReader:
     def _exists(self, where: TopicPartition, deadline_s: float) -> bool:
         """Whether the broker knows the partition; asked by a client of its own, since the
         consumer has no call for it that ends in time."""
-        limit_ms = _left_ms(deadline_s)
-        # It has fewer settings than a consumer.
-        given = {
-            name: value
-            for name, value in self._settings.connection().items()
-            if name in KafkaAdminClient.DEFAULT_CONFIG
-        }
-        with closed_at_a_fault() as connect:
-            admin = KafkaAdminClient(
-                **given,
-                kafka_client=connect,
-                request_timeout_ms=limit_ms,
-                bootstrap_timeout_ms=limit_ms,
-            )
-        try:
+        with administrator(self._settings, timeout_s=deadline_s - monotonic_s()) as admin:
             (topic,) = admin.describe_topics([where.topic])
-        finally:
-            admin.close()
         if topic["error_code"] == UnknownTopicOrPartitionError.errno:
             return False
         return where.partition in {one["partition_index"] for one in topic["partitions"]}

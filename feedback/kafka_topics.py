@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
     KafkaError,
     TopicAlreadyExistsError,
@@ -19,7 +19,7 @@ from kafka.errors import (
 )
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_sockets import closed_at_a_fault
+from feedback.kafka_admin import administrator, kafka_faults
 from feedback.settings import KafkaSection
 
 # Kafka's own default, of brokers and topics, for who may not read their settings.
@@ -43,7 +43,7 @@ class KafkaTopics:
     def __init__(self, settings: KafkaSection, *, create: bool, timeout_s: float = 5.0) -> None:
         self._settings = settings
         self._create = create
-        self._timeout_ms = int(timeout_s * 1000)
+        self._timeout_s = timeout_s
         self._known: set[str] = set()
 
     def ensure(self, name: str, *, like: str, room_bytes: int = 0) -> None:
@@ -91,37 +91,18 @@ class KafkaTopics:
         if room_bytes:
             limit = MAX_MESSAGE_BYTES if source is None else _max_message_bytes(admin, like)
             wanted["configs"] = {_LIMIT: str(limit + room_bytes)}
+        limit_ms = int(self._timeout_s * 1000)
         with suppress(TopicAlreadyExistsError):  # another worker was quicker
-            admin.create_topics({name: wanted}, timeout_ms=self._timeout_ms)
-        admin.wait_for_topics([name], timeout_ms=self._timeout_ms)
+            admin.create_topics({name: wanted}, timeout_ms=limit_ms)
+        admin.wait_for_topics([name], timeout_ms=limit_ms)
 
     @contextmanager
     def _admin(self) -> Iterator[Any]:
-        # It has fewer settings than a consumer.
-        given = {
-            name: value
-            for name, value in self._settings.connection().items()
-            if name in KafkaAdminClient.DEFAULT_CONFIG
-        }
-        try:
-            with closed_at_a_fault() as connect:
-                admin = KafkaAdminClient(
-                    **given,
-                    kafka_client=connect,
-                    request_timeout_ms=self._timeout_ms,
-                    bootstrap_timeout_ms=self._timeout_ms,
-                )
-            try:
-                yield admin
-            finally:
-                admin.close()
-        except KafkaError as error:
-            where = self._settings.bootstrap_servers
-            raise KafkaUnavailable(
-                f"Kafka at {where}: {type(error).__name__} {error}".strip()
-            ) from error
-        except (ValueError, OSError) as error:
-            raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
+        with (
+            kafka_faults(self._settings),
+            administrator(self._settings, timeout_s=self._timeout_s) as admin,
+        ):
+            yield admin
 
 
 def _described(admin: Any, name: str) -> dict[str, Any] | None:

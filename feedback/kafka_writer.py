@@ -8,7 +8,7 @@ Batches are compressed, so that what came compressed fits into a topic of the sa
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kafka import KafkaProducer
@@ -75,6 +75,19 @@ class KafkaWriter:
         self._settings = settings
         self._timeout_s = timeout_s
         self._producer: Any = None
+
+    def prepare(self, topics: Iterable[str]) -> None:
+        """Connect and learn of these topics, so that the first record need not wait for it.
+
+        Raises:
+            KafkaUnavailable: Kafka or one of them is away.
+        """
+        try:
+            producer = self._connected()
+            for topic in topics:
+                producer.partitions_for(topic)
+        except KafkaError as error:
+            raise self._away(error) from error
 
     def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]:
         """Return for each record None when Kafka has it, else what is known of it.

@@ -12,10 +12,11 @@ from pathlib import Path
 from types import TracebackType
 
 from feedback.clock import monotonic_s
-from feedback.errors import OncewardError
+from feedback.errors import OncewardError, SettingsError
 from feedback.events import EventListener
 from feedback.kept import KeptPayload
 from feedback.redis_server import connect
+from feedback.schemas import SchemaFile
 from feedback.settings import Settings, load
 from feedback.statuses import Status
 from feedback.store import StatusStore
@@ -58,10 +59,23 @@ class Client:
 
     Args:
         settings: a `Settings`, a TOML file, or None for the environment and defaults.
+        model: a pydantic model that every value must be to be sent.
+        schema: instead of a model, a JSON Schema file; default `[client] schema`.
+
+    Raises:
+        SettingsError: settings are wrong, or both a model and a schema are given.
+        SchemaError: the schema cannot be used.
     """
 
-    def __init__(self, settings: Settings | Path | str | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings | Path | str | None = None,
+        *,
+        model: type | None = None,
+        schema: Path | str | None = None,
+    ) -> None:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
+        file = _schema(self.settings, model, schema)
         redis = connect(self.settings.redis)
         self.store = StatusStore(redis, self.settings.kafka.group, self.settings.redis)
         self._events = EventListener(redis, self.store)
@@ -71,7 +85,7 @@ class Client:
             max_request_bytes=self.settings.client.max_request_bytes,
         )
         section = self.settings.client
-        self._sending = Sending(section, self.store, self._sender)
+        self._sending = Sending(section, self.store, self._sender, model=model, schema=file)
         self._many = SendingMany(self._sending)
         self._is_closed = False
         self._following = Following(section, self.store, self._events, self._sending)
@@ -115,6 +129,7 @@ class Client:
 
         Raises:
             InvalidMessage: it breaks the contract; nothing was written.
+            InvalidValue: its value is not what the model or the schema says; the same.
             PayloadMismatch: the id is taken by another key or value.
             NotSent: Redis or Kafka is away or refused it; no trace is left.
             SendUnknown: Kafka may have it; it stays PENDING, sending it again is harmless.
@@ -213,3 +228,17 @@ class Client:
     def _require_open(self) -> None:
         if self._is_closed:
             raise ClientClosed(CLOSED)
+
+
+def _schema(settings: Settings, model: type | None, given: Path | str | None) -> SchemaFile | None:
+    if model is not None and given is not None:
+        raise SettingsError("give model= or schema=, not both: each says what a value is")
+    if model is not None and not hasattr(model, "model_validate_json"):
+        raise SettingsError(f"model={model!r}: give a pydantic model class")
+    path = given if given is not None else settings.client.schema_file
+    # A model that the program gives wins over a schema of the settings.
+    if model is not None or not path:
+        return None
+    file = SchemaFile(path)
+    file.load()
+    return file

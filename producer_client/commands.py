@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
@@ -22,7 +22,7 @@ from feedback.commands import (
     settings_of,
 )
 from feedback.envelope import check_request_id
-from feedback.errors import ExitCode
+from feedback.errors import ExitCode, InvalidValue
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client.client import Client
@@ -169,22 +169,34 @@ def _send_many(
     client: Client, submissions: Iterator[Submission | None], *, rate: float | None, as_json: bool
 ) -> int:
     counts: Counter[str] = Counter()
+    lines: deque[int | None] = deque()
     code = ExitCode.FINE
     try:
         with _progress(Console(stderr=True)) as advance:
-            for result in client.send_many(submissions, rate=rate):
+            for result in client.send_many(_noted(submissions, lines), rate=rate):
+                line = lines.popleft()
                 counts[_kind(result)] += 1
                 if result.error is not None:
                     # A server that is away weighs more than a line that cannot be sent.
                     code = max(code, result.error.exit_code)
                 advance()
                 if as_json or not result.sent:
-                    _print_result(result, as_json=as_json)
+                    _print_result(result, as_json=as_json, line=line)
     finally:
         # Also before a bad line's error: what was sent until then.
         summary = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
         click.echo(summary or "nothing to send", err=True)
     return int(code)
+
+
+def _noted(
+    submissions: Iterator[Submission | None], lines: deque[int | None]
+) -> Iterator[Submission | None]:
+    """Yield submissions, and note where each was read: what became of them comes in that order."""
+    for one in submissions:
+        if one is not None:
+            lines.append(one.line)
+        yield one
 
 
 def _kind(result: SendResult) -> str:
@@ -201,15 +213,19 @@ def _progress(console: Console) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
-def _print_result(result: SendResult, *, as_json: bool) -> None:
+def _print_result(result: SendResult, *, as_json: bool, line: int | None = None) -> None:
     if as_json:
         error = None if result.error is None else str(result.error)
-        line = {"request_id": result.request_id, "sent": result.sent, "error": error}
-        click.echo(json.dumps(line | {"unknown": result.unknown}))
+        told = {"request_id": result.request_id, "sent": result.sent, "error": error}
+        told |= {"unknown": result.unknown}
+        click.echo(json.dumps(told if line is None else told | {"line": line}))
     elif result.error is None:
         click.echo(result.request_id)
     else:
-        click.echo(f"error: {result.error}", err=True)
+        # Other errors name the request, or its id.
+        is_unnamed = isinstance(result.error, InvalidValue) and line is not None
+        where = f"line {line}: " if is_unnamed else ""
+        click.echo(f"error: {where}{result.error}", err=True)
 
 
 def _print_resent(resent: Resent) -> None:

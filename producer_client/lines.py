@@ -7,6 +7,7 @@ import json
 import os
 import select
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import IO, Any
 
 from feedback.errors import SettingsError
@@ -75,7 +76,9 @@ def read_submissions(
         if not line.strip():
             continue
         try:
-            yield _submission(json.loads(line), topic=topic, key=key, deadline_s=deadline_s)
+            found = json.loads(line)
+            one = _submission(found, topic=topic, key=key, deadline_s=deadline_s)
+            yield replace(one, line=number)
         except json.JSONDecodeError as error:
             raise BadLine(f"line {number}: {error.msg}") from None
         except UnicodeDecodeError:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import cast
 
 from feedback.clock import monotonic_s
+from feedback.dead_letters import envelope_of_letter
 from feedback.envelope import Record, decode_headers, payload_sha256
 from feedback.errors import InvalidMessage, KafkaUnavailable
 from feedback.kafka_reader import RecordReader
@@ -117,8 +118,9 @@ def _decoded(raw: bytes | None, status: Status) -> KeptPayload | None:
 def _is_of(record: Record, status: Status) -> bool:
     """Whether it is the record that the status is about, and not one of a topic created anew."""
     try:
-        request_id = decode_headers(record).request_id
+        sent, handled = decode_headers(record), envelope_of_letter(record)
     except InvalidMessage:
         return False
     is_same = payload_sha256(record.key, record.value) == status.payload_sha256
-    return is_same and request_id == status.request_id
+    # A dead letter that is given to a handler is a request under another id.
+    return is_same and status.request_id in (sent.request_id, handled.request_id)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from feedback.clock import epoch_ms
 from feedback.envelope import Envelope, encode_headers, payload_sha256
 from feedback.errors import (
+    InvalidValue,
     NotSent,
     OncewardError,
     PayloadMismatch,
@@ -18,6 +19,7 @@ from feedback.errors import (
     SendUnknown,
 )
 from feedback.kept import KeptPayload
+from feedback.schemas import SchemaFile, fault_of
 from feedback.settings import ClientSection
 from feedback.status import FINAL, Refusal, State, may_reopen
 from feedback.statuses import Refused, Status, StatusWrite
@@ -41,9 +43,21 @@ class Sending:
         section: default topic, deadline and times.
         store: where PENDING is told.
         sender: hands records to Kafka.
+        model: a pydantic model that every value must be.
+        schema: what every value must match.
     """
 
-    def __init__(self, section: ClientSection, store: StatusStore, sender: KafkaSender) -> None:
+    def __init__(
+        self,
+        section: ClientSection,
+        store: StatusStore,
+        sender: KafkaSender,
+        *,
+        model: type | None = None,
+        schema: SchemaFile | None = None,
+    ) -> None:
+        self._model = model
+        self._schema = schema
         self._section = section
         self._store = store
         self._sender = sender
@@ -126,13 +140,19 @@ class Sending:
 
         Raises:
             InvalidMessage: it cannot be sent.
+            InvalidValue: its value is not what the model or the schema says.
         """
-        return prepare(
+        prepared = prepare(
             submission,
             default_topic=self._section.topic,
             default_deadline_s=self._section.deadline_s,
             now_ms=epoch_ms(),
         )
+        if self._model is not None or self._schema is not None:
+            fault = fault_of(prepared.payload.value, model=self._model, schema=self._schema)
+            if fault is not None:
+                raise InvalidValue(fault)
+        return prepared
 
     def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
         """Tell PENDING for each; None for one that has already ended, an error for a taken id.

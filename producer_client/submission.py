@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from feedback.envelope import (
@@ -34,6 +34,7 @@ class Submission:
         topic: None for the client's default.
         request_id: 1 to 128 printable ASCII characters; None for a new UUIDv7.
         deadline_s: seconds from now after which it is no longer run; None for the default.
+        line: where it was read, to name it by.
     """
 
     value: Value
@@ -42,6 +43,7 @@ class Submission:
     request_id: str | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
     deadline_s: float | None = None
+    line: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

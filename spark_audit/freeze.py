@@ -1,8 +1,8 @@
 """The freeze: how far each partition is read, decided once before anything is read.
 
 In this order, so that nothing is accused that was only on its way: first where each partition ends,
-then what the group has committed (so what it covers beyond the end is not read at all), then where
-the window begins, and last where Kafka itself begins, which retention may move at any time.
+then what its workers have committed (so what it covers beyond the end is not read at all), then
+where the window begins, and last where Kafka itself begins, which retention may move at any time.
 
 Records are those that a worker sees: it reads without regard to transactions, so an aborted record
 is a request like any other.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from kafka import TopicPartition
+from kafka import OffsetAndMetadata, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import (
     GroupAuthorizationFailedError,
@@ -28,8 +28,10 @@ from kafka.errors import (
 from kafka.protocol.consumer import OffsetSpec
 
 from feedback.clock import monotonic_s
+from feedback.dead_letter_topics import dead_letter_topic
 from feedback.errors import KafkaUnavailable, NotAvailable
-from feedback.kafka_sockets import closed_at_a_fault
+from feedback.kafka_admin import connect_administrator
+from feedback.retry_group import retry_group
 from feedback.settings import KafkaSection, Settings
 from spark_audit.compaction import compacted_of
 from spark_audit.kafka_faults import heard
@@ -38,6 +40,8 @@ from spark_audit.window import Window
 
 TIMEOUT_MS = 30_000
 PAUSE_S = 0.2
+# Strategies by which a failure becomes a dead letter.
+KEPT = ("keep", "stop")
 
 T = TypeVar("T")
 # The partitions of each topic, and what each topic is for.
@@ -89,6 +93,18 @@ def freeze(
         partitions=partitions,
         carried=tuple(sorted(set(carried))),
         compacted=compacted,
+        lettered=_lettered(settings, topics),
+    )
+
+
+def _lettered(settings: Settings, there: Iterable[str]) -> tuple[str, ...]:
+    """Return the request topics whose failures are kept, and whose dead letter topic is there."""
+    group = settings.kafka.group
+    return tuple(
+        topic
+        for topic in sorted(settings.audit.topics)
+        if settings.worker.dead_letters_of(topic) in KEPT
+        and dead_letter_topic(topic, group) in there
     )
 
 
@@ -119,8 +135,7 @@ def _partitions(
     carried_from: Mapping[Coordinates, int],
 ) -> tuple[Partition, ...]:
     ends = _offsets(admin, dict.fromkeys(kinds, OffsetSpec.LATEST))
-    group = settings.kafka.group
-    committed = _patiently(lambda: admin.list_group_offsets({group: list(kinds)}))[group]
+    committed = _committed(admin, settings.kafka.group, kinds)
     since = _offsets(admin, dict.fromkeys(kinds, since_ms))
     begins = _offsets(admin, dict.fromkeys(kinds, OffsetSpec.EARLIEST))
     found = []
@@ -143,6 +158,17 @@ def _partitions(
     order = list(Kind)
     found.sort(key=lambda one: (order.index(Kind(one.kind)), one.topic, one.partition))
     return tuple(found)
+
+
+def _committed(
+    admin: KafkaAdminClient, group: str, kinds: _Kinds
+) -> Mapping[TopicPartition, OffsetAndMetadata]:
+    """Return what the workers have committed, in their group and in that of their retries."""
+    asked: dict[str, list[TopicPartition]] = {}
+    for one, kind in kinds.items():
+        asked.setdefault(retry_group(group) if kind is Kind.RETRY else group, []).append(one)
+    found = _patiently(lambda: admin.list_group_offsets(asked))
+    return {one: mark for marks in found.values() for one, mark in marks.items()}
 
 
 def _known(admin: KafkaAdminClient, topics: Sequence[str], group: str) -> _Kinds:
@@ -194,21 +220,9 @@ def _patiently(ask: Callable[[], T]) -> T:
 
 @contextmanager
 def _administrator(settings: KafkaSection) -> Iterator[KafkaAdminClient]:
-    # It has fewer settings than a consumer.
-    given = {
-        name: value
-        for name, value in settings.connection().items()
-        if name in KafkaAdminClient.DEFAULT_CONFIG
-    }
     with heard() as ear:
         try:
-            with closed_at_a_fault() as connect:
-                admin = KafkaAdminClient(
-                    **given,
-                    kafka_client=connect,
-                    request_timeout_ms=TIMEOUT_MS,
-                    bootstrap_timeout_ms=TIMEOUT_MS,
-                )
+            admin = connect_administrator(settings, timeout_s=TIMEOUT_MS / 1000)
         except KafkaError as error:
             raise _away(settings, ear.fault or error) from error
         except (ValueError, OSError) as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from spark_audit.jdbc import POSTGRES, literal
-from spark_audit.manifest import Manifest, Partition
+from spark_audit.manifest import Kind, Manifest, Partition
 
 # Names and types of what is read; SQLite's own types say little, so none is guessed.
 REQUEST_SCHEMA = (
@@ -55,14 +55,15 @@ def requests_in_range(kind: str, manifest: Manifest, *, slices: int) -> str:
     So do those whose partition Kafka does not know while it knows the topic: they name a record
     that cannot be. Only those of the window, since a topic made anew may have fewer partitions.
     """
-    topics = ", ".join(sorted({literal(one.topic) for one in manifest.partitions}))
+    partitions = _of_requests(manifest)
+    topics = ", ".join(sorted({literal(one.topic) for one in partitions}))
     unknown = (
         f's.column1 IS NULL AND r."topic" IN ({topics}) '
         f'AND r."claimed_at" >= {literal(manifest.since_ms)}'
     )
     return (
         f"SELECT {_columns('r', REQUEST_SCHEMA)}, {_request_slice(kind, slices)} "
-        f"FROM onceward_request AS r {_starts('r', manifest.partitions)} "
+        f"FROM onceward_request AS r {_starts('r', partitions)} "
         f'WHERE r."group" = {literal(manifest.group)} '
         f'AND (r."offset" >= s.column3 OR ({unknown}))'
     )
@@ -83,7 +84,7 @@ def runs_in_range(
     allowed_by = 'h."allowed_by"' if with_allowed_by else 'CAST(NULL AS TEXT) AS "allowed_by"'
     return (
         f"SELECT {_columns('h', names)}, {allowed_by}, {_run_slice(slices)} "
-        f"FROM onceward_run AS h {_starts('h', manifest.partitions)} "
+        f"FROM onceward_run AS h {_starts('h', _of_requests(manifest))} "
         f'WHERE h."group" = {literal(manifest.group)} AND {condition} = {int(in_range)}'
     )
 
@@ -117,6 +118,15 @@ def id_predicates(ids: Iterable[str]) -> list[str]:
 def _columns(table: str, schema: str | Sequence[str]) -> str:
     names = names_of(schema) if isinstance(schema, str) else schema
     return ", ".join(f'{table}."{name}"' for name in names)
+
+
+def _of_requests(manifest: Manifest) -> list[Partition]:
+    """Return the partitions whose records are requests of the day, sent or set aside.
+
+    Not those of dead letters: a row that names a place there is that of a letter which was given to
+    a handler, and the request that failed has a row of its own.
+    """
+    return [one for one in manifest.partitions if one.kind != Kind.DLQ]
 
 
 def _starts(table: str, partitions: Iterable[Partition]) -> str:

@@ -12,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_audit.findings import Finding
-from spark_audit.manifest import Kind, Manifest
+from spark_audit.manifest import Manifest
 
 Rule = Callable[[Manifest], Column]
 
@@ -175,14 +175,16 @@ def resend_needed(manifest: Manifest) -> Column:
 def failed_without_dead_letter(manifest: Manifest) -> Column:
     """Return whether it failed for good before the grace and no dead letter says so (section 7).
 
-    Not where the payload was gone, since there was nothing to keep. A group that has no dead letter
-    topic at all does not write any, and is not accused.
+    Not where the payload was gone, since there was nothing to keep, nor where no dead letters are
+    kept of its topic.
     """
-    if not any(one.kind == Kind.DLQ for one in manifest.partitions):
+    if not manifest.lettered:
         return F.lit(False)
     is_ended = F.col("row.finished_at") < manifest.frozen_at_ms - manifest.grace_ms
     is_due = ~F.col("row.resend") & (F.coalesce("row.code", F.lit("")) != PAYLOAD_GONE)
-    return _sure((_state() == "FAILED") & is_ended & is_due) & (F.col("dead_letters") == 0)
+    is_kept = F.col("row.topic").isin(*manifest.lettered)
+    is_unburied = is_kept & (F.col("dead_letters") == 0)
+    return _sure((_state() == "FAILED") & is_ended & is_due & is_unburied)
 
 
 def dead_letter_without_failure(manifest: Manifest) -> Column:

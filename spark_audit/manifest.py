@@ -12,7 +12,11 @@ from typing import Any, Self
 
 from feedback.errors import NotAvailable
 
-VERSION = 2
+VERSION = 3
+
+
+class NotOurs(NotAvailable):
+    """A manifest that this version of the program did not write."""
 
 
 class Kind(StrEnum):
@@ -63,6 +67,7 @@ class Manifest:
         workers: until when each worker has its lease, epoch ms by the database's clock.
         carried: the ids that an earlier run could not judge to the end.
         compacted: the topics that forget records by key.
+        lettered: the request topics whose failures become dead letters.
     """
 
     date: str
@@ -77,13 +82,15 @@ class Manifest:
     workers: Mapping[str, int] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
     compacted: tuple[str, ...] = ()
+    lettered: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Return the manifest that was written there.
 
         Raises:
-            NotAvailable: there is none, or it is not one of this program's.
+            NotOurs: it is not one of this version of this program.
+            NotAvailable: there is none.
         """
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
@@ -91,7 +98,7 @@ class Manifest:
         except OSError as error:
             raise NotAvailable(f"{path}: {error.strerror}; read the day again") from error
         except (ValueError, TypeError, KeyError) as error:
-            raise NotAvailable(
+            raise NotOurs(
                 f"{path} is no manifest of version {VERSION}: remove its snapshot and read the "
                 "day again"
             ) from error
@@ -101,8 +108,9 @@ class Manifest:
         if not isinstance(found, dict) or found.pop("version") != VERSION:
             raise ValueError("version")
         partitions = tuple(Partition(**one) for one in found.pop("partitions"))
-        carried, compacted = (tuple(found.pop(name)) for name in ("carried", "compacted"))
-        return cls(**found, partitions=partitions, carried=carried, compacted=compacted)
+        for name in ("carried", "compacted", "lettered"):
+            found[name] = tuple(found[name])
+        return cls(**found, partitions=partitions)
 
     def write(self, path: Path) -> None:
         """Write it whole or not at all.

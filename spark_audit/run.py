@@ -36,7 +36,7 @@ from spark_audit.history import read_history
 from spark_audit.in_doubt import write_in_doubt
 from spark_audit.jars import find_jars, jars_folder
 from spark_audit.judged_day import Judged, judge_day
-from spark_audit.manifest import Manifest
+from spark_audit.manifest import Manifest, NotOurs
 from spark_audit.outputs import recover, replacing, told_when_full, write_text
 from spark_audit.page import render
 from spark_audit.payloads import PayloadReader
@@ -186,7 +186,14 @@ def _manifest_of(day: Places | None) -> Manifest | None:
     if day is None:
         return None
     snapshot = Snapshot.of(day.output, day.date)
-    return Manifest.read(snapshot.manifest) if snapshot.is_complete else None
+    if not snapshot.is_complete:
+        return None
+    try:
+        return Manifest.read(snapshot.manifest)
+    except NotOurs as error:
+        # After an upgrade: only what retention took between the two days is not looked for.
+        log.warning("previous.not_read", reason=str(error))
+        return None
 
 
 def _disagreements(

@@ -163,6 +163,7 @@ def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFra
     columns = {
         "timestamp_ms": timestamp_ms,
         **found._asdict(),
+        "request_id": _about(headers, found.request_id),
         "payload_sha256": record_columns.payload_sha256(F.col("key"), F.col("value")),
         "is_committed": F.coalesce(F.col("offset") < F.col("committed"), F.lit(False)),
         "in_window": is_in_window,
@@ -170,6 +171,14 @@ def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFra
     }
     joined = raw.join(limits, ["topic", "partition"])
     return joined.withColumns(columns).select(*_names(SCHEMA))
+
+
+def _about(headers: Column, request_id: Column) -> Column:
+    """Return the request that a record is about: a dead letter names the one that failed, and has
+    the id of another one when it was sent again to be handled."""
+    failed = record_columns.last_text(headers, "DLQ_REQUEST_ID")
+    is_letter = F.col("kind") == Kind.DLQ.value
+    return F.when(is_letter, F.coalesce(failed, request_id)).otherwise(request_id)
 
 
 def _origin(headers: Column) -> dict[str, Column]:

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from feedback.printable import printable
 from spark_audit.figures import BUCKETS_PER_OCTAVE, HOUR_MS, Figures, quantile_ms
 from spark_audit.findings import Finding
 from spark_audit.history import History
 from spark_audit.resend_lines import ResendLines
 from spark_audit.statuses import Disagreement
-from spark_audit.texts import iso, printable
+from spark_audit.texts import iso
 from spark_audit.verdict import Condition, Judgement, Verdict, judge_counts
 
 if TYPE_CHECKING:

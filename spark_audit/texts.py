@@ -1,4 +1,4 @@
-"""Times and texts as people read them."""
+"""Times as people read them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ from datetime import UTC, datetime, timedelta
 from feedback.envelope import MAX_EPOCH_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def printable(text: str) -> str:
-    """Return text without what moves a cursor, turns the direction or begins a new line.
-
-    >>> printable("a" + chr(10) + "b")
-    'a\\\\nb'
-    """
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def moment(at_ms: int) -> datetime | None:

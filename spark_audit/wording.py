@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from feedback.printable import printable
 from spark_audit.charts import took
 from spark_audit.findings import Finding
 from spark_audit.found import Found
 from spark_audit.statuses import Disagreement
-from spark_audit.texts import moment, printable
+from spark_audit.texts import moment
 
 # What is longer is cut: the Parquet has all of it.
 LONGEST = 160

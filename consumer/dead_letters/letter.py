@@ -18,6 +18,7 @@ from consumer.failure_headers import (
     DLQ_FAILED_AT,
     DLQ_FIRST_FAILED_AT,
     DLQ_REASON,
+    DLQ_REQUEST_ID,
     DLQ_STACKTRACE,
     DLQ_STAGE,
     ORIGINAL_KEY,
@@ -29,6 +30,7 @@ from consumer.failure_headers import (
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
 from consumer.pool.outcome import STACK_LIMIT_BYTES, Raised
+from feedback.dead_letter_topics import dead_letter_topic as dead_letter_topic
 from feedback.envelope import (
     ATTEMPT,
     DEADLINE,
@@ -67,11 +69,6 @@ TRIMS = (
     Trim(0, 128, 0),
     Trim(0, 0, 0),
 )
-
-
-def dead_letter_topic(topic: str, group: str) -> str:
-    """Return where the dead letters of a group on this topic are."""
-    return f"{topic}.{group}.dlq"
 
 
 def headers_of(
@@ -126,6 +123,7 @@ def _facts(dead: Dead, record: Record, group: str) -> list[tuple[str, bytes]]:
     # A refused record never ran.
     attempts = 0 if row.claimed_at is None else row.generation
     return [
+        (DLQ_REQUEST_ID, utf8(row.request_id)),
         (DLQ_REASON, utf8(row.code or row.state, REASON_LIMIT_BYTES)),
         (DLQ_STAGE, utf8(stage(row))),
         (DLQ_CONSUMER_GROUP, utf8(group)),

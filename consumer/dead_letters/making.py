@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from consumer.dead_letters.dead_letters import DeadLetters
+from consumer.alerts.alerts import NO_ALERTS, NoAlerts
+from consumer.dead_letters.dead_letters import DROP, KEEP, DeadLetters
 from consumer.dead_letters.evidence import LIMIT_BYTES, Evidence
-from consumer.dead_letters.payloads import Payloads, Store
+from consumer.dead_letters.payloads import Payloads
 from consumer.dead_letters.posting import Posting
 from consumer.health.metrics import Metrics
 from consumer.journal.dead_letters import DeadLetterRows
+from consumer.kept_record import Store
+from feedback.dead_letter_topics import is_dead_letter_topic
 from feedback.kafka_reader import RecordReader
 from feedback.kafka_topics import KafkaTopics
 from feedback.kafka_writer import KafkaWriter
 from feedback.settings import Settings
 
+# Kept, and nothing else of its topic runs until a person says so: see `consumer.pausing`.
+STOP = "stop"
+
 
 def strategies(settings: Settings, topics: Iterable[str]) -> Mapping[str, str]:
     """Return what becomes of failures, for those topics where anything does."""
-    chosen = {topic: settings.worker.dead_letters_of(topic) for topic in topics}
-    return {topic: strategy for topic, strategy in chosen.items() if strategy != "none"}
+    chosen = {topic: strategy_of(settings, topic) for topic in topics}
+    written = {topic: KEEP if one == STOP else one for topic, one in chosen.items()}
+    return {topic: strategy for topic, strategy in written.items() if strategy != "none"}
+
+
+def strategy_of(settings: Settings, topic: str) -> str:
+    """Return what becomes of failures of a topic; there are no dead letters of dead letters."""
+    if is_dead_letter_topic(topic, settings.kafka.group):
+        return DROP
+    return settings.worker.dead_letters_of(topic)
 
 
 def make_evidence(settings: Settings, topics: Iterable[str]) -> Evidence:
@@ -37,6 +51,7 @@ def make_dead_letters(
     redis_away: Callable[[], bool],
     may_sweep: Callable[[float], bool],
     metrics: Metrics,
+    alerts: NoAlerts = NO_ALERTS,
 ) -> DeadLetters:
     """Return the writer of a worker's dead letters; it connects when there is one to write.
 
@@ -46,6 +61,7 @@ def make_dead_letters(
         store: where clients keep payloads.
         redis_away: whether asking Redis would only cost time.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
+        alerts: who tells the owners of the topics.
     """
     writer = KafkaWriter(settings.kafka)
     payloads = Payloads(reader=RecordReader(settings.kafka), store=store, redis_away=redis_away)
@@ -76,5 +92,6 @@ def make_dead_letters(
         may_sweep=may_sweep,
         close=close,
         metrics=metrics,
+        alerts=alerts,
     )
     return made

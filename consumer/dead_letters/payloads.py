@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from consumer.journal.records import Row
+from consumer.kept_record import Store, kept_record
 from feedback.envelope import Record, payload_sha256
 from feedback.errors import RedisUnavailable
-from feedback.kept import KeptPayload
 
 READ_TIMEOUT_S = 5.0
 
@@ -20,12 +20,6 @@ class Reader(Protocol):
         self, topic: str, partition: int, offset: int, *, timeout_s: float
     ) -> Record | None: ...
     def close(self) -> None: ...
-
-
-class Store(Protocol):
-    """Where clients keep payloads for resends."""
-
-    def kept_payload(self, request_id: str) -> KeptPayload | None: ...
 
 
 class Payloads:
@@ -61,12 +55,4 @@ class Payloads:
     def _kept(self, row: Row) -> Record | None:
         if self._redis_away():
             raise RedisUnavailable("it is away, and may have a payload that Kafka has no longer")
-        try:
-            kept = self._store.kept_payload(row.request_id)
-        except ValueError:
-            return None  # no client of ours has written that
-        if kept is None or payload_sha256(kept.key, kept.value) != row.payload_sha256:
-            return None
-        # Its time is not kept.
-        place = row.topic, row.partition, row.offset
-        return Record(*place, -1, kept.key, kept.value, kept.headers)
+        return kept_record(self._store, row, timestamp_ms=-1)

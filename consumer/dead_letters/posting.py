@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from consumer.dead_letters.evidence import Evidence
-from consumer.dead_letters.letter import (
-    ROOM_BYTES,
-    TRIMS,
-    Trim,
-    dead_letter_topic,
-    headers_of,
-)
-from consumer.entries import Run
+from consumer.dead_letters.letter import ROOM_BYTES, TRIMS, dead_letter_topic, headers_of
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
 from consumer.pool.outcome import Raised
+from consumer.posting.posting import Posted, Target, Topics, Writer
+from consumer.posting.posting import Posting as Pages
 from feedback.envelope import Record
-from feedback.errors import KafkaUnavailable, NotAvailable
-from feedback.kafka_writer import Outgoing, RecordRefused, RecordTooLarge
-from feedback.logs import EventLog
-
-log = EventLog("onceward.dead_letters")
-
-# What is on its way to Kafka at the same time.
-BATCH_BYTES = 8 * 2**20
-
-
-class Topics(Protocol):
-    """Sees to it that a topic exists."""
-
-    def ensure(self, name: str, *, like: str, room_bytes: int = 0) -> None: ...
-    def forget(self, name: str) -> None: ...
-
-
-class Writer(Protocol):
-    """Writes records; None for each that Kafka has acknowledged."""
-
-    def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]: ...
+from feedback.kafka_writer import Outgoing
 
 
 class Source(Protocol):
@@ -54,28 +28,20 @@ class Letter(NamedTuple):
     dead: Dead
     record: Record
     raised: Raised | None
+    group: str
 
     @property
-    def run(self) -> Run:
-        """The run that failed."""
-        return self.dead.row.request_id, self.dead.row.generation
+    def size_bytes(self) -> int:
+        """What it takes of a batch, nearly."""
+        return len(self.record.key or b"") + len(self.record.value or b"")
 
-
-@dataclass(slots=True)
-class Posted:
-    """What became of some failures.
-
-    Attributes:
-        written: Kafka has their letters.
-        gone: nothing is left to make a letter of.
-        closed: source topics whose letters cannot be written now, and why.
-        refused: those whose topic does not take a single letter, and why.
-    """
-
-    written: list[Row] = field(default_factory=list)
-    gone: list[Row] = field(default_factory=list)
-    closed: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    def versions(self) -> Iterator[Outgoing]:
+        """Yield the whole letter, then with shorter and shorter texts."""
+        row, record = self.dead.row, self.record
+        topic = dead_letter_topic(row.topic, self.group)
+        for trim in TRIMS:
+            headers = headers_of(self.dead, record, group=self.group, raised=self.raised, trim=trim)
+            yield Outgoing(topic, row.partition, record.key, record.value, tuple(headers))
 
 
 class Posting:
@@ -103,82 +69,23 @@ class Posting:
         self._group = group
         self._evidence = evidence
         self._payloads = payloads
-        self._topics = topics
-        self._writer = writer
-        self._stopping = stopping
+        self._posting = Pages[Dead](
+            kind="dead_letters",
+            target=lambda topic: Target(dead_letter_topic(topic, group), ROOM_BYTES),
+            draft=self._letter,
+            topics=topics,
+            writer=writer,
+            stopping=stopping,
+        )
 
     def post(self, page: Sequence[Dead]) -> Iterator[Posted]:
         """Write a page; yield what became of it, some at a time, so that it is noted early."""
-        posted = Posted()
-        batch: list[Letter] = []
-        size_bytes = 0
-        for dead in page:
-            if self._stopping():
-                break
-            letter = self._letter(dead, posted)
-            if letter is None:
-                continue
-            batch.append(letter)
-            size_bytes += len(letter.record.key or b"") + len(letter.record.value or b"")
-            if size_bytes >= BATCH_BYTES:
-                self._write(batch, posted)
-                yield posted
-                posted, batch, size_bytes = Posted(closed=posted.closed), [], 0
-        self._write(batch, posted)
-        yield posted
+        return self._posting.post(page)
 
-    def _letter(self, dead: Dead, posted: Posted) -> Letter | None:
+    def _letter(self, dead: Dead) -> Letter | None:
         row = dead.row
-        if row.topic in posted.closed:
-            return None
-        name = dead_letter_topic(row.topic, self._group)
         known = self._evidence.of((row.request_id, row.generation))
-        try:
-            self._topics.ensure(name, like=row.topic, room_bytes=ROOM_BYTES)
-            record = self._payloads.of(row) if known is None else known.record
-        except NotAvailable as error:
-            posted.closed[row.topic] = str(error)
-            return None
-        if record is None:
-            posted.gone.append(row)
-            log.error("dead_letter.payload_gone", request_id=row.request_id, topic=row.topic)
-            return None
-        return Letter(dead, record, None if known is None else known.raised)
-
-    def _write(self, letters: Sequence[Letter], posted: Posted) -> None:
-        """Write letters, those that are too large again with shorter texts."""
-        for trim in TRIMS:
-            if not letters:
-                return
-            letters = self._write_once(letters, trim, posted)
-        for one in letters:
-            why = f"{dead_letter_topic(one.dead.row.topic, self._group)} takes no record so large"
-            posted.refused[one.dead.row.topic] = f"{why}: raise its max.message.bytes"
-            self._log_refused(one, why)
-
-    def _write_once(self, letters: Sequence[Letter], trim: Trim, posted: Posted) -> list[Letter]:
-        """Return those that are too large."""
-        too_large = []
-        records = [self._outgoing(one, trim) for one in letters]
-        for one, error in zip(letters, self._writer.write(records), strict=True):
-            row = one.dead.row
-            if error is None:
-                posted.written.append(row)
-            elif isinstance(error, RecordTooLarge):
-                too_large.append(one)
-            elif isinstance(error, RecordRefused):
-                posted.refused[row.topic] = str(error)
-                self._log_refused(one, str(error))
-            else:
-                posted.closed[row.topic] = str(error)
-                self._topics.forget(dead_letter_topic(row.topic, self._group))
-        return too_large
-
-    def _outgoing(self, one: Letter, trim: Trim) -> Outgoing:
-        row, record = one.dead.row, one.record
-        headers = headers_of(one.dead, record, group=self._group, raised=one.raised, trim=trim)
-        topic = dead_letter_topic(row.topic, self._group)
-        return Outgoing(topic, row.partition, record.key, record.value, tuple(headers))
-
-    def _log_refused(self, one: Letter, reason: str) -> None:
-        log.debug("dead_letter.refused", request_id=one.run[0], reason=reason)
+        if known is not None:
+            return Letter(dead, known.record, known.raised, self._group)
+        record = self._payloads.of(row)
+        return None if record is None else Letter(dead, record, None, self._group)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from prometheus_client import (
     CollectorRegistry,
@@ -52,6 +53,12 @@ class ExposedMetrics(Metrics):
             "dead_letters_waiting", "Failures of the group without their dead letter."
         )
         self._letters_age = self._gauge("dead_letters_oldest_seconds", "Age of the oldest of them.")
+        self._alerts = self._count("alerts", "Alerts to the owners of topics.", "what")
+        self._passed_on = self._count("outcomes", "Outcomes that their topic has.", "topic")
+        self._outcomes_waiting = self._gauge(
+            "outcomes_waiting", "Ended requests of the group without the record of it."
+        )
+        self._outcomes_age = self._gauge("outcomes_oldest_seconds", "Age of the oldest of them.")
         self._series: dict[tuple[str, str, str], Counter] = {}
         self._codes: set[str] = set()
         self._codes_lock = threading.Lock()
@@ -102,8 +109,20 @@ class ExposedMetrics(Metrics):
     def dead_letters_waiting(self, topic: str, count: int, since_s: float) -> None:
         """Show how many wait; their age is that of the moment of the scrape."""
         self._letters_waiting.labels(topic).set(count)
-        age_s = (lambda: monotonic_s() - since_s) if count else (lambda: 0.0)
-        self._letters_age.labels(topic).set_function(age_s)
+        self._letters_age.labels(topic).set_function(_age(count, since_s))
+
+    def alerts(self, what: str, count: int) -> None:
+        """Count what became of alerts."""
+        self._alerts.labels(what).inc(count)
+
+    def outcomes_written(self, topic: str, count: int) -> None:
+        """Count outcomes that their topic has."""
+        self._passed_on.labels(topic).inc(count)
+
+    def outcomes_waiting(self, topic: str, count: int, since_s: float) -> None:
+        """Show how many wait; their age is that of the moment of the scrape."""
+        self._outcomes_waiting.labels(topic).set(count)
+        self._outcomes_age.labels(topic).set_function(_age(count, since_s))
 
     def _bounded(self, code: str) -> str:
         if code in self._codes:
@@ -123,3 +142,7 @@ class ExposedMetrics(Metrics):
 
     def _count(self, what: str, text: str, *labels: str) -> Counter:
         return Counter(f"onceward_{what}", text, labels, registry=self.registry)
+
+
+def _age(count: int, since_s: float) -> Callable[[], float]:
+    return (lambda: monotonic_s() - since_s) if count else (lambda: 0.0)

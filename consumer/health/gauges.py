@@ -8,6 +8,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from consumer.health.vitals import Oldest, Vitals
+from consumer.pausing.paused import GUARD
+from feedback.clock import epoch_ms
 
 SERVERS = ("kafka", "redis", "journal")
 
@@ -42,6 +44,9 @@ class Gauges(Collector):
         yield _one("slots_busy", "Handlers that run.", seen.slots_busy)
         yield _one("buffer_requests", "Committed requests that wait for a slot.", seen.waiting)
         yield _one("buffer_limit_requests", "Room of the buffer.", seen.waiting_limit)
+        yield _one("order_held_requests", "Wait for another one of their key.", seen.order_held)
+        yield _one("order_held_limit_requests", "Room for them.", seen.order_held_limit)
+        yield _one("order_held_oldest_seconds", "Age of the oldest of them.", seen.order_held_s)
         yield _one("held_requests", "Claimed and not yet finished in the journal.", seen.held)
         yield _one("statuses_waiting", "Statuses that Redis does not have yet.", seen.untold)
         yield _one("partitions", "Partitions that this worker reads.", seen.partitions)
@@ -58,6 +63,7 @@ class Gauges(Collector):
             "progress_age_seconds", "Since a loop last got on.", "loop", dict(self._lateness())
         )
         yield _replaced(seen)
+        yield _paused(seen)
 
 
 def _children(seen: Vitals) -> dict[str, float]:
@@ -87,4 +93,17 @@ def _replaced(seen: Vitals) -> Metric:
     )
     for reason, count in seen.replaced.items():
         family.add_metric([reason], count)
+    return family
+
+
+def _paused(seen: Vitals) -> Metric:
+    family = GaugeMetricFamily(
+        "onceward_topic_paused_seconds",
+        "How long a topic has been paused, while it is: by the guard or for the group.",
+        labels=["topic", "by"],
+    )
+    now_ms = epoch_ms()
+    for one in seen.paused:
+        by = one.by if one.by == GUARD else "group"
+        family.add_metric([one.topic, by], max(0, now_ms - one.since) / 1000)
     return family

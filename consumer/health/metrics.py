@@ -57,5 +57,22 @@ class Metrics:
             since_s: the monotonic time of the oldest.
         """
 
+    def alerts(self, what: str, count: int) -> None:
+        """Hear what became of alerts.
+
+        Args:
+            what: `sent`, `failed` (a try), or `dropped`.
+        """
+
+    def outcomes_written(self, topic: str, count: int) -> None:
+        """Hear of requests whose outcome topic has their record."""
+
+    def outcomes_waiting(self, topic: str, count: int, since_s: float) -> None:
+        """Hear how many ended requests of the group wait for the record of their outcome now.
+
+        Args:
+            since_s: the monotonic time of the oldest.
+        """
+
 
 NO_METRICS = Metrics()

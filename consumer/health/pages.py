@@ -58,6 +58,7 @@ def _ready(
         "held": seen.held,
         "waiting": seen.waiting,
         "oldest_unfinished": None if oldest is None else oldest._asdict(),
+        "paused": [one._asdict() for one in seen.paused],
     }
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from consumer.admission import Admission
 from consumer.delivery import Delivery
 from consumer.health.vitals import Oldest, Vitals
 from consumer.health.watched import WatchedBuffer, WatchedLeases, WatchedSource
 from consumer.outage import Outage
+from consumer.pausing.pausing import Pausing
 from consumer.pool import Pool
 from consumer.teller import Teller
 from feedback.clock import monotonic_s
@@ -34,6 +36,8 @@ class Probe:
         settings: WorkerSection,
         worker: Worker,
         buffer: WatchedBuffer,
+        admission: Admission,
+        pausing: Pausing,
         pool: Pool,
         teller: Teller,
         leases: WatchedLeases,
@@ -42,6 +46,8 @@ class Probe:
         self._settings = settings
         self._worker = worker
         self._buffer = buffer
+        self._admission = admission
+        self._pausing = pausing
         self._pool = pool
         self._teller = teller
         self._leases = leases
@@ -52,9 +58,13 @@ class Probe:
     def look(self) -> Vitals:
         """Return what there is to see now."""
         source, load = self.source, self._pool.load
+        held = _oldest(self._admission.lanes.waiting)
         return Vitals(
             waiting=len(self._buffer),
             waiting_limit=self._buffer.limit,
+            order_held=len(self._admission.lanes),
+            order_held_limit=self._admission.lanes.limit,
+            order_held_s=0.0 if held is None else monotonic_s() - held.buffered_s,
             held=self._worker.held,
             slots=self._settings.slots,
             slots_busy=load.busy,
@@ -71,13 +81,14 @@ class Probe:
             lease_left_s=self._leases.end_s - monotonic_s(),
             untold=self._teller.backlog,
             is_draining=self.is_draining,
+            paused=tuple(self._pausing.paused),
         )
 
     def oldest(self) -> Oldest | None:
         """Return the request that has been here for longest, None when there is none."""
         now_s = monotonic_s()
         running = _oldest(self._worker.unfinished)
-        waiting = _oldest(one for one in self._buffer.waiting if isinstance(one, Delivery))
+        waiting = _oldest(one for one in self._admission.waiting if isinstance(one, Delivery))
         found = _oldest(one for one in (running, waiting) if one is not None)
         if found is None:
             return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from consumer.health.progress import ALL, DISPATCH, LEASE, TELLER
+from consumer.pausing.paused import Paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,8 @@ class Vitals:
 
     Attributes:
         waiting: committed requests in the buffer.
+        order_held: requests that wait for another one of their key.
+        order_held_s: since the oldest of them was read.
         held: claimed and not yet finished in the journal.
         free_slots: jobs that the ready children would take now.
         replaced: children by the reason for which they were replaced.
@@ -22,6 +25,7 @@ class Vitals:
         is_joined: the group has given this worker its share, which may be none.
         lease_left_s: seconds, by our own clock; not positive when it is over.
         untold: statuses that wait to be written to Redis.
+        paused: topics that do not run now.
     """
 
     waiting: int
@@ -42,6 +46,10 @@ class Vitals:
     lease_left_s: float
     untold: int
     is_draining: bool
+    paused: tuple[Paused, ...] = ()
+    order_held: int = 0
+    order_held_limit: int = 1
+    order_held_s: float = 0.0
 
 
 class Oldest(NamedTuple):
@@ -69,9 +77,9 @@ def excused(seen: Vitals) -> tuple[str, ...]:
     """
     if seen.is_draining:
         return ALL
-    may_dispatch = (
-        seen.waiting > 0 and seen.free_slots > 0 and not seen.journal_away and seen.lease_left_s > 0
-    )
+    may_start = seen.free_slots > 0 and not seen.journal_away and seen.lease_left_s > 0
+    # With as many as may wait for their keys nothing more is taken, which `order.full` says.
+    may_dispatch = may_start and seen.waiting > 0 and seen.order_held < seen.order_held_limit
     may_tell = seen.untold > 0 and not seen.redis_away
     waits = {DISPATCH: may_dispatch, TELLER: may_tell, LEASE: not seen.journal_away}
     return tuple(loop for loop, has_work in waits.items() if not has_work)

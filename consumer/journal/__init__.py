@@ -7,14 +7,19 @@ confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdic
 - `records`: what goes in and comes out. `verdict`: the rules, pure.
 - `takeover_rule`: what may follow a run that has no end, pure; `takeover` carries it out.
 - `claiming`, `refusing`, `finishing`: each kind of write for a whole batch; `claim_sql` and
-  `history` hold the statements that they share.
+  `history` hold the statements that they share. `ordering`: who goes first of one key.
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
 - `leases`: that a worker lives. `sweep`: what peers do for the dead. `pruning`: what is forgotten.
-- `dead_letters`: which failures wait for their dead letters.
+- `retrying`: whose next run is overdue. `pauses`: which topics the group does not run now.
+- `waiting`: rows that wait for a record about them; `dead_letters` and `outcomes` are its kinds.
 - `republish`: what is told again to an empty Redis, and by whom.
+- `lookup`: reading for a person: rows, their history, what people did (`actions`).
+- `redrives`: begun, found, taken over, by `redrive_row`; `redrive_work`: one at work.
+  `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out.
+  `resolving`: what a person decides about one request.
 - `transactional`: transactions of handlers, for the children.
-- `session`, `engine`, `bounded_connection`: the connection and its settings. `faults`, `errors`:
-  what can go wrong.
+- `group_journal`: what all of these objects have in common. `session`, `engine`,
+  `bounded_connection`: the connection and its settings. `faults`, `errors`: what can go wrong.
 - `tables`: the tables. `schema`: version, id, `migrate`. `migrations`: Alembic's files.
 
 Decisions taken, and their cost. A batch is one statement, so a value that the database refuses

@@ -138,7 +138,13 @@ _RECORD: Columns = (
 )
 _RUN: Columns = (*_KEY, ("generation", BIGINT))
 _STATE: Columns = (*_RUN, ("state", _TEXT))
-_CLAIM: Columns = (*_KEY, *_RECORD, ("effect_kind", _TEXT), ("generation", BIGINT))
+_CLAIM: Columns = (
+    *_KEY,
+    *_RECORD,
+    ("effect_kind", _TEXT),
+    ("order_key", _TEXT),
+    ("generation", BIGINT),
+)
 _REFUSAL: Columns = (*_KEY, *_RECORD, ("code", _TEXT), ("message", _TEXT))
 _FINISH: Columns = (
     *_STATE,

@@ -18,14 +18,13 @@ from sqlalchemy import (
     null,
     select,
     true,
-    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
 from consumer.journal.batch import CLAIMS, REFUSALS, binary
 from consumer.journal.clock import now_ms
-from consumer.journal.history import ROW_COLUMNS, in_state, same_request
+from consumer.journal.history import ROW_COLUMNS, update_runs
 from consumer.journal.records import State
 from consumer.journal.tables import request
 
@@ -33,17 +32,21 @@ EXTERNAL = "external"
 
 
 @lru_cache
-def insert_claims(dialect: str) -> ReturningInsert[Any]:
+def insert_claims(dialect: str, *, outcomes: bool = False) -> ReturningInsert[Any]:
     """Return the insert of first claims; it answers (request_id, state, now) for each new row.
 
     One reading of the clock decides whether it is too late, and is every time it writes.
+
+    Args:
+        outcomes: whether there are topics whose outcomes are wanted; they are a parameter then.
     """
     batch = CLAIMS.source(dialect)
     clock = select(now_ms().label("now")).subquery("clock")
     too_late = batch.c.deadline_at <= clock.c.now
     values: dict[str, ColumnElement[Any]] = {
-        **_record(batch, dialect),
+        **_record(batch, dialect, outcomes=outcomes),
         "effect_kind": batch.c.effect_kind,
+        "order_key": batch.c.order_key,
         "effect_at": case(
             (and_(batch.c.effect_kind == EXTERNAL, ~too_late), clock.c.now), else_=null()
         ),
@@ -59,11 +62,11 @@ def insert_claims(dialect: str) -> ReturningInsert[Any]:
 
 
 @lru_cache
-def insert_refusals(dialect: str) -> postgresql.Insert | sqlite.Insert:
+def insert_refusals(dialect: str, *, outcomes: bool = False) -> postgresql.Insert | sqlite.Insert:
     """Return the insert of refused records; what is there already stays as it is."""
     batch = REFUSALS.source(dialect)
     values: dict[str, ColumnElement[Any]] = {
-        **_record(batch, dialect),
+        **_record(batch, dialect, outcomes=outcomes),
         "state": literal(State.FAILED.value),
         "finished_at": now_ms(),
         "code": batch.c.code,
@@ -81,13 +84,8 @@ def reopen_claims(dialect: str) -> ReturningUpdate[Any]:
     batch = CLAIMS.source(dialect)
     cleared = ("code", "message", "result", "finished_at", "published_at", "dead_letter_at")
     statement: Update = (
-        update(request)
-        .where(
-            same_request(batch),
-            request.c.generation == batch.c.generation,
-            in_state(State.FAILED.value),
-            request.c.resend == literal_column("1"),
-        )
+        update_runs(batch, State.FAILED.value)
+        .where(request.c.resend == literal_column("1"))
         .values(
             generation=request.c.generation + 1,
             state=State.CLAIMED.value,
@@ -98,6 +96,7 @@ def reopen_claims(dialect: str) -> ReturningUpdate[Any]:
             owner=bindparam("this_worker"),
             claimed_at=now_ms(),
             effect_kind=batch.c.effect_kind,
+            order_key=batch.c.order_key,
             effect_at=case((batch.c.effect_kind == EXTERNAL, now_ms()), else_=null()),
             due_at=null(),
             resend=literal_column("0"),
@@ -116,12 +115,7 @@ def retry_claims(dialect: str) -> ReturningUpdate[Any]:
     batch = CLAIMS.source(dialect)
     cleared = ("code", "message", "result", "finished_at", "published_at", "due_at")
     return (
-        update(request)
-        .where(
-            same_request(batch),
-            request.c.generation == batch.c.generation,
-            in_state(State.RETRYING.value),
-        )
+        update_runs(batch, State.RETRYING.value)
         .values(
             generation=request.c.generation + 1,
             state=State.CLAIMED.value,
@@ -141,20 +135,19 @@ def expire_claims(dialect: str) -> ReturningUpdate[Any]:
     batch = CLAIMS.source(dialect)
     cleared = ("code", "message", "result", "published_at", "due_at")
     return (
-        update(request)
-        .where(
-            same_request(batch),
-            request.c.generation == batch.c.generation,
-            in_state(State.RETRYING.value),
-        )
+        update_runs(batch, State.RETRYING.value)
         .values(state=State.EXPIRED.value, finished_at=now_ms(), **dict.fromkeys(cleared, null()))
         .returning(*ROW_COLUMNS)
     )
 
 
-def _record(batch: FromClause, dialect: str) -> dict[str, ColumnElement[Any]]:
+def _record(batch: FromClause, dialect: str, *, outcomes: bool) -> dict[str, ColumnElement[Any]]:
     copied = ("group", "request_id", "topic", "partition", "offset", "payload_sha256", "attempt")
+    is_wanted = batch.c.topic.in_(bindparam("outcome_topics", expanding=True))
+    # No run has had its outcome told yet.
+    told = {"outcome_generation": case((is_wanted, literal_column("0")), else_=null())}
     return {
+        **(told if outcomes else {}),
         **{name: batch.c[name] for name in (*copied, "deadline_at")},
         "message_key": binary(batch.c.message_key, dialect),
         "generation": literal_column("1"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
@@ -17,17 +17,20 @@ from consumer.journal.claim_sql import (
 )
 from consumer.journal.errors import Contended
 from consumer.journal.history import keep_runs, read, retried_runs
-from consumer.journal.records import Claim, Row, State, Verdict, VerdictKind
+from consumer.journal.ordering import find_holders
+from consumer.journal.records import Claim, Holder, Row, State, Verdict, VerdictKind
 from consumer.journal.verdict import (
     EXPIRE,
     EXPIRED,
     GONE,
+    HELD,
     INSERT,
     REOPEN,
     RETRY,
     Decision,
     Step,
     decide,
+    in_order,
 )
 
 _MAX_READS = 4
@@ -45,12 +48,15 @@ class Claims:
 
     Args:
         held: (request_id, generation) that this worker already runs; what is granted is added.
+        outcome_topics: those whose outcomes are wanted.
     """
 
     connection: Connection
     group: str
     worker_id: str
     held: set[tuple[str, int]]
+    outcome_topics: Collection[str] = ()
+    _holders: dict[str, Holder] = field(default_factory=dict)
 
     def decide(self, claims: Sequence[Claim]) -> list[Verdict]:
         """Return one verdict for each claim, in order; a later claim of an id sees the earlier."""
@@ -63,6 +69,7 @@ class Claims:
         return [verdict for verdict in verdicts if verdict is not None]
 
     def _of_distinct(self, claims: dict[str, Claim]) -> dict[str, Verdict]:
+        self._holders = self._find_holders(claims)
         verdicts = self._of_retries({name: one for name, one in claims.items() if one.wakes})
         waiting = _without(claims, verdicts)
         for _ in range(_MAX_READS):
@@ -72,6 +79,9 @@ class Claims:
             waiting = _without(waiting, verdicts)
             if waiting:
                 verdicts.update(self._answer(waiting))
+                waiting = _without(waiting, verdicts)
+                # What has no row, and must not get one yet.
+                verdicts.update(self._of_held(waiting))
                 waiting = _without(waiting, verdicts)
         if not waiting:
             return verdicts
@@ -93,9 +103,33 @@ class Claims:
                 verdicts[name] = replace(verdicts[name], retried=retried[name, row.attempt])
         return verdicts
 
+    def _find_holders(self, claims: dict[str, Claim]) -> dict[str, Holder]:
+        ordered = {name: one for name, one in claims.items() if one.order_key is not None}
+        return find_holders(self.connection, self._load(ordered, {})) if ordered else {}
+
+    def _of_held(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+        for request_id, claim in claims.items():
+            if self._is_held(claim):
+                yield request_id, self._held_back(claim)
+
+    def _is_held(self, claim: Claim) -> bool:
+        holder = self._holders.get(claim.request_id)
+        # What is too late need not wait for its end.
+        return holder is not None and holder.seen_at < claim.deadline_at
+
+    def _held_back(self, claim: Claim) -> Verdict:
+        due_in_ms = self._holders[claim.request_id].due_in_ms
+        return Verdict(HELD.kind, claim, None, HELD.reason, due_in_ms=due_in_ms)
+
     def _insert(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
-        statement = insert_claims(self.connection.dialect.name)
+        if self._holders:
+            claims = {name: one for name, one in claims.items() if not self._is_held(one)}
+            if not claims:
+                return
+        statement = insert_claims(self.connection.dialect.name, outcomes=bool(self.outcome_topics))
         parameters = self._load(claims, {})
+        if self.outcome_topics:
+            parameters["outcome_topics"] = sorted(self.outcome_topics)
         for request_id, state, now in self.connection.execute(statement, parameters).all():
             claim = claims[request_id]
             row = first_row(claim, state, worker_id=self.worker_id, now=now)
@@ -141,9 +175,12 @@ class Claims:
             yield row.request_id, self._verdict(chosen[row.request_id], row, decision)
 
     def _decision(self, claim: Claim, row: Row, now: int) -> Decision:
-        return decide(claim, row, now, worker_id=self.worker_id, held=self.held)
+        decision = decide(claim, row, now, worker_id=self.worker_id, held=self.held)
+        return in_order(decision, self._holders.get(claim.request_id))
 
     def _verdict(self, claim: Claim, row: Row, decision: Decision) -> Verdict:
+        if decision is HELD:
+            return self._held_back(claim)
         if decision.kind is VerdictKind.RUN:
             self.held.add((row.request_id, row.generation))
         return Verdict(decision.kind, claim, row, decision.reason)
@@ -162,6 +199,7 @@ class Claims:
                 claim.attempt,
                 claim.deadline_at,
                 claim.effect_kind,
+                claim.order_key,
                 generations.get(request_id, 0),
             )
             # Two workers that lock the same rows lock them in the same order.
@@ -171,18 +209,23 @@ class Claims:
 
 
 def turns(claims: Sequence[Claim]) -> Iterator[list[int]]:
-    """Yield the positions of claims so that no id comes twice in one turn."""
+    """Yield the positions of claims so that neither an id nor a key comes twice in one turn."""
     left = list(range(len(claims)))
     while left:
-        seen: set[str] = set()
+        seen: set[tuple[str, str]] = set()
         turn: list[int] = []
         later: list[int] = []
         for position in left:
-            request_id = claims[position].request_id
-            (later if request_id in seen else turn).append(position)
-            seen.add(request_id)
+            names = _names(claims[position])
+            (turn if seen.isdisjoint(names) else later).append(position)
+            seen.update(names)
         yield turn
         left = later
+
+
+def _names(claim: Claim) -> tuple[tuple[str, str], ...]:
+    named = ("id", claim.request_id)
+    return (named,) if claim.order_key is None else (named, ("key", claim.order_key))
 
 
 def _without(claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> dict[str, Claim]:

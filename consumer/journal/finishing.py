@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, func, null, update
+from sqlalchemy import Connection, Update, bindparam, func, null
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from consumer.journal.batch import FINISHES, RUNS, STATES
 from consumer.journal.clock import now_ms
-from consumer.journal.history import in_state, keep_runs, read, same_request
+from consumer.journal.history import keep_runs, read, update_runs
 from consumer.journal.records import (
     EffectMark,
     Finish,
@@ -107,12 +107,7 @@ def _finish(dialect: str) -> ReturningUpdate[Any]:
     batch = FINISHES.source(dialect)
     taken = ("state", "code", "message", "result", "resend")
     return (
-        update(request)
-        .where(
-            same_request(batch),
-            request.c.generation == batch.c.generation,
-            in_state(bindparam("found")),
-        )
+        update_runs(batch, bindparam("found"))
         .values(
             finished_at=now_ms(),
             published_at=null(),
@@ -128,13 +123,8 @@ def _finish(dialect: str) -> ReturningUpdate[Any]:
 def _mark_effect(dialect: str) -> ReturningUpdate[Any]:
     batch = RUNS.source(dialect)
     return (
-        update(request)
-        .where(
-            same_request(batch),
-            request.c.generation == batch.c.generation,
-            in_state(State.CLAIMED.value),
-            request.c.owner == bindparam("this_worker"),
-        )
+        update_runs(batch, State.CLAIMED.value)
+        .where(request.c.owner == bindparam("this_worker"))
         .values(effect_at=func.coalesce(request.c.effect_at, now_ms()))
         .returning(request.c.request_id, request.c.generation)
     )
@@ -144,12 +134,7 @@ def _mark_effect(dialect: str) -> ReturningUpdate[Any]:
 def _mark_published(dialect: str) -> Update:
     batch = STATES.source(dialect)
     return (
-        update(request)
-        .where(
-            same_request(batch),
-            request.c.generation == batch.c.generation,
-            in_state(batch.c.state),
-            request.c.published_at.is_(None),
-        )
+        update_runs(batch, batch.c.state)
+        .where(request.c.published_at.is_(None))
         .values(published_at=now_ms())
     )

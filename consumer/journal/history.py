@@ -13,11 +13,13 @@ from sqlalchemy import (
     Insert,
     Select,
     Text,
+    Update,
     and_,
     bindparam,
     func,
     insert,
     select,
+    update,
 )
 
 from consumer.journal.batch import RUNS
@@ -26,7 +28,7 @@ from consumer.journal.records import Retried, Row, State
 from consumer.journal.tables import request, run
 
 # In the order of the fields of `Row`.
-ROW_COLUMNS = tuple(column for column in request.columns if column.name != "group")
+ROW_COLUMNS = tuple(request.c[name] for name in Row._fields)
 
 
 def same_request(batch: FromClause) -> ColumnElement[bool]:
@@ -35,6 +37,16 @@ def same_request(batch: FromClause) -> ColumnElement[bool]:
         request.c.group == batch.c.group,
         request.c.request_id == batch.c.request_id,
     )
+
+
+def same_run(batch: FromClause) -> ColumnElement[bool]:
+    """Return the condition that a row of the journal is in the run that a row of a batch names."""
+    return and_(same_request(batch), request.c.generation == batch.c.generation)
+
+
+def update_runs(batch: FromClause, state: ColumnElement[str] | str) -> Update:
+    """Return an update of the runs that a batch names, as far as they are in this state."""
+    return update(request).where(same_run(batch), in_state(state))
 
 
 def in_state(state: ColumnElement[str] | str) -> ColumnElement[bool]:
@@ -129,10 +141,6 @@ def _keep(dialect: str) -> Insert:
         func.coalesce(bindparam("given_outcome", type_=Text()), request.c.state),
         bindparam("whom"),
         bindparam("allowed", type_=Text()),
-    ).join_from(
-        batch,
-        request,
-        and_(same_request(batch), request.c.generation == batch.c.generation),
-    )
+    ).join_from(batch, request, same_run(batch))
     written = ("ended_at", "outcome", "by_whom", "allowed_by")
     return insert(run).from_select((*copied, *written), as_it_stood)

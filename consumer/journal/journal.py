@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from consumer.journal.batch import SHAPES
 from consumer.journal.errors import Contended, DataRefused
+from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import read
 from consumer.journal.pruning import Pruned, prune
 from consumer.journal.records import (
@@ -28,7 +29,6 @@ from consumer.journal.records import (
 )
 from consumer.journal.retrying import end_retries, find_overdue
 from consumer.journal.schema import check_version, read_journal_id, server_version
-from consumer.journal.session import Session
 from consumer.journal.sweep import end_dead, find_dead, take_turn, unpublished
 from consumer.journal.takeover import granted_names
 from consumer.journal.work import Work
@@ -36,31 +36,29 @@ from consumer.journal.work import Work
 Name = tuple[str, int]
 
 
-class Journal:
-    """Keeps what was claimed and how it ended; for one thread, on one connection.
-
-    It connects when it is first used, and again by itself after a fault.
+class Journal(GroupJournal):
+    """Keeps what was claimed and how it ended; see `GroupJournal`.
 
     Args:
-        url: `sqlite:///path` or `postgresql+psycopg://...`.
-        group: the consumer group that the requests belong to.
         worker_id: who claims; one for the life of a worker.
-        statement_timeout_s: the longest wait for a connection, for a lock and for a statement,
-            each.
-
-    Raises:
-        SettingsError: the URL is malformed.
-        NotAvailable: the driver for this database is not installed.
+        outcome_topics: those whose requests wait for the record of their outcome once they have
+            ended, see `consumer.journal.outcomes`.
     """
 
+    _shapes = SHAPES
+
     def __init__(
-        self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
+        self,
+        url: str,
+        *,
+        group: str,
+        worker_id: str,
+        statement_timeout_s: float = 10.0,
+        outcome_topics: Collection[str] = (),
     ) -> None:
-        self._group = group
+        super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
+        self._outcome_topics = outcome_topics
         self._worker_id = worker_id
-        self._session = Session(
-            url, timeout_s=statement_timeout_s, at_connect=[shape.ddl for shape in SHAPES]
-        )
 
     def apply(
         self,
@@ -213,10 +211,6 @@ class Journal:
         with self._session.transaction(read_only=True) as connection:
             return server_version(connection)
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._session.close()
-
     def _settle(self, work: Work, held: Collection[Name]) -> Applied:
         try:
             return self._commit(work, held)
@@ -238,7 +232,11 @@ class Journal:
     def _carry_out(self, work: Work, held: Collection[Name]) -> Applied:
         with self._session.transaction() as connection:
             return work.carry_out(
-                connection, group=self._group, worker_id=self._worker_id, held=held
+                connection,
+                group=self._group,
+                worker_id=self._worker_id,
+                held=held,
+                outcome_topics=self._outcome_topics,
             )
 
     def _set_apart(self, work: Work, held: Collection[Name], reason: str) -> Applied:

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
 from consumer.journal.clock import now_ms
-from consumer.journal.session import Session
+from consumer.journal.group_journal import GroupJournal
 from consumer.journal.tables import worker
 
 
@@ -29,26 +29,20 @@ class LeaseTimes:
     lease_until: int
 
 
-class Leases:
-    """Keeps one worker's lease alive; for one thread, on a connection of its own.
+class Leases(GroupJournal):
+    """Keeps one worker's lease alive; see `GroupJournal`.
 
     Args:
-        url: the journal's URL.
-        group: the consumer group.
         worker_id: whose lease it is.
-        statement_timeout_s: the longest wait for a connection, for a lock and for a statement,
-            each.
-
-    Raises:
-        SettingsError: the URL is malformed.
-        NotAvailable: the driver for this database is not installed.
     """
+
+    _one_statement = True
 
     def __init__(
         self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
     ) -> None:
+        super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
         self._names = {"this_worker": worker_id, "this_group": group}
-        self._session = Session(url, timeout_s=statement_timeout_s, one_statement=True)
 
     def register(self, lease_s: float) -> LeaseTimes:
         """Begin the lease, or take it up again.
@@ -86,10 +80,6 @@ class Leases:
         """
         with self._session.transaction() as connection:
             connection.execute(_RELEASE, self._names)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._session.close()
 
 
 def _milliseconds(lease_s: float) -> int:

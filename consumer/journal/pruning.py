@@ -14,6 +14,7 @@ from sqlalchemy import (
     Select,
     bindparam,
     delete,
+    func,
     select,
     tuple_,
 )
@@ -62,6 +63,9 @@ def _find_old() -> Select[Any]:
             request.c.deadline_at <= longest_ago,
             request.c.finished_at <= longest_ago,
             request.c.state.in_([state.value for state in PRUNED_STATES]),
+            # What still waits for the record of its outcome would have none.
+            func.coalesce(request.c.outcome_generation, request.c.generation)
+            >= request.c.generation,
         )
         .order_by(request.c.deadline_at)
         .limit(bindparam("most"))

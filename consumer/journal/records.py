@@ -37,6 +37,7 @@ class Claim(NamedTuple):
             that an effect may have happened.
         wakes: of a retry: the generation of the run that it is to follow. It makes no row and
             reopens none: without its RETRYING row there is nothing to wake up.
+        order_key: names the requests that run one after the other; None: it waits for none.
     """
 
     request_id: str
@@ -49,6 +50,7 @@ class Claim(NamedTuple):
     deadline_at: int
     effect_kind: str
     wakes: int = 0
+    order_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +278,20 @@ class DeadEnd:
     message: str
 
 
+class Holder(NamedTuple):
+    """What goes before a request because it has its key.
+
+    Args:
+        is_running: whether it runs; else it waits for its next run.
+        due_in_ms: until that; 0 when it runs.
+        seen_at: epoch ms of the database's clock.
+    """
+
+    is_running: bool
+    due_in_ms: int
+    seen_at: int
+
+
 class VerdictKind(StrEnum):
     """What a claim is answered with (contract, section 5)."""
 
@@ -283,6 +299,7 @@ class VerdictKind(StrEnum):
     ANSWERED = "ANSWERED"
     RUNNING = "RUNNING"
     RETRYING = "RETRYING"
+    HELD = "HELD"
     MISMATCH = "MISMATCH"
     IN_DOUBT = "IN_DOUBT"
     EXPIRED = "EXPIRED"
@@ -294,9 +311,10 @@ class Verdict:
     """The answer to one claim.
 
     Args:
-        row: the request as it stands now; None when REFUSED, or when a retry finds none.
+        row: the request as it stands now; None when REFUSED or HELD, or when a retry finds none.
         reason: why, in a few words, without data of the request.
         retried: of what may run: the runs before that failed as declared.
+        due_in_ms: of what is HELD: until the next run of what it waits for; 0 while that runs.
     """
 
     kind: VerdictKind
@@ -304,6 +322,7 @@ class Verdict:
     row: Row | None
     reason: str
     retried: Retried = NEVER_RETRIED
+    due_in_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection
 
@@ -13,9 +13,18 @@ from consumer.journal.records import Refusal, Row
 
 
 def refuse(
-    connection: Connection, group: str, worker_id: str, refusals: Sequence[Refusal]
+    connection: Connection,
+    group: str,
+    worker_id: str,
+    refusals: Sequence[Refusal],
+    *,
+    outcome_topics: Collection[str] = (),
 ) -> list[Row]:
-    """Return the row of each refusal, written now unless it was there already."""
+    """Return the row of each refusal, written now unless it was there already.
+
+    Args:
+        outcome_topics: those whose outcomes are wanted.
+    """
     dialect = connection.dialect.name
     distinct = {refusal.request_id: refusal for refusal in reversed(refusals)}
     rows = [
@@ -34,7 +43,9 @@ def refuse(
         )
         for request_id, refusal in sorted(distinct.items())
     ]
-    parameters = {**REFUSALS.load(connection, rows), "this_worker": worker_id}
-    connection.execute(insert_refusals(dialect), parameters)
+    parameters: dict[str, object] = {**REFUSALS.load(connection, rows), "this_worker": worker_id}
+    if outcome_topics:
+        parameters["outcome_topics"] = sorted(outcome_topics)
+    connection.execute(insert_refusals(dialect, outcomes=bool(outcome_topics)), parameters)
     found, _ = read(connection, group, distinct)
     return [found[refusal.request_id] for refusal in refusals if refusal.request_id in found]

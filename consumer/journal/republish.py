@@ -27,9 +27,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from consumer.journal import clock
 from consumer.journal.clock import now_ms
+from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import ROW_COLUMNS
 from consumer.journal.records import Row, State
-from consumer.journal.session import Session
 from consumer.journal.tables import meta, request, worker
 
 # Endings of requests whose deadline was long over are found as well, but for the rarest: those that
@@ -81,28 +81,19 @@ class Page:
     following: Cursor | None
 
 
-class Republication:
-    """Takes turns and reads pages; for one thread, on a connection of its own.
+class Republication(GroupJournal):
+    """Takes turns and reads pages; see `GroupJournal`.
 
     Args:
-        url: the journal's URL.
-        group: the consumer group.
         worker_id: who takes the turns.
-        statement_timeout_s: the longest wait for a connection, for a lock and for a statement,
-            each.
-
-    Raises:
-        SettingsError: the URL is malformed.
-        NotAvailable: the driver for this database is not installed.
     """
 
     def __init__(
         self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
     ) -> None:
-        self._group = group
+        super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
         self._worker_id = worker_id
         self._name = f"republish:{group}"
-        self._session = Session(url, timeout_s=statement_timeout_s)
 
     def take_turn(self, run_id: str) -> Turn:
         """Return whose turn it is to serve this start of Redis; ours, if nobody alive has it.
@@ -166,10 +157,6 @@ class Republication:
         last = Cursor(rows[-1].deadline_at, rows[-1].request_id)
         is_last = len(found) < limit
         return Page(_endings(rows, since_ms=found[0][0] - ttl_ms), None if is_last else last)
-
-    def close(self) -> None:
-        """Close the connection; the next call opens one again."""
-        self._session.close()
 
     def _read(self, connection: Connection) -> str | None:
         value = connection.execute(select(meta.c.value).where(meta.c.name == self._name)).scalar()

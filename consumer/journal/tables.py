@@ -82,6 +82,8 @@ request = Table(
     Column("published_at", BIGINT),
     Column("dead_letter_at", BIGINT),
     Column("voids", Integer, nullable=False, server_default="0"),
+    Column("outcome_generation", BIGINT),
+    Column("order_key", Text),
     sqlite_strict=True,
 )
 _CLAIMED = text("state = 'CLAIMED'")
@@ -92,6 +94,12 @@ DEAD = (
     "state = 'FAILED' AND resend = 0 AND dead_letter_at IS NULL "
     "AND coalesce(code, '') <> 'PAYLOAD_GONE'"
 )
+# Ended, and the record of that is still to be written. Null where nobody wants one.
+OUTCOME = (
+    "outcome_generation < generation AND state IN ('SUCCEEDED', 'FAILED', 'EXPIRED', 'SKIPPED')"
+)
+# Has its key, so that others of it wait.
+HOLDS = "order_key IS NOT NULL AND state IN ('CLAIMED', 'RETRYING')"
 # What a peer's sweep looks for: only what runs now is in it, so it stays small.
 Index(
     "onceward_request_claimed",
@@ -124,6 +132,23 @@ Index(
     request.c.request_id,
     postgresql_where=text(DEAD),
     sqlite_where=text(DEAD),
+)
+# What the writer of outcomes looks for: only what waits for its record is in it.
+Index(
+    "onceward_request_outcome",
+    request.c.group,
+    request.c.finished_at,
+    request.c.request_id,
+    postgresql_where=text(OUTCOME),
+    sqlite_where=text(OUTCOME),
+)
+# Who has the key of a claim: only what is ordered and has not ended is in it.
+Index(
+    "onceward_request_order",
+    request.c.group,
+    request.c.order_key,
+    postgresql_where=text(HOLDS),
+    sqlite_where=text(HOLDS),
 )
 # What pruning looks for.
 Index("onceward_request_deadline", request.c.group, request.c.deadline_at)
@@ -170,5 +195,57 @@ meta = Table(
     metadata,
     Column("name", NAME, primary_key=True),
     Column("value", Text, nullable=False),
+    sqlite_strict=True,
+)
+
+# What people did about failures and doubts: only ever appended to.
+action = Table(
+    "onceward_action",
+    metadata,
+    Column("id", BIGINT, primary_key=True, autoincrement=True),
+    Column("group", NAME, nullable=False),
+    Column("request_id", NAME),
+    Column("action", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("at", BIGINT, nullable=False),
+    Column("reason", Text),
+    Column("redrive_id", NAME),
+    Column("generation", BIGINT),
+    sqlite_strict=True,
+    sqlite_autoincrement=True,
+)
+Index("onceward_action_request", action.c.group, action.c.request_id)
+
+redrive = Table(
+    "onceward_redrive",
+    metadata,
+    Column("group", NAME, primary_key=True),
+    Column("redrive_id", NAME, primary_key=True),
+    Column("by", Text, nullable=False),
+    Column("reason", Text),
+    Column("started_at", BIGINT, nullable=False),
+    Column("updated_at", BIGINT, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("owner", Text),
+    Column("filter", Text, nullable=False),
+    Column("spans", Text, nullable=False),
+    Column("positions", Text, nullable=False),
+    Column("marks", Text, nullable=False),
+    Column("unconfirmed", Text, nullable=False),
+    Column("counts", Text, nullable=False),
+    sqlite_strict=True,
+)
+
+# One row for each topic that was ever paused for its group: the latest time.
+pause = Table(
+    "onceward_pause",
+    metadata,
+    Column("group", NAME, primary_key=True),
+    Column("topic", NAME, primary_key=True),
+    Column("since", BIGINT, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("resumed_at", BIGINT),
+    Column("resumed_by", Text),
     sqlite_strict=True,
 )

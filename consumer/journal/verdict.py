@@ -14,6 +14,7 @@ from consumer.journal.records import (
     Claim,
     Finish,
     FinishKind,
+    Holder,
     Row,
     State,
     VerdictKind,
@@ -45,6 +46,7 @@ RETRY = Decision(Step.RETRY, VerdictKind.RUN, "its next run is due")
 EXPIRE = Decision(Step.EXPIRE, VerdictKind.EXPIRED, "the deadline was over before its next run")
 GONE = Decision(Step.ANSWER, VerdictKind.ANSWERED, "there is nothing to wake up")
 EXPIRED = Decision(Step.ANSWER, VerdictKind.EXPIRED, "the deadline was over before the claim")
+HELD = Decision(Step.ANSWER, VerdictKind.HELD, "another request of its key goes first")
 _MISMATCH = Decision(Step.ANSWER, VerdictKind.MISMATCH, "the id belongs to another payload")
 _MINE = Decision(Step.ANSWER, VerdictKind.RUN, "claimed by an earlier try of unknown outcome")
 _HELD = Decision(Step.ANSWER, VerdictKind.RUNNING, "this worker runs it")
@@ -91,6 +93,19 @@ def decide(
             return _of_failed(claim, row, now)
         case _:
             return _ANSWERED
+
+
+def in_order(decision: Decision, holder: Holder | None) -> Decision:
+    """Return the decision about a request whose key another one may hold.
+
+    What waits for its next run holds its key too, so one that waits like it does not hold it up:
+    each would wait for the other.
+    """
+    if holder is None:
+        return decision
+    starts = decision.step in (Step.INSERT, Step.REOPEN)
+    goes_on = decision.step is Step.RETRY and holder.is_running
+    return HELD if starts or goes_on else decision
 
 
 def _of_retrying(claim: Claim, row: Row, now: int) -> Decision:

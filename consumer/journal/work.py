@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from consumer.journal.claiming import Claims
 from consumer.journal.finishing import finish, mark_effects, mark_published
+from consumer.journal.ordering import lock_keys
 from consumer.journal.records import (
     Applied,
     Claim,
@@ -16,6 +17,7 @@ from consumer.journal.records import (
     Finish,
     Published,
     Refusal,
+    Row,
     Takeover,
 )
 from consumer.journal.refusing import refuse
@@ -58,9 +60,16 @@ class Work:
         return Work(**first), Work(**second)
 
     def carry_out(
-        self, connection: Connection, *, group: str, worker_id: str, held: Collection[Name]
+        self,
+        connection: Connection,
+        *,
+        group: str,
+        worker_id: str,
+        held: Collection[Name],
+        outcome_topics: Collection[str] = (),
     ) -> Applied:
         """Write everything, one statement for each kind, and return what became of it."""
+        lock_keys(connection, group, self.claims)
         finished = finish(connection, group, worker_id, self.finishes) if self.finishes else {}
         effects = (
             mark_effects(connection, group, worker_id, self.effects) if self.effects else set()
@@ -69,8 +78,18 @@ class Work:
         taken = take_over(connection, group, worker_id, self.takeovers, held=held)
         if self.published:
             mark_published(connection, group, self.published)
-        refusals = refuse(connection, group, worker_id, self.refusals) if self.refusals else []
+        refusals: Sequence[Row] = ()
+        if self.refusals:
+            refusals = refuse(
+                connection, group, worker_id, self.refusals, outcome_topics=outcome_topics
+            )
         mine = {*held, *granted_names(taken)}
-        claims = Claims(connection, group=group, worker_id=worker_id, held=mine)
+        claims = Claims(
+            connection,
+            group=group,
+            worker_id=worker_id,
+            held=mine,
+            outcome_topics=outcome_topics,
+        )
         verdicts = claims.decide(self.claims) if self.claims else []
         return Applied(tuple(verdicts), frozenset(effects), finished, tuple(refusals), taken)

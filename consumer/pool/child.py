@@ -52,7 +52,7 @@ def main(sock: socket, settings: PoolSettings, parent_pid: int) -> None:
     outbox = Outbox(sock)
     effects = Effects(outbox)
     try:
-        registry = Registry.load(settings.handlers)
+        registry = Registry.load(settings.handlers, group=settings.group)
         runs = Runs(registry=registry, settings=settings, effects=effects)
     except (OncewardError, ImportError) as error:
         sock.sendall(pack_failure(describe(error)))

@@ -12,6 +12,8 @@ from consumer.request import Headers, Request
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from consumer.dead_letter_handlers.dead_letter import DeadLetter
+
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
@@ -102,4 +104,12 @@ def request_of(
         model=handler.model,
         gate=gate,
         journal_connection=connection,
+        dead_letter=None if handler.dead_letters_of is None else _letter_of(job),
     )
+
+
+def _letter_of(job: Job) -> DeadLetter:
+    # Memory that other children do not need.
+    from consumer.dead_letter_handlers.dead_letter import read_dead_letter
+
+    return read_dead_letter(job.request_id, job.key, job.headers)

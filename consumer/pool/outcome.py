@@ -10,6 +10,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import NamedTuple
 
 from consumer.answers import Answer, Happened, Voided
+from consumer.dead_letter_handlers.on_error import OnError
 from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Rejected
 from consumer.retries.classes import is_retryable, is_retryable_code
 from feedback.status import State
@@ -112,9 +113,12 @@ def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool)
     if isinstance(error, InDoubt):
         return Outcome(State.IN_DOUBT, message=one_line(error.message))
     message = describe(error)
-    if is_retryable(error, handler):
+    runs_again = handler.on_error is OnError.RETRY and not effect_granted
+    if runs_again or is_retryable(error, handler):
         return Outcome(State.FAILED, code=HANDLER_ERROR, message=message, resend=True)
-    if handler.effect is EffectKind.EXTERNAL or effect_granted:
+    # What an error means to a handler of dead letters it says itself, but for a marked effect.
+    may_have_acted = handler.effect is EffectKind.EXTERNAL and handler.on_error is None
+    if may_have_acted or effect_granted:
         return Outcome(State.IN_DOUBT, code=HANDLER_ERROR, message=message)
     return Outcome(State.FAILED, code=HANDLER_ERROR, message=message)
 

@@ -22,9 +22,8 @@ A record in a retry topic is a wake-up and no more: the journal's RETRYING row i
 is committed first, then the record is sent; a claim from RETRYING needs the row's generation and
 its time. So a record that is lost is sent again by a sweep, and one too many does nothing.
 
-Not obvious. The readers of the retry topics are members of the workers' own group, with another
-subscription: the offsets of a group's topics stand in one place, where the audit's freeze finds
-them. It costs one more member, and one more rebalance, for each worker that has retries.
+Not obvious. The readers of the retry topics are a consumer group of their own, `<group>.retry`
+(`feedback.retry_group` says why).
 """
 
 from consumer.retries.backoff import (

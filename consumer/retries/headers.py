@@ -28,11 +28,21 @@ from consumer.failure_headers import (
     without_failure,
 )
 from consumer.retries.wakeup import WakeUp
-from feedback.envelope import Envelope, Record, decode_headers, encode_headers, payload_sha256
+from feedback.envelope import (
+    Envelope,
+    Headers,
+    Record,
+    decode_headers,
+    encode_headers,
+    payload_sha256,
+)
 from feedback.errors import InvalidMessage
 
 DUE = "onceward-due"
 GENERATION = "onceward-generation"
+# Of a record that was set aside before, whose ORIGINAL_TIMESTAMP is that of its first place.
+TIMESTAMP = "onceward-timestamp"
+OURS = (DUE, GENERATION, TIMESTAMP)
 STAGE = "retry"
 
 _DECIMAL = re.compile(r"[0-9]{1,18}\Z")
@@ -55,10 +65,13 @@ def headers_of(one: WakeUp, *, group: str) -> tuple[tuple[str, bytes], ...]:
     record, envelope = one.delivery.record, one.delivery.envelope
     # Named again: a record of a foreign client has no id of its own.
     named = Envelope(envelope.request_id, envelope.attempt, one.delivery.deadline_at)
+    # Of a dead letter that is handled the failure is what it is about.
+    is_letter = one.delivery.handler.dead_letters_of is not None
     return (
-        *encode_headers(named, without_failure(record.headers)),
+        *encode_headers(named, record.headers if is_letter else without_failure(record.headers)),
         (DUE, decimal(one.due_at)),
         (GENERATION, decimal(one.generation)),
+        *_timestamp(record),
         *originals(record),
         (DLQ_REASON, utf8(one.code or "")),
         (DLQ_STAGE, utf8(STAGE)),
@@ -68,6 +81,13 @@ def headers_of(one: WakeUp, *, group: str) -> tuple[tuple[str, bytes], ...]:
         (DLQ_FIRST_FAILED_AT, decimal(one.first_failed_at)),
         (DLQ_FAILED_AT, decimal(one.failed_at)),
     )
+
+
+def _timestamp(record: Record) -> Headers:
+    names = {name for name, _ in record.headers}
+    if record.timestamp_ms < 0 or names.isdisjoint((ORIGINAL_TIMESTAMP, TIMESTAMP)):
+        return ()
+    return ((TIMESTAMP, decimal(record.timestamp_ms)),)
 
 
 def read(record: Record, handler: Handler, *, now_s: float) -> Due:
@@ -93,7 +113,9 @@ def read(record: Record, handler: Handler, *, now_s: float) -> Due:
             # have written: the row's own place counts, once the run is granted.
             partition=_number(ours, ORIGINAL_PARTITION, default=record.partition),
             offset=_number(ours, ORIGINAL_OFFSET, default=0),
-            timestamp_ms=_number(ours, ORIGINAL_TIMESTAMP, default=-1),
+            timestamp_ms=_number(
+                ours, TIMESTAMP if TIMESTAMP in ours else ORIGINAL_TIMESTAMP, default=-1
+            ),
             key=record.key,
             value=record.value,
             headers=_sent(record),
@@ -117,7 +139,7 @@ def _ours(record: Record) -> dict[str, bytes]:
     # The first ORIGINAL_* wins, wherever it stands; of the rest the last, which is ours.
     first = dict(reversed(record.headers))
     last = dict(record.headers)
-    return {**first, **{name: last[name] for name in (DUE, GENERATION) if name in last}}
+    return {**first, **{name: last[name] for name in OURS if name in last}}
 
 
 def _last(names: list[str], name: str) -> int:

@@ -14,6 +14,7 @@ from consumer.buffer import Buffer
 from consumer.declaration import Handler
 from consumer.delivery import Delivery
 from consumer.journal import Journal, Overdue, Row
+from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.retries.following import wakeup_of_row
 from consumer.retries.wakeup import WakeUp
 from feedback.clock import monotonic_s
@@ -49,6 +50,7 @@ class OverdueRetries:
         buffer: where due retries wait for a slot.
         on_due: called after retries were buffered.
         tell_ended: told of requests whose time is over, or whose payload is gone.
+        pausing: knows the topics of which nothing goes on now.
     """
 
     def __init__(
@@ -61,7 +63,9 @@ class OverdueRetries:
         buffer: Buffer,
         on_due: Callable[[], None],
         tell_ended: Callable[[Iterable[Row]], None],
+        pausing: Pausing = NEVER_PAUSED,
     ) -> None:
+        self._pausing = pausing
         self._journal = journal
         self._handlers = handlers
         self._payloads = payloads
@@ -77,7 +81,8 @@ class OverdueRetries:
         Raises:
             JournalUnavailable: it is the next round's business.
         """
-        found = self._journal.overdue_retries(self._handlers.keys(), LIMIT, OVERDUE_MS)
+        topics = self._handlers.keys() - self._pausing.unread
+        found = self._journal.overdue_retries(topics, LIMIT, OVERDUE_MS)
         ended = [one.row for one in found if one.is_too_late]
         now_s = monotonic_s()
         for one in found:

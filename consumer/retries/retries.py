@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable
 from consumer.buffer import Buffer
 from consumer.declaration import Handler
 from consumer.kafka_source import KafkaSource
+from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.retries.tiers import Tiers
 from consumer.retries.topics import retry_topics
 from consumer.retries.wakeups import WakeUps
 from feedback.kafka_topics import KafkaTopics
 from feedback.kafka_writer import KafkaWriter
 from feedback.logs import EventLog
+from feedback.retry_group import retry_group
 from feedback.settings import Settings
 
 log = EventLog("onceward.retries")
@@ -28,6 +30,7 @@ class Retries:
         handlers: all of the worker.
         wake: wakes the worker's loop.
         on_end: called with the error that ended the reading, or None after `stop`.
+        pausing: knows the topics of which nothing goes on now.
 
     Attributes:
         due: retries that wait for a slot.
@@ -43,6 +46,7 @@ class Retries:
         *,
         wake: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
+        pausing: Pausing = NEVER_PAUSED,
     ) -> None:
         self._settings = settings
         self._topics = retry_topics(handlers, settings.kafka.group)
@@ -55,6 +59,7 @@ class Retries:
             open_source=self._open_source,
             on_due=wake,
             on_end=on_end,
+            pausing=pausing,
         )
 
     def start(self) -> None:
@@ -78,5 +83,6 @@ class Retries:
         kafka = self._settings.kafka
         topics = KafkaTopics(kafka, create=self._settings.worker.create_topics)
         for name, (handler, _) in self._topics.items():
-            topics.ensure(name, like=handler.topic)
-        return KafkaSource(kafka, tuple(self._topics))
+            topics.ensure(name, like=handler.dead_letters_of or handler.topic)
+        own = kafka.model_copy(update={"group": retry_group(kafka.group)})
+        return KafkaSource(own, tuple(self._topics))

@@ -12,18 +12,19 @@ costs no membership.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from consumer.buffer import Buffer
 from consumer.declaration import Handler
 from consumer.delivery import Delivery
 from consumer.kafka_source import CommitFailed, KafkaSource, Partition
+from consumer.kafka_thread import KafkaThread
+from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.retries.headers import read
 from consumer.retries.waiting import Held, Waiting
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.envelope import Record
-from feedback.errors import InvalidMessage, KafkaUnavailable, OncewardError
+from feedback.errors import InvalidMessage, KafkaUnavailable
 from feedback.logs import EventLog
 
 log = EventLog("onceward.retries")
@@ -40,7 +41,7 @@ DROPPED_PAUSE_S = 0.2
 Taken = tuple[Partition, int, Delivery]
 
 
-class Tiers:
+class Tiers(KafkaThread):
     """Feeds the buffer of due retries from Kafka until it is told to stop.
 
     Args:
@@ -49,6 +50,7 @@ class Tiers:
         open_source: makes the `KafkaSource`; called in this thread.
         on_due: called after retries were buffered, to wake the worker.
         on_end: called with the error that ended the thread, or None after `stop`.
+        pausing: knows the topics of which nothing goes on now.
     """
 
     def __init__(
@@ -59,56 +61,16 @@ class Tiers:
         open_source: Callable[[], KafkaSource],
         on_due: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
+        pausing: Pausing = NEVER_PAUSED,
     ) -> None:
+        super().__init__("retries", away="retries", open_source=open_source, on_end=on_end)
+        self._pausing = pausing
         self._topics = topics
         self._buffer = buffer
-        self._open_source = open_source
         self._on_due = on_due
-        self._on_end = on_end
         self._waiting = Waiting()
         self._committed: dict[Partition, int] = {}
-        self._is_away = False
         self._handed_s = 0.0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="onceward-retries", daemon=True)
-
-    def start(self) -> None:
-        """Join the group and begin to read."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop reading and leave the group; returns at once, see `join`."""
-        self._stopping.set()
-
-    def join(self, timeout_s: float) -> bool:
-        """Return whether the thread has ended, after at most `timeout_s`."""
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        error: BaseException | None = None
-        try:
-            source = self._open_source()
-            try:
-                while not self._stopping.is_set():
-                    self._turn(source)
-            finally:
-                self._leave(source)
-        except OncewardError as fault:
-            error = fault
-            log.error("retries.ended", reason=str(fault))
-        except BaseException as fault:
-            # Whatever it was, the worker must know: retries that nobody reads would only be swept.
-            error = fault
-            log.exception("retries.failed")
-        self._on_end(error)
-
-    def _leave(self, source: KafkaSource) -> None:
-        try:
-            source.close()
-        except KafkaUnavailable as error:
-            log.warning("group.not_left", reason=str(error))
 
     def _turn(self, source: KafkaSource) -> None:
         source.hold(self._waiting.full())
@@ -135,7 +97,7 @@ class Tiers:
         source.rewind({one: offset for one, offset in offsets.items() if one in revoked})
 
     def _patience_s(self) -> float:
-        due_s = self._waiting.next_due_s()
+        due_s = self._waiting.next_due_s(self._pausing.unread)
         if due_s is None:
             return POLL_S
         now_s = monotonic_s()
@@ -163,7 +125,7 @@ class Tiers:
         now_s = monotonic_s()
         if now_s < self._handed_s + TOGETHER_S:
             return
-        due = self._waiting.take_due(now_s, self._buffer.room)
+        due = self._waiting.take_due(now_s, self._buffer.room, self._pausing.lets)
         wanted = {
             partition: offset
             for partition, offset in self._waiting.offsets().items()
@@ -209,10 +171,3 @@ class Tiers:
         self._waiting.forget(partitions)
         for partition in partitions:
             self._committed.pop(partition, None)
-
-    def _note_kafka(self, error: KafkaUnavailable | None) -> None:
-        if error is not None and not self._is_away:
-            log.warning("retries.away", reason=str(error))
-        elif error is None and self._is_away:
-            log.info("retries.back")
-        self._is_away = error is not None

@@ -7,7 +7,7 @@ held and the earliest of them goes on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -59,25 +59,44 @@ class Waiting:
         """Leave out a record that wakes nothing up."""
         self._pass(partition, offset)
 
-    def take_due(self, now_s: float, most: int) -> list[tuple[Partition, int, Delivery]]:
-        """Remove and return what is due, the longest overdue first, at most `most`."""
+    def take_due(
+        self, now_s: float, most: int, lets: Callable[[str], bool] = lambda topic: True
+    ) -> list[tuple[Partition, int, Delivery]]:
+        """Remove and return what is due, the longest overdue first, at most `most`.
+
+        Args:
+            lets: asked with a request's topic whether one more of it may go on.
+        """
         due = sorted(
             (one.due_s, partition, offset)
             for partition, place in self._places.items()
             for offset, one in place.held.items()
             if one.due_s <= now_s
         )
-        taken = []
-        for _, partition, offset in due[: max(0, most)]:
+        taken: list[tuple[Partition, int, Delivery]] = []
+        for _, partition, offset in due:
+            if len(taken) >= most:
+                break
             place = self._places[partition]
+            if not lets(place.held[offset].delivery.handler.topic):
+                continue
             one = place.held.pop(offset)
             place.size_bytes -= one.size_bytes
             taken.append((partition, offset, one.delivery))
         return taken
 
-    def next_due_s(self) -> float | None:
-        """Return the monotonic time at which the next one is due."""
-        times = (one.due_s for place in self._places.values() for one in place.held.values())
+    def next_due_s(self, without: Collection[str] = ()) -> float | None:
+        """Return the monotonic time at which the next one is due.
+
+        Args:
+            without: topics of which none goes on now.
+        """
+        times = (
+            one.due_s
+            for place in self._places.values()
+            for one in place.held.values()
+            if not (without and one.delivery.handler.topic in without)
+        )
         return min(times, default=None)
 
     def full(self) -> set[Partition]:

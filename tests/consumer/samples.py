@@ -40,7 +40,8 @@ def named(request_id: str, attempt: int = 1) -> Record:
 
 def payments(**settings: Any) -> Handler:
     """Return the handler of topic `payments`."""
-    return Handler(function=lambda request: None, topic="payments", name="m:f", **settings)
+    known: dict[str, Any] = {"topic": "payments", "name": "m:f"}
+    return Handler(function=lambda request: None, **known | settings)
 
 
 def delivery(request_id: str, attempt: int = 1, *, buffered_s: float = 0.0) -> Delivery:

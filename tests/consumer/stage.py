@@ -211,11 +211,16 @@ class Stage:
             result = connection.execute(text(statement))
             return list(result.all()) if result.returns_rows else []
 
-    def committed(self, topic: str, partition: int) -> int:
-        """Return the offset that the group would read next; 0 when it has read nothing."""
+    def committed(self, topic: str, partition: int, *, of: str | None = None) -> int:
+        """Return the offset that a group would read next; 0 when it has read nothing.
+
+        Args:
+            of: the group; the workers' own without it.
+        """
+        group, place = of or self.group, TopicPartition(topic, partition)
         with KafkaAdminClient(bootstrap_servers=self._servers.kafka) as admin:
-            offsets = admin.list_group_offsets({self.group: [TopicPartition(topic, partition)]})
-        return max(0, int(offsets[self.group][TopicPartition(topic, partition)].offset))
+            offsets = admin.list_group_offsets({group: [place]})
+        return max(0, int(offsets[group][place].offset))
 
     def members(self) -> dict[str, int]:
         """Return the members of the group, each with the number of partitions it has."""

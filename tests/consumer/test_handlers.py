@@ -69,7 +69,7 @@ def test_a_function_stays_callable_as_it_was() -> None:
         ({"topic": "a/b"}, "1 to 249"),
         ({"topic": "a\n"}, "1 to 249"),
         ({"topic": "x" * 250}, "1 to 249"),
-        ({"topic": None}, "1 to 249"),
+        ({"topic": None}, "give topic="),
         ({"in_doubt": "query"}, "needs query="),
         ({"in_doubt": "query", "query": "ask"}, "needs query="),
         ({"query": _plain}, 'in_doubt="query"'),

@@ -139,3 +139,63 @@ def test_what_a_foreign_producer_compressed_is_read(
     finally:
         source.close()
     assert [record.value for record in records] == [b"x" * 1000]
+
+
+def test_partitions_that_were_paused_one_after_the_other_are_all_read_again(
+    servers: Servers, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(2)
+    _fill(servers, name, partitions=2, each=20)
+    source = KafkaSource(_settings(servers, group), [name])
+    read: Counter[int] = Counter()
+
+    def read_of(partition: int | None, *, max_records: int) -> int:
+        polled = source.poll(0.1, max_records=max_records)
+        read.update(record.partition for record in polled)
+        return read.total() if partition is None else read[partition]
+
+    try:
+        eventually(lambda: read_of(None, max_records=1), timeout_s=30)
+        (first,) = read
+        # Of both some records are fetched and not yet handed out when they are paused.
+        source.hold({(name, first)})
+        eventually(lambda: read_of(1 - first, max_records=1), timeout_s=10)
+        source.hold({(name, 0), (name, 1)})
+        before = read.total()
+        for _ in range(5):
+            assert read_of(None, max_records=1) == before
+        source.hold(())
+        eventually(lambda: read_of(None, max_records=100) == 40, timeout_s=10)
+    finally:
+        source.close()
+    assert read == {0: 20, 1: 20}
+
+
+def test_a_topic_that_is_left_is_not_read_until_it_is_left_no_longer(
+    servers: Servers, topic: Callable[..., str], group: str
+) -> None:
+    left, other = topic(2), topic(2)
+    for name in (left, other):
+        _fill(servers, name, partitions=2, each=10)
+    source = KafkaSource(_settings(servers, group), [left, other])
+    read: Counter[str] = Counter()
+
+    def read_of(name: str) -> int:
+        read.update(record.topic for record in source.poll(0.1, max_records=100))
+        return read[name]
+
+    try:
+        source.leave(frozenset({left}))  # before anything is assigned
+        eventually(lambda: read_of(other) == 20, timeout_s=30)
+        source.pause()
+        source.resume()
+        _fill(servers, other, partitions=2, each=10)
+        eventually(lambda: read_of(other) == 40, timeout_s=10)
+        assert read[left] == 0
+        source.leave(frozenset({other}))
+        source.resume()
+        _fill(servers, other, partitions=2, each=10)
+        eventually(lambda: read_of(left) == 20, timeout_s=10)
+        assert read[other] == 40
+    finally:
+        source.close()

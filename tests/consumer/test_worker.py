@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 from sqlalchemy import create_engine
 
+from consumer.admission import Admission
 from consumer.buffer import Buffer
 from consumer.continuation import After, continuation
 from consumer.journal import (
@@ -109,7 +110,7 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
     store = StatusStore(connect(settings), group, settings)
     worker = Worker(
         worker_id="me",
-        buffer=Buffer(8),
+        admission=Admission(Buffer(8)),
         journal=journal,
         pool=pool,
         teller=ToldOnce(store),
@@ -138,7 +139,7 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
 def worker_with(journal: Takeovers, lease: Forever) -> Worker:
     return Worker(
         worker_id="me",
-        buffer=Buffer(8),
+        admission=Admission(Buffer(8)),
         journal=cast(Journal, journal),
         pool=cast(Pool, TwoFree()),
         teller=Teller(cast(StatusStore, None)),

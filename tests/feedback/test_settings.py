@@ -1,5 +1,6 @@
 """Settings: the environment over the file over the defaults, and every fault at once."""
 
+import json
 import os
 from pathlib import Path
 
@@ -188,8 +189,12 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_KAFKA__SASL_PLAIN_PASSWORD", SECRET)
     monkeypatch.setenv("ONCEWARD_REDIS__URL", f"redis://u:{SECRET}@host:1/0")
     monkeypatch.setenv("ONCEWARD_JOURNAL__URL", f"postgresql+psycopg://u:{SECRET}@host/db")
+    monkeypatch.setenv("ONCEWARD_ALERTS__WEBHOOK_URL", f"https://host/{SECRET}")
+    monkeypatch.setenv("ONCEWARD_ALERTS__BY_TOPIC", json.dumps({"a": f"https://host/{SECRET}"}))
     settings = load()
     assert SECRET not in f"{settings!r} {settings} {settings.redis!r} {settings.journal!r}"
+    assert SECRET not in f"{settings.alerts!r} {settings.alerts}"
+    assert settings.alerts.webhook_of("a") == settings.alerts.webhook_of("b")
     assert settings.kafka.connection()["ssl_password"] == SECRET
     assert SECRET in settings.redis.url
 
@@ -199,6 +204,32 @@ def test_secrets_are_not_shown_in_faults(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv("ONCEWARD_REDIS__URL", url)
         monkeypatch.setenv("ONCEWARD_JOURNAL__URL", f"mysql://u:{SECRET}@h/db")
         assert SECRET not in "".join(faults_of())
+
+
+@pytest.mark.parametrize(
+    "url", [f"hooks/{SECRET}", f"ftp://h/{SECRET}", f"https:///{SECRET}", f"https://h:{SECRET}/"]
+)
+def test_a_webhook_that_is_no_address_is_a_fault_that_does_not_show_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCEWARD_ALERTS__WEBHOOK_URL", url)
+    monkeypatch.setenv("ONCEWARD_ALERTS__BY_TOPIC", json.dumps({"a": url, "b": ""}))
+    by_topic, webhook = sorted(faults_of())
+    assert by_topic.startswith("[alerts] by_topic: of a must begin with https://")
+    assert webhook.startswith("[alerts] webhook_url: must begin with https://")
+    assert SECRET not in by_topic + webhook
+
+
+def test_topics_have_their_webhooks_and_an_empty_one_is_nobody(config: Path) -> None:
+    config.write_text(
+        '[alerts]\nwebhook_url = "https://h/all"\n'
+        '[alerts.by_topic]\n"pay.ments" = "https://h/pay"\nquiet = ""\n'
+    )
+    settings = load(config)
+    found = [settings.alerts.webhook_of(topic) for topic in ("pay.ments", "quiet", "other")]
+    assert found == ["https://h/pay", "", "https://h/all"]
+    assert (settings.alerts.has_webhooks, load().alerts.has_webhooks) == (True, False)
+    assert (settings.file, load().file) == (str(config), None)
 
 
 @pytest.mark.parametrize("url", ["redis://h:port/0", "redis://h:99999/0", "redis://u:p/w@h:6379/0"])
@@ -255,3 +286,30 @@ def test_settings_do_not_change() -> None:
 def test_the_buffer_is_four_times_the_slots_unless_it_is_given() -> None:
     assert load(worker={"processes": 3, "slots_per_process": 2}).worker.buffer_size == 24
     assert load(worker={"buffer_limit": 5}).worker.buffer_size == 5
+
+
+def test_what_becomes_of_failures_is_told_for_all_topics_and_for_each() -> None:
+    worker = load(
+        worker={
+            "dead_letters": "drop",
+            "dead_letters_by_topic": {"payments": "stop", "refunds": "keep"},
+            "dead_letters_excluded": ["refunds"],
+        }
+    ).worker
+    topics = ("payments", "refunds", "news")
+    assert [worker.dead_letters_of(topic) for topic in topics] == ["stop", "none", "drop"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"dead_letters": "halt"},
+        {"dead_letters_by_topic": {"payments": "halt"}},
+        {"outage_share": 1},
+        {"outage_share": -0.1},
+        {"outage_window": 0},
+    ],
+)
+def test_no_other_words_and_shares_are_taken(given: dict[str, object]) -> None:
+    with pytest.raises(SettingsError, match=r"\[worker\] (dead_letters|outage)"):
+        load(worker=given)

@@ -73,6 +73,10 @@ class SimulatedSource:
         """Fetch again."""
         self._is_paused = False
 
+    def leave(self, topics: frozenset[str]) -> None:
+        """Fetch nothing of these topics; none is paused in this world."""
+        assert not topics
+
 
 class SentRecord:
     """A record that Kafka has acknowledged, or not."""

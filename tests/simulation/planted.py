@@ -28,7 +28,7 @@ from consumer.journal.claiming import first_row
 from consumer.kafka_source import CommitFailed
 from consumer.liveness import Liveness
 from consumer.republisher import Republisher
-from consumer.worker import Worker
+from consumer.writing import Writing
 from feedback.clock import epoch_ms
 from feedback.status import Stored, Write, judge
 from tests.simulation import database
@@ -65,10 +65,10 @@ def _buffer_first(self: Intake, source: Any, records: Sequence[Any]) -> None:
         self._commit(source, records)
 
 
-_write = Worker._write
+_write = Writing.write
 
 
-def _hope(self: Worker, batch: Any, again: Any, now_s: float) -> Applied:
+def _hope(self: Writing, batch: Any, again: Any, now_s: float) -> Applied:
     """Take a claim for granted whose transaction had no answer."""
     try:
         return _write(self, batch, again, now_s)
@@ -76,7 +76,8 @@ def _hope(self: Worker, batch: Any, again: Any, now_s: float) -> Applied:
         if again or self._held.finishes or self._held.effects or self._held.refusing:
             raise
         claims = [entries.claim(one) for one in batch]
-        rows = [first_row(one, State.CLAIMED, worker_id=self._worker_id, now=0) for one in claims]
+        me = self._journal._worker_id
+        rows = [first_row(one, State.CLAIMED, worker_id=me, now=0) for one in claims]
         verdicts = [
             Verdict(VerdictKind.RUN, claim, row, "hope")
             for claim, row in zip(claims, rows, strict=True)
@@ -139,7 +140,7 @@ def _say_nothing(self: Republisher, rows: Sequence[Row]) -> None:
 
 PLANTED = (
     Planted("dispatch before commit", ((Intake, "_take", _buffer_first),)),
-    Planted("dispatch before the claim is committed", ((Worker, "_write", _hope),)),
+    Planted("dispatch before the claim is committed", ((Writing, "write", _hope),)),
     Planted("generation check left out of finish", ((Database, "is_claimed", _any_generation),)),
     Planted("effect() without its condition", ((Database, "may_enter", _anybody),)),
     Planted(

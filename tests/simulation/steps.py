@@ -67,8 +67,9 @@ def _of_worker(thread: str, wants: Callable[[World, WorkerProcess], bool], act: 
 def _loop_wants(world: World, one: WorkerProcess) -> bool:
     held = one.worker._held
     busy = one.pool.has_news or len(one.buffer) or not one.worker.idle
-    goes_on = held.continuing or held.effects or one.worker._revived or one.worker.journal_away
-    return bool(busy or goes_on or one.teller.told_count or one.worker._published)
+    revived, published = one.worker._choosing.revived, one.worker._writing.published
+    goes_on = held.continuing or held.effects or revived or one.worker.journal_away
+    return bool(busy or goes_on or one.teller.told_count or published)
 
 
 def _intake_wants(world: World, one: WorkerProcess) -> bool:

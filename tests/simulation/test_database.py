@@ -193,7 +193,7 @@ class Sequence:
     def left(self) -> tuple[Facts, Facts]:
         """Return what both databases hold in the end: rows and history."""
         with self._both.engine.connect() as connection:
-            columns = [column for column in request.columns if column.name != "group"]
+            columns = [request.c[name] for name in Row._fields]
             wanted = select(*columns).where(request.c.request_id.in_(self._ids))
             rows = [Row(*one) for one in connection.execute(wanted)]
             names = ("request_id", "generation", "attempt", "owner", "outcome", "by_whom")

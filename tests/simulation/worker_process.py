@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from consumer import telling
+from consumer.admission import Admission
 from consumer.buffer import Buffer, Received
 from consumer.delivery import Delivery
 from consumer.handlers import Registry
@@ -135,7 +135,7 @@ class WorkerProcess(Process):
         pool: Any = self.pool
         return Worker(
             worker_id=self.name,
-            buffer=self.buffer,
+            admission=Admission(self.buffer),
             journal=journal,
             pool=pool,
             teller=self.teller,
@@ -237,7 +237,7 @@ class WorkerProcess(Process):
     def drain(self) -> None:
         """Stop reading, and give up what waits."""
         self.leaving = True
-        self.worker.taking = False
+        self.worker.take_nothing_more()
         self.worker.give_up(self.buffer.take(len(self.buffer)), code="")
 
     def close(self) -> None:
@@ -260,7 +260,7 @@ class WorkerProcess(Process):
         held = self.worker._held
         runs = (*held.running, *held.finishes, *held.continuing)
         waiting: list[Received] = [*held.claiming, *held.refusing]
-        revived: deque[Any] = self.worker._revived
+        revived = self.worker._choosing.revived
         return (
             self.buffer.has(request_id)
             or any(run[0] == request_id for run in runs)

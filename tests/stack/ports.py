@@ -7,17 +7,19 @@ from pathlib import Path
 HOST = "127.0.0.1"
 LOWEST = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_given: set[int] = set()
 
 
 def free_port() -> int:
-    """Return a loopback port nobody listens on at this moment.
+    """Return a loopback port nobody listens on at this moment, and each only once.
 
     Chosen below the range the kernel takes outgoing connections from: a port from that range can
     be gone again before the server binds it, and a server that is restarted would not get its own
     back. Two stacks can still choose the same one; `launch` starts such a server again.
     """
     for port in random.sample(_range(), k=200):
-        if _is_free(port):
+        if port not in _given and _is_free(port):
+            _given.add(port)
             return port
     raise OSError(f"no free port among 200 tried on {HOST}")
 

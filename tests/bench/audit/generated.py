@@ -186,5 +186,6 @@ def _manifest(ends: list[tuple[str, int, int]]) -> Manifest:
         grace_ms=GRACE_MS,
         deadline_s=DEADLINE_MS / 1000,
         partitions=tuple(places),
+        lettered=(TOPIC,),
         workers={f"host-{number}-4711-8f3c": SINCE_MS for number in range(16)},
     )

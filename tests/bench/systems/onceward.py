@@ -44,7 +44,7 @@ def onceward(servers: Servers, *, journal: str, folder: Path) -> Iterator[Trial]
     """
     with ExitStack() as opened:
         topic = opened.enter_context(fresh_topic(servers.kafka))
-        url = opened.enter_context(_fresh_journal(servers, journal, folder))
+        url = opened.enter_context(fresh_journal(servers, journal, folder))
         environ = environment(url, topic=topic, handlers=HANDLERS)
         migrate(environ, folder)
         worker = opened.enter_context(running(WORKER, environ=environ, log=folder / "worker.log"))
@@ -104,7 +104,8 @@ def fresh_topic(bootstrap_servers: str) -> Iterator[str]:
 
 
 @contextmanager
-def _fresh_journal(servers: Servers, journal: str, folder: Path) -> Iterator[str]:
+def fresh_journal(servers: Servers, journal: str, folder: Path) -> Iterator[str]:
+    """Yield the URL of a new journal; `journal` is `sqlite` or `postgres`."""
     if journal == "sqlite":
         yield f"sqlite:///{folder / 'journal.db'}"
     else:

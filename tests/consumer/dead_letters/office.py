@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pytest
 
-from consumer.dead_letters import dead_letters as module
+from consumer.alerts.alerts import NoAlerts
+from consumer.dead_letters import dead_letters
 from consumer.dead_letters.dead_letters import DROP, KEEP, DeadLetters
 from consumer.dead_letters.evidence import Evidence
-from consumer.dead_letters.posting import Posted
 from consumer.entries import Run
 from consumer.health.metrics import Metrics
 from consumer.journal import JournalUnavailable
 from consumer.journal.dead_letters import Cursor, Dead, Waiting
+from consumer.journal.records import Row
+from consumer.posting import rounds as module
+from consumer.posting.posting import Posted
 from tests.consumer.dead_letters.samples import FAILED_AT, dead
+
+STRATEGIES = {"payments": KEEP, "orders": KEEP, "news": DROP}
 
 
 class Rows:
@@ -120,25 +125,50 @@ class Counting(Metrics):
         self.shown[topic] = count
 
 
+class Heard(NoAlerts):
+    """Notes what it hears."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+
+    def written(self, rows: Sequence[Row]) -> None:
+        self.told += [("written", row.request_id) for row in rows]
+
+    def waiting(self, topic: str, failures: int, oldest_s: float) -> None:
+        self.told.append(("waiting", topic, failures, oldest_s))
+
+    def hindered(self, topic: str, reason: str) -> None:
+        self.told.append(("hindered", topic, reason))
+
+
 class Office:
     """A thread that is not started, with all that it stands on, and a clock of its own."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *ids: str) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        lease_s: float = 0.05,
+        strategies: Mapping[str, str] = STRATEGIES,
+    ) -> None:
         self.now_s = 1.0
-        monkeypatch.setattr(module, "monotonic_s", lambda: self.now_s)
-        self.rows = Rows(*ids)
+        for one in (module, dead_letters):
+            monkeypatch.setattr(one, "monotonic_s", lambda: self.now_s)
+        self.rows = Rows()
         self.poster = Poster()
         self.evidence = Evidence()
         self.metrics = Counting()
+        self.alerts = Heard()
         self.may_sweep = True
         self.closed = threading.Event()
         self.letters = DeadLetters(
             rows=self.rows,
             posting=self.poster,
             evidence=self.evidence,
-            strategies={"payments": KEEP, "orders": KEEP, "news": DROP},
-            lease_s=0.05,
+            strategies=strategies,
+            lease_s=lease_s,
             may_sweep=lambda now_s: self.may_sweep,
             close=self.closed.set,
             metrics=self.metrics,
+            alerts=self.alerts,
         )

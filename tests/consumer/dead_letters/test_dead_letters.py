@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from consumer.dead_letters import dead_letters as module
+from consumer.posting import rounds as module
 from tests.consumer.dead_letters.office import Office
 from tests.consumer.samples import record
 from tests.eventually import eventually
@@ -142,9 +142,26 @@ def test_what_is_shown_comes_down_again(office: Office) -> None:
     assert office.metrics.shown == {"payments": 0}
 
 
+def test_the_owners_hear_of_what_was_written_what_waits_and_what_is_in_the_way(
+    office: Office,
+) -> None:
+    office.rows.add("a")
+    office.rows.add("large")
+    office.rows.add("dropped", topic="news")
+    office.rows.add("elsewhere", topic="elsewhere")
+    office.poster.refused = {"large"}
+    office.letters.look()
+    assert sorted(office.alerts.told) == [
+        ("hindered", "payments", "too large"),
+        ("waiting", "news", 1, 1.0),
+        ("waiting", "payments", 2, 1.0),
+        ("written", "a"),
+        ("written", "dropped"),
+    ]
+
+
 def test_news_wake_it_and_its_end_closes_what_it_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    office = Office(monkeypatch)
-    office.letters._lease_s = 3600.0
+    office = Office(monkeypatch, lease_s=3600.0)
     office.letters.start()
     office.rows.add("a")
     office.evidence.failed(("a", 1), record(), None)
@@ -165,8 +182,7 @@ def test_it_looks_by_itself_for_what_others_left(monkeypatch: pytest.MonkeyPatch
 def test_without_a_topic_that_has_dead_letters_there_is_no_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    office = Office(monkeypatch)
-    office.letters._strategies = {}
+    office = Office(monkeypatch, strategies={})
     office.letters.start()
     assert "onceward-dead-letters" not in {one.name for one in threading.enumerate()}
     office.letters.stop()

@@ -28,6 +28,7 @@ def test_a_letter_says_which_request_it_was_where_it_came_from_and_why_it_failed
         "ORIGINAL_OFFSET": "17",
         "ORIGINAL_TIMESTAMP": str(TIMESTAMP_MS),
         "ORIGINAL_KEY": "card-1",
+        "DLQ_REQUEST_ID": "a",
         "DLQ_REASON": "HANDLER_ERROR",
         "DLQ_STAGE": "run",
         "DLQ_EXCEPTION_CLASS": "payments.BankDown",

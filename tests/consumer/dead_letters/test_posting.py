@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.dead_letters import posting as module
 from consumer.dead_letters.evidence import Evidence
 from consumer.dead_letters.letter import ROOM_BYTES, TRIMS
-from consumer.dead_letters.posting import Posted, Posting
+from consumer.dead_letters.posting import Posting
 from consumer.journal.dead_letters import Dead
 from consumer.pool.outcome import Raised
+from consumer.posting import posting as module
+from consumer.posting.posting import Posted
 from feedback.errors import KafkaUnavailable
 from feedback.kafka_topics import TopicMissing
 from feedback.kafka_writer import Outgoing, RecordRefused, RecordTooLarge, TopicAway

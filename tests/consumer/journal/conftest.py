@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, text
 
 from consumer.journal import Journal, Leases, migrate
+from consumer.journal.group_journal import GroupJournal
 
 OpenJournal = Callable[..., Journal]
 OpenLeases = Callable[..., Leases]
+Opened = TypeVar("Opened", bound=GroupJournal)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,20 @@ class Database:
             connection.execute(text(sql), parameters)
 
 
+@contextmanager
+def closing_all(make: Callable[..., Opened]) -> Iterator[Callable[..., Opened]]:
+    """Yield a factory `open_one(worker_id="me", ...)`; what it opens is closed afterwards."""
+    opened: list[Opened] = []
+
+    def open_one(worker_id: str = "me", **options: Any) -> Opened:
+        opened.append(make(worker_id, **options))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
 @pytest.fixture
 def database(journal_url: str) -> Iterator[Database]:
     """Yield the database of a migrated journal."""
@@ -46,16 +63,12 @@ def database(journal_url: str) -> Iterator[Database]:
 @pytest.fixture
 def open_journal(database: Database, group: str) -> Iterator[OpenJournal]:
     """Yield a factory `open_journal(worker_id="me", ...)`; what it opens is closed afterwards."""
-    opened: list[Journal] = []
 
-    def open_one(worker_id: str = "me", **options: Any) -> Journal:
-        options = {"group": group, "url": database.url} | options
-        opened.append(Journal(worker_id=worker_id, **options))
-        return opened[-1]
+    def make(worker_id: str, **options: Any) -> Journal:
+        return Journal(worker_id=worker_id, **({"group": group, "url": database.url} | options))
 
-    yield open_one
-    for one in opened:
-        one.close()
+    with closing_all(make) as open_one:
+        yield open_one
 
 
 @pytest.fixture
@@ -67,15 +80,8 @@ def journal(open_journal: OpenJournal) -> Journal:
 @pytest.fixture
 def open_leases(database: Database, group: str) -> Iterator[OpenLeases]:
     """Yield a factory `open_leases(worker_id)`; what it opens is closed afterwards."""
-    opened: list[Leases] = []
-
-    def open_one(worker_id: str) -> Leases:
-        opened.append(Leases(database.url, group=group, worker_id=worker_id))
-        return opened[-1]
-
-    yield open_one
-    for one in opened:
-        one.close()
+    with closing_all(lambda name: Leases(database.url, group=group, worker_id=name)) as open_one:
+        yield open_one
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from sqlalchemy import text
@@ -10,7 +11,7 @@ from sqlalchemy import text
 from consumer.journal import Journal, State
 from consumer.journal.dead_letters import Cursor, Dead, DeadLetterRows
 from consumer.journal.tables import DEAD
-from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
+from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases, closing_all
 from tests.consumer.journal.samples import claim, finish, new_id, refusal
 
 OpenRows = Callable[..., DeadLetterRows]
@@ -21,15 +22,9 @@ FIRST = Cursor()
 @pytest.fixture
 def open_rows(database: Database, group: str) -> Iterator[OpenRows]:
     """Yield a factory `open_rows(worker_id)`; what it opens is closed afterwards."""
-    opened: list[DeadLetterRows] = []
-
-    def open_one(worker_id: str = "me") -> DeadLetterRows:
-        opened.append(DeadLetterRows(database.url, group=group, worker_id=worker_id))
-        return opened[-1]
-
-    yield open_one
-    for one in opened:
-        one.close()
+    rows_of = partial(DeadLetterRows, database.url, group=group)
+    with closing_all(lambda name: rows_of(worker_id=name)) as open_one:
+        yield open_one
 
 
 @pytest.fixture
@@ -161,7 +156,7 @@ def test_the_letters_of_a_living_worker_are_its_own_business(
     lease = open_leases("me")
     lease.register(60)
     name = fail(journal)
-    assert [(one.failures, one.mine) for one in peer.waiting()] == [(1, 0)]
+    assert [(one.requests, one.mine) for one in peer.waiting()] == [(1, 0)]
     assert found(peer) == []
     lease.release()
     assert found(peer, of_the_dead=False) == []

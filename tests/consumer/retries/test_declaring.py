@@ -14,7 +14,7 @@ from consumer.handlers import (
     Rejected,
     handler,
 )
-from consumer.handlers import _declared as declared_handlers
+from consumer.registry import DECLARED as declared_handlers
 from consumer.retries import Fixed, Tiers
 from consumer.retries.topics import retry_topics
 from feedback.errors import SettingsError

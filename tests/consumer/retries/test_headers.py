@@ -75,6 +75,24 @@ def test_a_wake_up_names_its_place_its_time_and_its_failure() -> None:
     assert (headers["DLQ_FIRST_FAILED_AT"], headers["DLQ_FAILED_AT"]) == (b"5", b"9")
 
 
+@pytest.mark.parametrize("name", ["ORIGINAL_TIMESTAMP", "onceward-timestamp"])
+def test_the_next_run_sees_the_time_of_its_record_and_not_that_of_its_first_place(
+    name: str,
+) -> None:
+    sent = ((name, b"5"),)
+    due = read(_as_read(_wakeup(_record(headers=sent))), HANDLER, now_s=5.0)
+    assert due.delivery.record.timestamp_ms == 1_700_000_000_000
+
+
+def test_of_a_dead_letter_that_is_handled_the_failure_stays_what_it_was() -> None:
+    sent = (("DLQ_REASON", b"CARD_EXPIRED"), ("DLQ_ATTEMPTS", b"3"))
+    one = _wakeup(_record(headers=sent))
+    of_letters = payments(retries=HANDLER.retries, dead_letters_of="payments")
+    one = one._replace(delivery=one.delivery._replace(handler=of_letters))
+    due = read(_as_read(one), of_letters, now_s=5.0)
+    assert due.delivery.record.headers[:2] == sent
+
+
 def test_the_first_original_wins_and_the_last_failure() -> None:
     sent = (("ORIGINAL_TOPIC", b"first"), ("DLQ_REASON", b"OLD"), ("DLQ_REDRIVE_COUNT", b"1"))
     headers = headers_of(_wakeup(_record(headers=sent)), group="g")

@@ -15,6 +15,7 @@ from kafka.admin import KafkaAdminClient
 from sqlalchemy.engine import RowMapping
 
 from consumer.journal import migrate
+from feedback.retry_group import retry_group
 from feedback.status import State
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage, open_stage
@@ -194,10 +195,13 @@ def test_topics_that_must_exist_end_a_worker_that_has_none(stage: Stage) -> None
     assert "does not exist: create it" in worker.stderr
 
 
-def test_what_is_committed_of_the_retry_topics_stands_with_the_groups_own(stage: Stage) -> None:
+def test_what_is_committed_of_the_retry_topics_stands_with_a_group_of_their_own(
+    stage: Stage,
+) -> None:
     stage.start()
     name = _send(stage, "tiers", fails=2)
     assert stage.final(name).state is State.SUCCEEDED
     partition = _row(stage, name)["partition"]
     topic = f"{stage.topics['tiers']}.{stage.group}.retry.300ms"
-    eventually(lambda: stage.committed(topic, partition) == 2, timeout_s=10)
+    of = retry_group(stage.group)
+    eventually(lambda: stage.committed(topic, partition, of=of) == 2, timeout_s=10)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.retries.waiting import WINDOW, WINDOW_BYTES, Held, Waiting
-from tests.consumer.samples import delivery
+from tests.consumer.samples import delivery, payments
 
 ONE, OTHER = ("t.g.retry.1s", 0), ("t.g.retry.5s", 0)
 
@@ -85,3 +85,26 @@ def test_whatever_the_order_nothing_is_early_nothing_is_lost_and_commits_never_p
         committed = waiting.offsets().get(ONE, 0)
         assert gone.issuperset(range(committed))
     assert gone == set(range(len(dues)))
+
+
+def test_what_may_not_go_on_stays_and_holds_up_nobody_else() -> None:
+    waiting = Waiting()
+    paused = _held(1.0, name="paused")
+    paused = paused._replace(
+        delivery=paused.delivery._replace(handler=payments(topic="refunds")),
+    )
+    waiting.add(ONE, 0, paused)
+    waiting.add(ONE, 1, _held(2.0, name="b"))
+    waiting.add(OTHER, 0, _held(3.0, name="c"))
+
+    def names(most: int) -> list[str]:
+        taken = waiting.take_due(9.0, most, lambda topic: topic != "refunds")
+        return [one.request_id for _, _, one in taken]
+
+    assert waiting.next_due_s({"refunds"}) == 2.0
+    assert names(1) == ["b"]
+    assert names(9) == ["c"]
+    assert waiting.next_due_s({"refunds"}) is None
+    assert waiting.next_due_s() == 1.0
+    # It is read again by the next owner of the partition.
+    assert waiting.offsets() == {ONE: 0, OTHER: 1}

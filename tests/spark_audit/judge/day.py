@@ -154,6 +154,7 @@ class Day:
             # One lease was over just as long ago as the grace lasts.
             workers={LIVING_WORKER: FROZEN + GRACE, DEAD_WORKER: NOON, LAPSED_WORKER: FROZEN},
             carried=self.carried,
+            lettered=(TOPIC,) if self.has_dlq else (),
         )
 
     def frames(self, spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:

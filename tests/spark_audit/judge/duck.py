@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from spark_audit.manifest import Kind, Manifest
+from spark_audit.manifest import Manifest
 
 SQL = (Path(__file__).parent / "duck.sql").read_text(encoding="utf-8")
 
@@ -27,10 +27,10 @@ def opened(folder: Path, manifest: Manifest) -> Iterator[duckdb.DuckDBPyConnecti
             )
         connection.execute(
             "CREATE TABLE limits (since_ms BIGINT, until_ms BIGINT, frozen_at_ms BIGINT, "
-            "journal_read_at_ms BIGINT, grace_ms BIGINT, deadline_ms BIGINT, has_dlq BOOLEAN)"
+            "journal_read_at_ms BIGINT, grace_ms BIGINT, deadline_ms BIGINT)"
         )
         connection.execute(
-            "INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?)",
             [
                 manifest.since_ms,
                 manifest.until_ms,
@@ -38,13 +38,12 @@ def opened(folder: Path, manifest: Manifest) -> Iterator[duckdb.DuckDBPyConnecti
                 manifest.journal_read_at_ms,
                 manifest.grace_ms,
                 round(manifest.deadline_s * 1000),
-                any(one.kind == Kind.DLQ for one in manifest.partitions),
             ],
         )
         connection.execute(
             "CREATE TABLE ranges (kind TEXT, topic TEXT, partition INT, start_offset BIGINT, "
             "end_offset BIGINT); CREATE TABLE workers (owner TEXT, lease_until BIGINT);"
-            "CREATE TABLE carried (request_id TEXT)"
+            "CREATE TABLE carried (request_id TEXT); CREATE TABLE lettered (topic TEXT)"
         )
         connection.executemany(
             "INSERT INTO ranges VALUES (?, ?, ?, ?, ?)",
@@ -54,6 +53,8 @@ def opened(folder: Path, manifest: Manifest) -> Iterator[duckdb.DuckDBPyConnecti
             ],
         )
         connection.executemany("INSERT INTO workers VALUES (?, ?)", list(manifest.workers.items()))
+        for one in manifest.lettered:
+            connection.execute("INSERT INTO lettered VALUES (?)", [one])
         for one in manifest.carried:
             connection.execute("INSERT INTO carried VALUES (?)", [one])
         yield connection

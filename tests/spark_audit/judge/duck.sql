@@ -147,7 +147,7 @@ SELECT
     least <> greatest OR payload_sha256 <> least OR payload_sha256 <> greatest AS payload_mismatch,
     sent > 1 AS resent,
     state = 'FAILED' AND NOT resend AND coalesce(code, '') <> 'PAYLOAD_GONE' AND letters = 0
-    AND has_dlq AND finished_at + grace_ms < frozen_at_ms AS failed_without_dead_letter,
+    AND topic IN (FROM lettered) AND finished_at + grace_ms < frozen_at_ms AS failed_without_dead_letter,
     accusing > 0 AND NOT has_failed AND coalesce(state, '') <> 'FAILED'
     AS dead_letter_without_failure,
     is_malformed AS malformed,

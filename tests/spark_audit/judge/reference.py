@@ -78,7 +78,6 @@ def _findings(
     refused = state == "FAILED" and row["claimed_at"] is None
     own = request_id.startswith(f"{place}-") or re.fullmatch("sha256-[0-9a-f]{64}", request_id)
     unburied = state == "FAILED" and not row["resend"] and row["code"] != "PAYLOAD_GONE"
-    has_dlq = any(one.kind == "dlq" for one in it.partitions)
     failed = state == "FAILED" or any(run["outcome"] == "FAILED" for run in runs)
     found = {
         Finding.LOST: sent and not row and not waits and _deadline(records, it) <= over,
@@ -89,7 +88,7 @@ def _findings(
         Finding.PAYLOAD_MISMATCH: len(payloads) > 1,
         Finding.RESENT: len(sent) > 1,
         Finding.FAILED_WITHOUT_DEAD_LETTER: unburied
-        and (has_dlq and not letters and row["finished_at"] < over),
+        and (row["topic"] in it.lettered and not letters and row["finished_at"] < over),
         Finding.DEAD_LETTER_WITHOUT_FAILURE: not failed
         and any(one["reason"] != "PAYLOAD_MISMATCH" for one in letters),
         Finding.MALFORMED: any(one["is_malformed"] for one in sent),

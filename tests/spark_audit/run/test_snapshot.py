@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,14 @@ def test_half_a_snapshot_is_read_anew_and_a_damaged_one_is_told(scene: Scene) ->
     assert (scene.output / "reports" / f"date={DATE}" / "summary.json").read_bytes() == before
     shutil.rmtree(snapshot.folder)
     scene.audit_goes_right()
+
+
+def test_a_day_after_one_of_an_older_version_is_judged_without_it(scene: Scene) -> None:
+    settings = scene.settings()
+    first = scene.audit(settings, Window("2020-01-01", BEGIN_MS - DAY_MS, BEGIN_MS))
+    manifest = Snapshot.of(scene.output, first.summary["date"]).manifest
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": 1}))
+    assert scene.audit_goes_right(settings).summary["counts"]["requests"] == len(IDS)
 
 
 def test_a_topic_made_in_the_middle_of_the_day_lacks_nothing(

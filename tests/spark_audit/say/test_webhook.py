@@ -125,10 +125,11 @@ def test_a_place_that_is_not_there_is_a_warning_without_the_url(
     assert SECRET not in _logged(caplog)
 
 
-def test_a_log_that_was_on_is_on_again(chat: _Chat) -> None:
-    logger = logging.getLogger("urllib3.connectionpool")
+def test_a_log_that_was_on_is_on_again(chat: _Chat, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
     _post(chat.url)
-    assert not logger.disabled
+    logging.getLogger("urllib3.connectionpool").debug("of somebody else")
+    assert [one.getMessage() for one in caplog.records] == ["of somebody else"]
 
 
 def test_what_means_something_to_slack_is_escaped() -> None:

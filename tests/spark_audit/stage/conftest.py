@@ -58,14 +58,14 @@ def admin(servers: Servers) -> Iterator[KafkaAdminClient]:
 
 @pytest.fixture
 def commit(admin: KafkaAdminClient, group: str) -> Commit:
-    """Return a function that commits an offset for the test's group."""
+    """Return a function that commits an offset, for the test's group unless told otherwise."""
 
-    def one(topic: str, offset: int, *, partition: int = 0) -> None:
+    def one(topic: str, offset: int, *, partition: int = 0, of: str = group) -> None:
         offsets = {TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1)}
 
         def is_committed() -> bool:
             try:
-                admin.alter_group_offsets(group, offsets)
+                admin.alter_group_offsets(of, offsets)
             except CoordinatorNotAvailableError:
                 return False  # the broker makes its topic of offsets at the first use
             return True

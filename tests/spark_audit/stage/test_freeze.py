@@ -10,6 +10,7 @@ from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from feedback.errors import ExitCode, NotAvailable
+from feedback.retry_group import retry_group
 from feedback.settings import Settings
 from spark_audit.freeze import freeze, kind_of
 from spark_audit.gaps import retention_gaps
@@ -114,6 +115,31 @@ def test_the_topics_of_this_group_beside_a_request_topic_are_found_by_kind(
         ("wait", f".{group}.wait"),
         ("dlq", f".{group}.dlq"),
     ]
+
+
+def test_retry_topics_are_committed_by_the_group_that_reads_them(
+    topic: MakeTopic, append: Append, group: str, commit: Commit, make_settings: MakeSettings
+) -> None:
+    name = topic(1)
+    retry = topic(1, name=f"{name}.{group}.retry.5s")
+    for one in (name, retry):
+        append(one, timestamp_ms=BEGIN)
+        append(one, timestamp_ms=BEGIN)
+    commit(name, 2)
+    commit(retry, 1, of=retry_group(group))
+    found = frozen(make_settings(name)).partitions
+    assert [(one.kind, one.committed) for one in found] == [("request", 2), ("retry", 1)]
+
+
+def test_letters_are_expected_of_topics_that_keep_them_and_have_a_topic_for_them(
+    topic: MakeTopic, group: str, make_settings: MakeSettings
+) -> None:
+    kept, dropped, without = topic(1), topic(1), topic(1)
+    for name in (kept, dropped):
+        topic(1, name=f"{name}.{group}.dlq")
+    settings = make_settings(kept, dropped, without)
+    worker = settings.worker.model_copy(update={"dead_letters_excluded": (dropped,)})
+    assert frozen(settings.model_copy(update={"worker": worker})).lettered == (kept,)
 
 
 def test_compacted_topics_are_known_by_their_policy_and_wait_topics_by_their_name(

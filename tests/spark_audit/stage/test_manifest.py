@@ -32,7 +32,7 @@ def test_the_file_has_the_names_of_the_contract(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     manifest(partition(committed=7)).write(path)
     found = json.loads(path.read_text())
-    assert found.pop("version") == 2
+    assert found.pop("version") == 3
     assert found.pop("partitions") == [
         {
             "kind": "request",
@@ -53,6 +53,7 @@ def test_the_file_has_the_names_of_the_contract(tmp_path: Path) -> None:
         "grace_ms",
         "group",
         "journal_read_at_ms",
+        "lettered",
         "since_ms",
         "until_ms",
         "workers",
@@ -66,19 +67,19 @@ def test_writing_again_leaves_one_whole_file(tmp_path: Path) -> None:
     assert Manifest.read(tmp_path / "manifest.json").frozen_at_ms == 2
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 3}', '{"version": 2}', "null"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 4}', '{"version": 3}', "null"])
 def test_what_is_no_manifest_ends_with_3(tmp_path: Path, text: str) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(text)
-    with pytest.raises(NotAvailable, match="version 2"):
+    with pytest.raises(NotAvailable, match="version 3"):
         Manifest.read(path)
 
 
 def test_one_of_an_older_version_asks_for_the_day_to_be_read_again(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     manifest().write(path)
-    written = json.loads(path.read_text()) | {"version": 1}
-    del written["compacted"]
+    written = json.loads(path.read_text()) | {"version": 2}
+    del written["lettered"]
     path.write_text(json.dumps(written))
     with pytest.raises(NotAvailable, match="read the day again"):
         Manifest.read(path)

@@ -155,6 +155,18 @@ def test_rows_from_the_start_of_their_partition_on_are_staged_and_no_others(
     }
 
 
+def test_rows_of_letters_that_were_given_to_a_handler_are_no_requests_of_the_day(
+    journal: HandWritten, stage: Stage, group: str
+) -> None:
+    letters = partition("a.g.dlq", kind=Kind.DLQ, start=0, end=20)
+    limits = manifest(partition("a", start=10, end=20), letters, group=group)
+    for topic, name in (("a", "id-1"), ("a.g.dlq", "id-1.dlq.1")):
+        journal.add_request(name, topic=topic, generation=2, offset=15, claimed_at=BEGIN_MS)
+        journal.add_run(name, topic=topic, generation=1, offset=15)
+    staged = stage(limits)
+    assert (set(staged.requests), staged.runs) == ({"id-1"}, [("id-1", 1)])
+
+
 def test_a_row_of_a_partition_that_kafka_does_not_know_is_staged_when_it_is_of_the_window(
     journal: HandWritten, stage: Stage, group: str
 ) -> None:

@@ -112,6 +112,18 @@ def test_a_dead_letter_says_why_and_where_it_came_from(
     assert [request[one] for one in names] == ["request", "id-1", None, None, None]
 
 
+def test_a_dead_letter_that_was_sent_again_to_be_handled_is_about_the_request_that_failed(
+    topic: MakeTopic, append: Append, group: str, make_settings: MakeSettings, stage: Stage
+) -> None:
+    name = topic(1)
+    dead = topic(1, name=f"{name}.{group}.dlq")
+    headers = [("DLQ_REQUEST_ID", b"id-1"), (REQUEST_ID, b"id-1.dlq.1")]
+    append(dead, headers=headers, timestamp_ms=BEGIN_MS + 1)
+    append(name, headers=headers, timestamp_ms=BEGIN_MS + 1)
+    request, letter = stage(make_settings(name))
+    assert (request["request_id"], letter["request_id"]) == ("id-1.dlq.1", "id-1")
+
+
 def test_malformed_records_are_named_by_where_they_stand(
     topic: MakeTopic, append: Append, make_settings: MakeSettings, stage: Stage
 ) -> None:

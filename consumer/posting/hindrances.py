@@ -1,8 +1,8 @@
-"""Which topics take no dead letters now, and when what waits is gone through again.
+"""Which topics have records that cannot be written now, and when what waits is gone through again.
 
 What waits is gone through from the oldest on. What comes later is written meanwhile; what could not
 be written is tried again with the next passage, after a pause that grows while passages fail. So a
-letter that Kafka can never take costs one try a passage, and a topic that is away one for all.
+record that Kafka can never take costs one try a passage, and a topic that is away one for all.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Collection
 
 from feedback.logs import EventLog
 
-log = EventLog("onceward.dead_letters")
-
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 
@@ -20,11 +18,17 @@ LONGEST_PAUSE_S = 30.0
 class Hindrances:
     """Knows what could not be written in this passage. Belongs to one thread.
 
-    Logs `dead_letters.hindered` once for each topic, however often it fails, and
-    `dead_letters.free` when a whole passage found nothing in its way any more.
+    Topics are those of the requests, whatever the topics of their records are. Logs
+    `<kind>.hindered` once for each, however often it fails, and `<kind>.free` when a whole passage
+    found nothing in its way any more.
+
+    Args:
+        kind: what is written: `dead_letters` or `outcomes`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._log = EventLog(f"onceward.{kind}")
         self._closed: set[str] = set()
         self._hindered: set[str] = set()
         self._alarmed: set[str] = set()
@@ -50,16 +54,16 @@ class Hindrances:
         return True
 
     def is_open(self, topic: str) -> bool:
-        """Whether letters of this topic are worth a try."""
+        """Whether records about this topic are worth a try."""
         return topic not in self._closed
 
     def closed(self, topic: str, reason: str) -> None:
-        """Note that the topic takes no letters at all."""
+        """Note that none of this topic can be written."""
         self._closed.add(topic)
         self._hinder(topic, reason)
 
     def refused(self, topic: str, reason: str) -> None:
-        """Note that the topic has not taken one letter; it may take others."""
+        """Note that one of this topic was not taken; others may be."""
         self._hinder(topic, reason)
 
     def ends(self, now_s: float, *, waiting: Collection[str]) -> None:
@@ -70,7 +74,7 @@ class Hindrances:
         """
         for topic in sorted(self._alarmed - self._hindered - {*waiting}):
             self._alarmed.discard(topic)
-            log.info("dead_letters.free", topic=topic)
+            self._log.info(f"{self._kind}.free", topic=topic)
         if not self._hindered:
             self._pause_s = 0.0
         elif now_s >= self._again_s:
@@ -81,4 +85,4 @@ class Hindrances:
         self._hindered.add(topic)
         if topic not in self._alarmed:
             self._alarmed.add(topic)
-            log.error("dead_letters.hindered", topic=topic, reason=reason)
+            self._log.error(f"{self._kind}.hindered", topic=topic, reason=reason)

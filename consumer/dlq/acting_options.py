@@ -1,0 +1,74 @@
+"""Options that the commands share which change something."""
+
+from __future__ import annotations
+
+import getpass
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import click
+
+from consumer.dlq.filter import Filter
+from consumer.dlq.options import Given
+from feedback.envelope import check_request_id
+
+
+def by_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--by`: who did it, for the record."""
+    return click.option(
+        "--by", default=_who, show_default="the user's name", help="Who does it, for the record."
+    )(command)
+
+
+def given_with(given: Given, request_ids: tuple[str, ...]) -> Given:
+    """Return what the options say, with requests that were named beside them.
+
+    Raises:
+        InvalidMessage: one of them is no id.
+    """
+    ids = frozenset(check_request_id(one) for one in request_ids)
+    return replace(given, filter=replace(given.filter, ids=given.filter.ids | ids))
+
+
+def require_some(given: Given, *, everything: bool) -> None:
+    """Return when it is said which letters are meant.
+
+    Raises:
+        UsageError: nothing says so, or two things that do not go together.
+    """
+    if given.filter.standings:
+        raise click.UsageError("--state is for looking: here only what is open is taken anyway")
+    is_chosen = bool(given.dlqs) or given.filter != Filter()
+    if not is_chosen and not everything:
+        raise click.UsageError("say which letters: their ids, a filter, or --all")
+
+
+@contextmanager
+def stopping_at_signals() -> Iterator[threading.Event]:
+    """Yield what SIGINT and SIGTERM set; a second signal ends the process as usual."""
+    stopping = threading.Event()
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for one in before:
+        signal.signal(one, stop)
+    try:
+        yield stopping
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a name for its user
+        return "unknown"

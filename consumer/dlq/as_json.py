@@ -1,0 +1,141 @@
+"""Letters, rows and lists as what JSON takes. Pure.
+
+What nobody says is left out. JSON's own escapes keep everything hostile from a terminal.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import asdict
+from typing import Any
+
+from consumer.dlq.case import Case
+from consumer.dlq.letter import DeadLetter, Failure
+from consumer.dlq.standing import Standing
+from consumer.dlq.tally import Listed, Tally
+
+
+def listed_json(one: Listed) -> dict[str, Any]:
+    """Return a line of a list."""
+    topic, partition, offset, timestamp_ms = one.place
+    return {
+        "request_id": one.request_id,
+        "state": one.standing.value,
+        "dialect": one.dialect.value,
+        "dlq_topic": topic,
+        "dlq_partition": partition,
+        "dlq_offset": offset,
+        "dlq_timestamp": timestamp_ms,
+        **failure_json(one.failure),
+    }
+
+
+def failure_json(failure: Failure) -> dict[str, Any]:
+    """Return what a letter's headers say."""
+    return {name: value for name, value in failure_facts(failure).items() if value is not None}
+
+
+def failure_facts(failure: Failure) -> dict[str, Any]:
+    """Return what a letter's headers may say; None is what they do not."""
+    original = failure.original
+    return {
+        "topic": original.topic,
+        "partition": original.partition,
+        "offset": original.offset,
+        "timestamp": original.timestamp_ms,
+        "reason": failure.reason,
+        "code": failure.code,
+        "stage": failure.stage,
+        "exception_class": failure.exception_class,
+        "exception_message": failure.exception_message,
+        "stacktrace": failure.stack,
+        "attempts": failure.attempts,
+        "first_failed_at": failure.first_failed_at,
+        "failed_at": failure.failed_at,
+        "redrive_count": failure.redrive_count,
+        "redrive_id": failure.redrive_id,
+        "redrive_by": failure.redrive_by,
+        "group": failure.group,
+    }
+
+
+def letter_json(letter: DeadLetter, *, value: bool) -> dict[str, Any]:
+    """Return all of a letter.
+
+    Args:
+        value: whether its value is a part of it.
+    """
+    record = letter.record
+    whole = {
+        "request_id": letter.request_id,
+        "dialect": letter.dialect.value,
+        "dlq_topic": record.topic,
+        "dlq_partition": record.partition,
+        "dlq_offset": record.offset,
+        "dlq_timestamp": record.timestamp_ms,
+        **failure_json(letter.failure),
+        **bytes_json("key", letter.key),
+        "headers": [{"name": name, **bytes_json("value", raw)} for name, raw in letter.headers],
+    }
+    return whole | (bytes_json("value", letter.value) if value else {})
+
+
+def case_json(case: Case, *, value: bool) -> dict[str, Any]:
+    """Return all that is known of a request; what is missing is null.
+
+    Args:
+        value: whether the letters' values are a part of it.
+    """
+    row = None
+    if case.row is not None:
+        row = case.row._asdict()
+        row |= bytes_json("message_key", row.pop("message_key"))
+    status = None
+    if case.status is not None:
+        status = {name: one for name, one in asdict(case.status).items() if one is not None}
+    return {
+        "request_id": case.request_id,
+        "state": None if case.standing is None else case.standing.value,
+        "letters": [letter_json(one, value=value) for one in case.letters],
+        "row": row,
+        "runs": [one._asdict() for one in case.runs],
+        "actions": [one._asdict() for one in case.actions],
+        "status": status,
+        "status_away": case.away,
+    }
+
+
+def bytes_json(name: str, raw: bytes | None) -> dict[str, Any]:
+    """Return bytes as text where they are text, else in base64 under another name."""
+    text = utf8_or_none(raw)
+    if raw is None or text is not None:
+        return {name: text}
+    return {f"{name}_base64": base64.b64encode(raw).decode()}
+
+
+def utf8_or_none(raw: bytes | None) -> str | None:
+    """Return bytes as text; None for those that are none, and for null."""
+    try:
+        return None if raw is None else raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def summary_json(tally: Tally, *, bars: int) -> dict[str, Any]:
+    """Return what a list says of all letters.
+
+    Args:
+        bars: how many steps of time at most.
+    """
+    return {
+        "shown": tally.shown,
+        "states": {one.value: tally.standings[one] for one in Standing if tally.standings[one]},
+        "reasons": dict(tally.reasons.most_common()),
+        "codes": dict(tally.codes.most_common()),
+        "exception_classes": dict(tally.classes.most_common()),
+        "topics": dict(tally.topics.most_common()),
+        "dialects": dict(tally.dialects.most_common()),
+        "oldest_failed_at": tally.oldest_ms,
+        "newest_failed_at": tally.newest_ms,
+        "histogram": [bar._asdict() for bar in tally.times.bars(bars)],
+    }

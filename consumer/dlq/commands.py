@@ -1,0 +1,153 @@
+"""`onceward-dlq`: its commands, and the group that they belong to."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from consumer.dlq.acting_commands import COMMANDS
+from consumer.dlq.as_json import case_json, listed_json, summary_json
+from consumer.dlq.case import case_of
+from consumer.dlq.exporting import export
+from consumer.dlq.filter import Filter
+from consumer.dlq.list_page import BARS, console_for, list_page
+from consumer.dlq.listing import judged_letters, shown_standings, tally_of
+from consumer.dlq.options import Given, filter_options
+from consumer.dlq.show_page import VALUE_LIMIT, show_page
+from feedback import __version__
+from feedback.commands import Group, config_option, json_option, settings_of
+from feedback.envelope import check_request_id
+from feedback.errors import ExitCode
+from feedback.progress import progress_bar
+
+all_option = click.option(
+    "--all", "everything", is_flag=True, help="Also what is settled: repaired, discarded, …"
+)
+no_journal_option = click.option(
+    "--no-journal", is_flag=True, help="Do not ask what became of them: letters of others."
+)
+
+ENDLESS = 2**62
+
+
+@click.group(cls=Group)
+@click.version_option(__version__)
+def cli() -> None:
+    """Shows requests that failed for good, and repairs them."""
+
+
+for one in COMMANDS:
+    cli.add_command(one)
+
+
+@cli.command("list")
+@config_option
+@json_option
+@filter_options
+@all_option
+@no_journal_option
+@click.option(
+    "--limit",
+    type=click.IntRange(0, 10_000),
+    default=50,
+    show_default=True,
+    help="List so many, the newest; all are counted.",
+)
+def list_command(
+    config: str | None,
+    as_json: bool,
+    given: Given,
+    everything: bool,
+    no_journal: bool,
+    limit: int,
+) -> None:
+    """Count and list dead letters that somebody must do something about.
+
+    With --json a line for each letter, the newest first, and one {"summary": …} at the end.
+
+    \b
+    Examples:
+      onceward-dlq list --config payments.toml
+      onceward-dlq list --topic payments --since 2h --reason BANK_BUSY
+      onceward-dlq list --dlq connect-dlq --no-journal
+    """
+    settings = settings_of(config)
+    shown = shown_standings(given, everything=everything)
+    with progress_bar("reading dead letters") as advance:
+        pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
+        tally = tally_of(pages, shown=shown, limit=limit)
+    if not as_json:
+        console = console_for()
+        console.print(list_page(tally, width=console.width))
+        return
+    for one in tally.newest():
+        click.echo(json.dumps(listed_json(one)))
+    click.echo(json.dumps({"summary": summary_json(tally, bars=BARS)}))
+
+
+@cli.command()
+@config_option
+@json_option
+@click.argument("request_id")
+@click.option("--topic", "topics", multiple=True, help="Only look here for letters; repeatable.")
+@click.option("--dlq", "dlqs", multiple=True, help="Or in this dead letter topic; repeatable.")
+@click.option("--no-value", is_flag=True, help="Hide the request's value.")
+@click.option("--whole-value", is_flag=True, help="Do not cut it.")
+def show(
+    config: str | None,
+    as_json: bool,
+    request_id: str,
+    topics: tuple[str, ...],
+    dlqs: tuple[str, ...],
+    no_value: bool,
+    whole_value: bool,
+) -> int:
+    """Show a request: its letter, what the journal says, and what its client sees.
+
+    One without a letter is shown as well: in doubt, or running again. With neither letter nor row
+    the exit code is 1.
+
+    \b
+    Examples:
+      onceward-dlq show 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --config payments.toml
+      onceward-dlq show 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --json | jq .row
+    """
+    settings = settings_of(config)
+    check_request_id(request_id)
+    given = Given(Filter(), topics=frozenset(topics), dlqs=frozenset(dlqs))
+    with progress_bar("looking for its letters") as advance:
+        case = case_of(settings, request_id, given, advance=advance)
+    if as_json:
+        click.echo(json.dumps(case_json(case, value=not no_value)))
+    elif case.is_known:
+        console = console_for()
+        limit = None if no_value else ENDLESS if whole_value else VALUE_LIMIT
+        console.print(show_page(case, width=console.width, value_limit=limit))
+    else:
+        click.echo(f"there is no letter and no row of {request_id}", err=True)
+    return int(ExitCode.FINE if case.is_known else ExitCode.BAD_ANSWER)
+
+
+@cli.command("export")
+@config_option
+@filter_options
+@all_option
+@no_journal_option
+@click.argument("file")
+def export_command(
+    config: str | None, given: Given, everything: bool, no_journal: bool, file: str
+) -> None:
+    """Write dead letters to FILE for analysis: .parquet, .jsonl, or - for JSON lines here.
+
+    \b
+    Examples:
+      onceward-dlq export letters.parquet --config payments.toml --all
+      onceward-dlq export - --since 1d | jq .exception_message
+    """
+    settings = settings_of(config)
+    shown = shown_standings(given, everything=everything)
+    with progress_bar("reading dead letters") as advance:
+        pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
+        count = export(pages, file, shown=shown)
+    click.echo(f"{count:,} dead letters written to {file}", err=True)

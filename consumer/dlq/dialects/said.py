@@ -1,0 +1,59 @@
+"""The headers of a letter, as the dialects look them up. Anybody may have written them."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from feedback.envelope import Headers
+
+MAX_NUMBER = 2**63 - 1
+
+_DECIMAL = re.compile(rb"[0-9]{1,19}\Z")
+_BIG_ENDIAN = {1: ">b", 2: ">h", 4: ">i", 8: ">q"}
+
+
+class Said:
+    """Headers by name.
+
+    Args:
+        headers: all of a record, in their order.
+    """
+
+    def __init__(self, headers: Headers) -> None:
+        self._last = dict(headers)
+        self._first = dict(reversed(headers))
+
+    def has(self, *names: str) -> bool:
+        """Whether any of these names is there."""
+        return any(name in self._last for name in names)
+
+    def raw(self, name: str, *, first: bool = False) -> bytes | None:
+        """Return a header as it is."""
+        return (self._first if first else self._last).get(name)
+
+    def text(self, name: str, *, first: bool = False) -> str | None:
+        """Return a header as text; one that is empty or null says nothing."""
+        raw = self.raw(name, first=first)
+        return raw.decode("utf-8", "replace") if raw else None
+
+    def decimal(self, name: str, *, first: bool = False) -> int | None:
+        """Return a number that was written as text."""
+        raw = self.raw(name, first=first)
+        if raw is None or not _DECIMAL.match(raw):
+            return None
+        number = int(raw)
+        return number if number <= MAX_NUMBER else None
+
+    def binary(self, name: str, *, first: bool = False) -> int | None:
+        """Return a number that was written big-endian, in as many bytes as it has."""
+        raw = self.raw(name, first=first)
+        if raw is None or len(raw) not in _BIG_ENDIAN:
+            return None
+        (number,) = struct.unpack(_BIG_ENDIAN[len(raw)], raw)
+        return int(number) if number >= 0 else None
+
+
+def simple_name(error_class: str | None) -> str | None:
+    """Return a class without its package: short enough to count by."""
+    return None if error_class is None else error_class.rpartition(".")[2] or error_class

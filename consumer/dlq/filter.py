@@ -1,0 +1,101 @@
+"""Which dead letters are meant. Pure, and kept as JSON with what was done by it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from consumer.dlq.dialects.said import simple_name
+from consumer.dlq.letter import DeadLetter
+from consumer.dlq.standing import Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions that a letter meets, all of them; within one, any of its values will do.
+
+    Attributes:
+        ids: request ids.
+        reasons: short labels, as `list` counts them.
+        codes: codes of FAILED requests.
+        classes: exception classes, whole or without their package.
+        topics: those that the failed records were read from.
+        since_ms: epoch ms; failed then or later.
+        until_ms: epoch ms; failed before.
+        text: part of the exception's message, in any case.
+        key: the record's key, as text.
+        standings: what became of them since.
+    """
+
+    ids: frozenset[str] = frozenset()
+    reasons: frozenset[str] = frozenset()
+    codes: frozenset[str] = frozenset()
+    classes: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    since_ms: int | None = None
+    until_ms: int | None = None
+    text: str | None = None
+    key: str | None = None
+    standings: frozenset[Standing] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it takes every letter."""
+        return self == Filter()
+
+    def takes(self, letter: DeadLetter) -> bool:
+        """Whether a letter is meant, as far as the letter itself says."""
+        failure = letter.failure
+        return (
+            (not self.ids or letter.request_id in self.ids)
+            and (not self.reasons or failure.reason in self.reasons)
+            and (not self.codes or failure.code in self.codes)
+            and (not self.classes or self._takes_class(failure.exception_class))
+            and (not self.topics or letter.topic in self.topics)
+            and (self.since_ms is None or letter.failed_at >= self.since_ms)
+            and (self.until_ms is None or letter.failed_at < self.until_ms)
+            and self._takes_text(failure.exception_message)
+            and (self.key is None or letter.key == self.key.encode())
+        )
+
+    def takes_standing(self, standing: Standing) -> bool:
+        """Whether a letter of this standing is meant."""
+        return not self.standings or standing in self.standings
+
+    def to_json(self) -> str:
+        """Return it as text, that `from_json` reads."""
+        given = {name: value for name, value in asdict(self).items() if value not in _NOTHING}
+        return json.dumps(
+            {
+                name: sorted(value) if isinstance(value, frozenset) else value
+                for name, value in given.items()
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Filter:
+        """Return what was kept.
+
+        Raises:
+            ValueError: the text is not what `to_json` gives.
+        """
+        given = json.loads(text)
+        unknown = set(given) - {field.name for field in fields(cls)}
+        if unknown:
+            raise ValueError(f"a filter has no {', '.join(sorted(unknown))}")
+        values: dict[str, Any] = {
+            name: frozenset(value) if isinstance(value, list) else value
+            for name, value in given.items()
+        }
+        values["standings"] = frozenset(Standing(one) for one in values.get("standings", ()))
+        return cls(**values)
+
+    def _takes_class(self, error_class: str | None) -> bool:
+        return error_class in self.classes or simple_name(error_class) in self.classes
+
+    def _takes_text(self, message: str | None) -> bool:
+        return self.text is None or self.text.casefold() in (message or "").casefold()
+
+
+_NOTHING: tuple[object, ...] = (None, frozenset())

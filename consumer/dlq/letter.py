@@ -1,0 +1,112 @@
+"""A dead letter as it was found, whoever wrote it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from feedback.envelope import Headers, Record
+
+
+class Dialect(StrEnum):
+    """Whose headers say what happened."""
+
+    ONCEWARD = "onceward"
+    CONNECT = "connect"
+    STREAMS = "streams"
+    SHARE = "share"
+    SPRING = "spring"
+    SMALLRYE = "smallrye"
+    KARAFKA = "karafka"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """Where the failed record was read; what is not said is None.
+
+    Attributes:
+        timestamp_ms: epoch ms.
+        key: as text, cut; the letter's own key is whole.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp_ms: int | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a letter's headers say of the failure; what they do not say is None.
+
+    Attributes:
+        reason: a short label, stable enough to count by.
+        code: the code of the FAILED request, where the letter is one of ours.
+        stage: how far the record came.
+        attempts: how often it ran; 0 for one that was refused.
+        first_failed_at: epoch ms.
+        failed_at: epoch ms.
+        redrive_count: how often it was sent back before.
+        group: the consumer group or application that failed.
+    """
+
+    original: Original = Original()
+    reason: str | None = None
+    code: str | None = None
+    stage: str | None = None
+    exception_class: str | None = None
+    exception_message: str | None = None
+    stack: str | None = None
+    attempts: int | None = None
+    first_failed_at: int | None = None
+    failed_at: int | None = None
+    redrive_count: int = 0
+    redrive_id: str | None = None
+    redrive_by: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One record of a dead letter topic, understood.
+
+    Attributes:
+        record: as it lies there: place, time, key, value and headers, nothing touched.
+        request_id: that of its header; else made of where the failed record was, where that is
+            said whole; else of where the letter is.
+        failure: what its headers say.
+        key: that of the record that failed; the letter's own but for dialects that replace it.
+    """
+
+    record: Record
+    dialect: Dialect
+    request_id: str
+    failure: Failure
+    key: bytes | None
+
+    @property
+    def topic(self) -> str:
+        """The topic that the failed record was read from; the letter's own where nobody says."""
+        return self.failure.original.topic or self.record.topic
+
+    @property
+    def failed_at(self) -> int:
+        """When it failed, in epoch ms; when the letter was written where nobody says."""
+        return (
+            self.record.timestamp_ms if self.failure.failed_at is None else self.failure.failed_at
+        )
+
+    @property
+    def value(self) -> bytes | None:
+        """The value of the record that failed."""
+        return self.record.value
+
+    @property
+    def headers(self) -> Headers:
+        """The headers as sent."""
+        return self.record.headers
+
+    def __repr__(self) -> str:
+        return f"DeadLetter({self.request_id})"  # no payload in a log

@@ -1,0 +1,151 @@
+"""A list of letters for a person. Whatever came from outside is made printable."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from consumer.dlq.histogram import Bar
+from consumer.dlq.moments import moment
+from consumer.dlq.standing import Standing
+from consumer.dlq.tally import Listed, Names, Tally
+from feedback.printable import printable
+
+BARS = 24
+BAR_WIDTH = 40
+# Of each kind so many names; all of them are in the JSON.
+MOST_NAMES = 10
+# Without a terminal nothing needs to fit: nobody wants a log cut.
+FREE_WIDTH = 240
+MESSAGE_LIMIT = 400
+# In narrower terminals a list goes without these; `show` has them.
+WITH_PLACE = 110
+WITH_MESSAGE = 140
+
+_COLOURS = {
+    Standing.OPEN: "red",
+    Standing.IN_DOUBT: "yellow",
+    Standing.UNKNOWN: "yellow",
+    Standing.REPAIRED: "green",
+}
+
+
+def console_for(*, stderr: bool = False) -> Console:
+    """Return where pages are printed, wide where no terminal cuts them."""
+    console = Console(stderr=stderr, highlight=False)
+    return console if console.is_terminal else Console(width=FREE_WIDTH, highlight=False)
+
+
+def list_page(tally: Tally, *, width: int) -> RenderableType:
+    """Return the page.
+
+    Args:
+        width: of the terminal.
+    """
+    parts: list[RenderableType] = [_heading(tally)]
+    if tally.shown:
+        parts += [_counts(tally), _times(tally)]
+    newest = tally.newest()
+    if newest:
+        parts.append(_letters(newest, width))
+    if tally.shown > len(newest):
+        parts.append(f"{tally.shown - len(newest):,} older ones are not listed: see --limit")
+    return Group(*parts)
+
+
+def plain(text: str | None) -> Text:
+    """Return foreign text for a terminal: nothing in it is markup."""
+    return Text(printable(text or ""))
+
+
+def standing_text(standing: Standing) -> Text:
+    """Return a standing in its colour."""
+    return Text(standing.value.replace("_", " "), style=_COLOURS.get(standing, ""))
+
+
+def _heading(tally: Tally) -> Text:
+    heading = Text(f"{tally.shown:,} dead letters", style="bold")
+    if tally.shown:
+        heading.append(f", {moment(tally.oldest_ms)} to {moment(tally.newest_ms)}", style="none")
+    counted = [f"{tally.standings[one]:,} {one.value}" for one in Standing if tally.standings[one]]
+    if counted:
+        heading.append(f"   all: {', '.join(counted)}".replace("_", " "), style="dim")
+    return heading
+
+
+def _counts(tally: Tally) -> Table:
+    grid = Table.grid(padding=(0, 4))
+    columns = [_names("reason", tally.reasons)]
+    if tally.codes.counts != tally.reasons.counts:
+        columns.append(_names("code", tally.codes))
+    columns += [_names("exception", tally.classes), _names("topic", tally.topics)]
+    if len(tally.dialects.counts) > 1:
+        columns.append(_names("written by", tally.dialects))
+    grid.add_row(*columns)
+    return grid
+
+
+def _names(title: str, names: Names) -> Table:
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column(title, header_style="bold", overflow="fold")
+    common = names.most_common()
+    for name, count in common[:MOST_NAMES]:
+        table.add_row(f"{count:,}", plain(name))
+    rest = common[MOST_NAMES:]
+    if rest:
+        table.add_row(f"{sum(count for _, count in rest):,}", f"of {len(rest):,} more")
+    return table
+
+
+def _times(tally: Tally) -> Table:
+    bars = tally.times.bars(BARS)
+    most = max(bar.letters for bar in bars)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    for bar in bars:
+        table.add_row(moment(bar.begin_ms), f"{bar.letters:,}", Text(_bar(bar, most), style="blue"))
+    return table
+
+
+def _bar(bar: Bar, most: int) -> str:
+    length = round(BAR_WIDTH * bar.letters / most)
+    return "█" * max(length, 1 if bar.letters else 0)
+
+
+def _letters(newest: list[Listed], width: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("failed at", no_wrap=True, min_width=len(moment(0)))
+    # An id that is cut is of no use.
+    longest = max(len(printable(one.request_id)) for one in newest)
+    table.add_column("request", no_wrap=True, min_width=longest)
+    table.add_column("state", no_wrap=True, min_width=max(len(one.standing) for one in newest))
+    table.add_column("reason", overflow="fold")
+    if width >= WITH_PLACE:
+        table.add_column("runs", justify="right", no_wrap=True)
+        table.add_column("where it failed", overflow="fold")
+    if width >= WITH_MESSAGE:
+        table.add_column("message", overflow="ellipsis", no_wrap=True, ratio=1)
+    for one in newest:
+        table.add_row(*_cells(one)[: len(table.columns)])
+    return table
+
+
+def _cells(one: Listed) -> list[Text]:
+    failure = one.failure
+    original = failure.original
+    where = one.topic
+    if original.partition is not None and original.offset is not None:
+        where += f" {original.partition}/{original.offset}"
+    return [
+        Text(moment(one.failed_at)),
+        plain(one.request_id),
+        standing_text(one.standing),
+        plain(failure.reason),
+        Text("" if failure.attempts is None else str(failure.attempts)),
+        plain(where),
+        plain((failure.exception_message or "")[:MESSAGE_LIMIT]),
+    ]

@@ -1,0 +1,57 @@
+"""Moments as people write them on a command line: ago, or ISO 8601. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from feedback.envelope import MAX_EPOCH_MS
+from feedback.errors import SettingsError
+
+_AGO = re.compile(r"([0-9]{1,9})([smhd])\Z")
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment_ms(name: str, text: str, *, now_ms: int) -> int:
+    """Return a moment in epoch ms.
+
+    Args:
+        name: of the option, for the fault.
+        text: `90s`, `15m`, `2h` or `7d` for so long ago; else ISO 8601 with its zone.
+
+    Raises:
+        SettingsError: it is neither, or lies before 1970.
+
+    >>> moment_ms("since", "2h", now_ms=10_000_000)
+    2800000
+    >>> moment_ms("since", "1970-01-01T00:00:02Z", now_ms=0)
+    2000
+    """
+    ago = _AGO.match(text)
+    if ago:
+        return max(0, now_ms - int(ago[1]) * _UNITS_MS[ago[2]])
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or moment < _BEGIN:
+        raise SettingsError(
+            f"--{name} {text!r}: write 15m, 2h or 7d for so long ago, "
+            "or a time with its zone like 2026-01-31T09:00:00Z"
+        )
+    passed = moment - _BEGIN
+    return passed.days * 86_400_000 + passed.seconds * 1000 + passed.microseconds // 1000
+
+
+def moment(ms: int | None) -> str:
+    """Return epoch ms for a person, in UTC; what no calendar has as it is.
+
+    >>> moment(0)
+    '1970-01-01 00:00:00Z'
+    """
+    if ms is None:
+        return ""
+    if not 0 <= ms <= MAX_EPOCH_MS:
+        return str(ms)
+    return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%d %H:%M:%SZ}"

@@ -1,0 +1,107 @@
+"""The dead letters of a group, read from its topics once, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from consumer.dlq.dialects.reading import letter_of
+from consumer.dlq.letter import DeadLetter
+from feedback.dead_letter_topics import dead_letter_topic, is_dead_letter_topic, source_topic
+from feedback.errors import NotAvailable
+from feedback.kafka_scan import KafkaScan, Place, ScanPage, Span, Spans
+from feedback.settings import KafkaSection
+
+# A letter is written after its failure, but by another clock.
+CLOCKS_APART_MS = 3_600_000
+
+
+class LetterPage(NamedTuple):
+    """Some letters, and how far the reading has come with them; see `ScanPage`."""
+
+    letters: list[DeadLetter]
+    positions: dict[Place, int]
+    read: int
+    total: int
+
+
+class DeadLetters:
+    """Reads dead letters; memory does not grow with how many there are. Belongs to one thread.
+
+    Args:
+        settings: brokers, security, and whose letters they are.
+        topics: only the letters of these topics; all topics by default.
+        dlqs: dead letter topics by their own names, whoever writes them; they stand in for the
+            group's own.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSection,
+        *,
+        topics: Collection[str] = (),
+        dlqs: Collection[str] = (),
+    ) -> None:
+        self._group = settings.group
+        self._topics = frozenset(topics)
+        self._dlqs = frozenset(dlqs)
+        self._scan = KafkaScan(settings)
+
+    def __enter__(self) -> DeadLetters:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def spans(self, *, since_ms: int | None = None) -> Spans:
+        """Return what there is to read now.
+
+        Args:
+            since_ms: epoch ms; letters that failed before may be left out.
+
+        Raises:
+            NotAvailable: Kafka is away, or a topic that was named does not exist.
+        """
+        from_ms = None if since_ms is None else since_ms - CLOCKS_APART_MS
+        return self._scan.spans(self._names(), since_ms=from_ms)
+
+    def pages(self, spans: Mapping[Place, Span]) -> Iterator[LetterPage]:
+        """Return the letters of spans, within a partition in their order.
+
+        Raises:
+            KafkaUnavailable: Kafka has given nothing for too long.
+        """
+        for page in self._scan.pages(spans):
+            yield LetterPage(self._letters(page), page.positions, page.read, page.total)
+
+    def close(self) -> None:
+        """Close the connection; a later call makes a new one."""
+        self._scan.close()
+
+    def _names(self) -> list[str]:
+        there = set(self._scan.topics())
+        if self._dlqs:
+            return self._known(self._dlqs, there, there)
+        if self._topics:
+            # Before its first failure a topic has no dead letter topic.
+            sources = self._known(self._topics, there, there | self._sources(there))
+            return [dead_letter_topic(one, self._group) for one in sources]
+        return sorted(dead_letter_topic(one, self._group) for one in self._sources(there))
+
+    def _sources(self, there: set[str]) -> set[str]:
+        """Return the topics that have dead letter topics of the group, gone themselves or not."""
+        own = [name for name in there if is_dead_letter_topic(name, self._group)]
+        return {source_topic(name, self._group) for name in own} - {""}
+
+    def _known(self, wanted: Collection[str], there: set[str], known: set[str]) -> list[str]:
+        missing = sorted(set(wanted) - known)
+        if missing:
+            raise NotAvailable(f"there is no topic {', '.join(missing)}: is its name right?")
+        return sorted(wanted)
+
+    def _letters(self, page: ScanPage) -> list[DeadLetter]:
+        letters = [letter_of(record) for record in page.records]
+        if self._dlqs:
+            return letters
+        # `a.b.c.dlq` is that of group `c` on `a.b`, and of group `b.c` on `a`.
+        return [one for one in letters if one.failure.group in (None, self._group)]

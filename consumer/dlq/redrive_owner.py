@@ -1,0 +1,30 @@
+"""Which process goes on with a redrive, and whether it is still there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+
+# A process that has written nothing for so long has nothing on its way any more: its slowest batch
+# waits for Redis, for Kafka's topics and for the acknowledgements, each for seconds.
+SILENT_MS = 30_000
+
+
+def new_owner() -> str:
+    """Return a name for this process that no other has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether it is a process of this host that has certainly ended."""
+    host, _, rest = owner.rpartition("-")[0].rpartition("-")
+    if host != socket.gethostname() or not rest.isdigit():
+        return False
+    try:
+        os.kill(int(rest), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

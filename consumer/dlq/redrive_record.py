@@ -1,0 +1,164 @@
+"""What is sent back: the record of a letter, on its way to the topic that it came from. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from consumer.dlq.letter import DeadLetter, Dialect
+from consumer.failure_headers import (
+    DLQ_REDRIVE_BY,
+    DLQ_REDRIVE_COUNT,
+    DLQ_REDRIVE_ID,
+    OF_A_FAILURE,
+    decimal,
+    utf8,
+)
+from consumer.journal.records import Row
+from consumer.journal.redrive_rule import Candidate
+from consumer.journal.reopening import replacement_id
+from consumer.retries.headers import DUE, GENERATION
+from feedback.envelope import (
+    ATTEMPT,
+    MAX_ATTEMPT,
+    REQUEST_ID,
+    Envelope,
+    encode_headers,
+    payload_sha256,
+)
+from feedback.kafka_writer import Outgoing
+from feedback.kept import KeptPayload
+
+REPLACES = "onceward-replaces"
+ORIGINAL_REQUEST_ID = "ORIGINAL_REQUEST_ID"
+PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
+
+_OURS = frozenset({DLQ_REDRIVE_COUNT, DLQ_REDRIVE_ID, DLQ_REDRIVE_BY, REPLACES, DUE, GENERATION})
+_OF_ONCEWARD = _OURS | OF_A_FAILURE
+# What other dead letter queues say of a failure is no header of the user's either.
+_OF_DIALECT = {
+    Dialect.CONNECT: ("__connect.errors.",),
+    Dialect.STREAMS: ("__streams.errors.",),
+    Dialect.SHARE: ("__dlq.errors.",),
+    Dialect.SPRING: ("kafka_dlt-", "kafka_original-"),
+    Dialect.SMALLRYE: ("dead-letter-",),
+    Dialect.KARAFKA: ("source_",),
+}
+
+
+class Sending(NamedTuple):
+    """A letter on its way back.
+
+    Args:
+        row: the letter's request as it stands; None where it has no row.
+        request_id: of the request that is sent: the letter's, or that of its replacement.
+        attempt: which sending of it this is.
+        deadline_at: epoch ms.
+        payload_sha256: of what is sent.
+        partition: None: the key decides, as it does for a client.
+        payload: key, value and the user's headers, as a resend would need them.
+    """
+
+    letter: DeadLetter
+    row: Row | None
+    request_id: str
+    attempt: int
+    deadline_at: int
+    payload_sha256: str
+    partition: int | None
+    payload: KeptPayload
+
+    @property
+    def reopened(self) -> Row | None:
+        """The row that was reopened for it, if there is one."""
+        is_same = self.row is not None and self.row.request_id == self.request_id
+        return self.row if is_same else None
+
+    @property
+    def outgoing(self) -> Outgoing:
+        """The record."""
+        payload = self.payload
+        envelope = Envelope(self.request_id, self.attempt, self.deadline_at)
+        headers = tuple(encode_headers(envelope, payload.headers))
+        return Outgoing(payload.topic, self.partition, payload.key, payload.value, headers)
+
+
+def candidate_of(letter: DeadLetter) -> Candidate:
+    """Return what the journal has to know of a letter."""
+    failure = letter.failure
+    is_anothers = failure.code == PAYLOAD_MISMATCH or any(
+        name == ORIGINAL_REQUEST_ID for name, _ in letter.headers
+    )
+    return Candidate(
+        request_id=letter.request_id,
+        generation=failure.attempts if letter.dialect is Dialect.ONCEWARD else None,
+        payload_sha256=payload_sha256(letter.key, letter.value),
+        redrive_count=failure.redrive_count,
+        is_anothers=is_anothers,
+    )
+
+
+def sending_of(
+    letter: DeadLetter,
+    row: Row | None,
+    *,
+    redrive_id: str,
+    by: str,
+    attempt: int,
+    deadline_at: int,
+    value: bytes | None = None,
+    replaces: bool = False,
+) -> Sending:
+    """Return what is sent for a letter.
+
+    Args:
+        row: of its request, which knows best where it came from; None where it has none.
+        attempt: the latest that is known; a replacement begins anew.
+        deadline_at: epoch ms.
+        value: the replacement's.
+        replaces: whether it is a new request in the letter's stead.
+    """
+    original = letter.failure.original
+    topic = letter.topic if row is None else row.topic
+    partition = original.partition if row is None else row.partition
+    request_id = replacement_id(redrive_id, letter.request_id) if replaces else letter.request_id
+    sent = value if replaces else letter.value
+    headers = [
+        *_of_user(letter),
+        (DLQ_REDRIVE_COUNT, decimal(letter.failure.redrive_count + 1)),
+        (DLQ_REDRIVE_ID, utf8(redrive_id)),
+        (DLQ_REDRIVE_BY, utf8(by, 256)),
+        *([(REPLACES, utf8(letter.request_id))] if replaces else []),
+    ]
+    return Sending(
+        letter=letter,
+        row=row,
+        request_id=request_id,
+        attempt=1 if replaces else min(attempt + 1, MAX_ATTEMPT),
+        deadline_at=deadline_at,
+        payload_sha256=payload_sha256(letter.key, sent),
+        partition=None if letter.key is not None else partition,
+        payload=KeptPayload(topic, letter.key, sent, tuple(headers)),
+    )
+
+
+def attempt_of(letter: DeadLetter) -> int:
+    """Return which sending the letter tells of; 0 where it does not say."""
+    text = dict(letter.record.headers).get(ATTEMPT, b"")
+    return int(text) if text.isdigit() and len(text) <= 10 else 0
+
+
+def sent_by(headers: tuple[tuple[str, bytes], ...], redrive_id: str) -> str | None:
+    """Return of a record of this redrive the id of the request that it was sent for."""
+    found = dict(headers)
+    if found.get(DLQ_REDRIVE_ID) != utf8(redrive_id):
+        return None
+    return found.get(REPLACES, found.get(REQUEST_ID, b"")).decode("utf-8", "replace")
+
+
+def _of_user(letter: DeadLetter) -> list[tuple[str, bytes]]:
+    foreign = _OF_DIALECT.get(letter.dialect, ())
+    return [
+        (name, value)
+        for name, value in letter.record.headers
+        if name not in _OF_ONCEWARD and not name.startswith(foreign)
+    ]

@@ -1,0 +1,88 @@
+"""What is said of redrives, for a person or as JSON, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from consumer.dlq.redrive_progress import CHOSEN, NO_LETTER, READ, SENT, refused
+from consumer.dlq.redrive_sessions import REHEARSED, STOPPED, Ending
+from consumer.journal.redrive_row import CANCELLED, RUNNING, Redrive
+from consumer.journal.redrive_rule import IN_WORDS, Redrivable
+from feedback.errors import ExitCode
+from feedback.printable import printable
+
+
+def print_ending(ending: Ending, *, as_json: bool) -> int:
+    """Print what became of a redrive and return the command's exit code.
+
+    1 when something that was asked for was not done: a request that was named, or one that Kafka
+    does not take; a filter is expected to pass over what is done. 5 when it was cut off.
+    """
+    counts = ending.counts
+    if as_json:
+        words: dict[str, Any] = {"redrive_id": ending.redrive_id or None, "state": ending.state}
+        words |= {name: counts.get(name, 0) for name in (READ, CHOSEN, SENT)}
+        words |= {"refused": refused(counts), "untold": ending.untold}
+        click.echo(json.dumps(words | {"requests": ending.of_named}))
+    else:
+        for line in _lines(ending):
+            click.echo(line)
+    if ending.state == STOPPED:
+        return int(ExitCode.CUT)
+    is_bad = any(what != SENT for what in ending.of_named.values()) or bool(
+        counts.get(Redrivable.NOT_TAKEN.value)
+    )
+    return int(ExitCode.BAD_ANSWER if is_bad or ending.state == CANCELLED else ExitCode.FINE)
+
+
+def _lines(ending: Ending) -> list[str]:
+    counts = ending.counts
+    sent, chosen = counts.get(SENT, 0), counts.get(CHOSEN, 0)
+    if ending.state == REHEARSED:
+        lines = [f"{sent:,} of {chosen:,} letters would be sent back; nothing was changed"]
+    else:
+        lines = [f"redrive {ending.redrive_id}: {sent:,} of {chosen:,} letters sent back"]
+    for name, count in refused(counts).items():
+        lines.append(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")
+    for request_id, what in ending.of_named.items():
+        if what == NO_LETTER:
+            lines.append(f"  {printable(request_id)}: no dead letter is of it")
+    if ending.untold:
+        lines.append(f"  Redis is away: {ending.untold:,} clients are told by the workers")
+    if ending.state in (STOPPED, CANCELLED):
+        how = f"onceward-dlq redrive --resume {ending.redrive_id}"
+        lines.append(f"{ending.state} before the end; go on with: {how}")
+    return lines
+
+
+def redrive_json(one: Redrive) -> dict[str, Any]:
+    """Return a redrive as data."""
+    return {
+        "redrive_id": one.redrive_id,
+        "state": _state(one),
+        "by": one.by,
+        "because": one.reason,
+        "started_at": one.started_at,
+        "updated_at": one.updated_at,
+        "plan": json.loads(one.filter),
+        **{name: one.counts.get(name, 0) for name in (READ, CHOSEN, SENT)},
+        "refused": refused(one.counts),
+        "letters": sum(end - begin for begin, end in one.spans.values()),
+    }
+
+
+def redrive_line(one: Redrive) -> str:
+    """Return a redrive in a line."""
+    began = datetime.fromtimestamp(one.started_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    sent, left = one.counts.get(SENT, 0), sum(refused(one.counts).values())
+    line = f"{one.redrive_id}  {began}  {_state(one):9}  {sent:>9,} sent  {left:>7,} left  {one.by}"
+    return printable(line if one.reason is None else f"{line}: {one.reason}")
+
+
+def _state(one: Redrive) -> str:
+    """Return the state; what was running when its process stopped is `stopped`."""
+    return STOPPED if one.state == RUNNING and one.owner is None else one.state

@@ -1,0 +1,224 @@
+"""Redrives begun, resumed and rehearsed: the parts that one needs, made and connected."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+
+from consumer.dlq.reading import DeadLetters
+from consumer.dlq.redrive_owner import SILENT_MS, is_gone, new_owner
+from consumer.dlq.redrive_plan import RedrivePlan
+from consumer.dlq.redrive_progress import CHOSEN, READ, SENT, Tally
+from consumer.dlq.redrive_record import candidate_of
+from consumer.dlq.redrive_telling import Tellings
+from consumer.dlq.redrive_traces import Traces
+from consumer.dlq.redriving import Redriving, Tools
+from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
+from consumer.journal.redrive_work import RedriveWork
+from consumer.journal.reopening import TO_SEND
+from feedback.envelope import new_request_id
+from feedback.errors import ExitCode, NotAvailable, OncewardError
+from feedback.kafka_scan import KafkaScan
+from feedback.kafka_writer import KafkaWriter
+from feedback.redis_server import connect
+from feedback.settings import Settings
+from feedback.store import StatusStore
+
+STOPPED, REHEARSED = "stopped", "rehearsed"
+ASK_AGAIN_S = 0.5
+
+Progress = Callable[[int, int], None]
+
+
+class NotResumed(OncewardError):
+    """There is nothing to go on with, or another process does."""
+
+    exit_code = ExitCode.BAD_ANSWER
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What became of a redrive.
+
+    Attributes:
+        state: done, stopped, cancelled or rehearsed.
+        counts: letters by what became of them.
+        of_named: what became of requests that were named by their id.
+        untold: how many clients Redis could not be told for.
+    """
+
+    redrive_id: str
+    state: str
+    counts: dict[str, int]
+    of_named: dict[str, str] = field(default_factory=dict)
+    untold: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a redrive is carried out.
+
+    Attributes:
+        rate: how many letters a second at most.
+        stopping: set when the rest is to be left.
+        on_progress: called with how many letters were passed, and how many there are.
+    """
+
+    rate: float | None = None
+    stopping: threading.Event = field(default_factory=threading.Event)
+    on_progress: Progress = lambda read, total: None
+
+
+def letters_there(settings: Settings, plan: RedrivePlan) -> int:
+    """Return how many letters a redrive would look at.
+
+    Raises:
+        NotAvailable: Kafka is away, or a topic that was named does not exist.
+    """
+    with DeadLetters(settings.kafka, topics=plan.topics, dlqs=plan.dlqs) as letters:
+        spans = letters.spans(since_ms=plan.filter.since_ms)
+    return sum(span.end - span.begin for span in spans.values())
+
+
+def begin(
+    settings: Settings,
+    plan: RedrivePlan,
+    *,
+    by: str,
+    because: str | None,
+    how: How,
+) -> Ending:
+    """Send back what a plan chooses.
+
+    Raises:
+        NotAvailable: a server is away; the text says how to go on.
+        SettingsError: the settings are wrong.
+    """
+    with opened(settings, plan) as (tools, letters):
+        spans = letters.spans(since_ms=plan.filter.since_ms)
+        redrive_id = new_request_id()
+        tools.work.begin(
+            redrive_id,
+            by=by,
+            reason=because,
+            filter_text=plan.to_json(),
+            spans={place: (span.begin, span.end) for place, span in spans.items()},
+        )
+        stands = tools.work.find(redrive_id)
+        assert stands is not None
+        return _run(stands, tools, how)
+
+
+def resume(settings: Settings, redrive_id: str, *, how: How) -> Ending:
+    """Go on with a redrive that was stopped, cancelled or killed.
+
+    Raises:
+        NotResumed: there is no such redrive, or another process goes on with it.
+        NotAvailable: a server is away; the text says how to go on.
+    """
+    with closing(_work(settings)) as work:
+        plan = RedrivePlan.from_json(_found(work, redrive_id).filter)
+    with opened(settings, plan) as (tools, _):
+        stands = _taken(tools.work, redrive_id, how.stopping)
+        if stands.state == DONE:
+            return Ending(redrive_id, DONE, stands.counts)
+        return _run(stands, tools, how)
+
+
+def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
+    """Say what a redrive would do now; nothing is changed.
+
+    Raises:
+        NotAvailable: a server is away.
+    """
+    tally = Tally({}, plan.filter.ids)
+    wish = plan.wish("")
+    with opened(settings, plan) as (tools, letters):
+        for page in letters.pages(letters.spans(since_ms=plan.filter.since_ms)):
+            chosen = [one for one in page.letters if plan.filter.takes(one)]
+            tally.add(READ, len(page.letters))
+            tally.add(CHOSEN, len(chosen))
+            judged = tools.work.judge([candidate_of(one) for one in chosen], wish)
+            for one, found in zip(chosen, judged, strict=True):
+                fault = plan.fault_of(one, tools.topics) or found.kind
+                what = SENT if fault in TO_SEND else fault.value
+                tally.became(one.request_id, what)
+            how.on_progress(page.read, page.total)
+            if how.stopping.is_set():
+                break
+    return Ending("", REHEARSED, tally.counts, tally.of_named)
+
+
+@contextmanager
+def opened(settings: Settings, plan: RedrivePlan) -> Iterator[tuple[Tools, DeadLetters]]:
+    """Yield what a redrive works with; closed afterwards."""
+    with ExitStack() as stack:
+        work = stack.enter_context(closing(_work(settings)))
+        journal_id = work.journal_id()
+        store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
+        tellings = Tellings(store, resend_after_s=settings.client.resend_after_s)
+        stack.enter_context(closing(tellings))
+        tellings.require_same_journal(journal_id)
+        letters = DeadLetters(settings.kafka, topics=plan.topics, dlqs=plan.dlqs)
+        stack.enter_context(letters)
+        scan = stack.enter_context(KafkaScan(settings.kafka, committed_only=False))
+        writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))
+        topics = frozenset(scan.topics())
+        yield Tools(letters, work, Traces(scan), tellings, writer, topics), letters
+
+
+def _work(settings: Settings) -> RedriveWork:
+    return RedriveWork(
+        settings.journal.url,
+        group=settings.kafka.group,
+        owner=new_owner(),
+        statement_timeout_s=settings.journal.timeout_s,
+    )
+
+
+def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
+    redriving = Redriving(
+        stands, tools, rate=how.rate, stopping=how.stopping, on_progress=how.on_progress
+    )
+    try:
+        state = DONE if redriving.run() else STOPPED
+    except RedriveStopped:
+        now = tools.work.find(stands.redrive_id)
+        if now is None or now.state != CANCELLED:
+            raise
+        state = CANCELLED
+    except NotAvailable as error:
+        # It may be the journal itself that is away: then it is resumed a little later.
+        with suppress(OncewardError):
+            tools.work.leave(stands.redrive_id, is_done=False)
+        raise NotAvailable(
+            f"{error}; go on later with `onceward-dlq redrive --resume {stands.redrive_id}`"
+        ) from error
+    tally = redriving.tally
+    named = tally.of_named
+    return Ending(stands.redrive_id, state, tally.counts, named, tools.tellings.missed)
+
+
+def _found(work: RedriveWork, redrive_id: str) -> Redrive:
+    stands = work.find(redrive_id)
+    if stands is None:
+        raise NotResumed(f"there is no redrive {redrive_id}: `onceward-dlq redrives` lists them")
+    return stands
+
+
+def _taken(work: RedriveWork, redrive_id: str, stopping: threading.Event) -> Redrive:
+    """Return the redrive, taken over, once its last process has nothing on its way any more."""
+    first = _found(work, redrive_id)
+    stands = first
+    while stands.state != DONE:
+        if stands.updated_at != first.updated_at or stopping.is_set():
+            raise NotResumed(f"redrive {redrive_id} goes on in the process {stands.owner}")
+        is_free = stands.owner is None or is_gone(stands.owner) or stands.silent_ms > SILENT_MS
+        if is_free and work.take(stands):
+            return stands._replace(state=RUNNING)
+        if not is_free:
+            stopping.wait(ASK_AGAIN_S)
+        stands = _found(work, redrive_id)
+    return stands

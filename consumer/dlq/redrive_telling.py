@@ -1,0 +1,168 @@
+"""What clients hear of a redrive: the failure that a resend may help, and then PENDING.
+
+Redis is not needed for a redrive. Away, it is left alone for a while, and the workers' sweep tells
+what it missed; a run tells itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from consumer import telling
+from consumer.dlq.redrive_record import Sending
+from consumer.journal.records import Published, Row
+from feedback.apart import batches, write_apart
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.errors import RedisRefused, RedisUnavailable, SettingsError
+from feedback.redis_server import guarded
+from feedback.status import State
+from feedback.statuses import Refused, StatusWrite
+from feedback.store import StatusStore
+
+REST_S = 5.0
+# A FAILED that says that a resend may help is one that PENDING may follow (contract, section 4).
+_REOPEN = f"""
+local attempts = {{}}
+for i, key in ipairs(KEYS) do
+  local at = redis.pcall('HMGET', key, 'status', 'generation', 'payload_sha256', 'attempt')
+  if at[1] == '{State.FAILED}' and at[2] == ARGV[2 * i - 1] and at[3] == ARGV[2 * i] then
+    redis.call('HSET', key, 'resend', '1')
+  end
+  attempts[i] = at[4] or '0'
+end
+return attempts
+"""
+
+
+class Tellings:
+    """Tells clients, while Redis answers. Belongs to one thread.
+
+    Args:
+        store: of the group.
+        resend_after_s: when the resender looks first at what was sent back.
+
+    Attributes:
+        missed: how many requests could not be told of.
+    """
+
+    def __init__(self, store: StatusStore, *, resend_after_s: float) -> None:
+        self._store = store
+        self._look_after_ms = int(resend_after_s * 1000)
+        self._rests_until_s = 0.0
+        self.missed = 0
+
+    def require_same_journal(self, journal_id: str) -> None:
+        """Return unless the group's workers have another journal than this one.
+
+        Raises:
+            SettingsError: they have, so that nothing here could be judged rightly.
+        """
+        try:
+            with guarded():
+                stands = cast("bytes | None", self._store.redis.get(self._store.journal_key))
+        except RedisUnavailable:
+            self._rest(0)
+            return
+        if stands is not None and stands.decode("utf-8", "replace") != journal_id:
+            raise SettingsError(
+                "[journal] url names another journal than the group's workers have: correct it"
+            )
+
+    def reopened(self, names: Sequence[str], rows: Sequence[Row | None]) -> list[int]:
+        """Tell that these may be sent again; return the latest attempt that was told of each, 0
+        where nobody knows one.
+
+        Args:
+            rows: of these requests; None for one that has no row, or is replaced.
+        """
+        unknown = [0] * len(names)
+        if not names or self._rests:
+            return unknown
+        keys = [self._store.request_key(one) for one in names]
+        facts: list[str | int] = []
+        for row in rows:
+            facts += ("", "") if row is None else (row.generation, row.payload_sha256)
+        try:
+            with guarded():
+                told = self._store.redis.eval(_REOPEN, len(keys), *keys, *facts)
+        except RedisUnavailable:
+            self._rest(0)
+            return unknown
+        return [int(one) if one.isdigit() else 0 for one in cast("list[bytes]", told)]
+
+    def sent_back(self, sendings: Sequence[Sending]) -> list[Published]:
+        """Tell that these are about to be sent; return the rows that Redis knows of now."""
+        answers = self._tell([_pending(one) for one in sendings])
+        # What Redis had otherwise is told by a sweep, as the journal has it.
+        return [
+            Published(one.reopened.request_id, one.reopened.generation, one.reopened.state)
+            for one, answer in zip(sendings, answers, strict=False)
+            if answer is None and one.reopened is not None
+        ]
+
+    def failed(self, rows: Sequence[Row], attempts: Sequence[int]) -> None:
+        """Tell that these stay failed after all.
+
+        Args:
+            attempts: those that PENDING was told with.
+        """
+        pairs = zip(rows, attempts, strict=True)
+        self._tell([telling.from_row(row, attempt=one) for row, one in pairs])
+
+    def forget(self, one: Sending) -> None:
+        """Remove all trace of a new request that was certainly not sent."""
+        try:
+            self._store.forget(
+                one.request_id,
+                attempt=one.attempt,
+                payload_sha256=one.payload_sha256,
+                deadline_at=one.deadline_at,
+            )
+        except RedisUnavailable:
+            self._rest(1)
+
+    def row(self, row: Row) -> bool:
+        """Tell how a request stands; say whether its client knows."""
+        answers = self._tell([telling.from_row(row, restore=True)])
+        return bool(answers) and not isinstance(answers[0], RedisRefused)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._store.close()
+
+    @property
+    def _rests(self) -> bool:
+        return monotonic_s() < self._rests_until_s
+
+    def _tell(self, writes: Sequence[StatusWrite]) -> list[Refused | RedisRefused | None]:
+        """Return what Redis answered to each write; nothing where it is away."""
+        answers: list[Refused | RedisRefused | None] = []
+        if self._rests:
+            self.missed += len(writes)
+            return []
+        look_at = epoch_ms() + self._look_after_ms
+        try:
+            for batch in batches(writes, most=1000):
+                answers += write_apart(self._store, batch, look_at=look_at)
+        except RedisUnavailable:
+            self._rest(len(writes))
+            return []
+        self.missed += sum(isinstance(one, RedisRefused) for one in answers)
+        return answers
+
+    def _rest(self, requests: int) -> None:
+        self._rests_until_s = monotonic_s() + REST_S
+        self.missed += requests
+
+
+def _pending(one: Sending) -> StatusWrite:
+    return StatusWrite(
+        request_id=one.request_id,
+        state=State.PENDING,
+        attempt=one.attempt,
+        generation=0,
+        payload_sha256=one.payload_sha256,
+        fields={"deadline_at": str(one.deadline_at), "topic": one.payload.topic},
+        payload=one.payload,
+    )

@@ -1,0 +1,212 @@
+"""One request for a person: letter and journal side by side, or below each other when narrow.
+
+Whatever came from outside is made printable.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from consumer.dlq.case import Case
+from consumer.dlq.decoded import decoded, header_text
+from consumer.dlq.letter import DeadLetter
+from consumer.dlq.list_page import plain, standing_text
+from consumer.dlq.moments import moment
+from consumer.failure_headers import DLQ_STACKTRACE
+from consumer.journal.actions import Action
+from consumer.journal.lookup import PastRun
+from consumer.journal.records import Row
+from feedback.printable import printable
+from feedback.statuses import Status
+
+# From so many columns on there is room for two.
+WIDE = 140
+VALUE_LIMIT = 4096
+HEADER_LIMIT = 300
+
+Fact = tuple[str, RenderableType]
+
+
+def show_page(case: Case, *, width: int, value_limit: int | None = VALUE_LIMIT) -> RenderableType:
+    """Return the page.
+
+    Args:
+        width: of the terminal.
+        value_limit: so many characters of the value at most; None hides it.
+    """
+    letter = _letter_side(case, value_limit)
+    journal = _journal_side(case)
+    if width < WIDE:
+        return Group(*letter, *journal)
+    grid = Table.grid(expand=True, padding=(0, 1))
+    grid.add_column(ratio=1)
+    grid.add_column(ratio=1)
+    grid.add_row(Group(*letter), Group(*journal))
+    return grid
+
+
+def _letter_side(case: Case, value_limit: int | None) -> list[RenderableType]:
+    if not case.letters:
+        return [_panel("dead letter", Text("none", style="dim"))]
+    *earlier, letter = case.letters
+    parts: list[RenderableType] = [
+        _panel("dead letter", _facts(_letter_facts(case, letter))),
+        _panel("headers as sent", _headers(letter)),
+    ]
+    if value_limit is not None:
+        value = decoded(letter.value, limit=value_limit)
+        title = f"value: {value.kind}, {value.size_bytes:,} bytes"
+        # The text is printable already, but for its lines.
+        parts.append(_panel(title + (", cut" if value.cut else ""), Text(value.text)))
+    if letter.failure.stack:
+        parts.append(_panel("stack", Text(printable(letter.failure.stack, also="\n\t"))))
+    if earlier:
+        parts.append(_panel("earlier letters", _earlier(earlier)))
+    return parts
+
+
+def _letter_facts(case: Case, letter: DeadLetter) -> list[Fact]:
+    failure, record = letter.failure, letter.record
+    original = failure.original
+    key = decoded(letter.key, limit=HEADER_LIMIT)
+    facts: list[Fact] = [("request", plain(case.request_id))]
+    if case.standing is not None:
+        facts.append(("state now", standing_text(case.standing)))
+    facts += [
+        ("lies in", plain(f"{record.topic} {record.partition}/{record.offset}")),
+        ("written by", plain(f"{letter.dialect.value} {failure.group or ''}".strip())),
+        ("failed in", plain(_place(original.topic, original.partition, original.offset))),
+        ("sent at", Text(moment(original.timestamp_ms))),
+        ("key", Text(key.text if key.kind != "null" else "null")),
+        ("reason", plain(failure.reason)),
+        ("stage", plain(failure.stage)),
+        ("exception", plain(failure.exception_class)),
+        ("message", plain(failure.exception_message)),
+        ("runs", Text("" if failure.attempts is None else str(failure.attempts))),
+        ("first failed at", Text(moment(failure.first_failed_at))),
+        ("failed at", Text(moment(letter.failed_at))),
+    ]
+    if failure.redrive_count:
+        redriven = f"{failure.redrive_count} times, last by {failure.redrive_by or 'nobody known'}"
+        facts.append(("redriven", plain(redriven)))
+    return facts
+
+
+def _journal_side(case: Case) -> list[RenderableType]:
+    row = Text("nothing", style="dim") if case.row is None else _facts(_row_facts(case.row))
+    parts: list[RenderableType] = [_panel("journal", row)]
+    if case.runs:
+        parts.append(_panel("runs before", _runs(case.runs)))
+    if case.actions:
+        parts.append(_panel("what people did", _actions(case.actions)))
+    parts.append(_panel("what the client sees", _status(case.status, case.away)))
+    return parts
+
+
+def _row_facts(row: Row) -> list[Fact]:
+    result = decoded(row.result.encode(), limit=VALUE_LIMIT).text if row.result else ""
+    return [
+        ("state", Text(row.state, style="bold")),
+        ("code", plain(row.code)),
+        ("message", plain(row.message)),
+        ("result", Text(result)),
+        ("read from", plain(_place(row.topic, row.partition, row.offset))),
+        ("attempt, generation", Text(f"{row.attempt}, {row.generation}")),
+        ("effect", plain(f"{row.effect_kind or ''} {moment(row.effect_at)}".strip())),
+        ("claimed at", Text(moment(row.claimed_at))),
+        ("due at", Text(moment(row.due_at))),
+        ("finished at", Text(moment(row.finished_at))),
+        ("deadline", Text(moment(row.deadline_at))),
+        ("resend may help", Text("yes" if row.resend else "")),
+        ("by", plain(row.by)),
+        ("worker", plain(row.owner)),
+        ("letter written at", Text(moment(row.dead_letter_at))),
+    ]
+
+
+def _status(status: Status | None, away: str | None) -> RenderableType:
+    if status is None:
+        return plain(away)
+    result = "" if status.result is None else json.dumps(status.result)[:VALUE_LIMIT]
+    return _facts(
+        [
+            ("status", Text(status.state.value, style="bold")),
+            ("attempt, generation", Text(f"{status.attempt}, {status.generation}")),
+            ("code", plain(status.code)),
+            ("message", plain(status.message)),
+            ("result", plain(result)),
+            ("due at", Text(moment(status.due_at))),
+            ("updated at", Text(moment(status.updated_at))),
+        ]
+    )
+
+
+def _headers(letter: DeadLetter) -> RenderableType:
+    facts: list[Fact] = []
+    for name, raw in letter.headers:
+        below = name == DLQ_STACKTRACE and letter.failure.stack
+        value = "see below" if below else header_text(raw, limit=HEADER_LIMIT)
+        facts.append((printable(name), Text(value, style="dim" if below else "")))
+    return _facts(facts, empty=True)
+
+
+def _runs(runs: Sequence[PastRun]) -> Table:
+    table = _table("generation", "attempt", "claimed at", "ended at", "outcome", "by")
+    for run in runs:
+        numbers = (str(run.generation), str(run.attempt))
+        times = (moment(run.claimed_at), moment(run.ended_at))
+        table.add_row(*numbers, *times, plain(run.outcome), plain(run.by_whom))
+    return table
+
+
+def _actions(actions: Sequence[Action]) -> Table:
+    table = _table("at", "what", "by", "why")
+    for one in actions:
+        table.add_row(moment(one.at), plain(one.action), plain(one.by), plain(one.reason))
+    return table
+
+
+def _earlier(letters: Sequence[DeadLetter]) -> Table:
+    table = _table("failed at", "runs", "reason", "lies in")
+    for one in letters:
+        record, runs = one.record, one.failure.attempts
+        table.add_row(
+            moment(one.failed_at),
+            "" if runs is None else str(runs),
+            plain(one.failure.reason),
+            plain(f"{record.topic} {record.partition}/{record.offset}"),
+        )
+    return table
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def _facts(facts: Sequence[Fact], *, empty: bool = False) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", overflow="fold")
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        if empty or not isinstance(value, Text) or value.plain:
+            table.add_row(Text(name), value)
+    return table
+
+
+def _panel(title: str, body: RenderableType) -> Panel:
+    return Panel(body, title=Text(title), title_align="left", border_style="dim")
+
+
+def _place(topic: str | None, partition: int | None, offset: int | None) -> str:
+    if topic is None:
+        return ""
+    return topic if partition is None or offset is None else f"{topic} {partition}/{offset}"

@@ -1,0 +1,92 @@
+"""What became of the requests behind dead letters since: the journal says. The rule is pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from consumer.dlq.letter import DeadLetter, Dialect
+from consumer.journal.actions import Action
+from consumer.journal.lookup import Lookup
+from consumer.journal.records import Row, State
+from consumer.journal.redrive_rule import is_discarded
+
+
+class Standing(StrEnum):
+    """What a letter is good for now.
+
+    OPEN: it failed, and nobody has done anything about it. RUNNING: it was sent back and has not
+    ended yet. REPAIRED: it has succeeded, itself or another in its stead. IN_DOUBT: a person must
+    resolve it. EXPIRED: it was sent back too late. DISCARDED: a person has closed the case. OLDER:
+    it was sent back and failed again, so a later letter stands for it. UNKNOWN: the journal has
+    nothing of it, so nobody can say.
+    """
+
+    OPEN = "open"
+    RUNNING = "running"
+    REPAIRED = "repaired"
+    IN_DOUBT = "in_doubt"
+    EXPIRED = "expired"
+    DISCARDED = "discarded"
+    OLDER = "older"
+    UNKNOWN = "unknown"
+
+
+# What somebody may still have to do something about.
+UNSETTLED = frozenset({Standing.OPEN, Standing.IN_DOUBT, Standing.UNKNOWN})
+
+_OF_STATE = {
+    State.CLAIMED: Standing.RUNNING,
+    State.RETRYING: Standing.RUNNING,
+    State.SUCCEEDED: Standing.REPAIRED,
+    State.SKIPPED: Standing.REPAIRED,
+    State.IN_DOUBT: Standing.IN_DOUBT,
+    State.EXPIRED: Standing.EXPIRED,
+}
+
+
+def standing_of(letter: DeadLetter, row: Row | None, actions: Sequence[Action]) -> Standing:
+    """Return what a letter is good for.
+
+    Args:
+        row: that of its request, None where there is none.
+        actions: what people did about it, in its order.
+    """
+    if row is None:
+        return Standing.UNKNOWN
+    if row.state != State.FAILED:
+        return _OF_STATE[State(row.state)]
+    # What others count are deliveries.
+    attempts = letter.failure.attempts if letter.dialect is Dialect.ONCEWARD else None
+    # A refused record never ran.
+    if attempts is not None and attempts < (row.generation if row.claimed_at is not None else 0):
+        return Standing.OLDER
+    if row.resend:
+        return Standing.RUNNING
+    return Standing.DISCARDED if is_discarded(actions, row) else Standing.OPEN
+
+
+class Standings:
+    """Asks the journal about letters. Belongs to one thread.
+
+    Args:
+        lookup: the journal, for reading.
+    """
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    def of(self, letters: Sequence[DeadLetter]) -> list[Standing]:
+        """Return the standing of each.
+
+        Raises:
+            JournalUnavailable: the journal is away.
+        """
+        ids = {one.request_id for one in letters}
+        rows = self._lookup.rows(ids)
+        failed = {name for name, row in rows.items() if row.state == State.FAILED}
+        actions = self._lookup.actions(failed)
+        return [
+            standing_of(one, rows.get(one.request_id), actions.get(one.request_id, ()))
+            for one in letters
+        ]

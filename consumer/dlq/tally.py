@@ -1,0 +1,118 @@
+"""What a list says of many letters, gathered one by one in memory that does not grow. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from consumer.dlq.histogram import Histogram
+from consumer.dlq.letter import DeadLetter, Dialect, Failure
+from consumer.dlq.standing import Standing
+
+# Anybody can write reasons: beyond so many different ones they are counted together.
+MOST_NAMES = 1000
+OTHERS = "(others)"
+NONE = "(none)"
+
+
+class Listed(NamedTuple):
+    """A letter without what may be large: key, value, headers and stack."""
+
+    failed_at: int
+    # Of two that failed at the same time, the later met comes later.
+    met: int
+    request_id: str
+    standing: Standing
+    dialect: Dialect
+    topic: str
+    place: tuple[str, int, int, int]
+    failure: Failure
+
+
+class Names:
+    """Counts names, the rarest-met together when there are too many."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def add(self, name: str | None) -> None:
+        """Count a name once more."""
+        name = name or NONE
+        if name not in self.counts and len(self.counts) >= MOST_NAMES:
+            name = OTHERS
+        self.counts[name] += 1
+
+    def most_common(self) -> list[tuple[str, int]]:
+        """Return names and counts, the largest first; equal ones by name."""
+        return sorted(self.counts.items(), key=lambda one: (-one[1], one[0]))
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was counted.
+
+    Args:
+        limit: how many letters are kept for the list: the newest.
+
+    Attributes:
+        standings: of all letters that the filter takes, shown or not.
+        shown: how many of them are shown; all that follows is of those.
+    """
+
+    limit: int
+    standings: Counter[Standing] = field(default_factory=Counter)
+    shown: int = 0
+    reasons: Names = field(default_factory=Names)
+    codes: Names = field(default_factory=Names)
+    classes: Names = field(default_factory=Names)
+    topics: Names = field(default_factory=Names)
+    dialects: Names = field(default_factory=Names)
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+    times: Histogram = field(default_factory=Histogram)
+    _newest: list[Listed] = field(default_factory=list)
+
+    def pass_over(self, standing: Standing) -> None:
+        """Count a letter that is not shown."""
+        self.standings[standing] += 1
+
+    def add(self, letter: DeadLetter, standing: Standing) -> None:
+        """Count a letter that is shown."""
+        failure, failed_at = letter.failure, letter.failed_at
+        self.standings[standing] += 1
+        self.shown += 1
+        self.reasons.add(failure.reason)
+        self.codes.add(failure.code)
+        self.classes.add(failure.exception_class)
+        self.topics.add(letter.topic)
+        self.dialects.add(letter.dialect)
+        self.oldest_ms = failed_at if self.oldest_ms is None else min(failed_at, self.oldest_ms)
+        self.newest_ms = failed_at if self.newest_ms is None else max(failed_at, self.newest_ms)
+        self.times.add(failed_at)
+        if self.limit:
+            self._keep(letter, standing)
+
+    def newest(self) -> list[Listed]:
+        """Return the newest letters, the newest of them first."""
+        return sorted(self._newest, reverse=True)
+
+    def _keep(self, letter: DeadLetter, standing: Standing) -> None:
+        listed = (letter.failed_at, self.shown)
+        if len(self._newest) >= self.limit and listed < self._newest[0][:2]:
+            return
+        record = letter.record
+        one = Listed(
+            *listed,
+            letter.request_id,
+            standing,
+            letter.dialect,
+            letter.topic,
+            (record.topic, record.partition, record.offset, record.timestamp_ms),
+            replace(letter.failure, stack=None),
+        )
+        if len(self._newest) < self.limit:
+            heapq.heappush(self._newest, one)
+        else:
+            heapq.heappushpop(self._newest, one)

@@ -1,0 +1,117 @@
+"""What people did about requests: one row each in `onceward_action`, only ever appended to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Insert, Select, Text, and_, bindparam, insert, select
+
+from consumer.journal.batch import RUNS, Shape
+from consumer.journal.clock import now_ms
+from consumer.journal.records import cleaned
+from consumer.journal.tables import BIGINT, action
+
+_COLUMNS = (
+    ("group", Text()),
+    ("request_id", Text()),
+    ("generation", BIGINT),
+    ("reason", Text()),
+)
+ACTIONS = Shape("action", _COLUMNS)
+
+
+class ActionKind(StrEnum):
+    """What was done."""
+
+    REDRIVE = "redrive"
+    RESOLVE = "resolve"
+    DISCARD = "discard"
+    CANCEL = "cancel"  # a whole redrive, or what it did to one request
+
+
+class Action(NamedTuple):
+    """What somebody did.
+
+    Args:
+        request_id: None where it was done to a whole redrive.
+        at: epoch ms, by the database's clock.
+        generation: of the request's row at that time; None where it has none.
+    """
+
+    request_id: str | None
+    action: str
+    by: str
+    at: int
+    reason: str | None
+    redrive_id: str | None
+    generation: int | None
+
+
+class Deed(NamedTuple):
+    """What is about to be noted for one request."""
+
+    request_id: str | None
+    generation: int | None
+    reason: str | None
+
+
+def note(
+    connection: Connection,
+    group: str,
+    deeds: Sequence[Deed],
+    kind: ActionKind,
+    *,
+    by: str,
+    redrive_id: str | None = None,
+) -> None:
+    """Append an action for each deed."""
+    if not deeds:
+        return
+    rows = [
+        (group, one.request_id, one.generation, None if one.reason is None else cleaned(one.reason))
+        for one in deeds
+    ]
+    given = {"this_action": kind.value, "whose": cleaned(by), "this_redrive": redrive_id}
+    parameters = {**ACTIONS.load(connection, rows), **given}
+    connection.execute(_insert(connection.dialect.name), parameters)
+
+
+def actions_of(
+    connection: Connection, group: str, request_ids: Collection[str]
+) -> dict[str, list[Action]]:
+    """Return what was done to these requests, in its order; nothing of those without any."""
+    if not request_ids:
+        return {}
+    parameters = RUNS.load(connection, [(group, name, 0) for name in sorted(request_ids)])
+    found: dict[str, list[Action]] = {}
+    for answer in connection.execute(_select(connection.dialect.name), parameters).all():
+        found.setdefault(answer[0], []).append(Action(*answer))
+    return found
+
+
+@lru_cache
+def _insert(dialect: str) -> Insert:
+    batch = ACTIONS.source(dialect)
+    values = select(
+        batch.c.group,
+        batch.c.request_id,
+        batch.c.generation,
+        batch.c.reason,
+        bindparam("this_action", type_=Text()),
+        bindparam("whose", type_=Text()),
+        bindparam("this_redrive", type_=Text()),
+        now_ms(),
+    )
+    named = ("group", "request_id", "generation", "reason", "action", "by", "redrive_id", "at")
+    return insert(action).from_select(named, values)
+
+
+@lru_cache
+def _select(dialect: str) -> Select[Any]:
+    batch = RUNS.source(dialect)
+    of_batch = and_(action.c.group == batch.c.group, action.c.request_id == batch.c.request_id)
+    columns = [action.c[name] for name in Action._fields]
+    return select(*columns).join_from(batch, action, of_batch).order_by(action.c.id)

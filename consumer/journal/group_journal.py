@@ -1,0 +1,63 @@
+"""What all have in common that reach the journal of one group over a connection of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from consumer.journal.actions import ACTIONS
+from consumer.journal.batch import SHAPES, Shape
+from consumer.journal.schema import check_version, read_journal_id
+from consumer.journal.session import Session
+
+
+class GroupJournal:
+    """The journal of one group; for one thread, on a connection of its own.
+
+    It connects when it is first used, and again by itself after a fault.
+
+    Args:
+        url: `sqlite:///path` or `postgresql+psycopg://...`.
+        group: the consumer group.
+        statement_timeout_s: the longest wait for a connection, for a lock and for a statement,
+            each.
+
+    Raises:
+        SettingsError: the URL is malformed.
+        NotAvailable: the driver for this database is not installed.
+    """
+
+    # The batches that it loads.
+    _shapes: ClassVar[Sequence[Shape]] = ()
+    # Whether each of its transactions has one only, see `Session`.
+    _one_statement: ClassVar[bool] = False
+
+    def __init__(self, url: str, *, group: str, statement_timeout_s: float = 10.0) -> None:
+        self._group = group
+        self._session = Session(
+            url,
+            timeout_s=statement_timeout_s,
+            at_connect=[shape.ddl for shape in self._shapes],
+            one_statement=self._one_statement,
+        )
+
+    def close(self) -> None:
+        """Close the connection; the next call opens one again."""
+        self._session.close()
+
+
+class ActingJournal(GroupJournal):
+    """A journal where a person acts, which is noted; see `GroupJournal`."""
+
+    _shapes = (*SHAPES, ACTIONS)
+
+    def journal_id(self) -> str:
+        """Return the random id of a journal that has this program's tables.
+
+        Raises:
+            JournalVersionError: it has none, older or newer ones.
+            JournalUnavailable: the database is away.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            check_version(connection)
+            return read_journal_id(connection)

@@ -1,0 +1,81 @@
+"""Looking requests up for a person: rows, their history, what people did. Read only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from sqlalchemy import and_, select
+
+from consumer.journal import history
+from consumer.journal.actions import Action, actions_of
+from consumer.journal.batch import SHAPES
+from consumer.journal.group_journal import GroupJournal
+from consumer.journal.records import Row
+from consumer.journal.tables import run
+
+
+class PastRun(NamedTuple):
+    """A run that another one has followed; times in epoch ms."""
+
+    generation: int
+    attempt: int
+    owner: str
+    topic: str
+    partition: int
+    offset: int
+    claimed_at: int | None
+    effect_at: int | None
+    ended_at: int | None
+    outcome: str
+    by_whom: str
+    allowed_by: str | None
+
+
+_PAST_RUN = tuple(run.c[name] for name in PastRun._fields)
+
+
+class Lookup(GroupJournal):
+    """The journal of one group, for reading only; see `GroupJournal`."""
+
+    _shapes = SHAPES
+
+    def __enter__(self) -> Lookup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def rows(self, request_ids: Collection[str]) -> dict[str, Row]:
+        """Return the rows of those requests that have one, by id.
+
+        Raises:
+            JournalUnavailable: ask again.
+        """
+        if not request_ids:
+            return {}
+        with self._session.transaction(read_only=True) as connection:
+            rows, _ = history.read(connection, self._group, request_ids)
+        return rows
+
+    def actions(self, request_ids: Collection[str]) -> dict[str, list[Action]]:
+        """Return what people did about these, by id and in its order.
+
+        Raises:
+            JournalUnavailable: ask again.
+        """
+        if not request_ids:
+            return {}
+        with self._session.transaction(read_only=True) as connection:
+            return actions_of(connection, self._group, request_ids)
+
+    def runs(self, request_id: str, *, limit: int = 1000) -> list[PastRun]:
+        """Return the earlier runs of a request, the first of them first.
+
+        Raises:
+            JournalUnavailable: ask again.
+        """
+        own = and_(run.c.group == self._group, run.c.request_id == request_id)
+        statement = select(*_PAST_RUN).where(own).order_by(run.c.id).limit(limit)
+        with self._session.transaction(read_only=True) as connection:
+            return [PastRun(*found) for found in connection.execute(statement).all()]

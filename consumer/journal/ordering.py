@@ -1,0 +1,91 @@
+"""Who holds a key: no claim overtakes another request of its key, or runs beside it.
+
+A key is held by each of its requests that is CLAIMED or RETRYING. An IN_DOUBT one holds nothing: it
+waits for a person, and its key must not. Only claims make a request a holder, so they are made one
+transaction after the other for each key: on SQLite all are, on PostgreSQL a lock in the name of the
+key sees to it. Claims without an order cost nothing of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    case,
+    func,
+    literal_column,
+    select,
+    text,
+)
+
+from consumer.journal.batch import CLAIMS
+from consumer.journal.clock import now_ms
+from consumer.journal.records import Claim, Holder
+from consumer.journal.tables import request
+
+_LOCK = text("SELECT pg_advisory_xact_lock(name) FROM unnest(CAST(:names AS bigint[])) AS name")
+# Spelled out and not parameters: else no planner would take the partial index.
+_CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
+_RETRYING: ColumnElement[str] = literal_column("'RETRYING'")
+
+
+def lock_keys(connection: Connection, group: str, claims: Iterable[Claim]) -> None:
+    """Let no other transaction claim requests of these keys until this one ends.
+
+    Before it locks any row, or two of them could wait for each other.
+    """
+    keys = {one.order_key for one in claims if one.order_key is not None}
+    if keys and connection.dialect.name != "sqlite":
+        # Two workers that lock the same keys lock them in the same order.
+        connection.execute(_LOCK, {"names": sorted(_number(group, key) for key in keys)})
+
+
+def find_holders(connection: Connection, parameters: Mapping[str, Any]) -> dict[str, Holder]:
+    """Return who goes before each request of the current batch of claims, by its id.
+
+    Args:
+        parameters: of the batch, as it was loaded.
+    """
+    answers = connection.execute(_holders(connection.dialect.name), parameters).all()
+    return {
+        request_id: Holder(
+            is_running=bool(running),
+            due_in_ms=0 if running or due_at is None else max(0, due_at - now),
+            seen_at=now,
+        )
+        for request_id, running, due_at, now in answers
+    }
+
+
+def _number(group: str, key: str) -> int:
+    digest = sha256(f"{group}\0{key}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+@lru_cache
+def _holders(dialect: str) -> Select[Any]:
+    batch = CLAIMS.source(dialect)
+    same_key = and_(
+        request.c.group == batch.c.group,
+        request.c.order_key == batch.c.order_key,
+        request.c.order_key.is_not(None),
+        request.c.state.in_([_CLAIMED, _RETRYING]),
+        request.c.request_id != batch.c.request_id,
+    )
+    return (
+        select(
+            batch.c.request_id,
+            func.max(case((request.c.state == _CLAIMED, 1), else_=0)),
+            func.min(request.c.due_at),
+            now_ms(),
+        )
+        .join_from(batch, request, same_key)
+        .group_by(batch.c.request_id)
+    )

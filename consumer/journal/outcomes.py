@@ -1,0 +1,71 @@
+"""Which requests wait for the record of their outcome, and that it is written.
+
+A request waits while it has ended and `outcome_generation` is older than the run that it ended
+with. Where nobody wants its outcome that column is null, from its first claim on: no other
+statement knows of it, since every way of reopening a request grows the generation. An IN_DOUBT
+request has not ended; whoever resolves it, by whatever statement, lets it wait from then on.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from sqlalchemy import Update, literal_column, or_, update
+
+from consumer.journal import clock
+from consumer.journal.batch import RUNS
+from consumer.journal.history import same_request
+from consumer.journal.records import Row, State
+from consumer.journal.tables import OUTCOME, request
+from consumer.journal.waiting import Kind, WaitingRows
+
+
+class Ended(NamedTuple):
+    """A request that has ended and waits for the record of its outcome."""
+
+    row: Row
+
+
+class OutcomeRows(WaitingRows[Ended]):
+    """The ended requests that wait for their records; see `WaitingRows`.
+
+    A failure that a resend may reopen has ended when its deadline is over.
+    """
+
+    def __init__(
+        self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
+    ) -> None:
+        super().__init__(
+            _ENDED,
+            url,
+            group=group,
+            worker_id=worker_id,
+            statement_timeout_s=statement_timeout_s,
+        )
+
+
+@lru_cache
+def _written(dialect: str) -> Update:
+    batch = RUNS.source(dialect)
+    return (
+        update(request)
+        # One that was reopened meanwhile waits again by its higher generation.
+        .where(same_request(batch), request.c.outcome_generation < batch.c.generation)
+        .values(outcome_generation=batch.c.generation)
+    )
+
+
+_MAY_BE_REOPENED_NO_MORE = or_(
+    request.c.state != State.FAILED.value,
+    request.c.resend == literal_column("0"),
+    request.c.deadline_at <= clock.once(),
+)
+_ENDED = Kind(
+    name="outcomes",
+    index=OUTCOME,
+    further=(_MAY_BE_REOPENED_NO_MORE,),
+    columns=(),
+    item=Ended,
+    closing=_written,
+)

@@ -1,0 +1,100 @@
+"""Which topics are paused for the whole group, since when, why and by whom."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, literal_column, null, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import ReturningInsert
+
+from consumer.journal.clock import now_ms
+from consumer.journal.group_journal import GroupJournal
+from consumer.journal.tables import pause
+
+
+class PauseRow(NamedTuple):
+    """A topic that the group does not run now.
+
+    Attributes:
+        since: epoch ms, by the database's clock.
+        by: a person, or the worker that has stopped it.
+    """
+
+    topic: str
+    reason: str
+    since: int
+    by: str
+
+
+class Pauses(GroupJournal):
+    """The pauses of one group; see `GroupJournal`."""
+
+    _one_statement = True
+
+    def paused(self) -> list[PauseRow]:
+        """Return what is paused now, by topic.
+
+        Raises:
+            JournalUnavailable: ask again.
+            JournalVersionError: the journal's tables are missing.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            answers = connection.execute(_PAUSED, {"this_group": self._group}).all()
+        return [PauseRow(*answer) for answer in answers]
+
+    def pause(self, topic: str, *, reason: str, by: str) -> bool:
+        """Pause a topic; tell whether it was not paused before: else the first reason stands.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; call again.
+            JournalVersionError: the journal's tables are missing.
+        """
+        given = {"this_group": self._group, "this_topic": topic, "why": reason, "whose": by}
+        with self._session.transaction() as connection:
+            return connection.execute(_pause(self._session.dialect), given).scalar() is not None
+
+    def resume(self, topic: str, *, by: str) -> PauseRow | None:
+        """Let a topic go on; return the pause that has ended, None when there was none.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; call again.
+            JournalVersionError: the journal's tables are missing.
+        """
+        given = {"this_group": self._group, "this_topic": topic, "whose": by}
+        with self._session.transaction() as connection:
+            answer = connection.execute(_RESUME, given).one_or_none()
+        return None if answer is None else PauseRow(*answer)
+
+
+_COLUMNS = (pause.c.topic, pause.c.reason, pause.c.since, pause.c.by)
+_STANDS = (pause.c.group == bindparam("this_group"), pause.c.resumed_at.is_(None))
+_PAUSED = select(*_COLUMNS).where(*_STANDS).order_by(pause.c.topic)
+_RESUME = (
+    update(pause)
+    .where(*_STANDS, pause.c.topic == bindparam("this_topic"))
+    .values(resumed_at=now_ms(), resumed_by=bindparam("whose"))
+    .returning(*_COLUMNS)
+)
+
+
+@lru_cache
+def _pause(dialect: str) -> ReturningInsert[Any]:
+    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    values = {
+        "group": bindparam("this_group"),
+        "topic": bindparam("this_topic"),
+        "since": now_ms(),
+        "reason": bindparam("why"),
+        "by": bindparam("whose"),
+    }
+    # The WHERE is for SQLite, which would read ON CONFLICT as part of a join.
+    row = select(*values.values()).where(literal_column("1 = 1"))
+    made = make(pause).from_select(list(values), row)
+    again = {name: made.excluded[name] for name in ("since", "reason", "by")}
+    return made.on_conflict_do_update(
+        index_elements=[pause.c.group, pause.c.topic],
+        set_={**again, "resumed_at": null(), "resumed_by": null()},
+        where=pause.c.resumed_at.is_not(None),
+    ).returning(pause.c.topic)

@@ -1,0 +1,89 @@
+"""The row of a redrive: what it says, and how it is read and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sqlalchemy import Row as Answer
+from sqlalchemy import Select, select
+
+from consumer.journal.clock import now_ms
+from consumer.journal.tables import redrive
+from feedback.errors import ExitCode, OncewardError
+
+RUNNING, CANCELLED, DONE = "running", "cancelled", "done"
+
+Place = tuple[str, int]
+Offsets = dict[Place, int]
+
+
+class RedriveStopped(OncewardError):
+    """The redrive is not this process's any more: it was cancelled, or goes on elsewhere."""
+
+    exit_code = ExitCode.BAD_ANSWER
+
+
+class Redrive(NamedTuple):
+    """A redrive as the journal has it.
+
+    Args:
+        owner: the process that goes on with it; None when it was stopped in order.
+        filter: what was asked for, as its reader has encoded it.
+        spans: of each partition of the letters: the first offset to read, and the end.
+        positions: up to where all letters are done.
+        marks: of topics that were sent to: the ends before the first of `unconfirmed` was sent.
+        unconfirmed: requests behind the positions that were reopened.
+        counts: how many letters were read, sent and refused, by name.
+        silent_ms: how long ago its process last wrote here, by the database's clock.
+    """
+
+    redrive_id: str
+    by: str
+    reason: str | None
+    started_at: int
+    updated_at: int
+    state: str
+    owner: str | None
+    filter: str
+    spans: dict[Place, tuple[int, int]]
+    positions: Offsets
+    marks: Offsets
+    unconfirmed: list[str]
+    counts: dict[str, int]
+    silent_ms: int
+
+
+def encode_offsets(offsets: Mapping[Place, int]) -> str:
+    """Return offsets by partition as text."""
+    return json.dumps([[*place, offset] for place, offset in sorted(offsets.items())])
+
+
+def encode_spans(spans: Mapping[Place, tuple[int, int]]) -> str:
+    """Return spans by partition as text."""
+    return json.dumps([[*place, *span] for place, span in sorted(spans.items())])
+
+
+def select_redrives() -> Select[Any]:
+    """Return the statement that `decode` reads an answer of."""
+    columns = [redrive.c[name] for name in Redrive._fields[:-1]]
+    return select(*columns, now_ms() - redrive.c.updated_at)
+
+
+def decode(answer: Answer[Any]) -> Redrive:
+    """Return the redrive that a row tells of."""
+    stored = Redrive._make(answer)
+    return stored._replace(
+        spans={
+            (topic, number): (begin, end) for topic, number, begin, end in json.loads(answer.spans)
+        },
+        positions=_offsets(answer.positions),
+        marks=_offsets(answer.marks),
+        unconfirmed=json.loads(answer.unconfirmed),
+        counts=json.loads(answer.counts),
+    )
+
+
+def _offsets(text: str) -> Offsets:
+    return {(topic, number): offset for topic, number, offset in json.loads(text)}

@@ -1,0 +1,172 @@
+"""Which dead letters may be sent back, as a pure function of the letter, the row and the clock.
+
+What is decided here is carried out in the same transaction, on rows that are locked before they
+are read: two redrives, or a redrive and a discard, never both have their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from consumer.journal.actions import Action, ActionKind
+from consumer.journal.records import Row, State
+
+
+class Redrivable(StrEnum):
+    """What becomes of a letter that is to be sent back."""
+
+    SEND = "send"  # its FAILED row is reopened
+    SEND_UNKNOWN = "send_unknown"  # it has no row, and that was said to be no hindrance
+    AGAIN = "again"  # this redrive has reopened it, and nobody knows that Kafka has it
+    SENT = "sent"  # this redrive has sent it
+    RUNNING = "running"
+    DONE = "done"
+    IN_DOUBT = "in_doubt"
+    EXPIRED = "expired"
+    DISCARDED = "discarded"
+    ON_ITS_WAY = "on_its_way"
+    OLDER_FAILURE = "older_failure"
+    TOO_OFTEN = "too_often"
+    PAYLOAD_MISMATCH = "payload_mismatch"
+    ANOTHERS_ID = "anothers_id"
+    NO_ROW = "no_row"
+    # What is found out beside the journal.
+    DOUBLE = "double"
+    NO_TOPIC = "no_topic"
+    NOT_TAKEN = "not_taken"
+    CANNOT_BE_SET = "cannot_be_set"
+
+
+IN_WORDS = {
+    Redrivable.RUNNING: "it runs, or waits for its next run",
+    Redrivable.DONE: "it has succeeded, or was skipped",
+    Redrivable.IN_DOUBT: "nobody knows whether it happened: resolve it",
+    Redrivable.EXPIRED: "it has expired, which is final",
+    Redrivable.DISCARDED: "it was discarded",
+    Redrivable.ON_ITS_WAY: "it was reopened already, and its deadline is not over",
+    Redrivable.OLDER_FAILURE: "it has failed again since, which has a letter of its own",
+    Redrivable.TOO_OFTEN: "it was sent back too often (--max-redrives)",
+    Redrivable.PAYLOAD_MISMATCH: "its row is of another payload",
+    Redrivable.ANOTHERS_ID: "it was refused under an id that it does not keep: send it anew",
+    Redrivable.NO_ROW: "the journal knows nothing of it (--unknown sends it all the same)",
+    Redrivable.DOUBLE: "another letter of the same failure was taken",
+    Redrivable.NO_TOPIC: "the topic that it came from does not exist, or nobody says which",
+    Redrivable.NOT_TAKEN: "Kafka does not take its record",
+    Redrivable.CANNOT_BE_SET: "its value has no such place, or is no JSON",
+}
+
+
+# A discard, and that it was taken back since its replacement could not be sent.
+_OF_A_CASE = (ActionKind.DISCARD, ActionKind.CANCEL)
+
+
+class Candidate(NamedTuple):
+    """A letter that somebody wants to send back.
+
+    Args:
+        generation: of the failure that it tells of, where it says so; 0 for one that never ran.
+        redrive_count: how often it was sent back before.
+        is_anothers: it was refused under its coordinates, for an id that it does not keep.
+    """
+
+    request_id: str
+    generation: int | None
+    payload_sha256: str
+    redrive_count: int
+    is_anothers: bool = False
+
+
+class Wish(NamedTuple):
+    """How a redrive wants it.
+
+    Args:
+        redrive_id: which redrive asks.
+        owed: requests that it has reopened, and that Kafka does not have.
+        max_redrives: how often a request may be sent back.
+        takes_unknown: whether what has no row is sent as well.
+        replaces: whether a new request takes the place of each.
+    """
+
+    redrive_id: str
+    owed: Collection[str] = frozenset()
+    max_redrives: int = 3
+    takes_unknown: bool = False
+    replaces: bool = False
+
+
+def decide(
+    one: Candidate, row: Row | None, now: int, *, actions: Sequence[Action], wish: Wish
+) -> Redrivable:
+    """Return what becomes of a letter (contract, section 3).
+
+    Args:
+        row: the request as it stands; None when it has no row.
+        now: epoch ms of the database's clock.
+        actions: what was done to the request before, in its order.
+    """
+    if any(_is_mine(action, one, wish) for action in actions):
+        return _of_mine(one, row, now, wish)
+    if one.is_anothers and not wish.replaces:
+        return Redrivable.ANOTHERS_ID
+    if row is not None and row.payload_sha256 != one.payload_sha256:
+        return Redrivable.PAYLOAD_MISMATCH
+    if row is not None and row.state != State.FAILED:
+        return NOT_FAILED[State(row.state)]
+    if row is not None and one.generation not in (None, shown_generation(row)):
+        return Redrivable.OLDER_FAILURE
+    if is_discarded(actions, row):
+        return Redrivable.DISCARDED
+    if one.redrive_count >= wish.max_redrives:
+        return Redrivable.TOO_OFTEN
+    if row is None:
+        return Redrivable.SEND_UNKNOWN if wish.takes_unknown else Redrivable.NO_ROW
+    if row.resend and now < row.deadline_at:
+        return Redrivable.ON_ITS_WAY
+    return Redrivable.SEND
+
+
+def shown_generation(row: Row) -> int:
+    """Return how often a request ran, as its dead letter says it; a refused one never did."""
+    return 0 if row.claimed_at is None else row.generation
+
+
+def is_discarded(actions: Sequence[Action], row: Row | None) -> bool:
+    """Whether somebody has discarded the failure that the row tells of."""
+    generation = None if row is None else row.generation
+    last = None
+    for action in actions:
+        if action.generation == generation and action.action in _OF_A_CASE:
+            last = action.action
+    return last == ActionKind.DISCARD
+
+
+def _of_mine(one: Candidate, row: Row | None, now: int, wish: Wish) -> Redrivable:
+    if one.request_id not in wish.owed:
+        return Redrivable.SENT
+    if row is None or wish.replaces:
+        return Redrivable.AGAIN
+    if row.state != State.FAILED or not row.resend:
+        return Redrivable.SENT  # its client or a resender was quicker
+    return Redrivable.AGAIN if now < row.deadline_at else Redrivable.SEND
+
+
+def _is_mine(action: Action, one: Candidate, wish: Wish) -> bool:
+    """Whether this redrive has done that, to the failure that the letter tells of."""
+    if action.redrive_id != wish.redrive_id or action.action == ActionKind.CANCEL:
+        return False
+    if one.generation is None or action.generation is None:
+        return True
+    # What never ran has generation 1 in its row.
+    return action.generation == max(1, one.generation)
+
+
+NOT_FAILED = {
+    State.CLAIMED: Redrivable.RUNNING,
+    State.RETRYING: Redrivable.RUNNING,
+    State.SUCCEEDED: Redrivable.DONE,
+    State.SKIPPED: Redrivable.DONE,
+    State.IN_DOUBT: Redrivable.IN_DOUBT,
+    State.EXPIRED: Redrivable.EXPIRED,
+}

@@ -1,0 +1,181 @@
+"""Reopens failures for a redrive, for a whole batch within one transaction (contract, section 3).
+
+A reopened row is FAILED with `resend` and a new deadline: so the ordinary rule of claims lets the
+next attempt in, once, whoever sends it first, and a worker needs to know nothing of redrives. What
+it says of its run stays until that claim, which keeps the run in the history and clears the effect.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import BigInteger, Connection, bindparam, literal_column, null
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from consumer.journal.actions import ActionKind, Deed, actions_of, note
+from consumer.journal.batch import RUNS
+from consumer.journal.clock import now_ms
+from consumer.journal.history import ROW_COLUMNS, read, update_runs
+from consumer.journal.records import Row, State
+from consumer.journal.redrive_rule import Candidate, Redrivable, Wish, decide
+from consumer.journal.tables import request
+
+TO_SEND = frozenset({Redrivable.SEND, Redrivable.SEND_UNKNOWN, Redrivable.AGAIN})
+_REPLACEMENTS = uuid.UUID("5d0c0a2e-6c5b-5a58-9a6e-0f6a0c3f7d11")
+
+
+class Judged(NamedTuple):
+    """What becomes of a letter.
+
+    Args:
+        row: the request as it stands now; None when it has no row.
+    """
+
+    kind: Redrivable
+    row: Row | None
+
+
+def judge(
+    connection: Connection, group: str, candidates: Sequence[Candidate], wish: Wish, *, lock: bool
+) -> list[Judged]:
+    """Return what becomes of each letter; of two letters of one failure the first counts."""
+    ids = {one.request_id for one in candidates}
+    rows, now = read(connection, group, ids, lock=lock)
+    # With the rows locked: an action that another transaction wrote before is seen here.
+    actions = actions_of(connection, group, ids)
+    chosen: set[str] = set()
+    judged = []
+    for one in candidates:
+        row = rows.get(one.request_id)
+        kind = decide(one, row, now, actions=actions.get(one.request_id, ()), wish=wish)
+        if kind in TO_SEND:
+            kind = Redrivable.DOUBLE if one.request_id in chosen else kind
+            chosen.add(one.request_id)
+        judged.append(Judged(kind, row))
+    return judged
+
+
+def reopen(
+    connection: Connection,
+    group: str,
+    candidates: Sequence[Candidate],
+    wish: Wish,
+    *,
+    valid_ms: int,
+    by: str,
+    reason: str | None,
+) -> list[Judged]:
+    """Reopen what may be reopened, or discard it for its replacement; say what became of each.
+
+    Args:
+        valid_ms: from now to the new deadline.
+    """
+    judged = judge(connection, group, candidates, wish, lock=True)
+    new = [
+        (one.request_id, found.row)
+        for one, found in zip(candidates, judged, strict=True)
+        if found.kind in (Redrivable.SEND, Redrivable.SEND_UNKNOWN)
+    ]
+    if wish.replaces:
+        _note_replaced(connection, group, new, wish, by=by)
+        return judged
+    deeds = [Deed(name, None if row is None else row.generation, reason) for name, row in new]
+    note(connection, group, deeds, ActionKind.REDRIVE, by=by, redrive_id=wish.redrive_id)
+    known = [(name, row.generation) for name, row in new if row is not None]
+    deadlines = _reopened(connection, group, known, valid_ms=valid_ms)
+    return [found._replace(row=_as_reopened(found.row, deadlines)) for found in judged]
+
+
+def close_again(
+    connection: Connection,
+    group: str,
+    names: Collection[tuple[str, int | None]],
+    *,
+    redrive_id: str,
+    by: str,
+    reason: str,
+) -> list[Row]:
+    """Take reopenings and replacements back; return the rows that are closed again by it.
+
+    Args:
+        names: (request_id, generation) of the letters' requests; no generation without a row.
+    """
+    deeds = [Deed(name, generation, reason) for name, generation in names]
+    note(connection, group, deeds, ActionKind.CANCEL, by=by, redrive_id=redrive_id)
+    known = sorted((group, name, number) for name, number in names if number is not None)
+    if not known:
+        return []
+    parameters = RUNS.load(connection, known)
+    answers = connection.execute(_close(connection.dialect.name), parameters).all()
+    return [Row(*answer) for answer in answers]
+
+
+def replacement_id(redrive_id: str, request_id: str) -> str:
+    """Return the id of the new request: a redrive that is resumed must come to the same one."""
+    return str(uuid.uuid5(_REPLACEMENTS, f"{redrive_id}\0{request_id}"))
+
+
+def _note_replaced(
+    connection: Connection,
+    group: str,
+    replaced: Sequence[tuple[str, Row | None]],
+    wish: Wish,
+    *,
+    by: str,
+) -> None:
+    discards, redrives = [], []
+    for name, row in replaced:
+        new = replacement_id(wish.redrive_id, name)
+        generation = None if row is None else row.generation
+        discards.append(Deed(name, generation, f"replaced by {new}"))
+        redrives.append(Deed(new, None, f"replaces {name}"))
+    for deeds, kind in ((discards, ActionKind.DISCARD), (redrives, ActionKind.REDRIVE)):
+        note(connection, group, deeds, kind, by=by, redrive_id=wish.redrive_id)
+
+
+def _reopened(
+    connection: Connection, group: str, names: Sequence[tuple[str, int]], *, valid_ms: int
+) -> dict[str, int]:
+    """Return the new deadlines of what was reopened."""
+    if not names:
+        return {}
+    parameters = RUNS.load(connection, [(group, *name) for name in sorted(names)])
+    statement = _reopen(connection.dialect.name)
+    answers = connection.execute(statement, {**parameters, "valid_ms": valid_ms}).all()
+    return {row.request_id: row.deadline_at for row in answers}
+
+
+def _as_reopened(row: Row | None, deadlines: Mapping[str, int]) -> Row | None:
+    if row is None or row.request_id not in deadlines:
+        return row
+    # The row is locked: what was read is what stands, but for what was just written.
+    deadline_at = deadlines[row.request_id]
+    return row._replace(resend=True, deadline_at=deadline_at, published_at=None)
+
+
+@lru_cache
+def _reopen(dialect: str) -> ReturningUpdate[Any]:
+    batch = RUNS.source(dialect)
+    return (
+        update_runs(batch, State.FAILED.value)
+        .values(
+            resend=literal_column("1"),
+            deadline_at=now_ms() + bindparam("valid_ms", type_=BigInteger()),
+            published_at=null(),
+        )
+        .returning(request.c.request_id, request.c.deadline_at)
+    )
+
+
+@lru_cache
+def _close(dialect: str) -> ReturningUpdate[Any]:
+    batch = RUNS.source(dialect)
+    return (
+        update_runs(batch, State.FAILED.value)
+        .where(request.c.resend == literal_column("1"))
+        .values(resend=literal_column("0"), published_at=null())
+        .returning(*ROW_COLUMNS)
+    )

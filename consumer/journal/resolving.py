@@ -1,0 +1,137 @@
+"""What a person decides about one request: a doubt is resolved, a failure is discarded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Text, bindparam, literal_column, null
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from consumer.journal.actions import ActionKind, Deed, actions_of, note
+from consumer.journal.batch import RUNS
+from consumer.journal.clock import now_ms
+from consumer.journal.errors import DataRefused
+from consumer.journal.finishing import mark_published
+from consumer.journal.group_journal import ActingJournal
+from consumer.journal.history import ROW_COLUMNS, keep_runs, read, update_runs
+from consumer.journal.records import Published, Row, State, cleaned
+from consumer.journal.redrive_rule import NOT_FAILED, Redrivable, is_discarded, shown_generation
+
+RESOLVED = "RESOLVED"
+
+
+class Decisions(ActingJournal):
+    """Carries out what a person decides; see `GroupJournal`."""
+
+    def resolve(
+        self,
+        request_id: str,
+        *,
+        has_succeeded: bool,
+        result: str | None,
+        code: str | None,
+        reason: str,
+        by: str,
+    ) -> tuple[bool, Row | None]:
+        """End the doubt about a request; say whether that was done, and how it stands now.
+
+        The run whose end is not known stays in the history, as it stood.
+
+        Args:
+            result: JSON text.
+            code: why it failed; of a success mostly None.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; the same call may be repeated.
+            DataRefused: the database does not take the result.
+        """
+        given = {
+            "to_state": (State.SUCCEEDED if has_succeeded else State.FAILED).value,
+            "to_code": code,
+            "to_message": None if has_succeeded else cleaned(reason),
+            "to_result": result,
+        }
+        if "\0" in (result or "") + (code or ""):
+            raise DataRefused("NUL in text")
+        with self._session.transaction() as connection:
+            rows, _ = read(connection, self._group, [request_id], lock=True)
+            row = rows.get(request_id)
+            if row is None or row.state != State.IN_DOUBT:
+                return False, row
+            keep_runs(connection, self._group, [(request_id, row.generation)], cleaned(by))
+            names = [(self._group, request_id, row.generation)]
+            parameters = {**RUNS.load(connection, names), **given}
+            answer = connection.execute(_resolve(connection.dialect.name), parameters).one()
+            deed = Deed(request_id, row.generation, reason)
+            note(connection, self._group, [deed], ActionKind.RESOLVE, by=by)
+        return True, Row(*answer)
+
+    def discard(
+        self, wanted: Mapping[str, int | None], *, by: str, reason: str
+    ) -> dict[str, Redrivable | None]:
+        """Say of failures that nothing is to be done about them; None for each that it was said of.
+
+        A request that the journal does not know can be discarded as well: its letter is.
+
+        Args:
+            wanted: which failure of each request is meant, as its letter names it; None for the
+                one that stands.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; the same call may be repeated.
+        """
+        outcomes: dict[str, Redrivable | None] = {}
+        deeds = []
+        with self._session.transaction() as connection:
+            rows, _ = read(connection, self._group, wanted, lock=True)
+            actions = actions_of(connection, self._group, wanted)
+            for name, generation in wanted.items():
+                row = rows.get(name)
+                outcomes[name] = _refusal(row, generation)
+                if is_discarded(actions.get(name, ()), row):
+                    outcomes[name] = Redrivable.DISCARDED
+                if outcomes[name] is None:
+                    deeds.append(Deed(name, None if row is None else row.generation, reason))
+            note(connection, self._group, deeds, ActionKind.DISCARD, by=by)
+        return outcomes
+
+    def note_published(self, row: Row) -> None:
+        """Note that Redis was told how a request stands.
+
+        Raises:
+            JournalUnavailable: a worker's sweep tells it once more.
+        """
+        told = Published(row.request_id, row.generation, row.state)
+        with self._session.transaction() as connection:
+            mark_published(connection, self._group, [told])
+
+
+def _refusal(row: Row | None, generation: int | None) -> Redrivable | None:
+    if row is None:
+        return None
+    if row.state != State.FAILED:
+        return NOT_FAILED[State(row.state)]
+    if generation not in (None, shown_generation(row)):
+        return Redrivable.OLDER_FAILURE
+    # What was reopened may run any moment, and is nobody's to discard until its deadline.
+    return Redrivable.ON_ITS_WAY if row.resend else None
+
+
+@lru_cache
+def _resolve(dialect: str) -> ReturningUpdate[Any]:
+    batch = RUNS.source(dialect)
+    return (
+        update_runs(batch, State.IN_DOUBT.value)
+        .values(
+            state=bindparam("to_state", type_=Text()),
+            code=bindparam("to_code", type_=Text()),
+            message=bindparam("to_message", type_=Text()),
+            result=bindparam("to_result", type_=Text()),
+            resend=literal_column("0"),
+            finished_at=now_ms(),
+            published_at=null(),
+        )
+        .returning(*ROW_COLUMNS)
+    )

@@ -1,0 +1,197 @@
+"""Rows that wait for a record about them: found, gone through, and closed (contract, section 7).
+
+A row waits while the condition of its partial index holds. Its owner writes the record; when that
+has no live lease, whoever sweeps. Two that write the same one at the same time do no harm: a reader
+knows a record by the id in its header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    Update,
+    bindparam,
+    case,
+    func,
+    or_,
+    select,
+    text,
+)
+
+from consumer.journal import clock
+from consumer.journal.batch import RUNS, SHAPES
+from consumer.journal.group_journal import GroupJournal
+from consumer.journal.history import ROW_COLUMNS
+from consumer.journal.records import Row
+from consumer.journal.sweep import take_turn
+from consumer.journal.tables import request
+from consumer.journal.takeover import owner_lives
+
+Item = TypeVar("Item")
+
+
+class Waiting(NamedTuple):
+    """How many requests of one topic wait for their records.
+
+    Args:
+        oldest_ms: how long the oldest has waited.
+        mine: how many of them are this worker's.
+    """
+
+    topic: str
+    requests: int
+    oldest_ms: int
+    mine: int
+
+
+class Cursor(NamedTuple):
+    """Where the next page begins: behind this end (epoch ms) and id."""
+
+    finished_at: int = -1
+    request_id: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Kind(Generic[Item]):
+    """What rows wait for.
+
+    Args:
+        name: of the turn that workers take for the dead.
+        index: the condition of the partial index, in its own words: else SQLite would not take it.
+        further: what else has to hold of what is due now.
+        columns: what is read beside the columns of a row.
+        item: makes of a row and these what a page has.
+        closing: the statement that notes that a batch waits no longer, for each database.
+    """
+
+    name: str
+    index: str
+    further: tuple[ColumnElement[bool], ...]
+    columns: tuple[ColumnElement[Any], ...]
+    item: Callable[..., Item]
+    closing: Callable[[str], Update]
+
+
+class WaitingRows(GroupJournal, Generic[Item]):
+    """The rows that wait, in the order of their ends; see `GroupJournal`.
+
+    Args:
+        kind: what they wait for.
+        worker_id: whose rows are `mine`.
+    """
+
+    _shapes = SHAPES
+
+    def __init__(
+        self,
+        kind: Kind[Item],
+        url: str,
+        *,
+        group: str,
+        worker_id: str,
+        statement_timeout_s: float = 10.0,
+    ) -> None:
+        super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
+        self._kind = kind
+        self._worker_id = worker_id
+
+    def waiting(self) -> list[Waiting]:
+        """Return what waits in the whole group, by topic.
+
+        Raises:
+            JournalUnavailable: ask again.
+        """
+        parameters = {"this_group": self._group, "this_worker": self._worker_id}
+        with self._session.transaction(read_only=True) as connection:
+            answers = connection.execute(_count_waiting(self._kind), parameters).all()
+        return [Waiting(*answer) for answer in answers]
+
+    def take_turn(self, every_ms: int) -> bool:
+        """Whether this worker is the one to write for the dead now.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; call again.
+        """
+        with self._session.transaction() as connection:
+            return take_turn(connection, f"{self._kind.name}:{self._group}", every_ms)
+
+    def page(
+        self, cursor: Cursor, *, topics: Collection[str], limit: int, of_the_dead: bool
+    ) -> list[Item]:
+        """Return what waits behind the cursor, the oldest first.
+
+        Args:
+            topics: those to look at.
+            of_the_dead: whether what workers without a live lease left as well, or only mine.
+
+        Raises:
+            JournalUnavailable: read again.
+        """
+        parameters = {
+            "this_group": self._group,
+            "this_worker": self._worker_id,
+            "these_topics": sorted(topics),
+            "after": cursor.finished_at,
+            "after_id": cursor.request_id,
+            "most": limit,
+        }
+        width = len(ROW_COLUMNS)
+        with self._session.transaction(read_only=True) as connection:
+            found = connection.execute(_page(self._kind, of_the_dead), parameters).all()
+        return [self._kind.item(Row(*answer[:width]), *answer[width:]) for answer in found]
+
+    def close_case(self, names: Collection[tuple[str, int]]) -> None:
+        """Note that these, by (request_id, generation), wait no longer, where they still do.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; call again.
+        """
+        if not names:
+            return
+        with self._session.transaction() as connection:
+            rows = [(self._group, *name) for name in sorted(set(names))]
+            parameters = RUNS.load(connection, rows)
+            connection.execute(self._kind.closing(connection.dialect.name), parameters)
+
+
+@lru_cache
+def _count_waiting(kind: Kind[Any]) -> Select[Any]:
+    is_mine = case((request.c.owner == bindparam("this_worker"), 1), else_=0)
+    return (
+        select(
+            request.c.topic,
+            func.count(),
+            clock.once() - func.min(request.c.finished_at),
+            func.sum(is_mine, type_=BigInteger()),
+        )
+        .where(request.c.group == bindparam("this_group"), text(kind.index), *kind.further)
+        .group_by(request.c.topic)
+    )
+
+
+@lru_cache
+def _page(kind: Kind[Any], of_the_dead: bool) -> Select[Any]:
+    mine = request.c.owner == bindparam("this_worker")
+    key = request.c.finished_at, request.c.request_id
+    return (
+        select(*ROW_COLUMNS, *kind.columns)
+        .where(
+            request.c.group == bindparam("this_group"),
+            text(kind.index),
+            *kind.further,
+            # Said twice, the first time for the index.
+            key[0] >= bindparam("after"),
+            or_(key[0] > bindparam("after"), key[1] > bindparam("after_id")),
+            request.c.topic.in_(bindparam("these_topics", expanding=True)),
+            or_(mine, ~owner_lives()) if of_the_dead else mine,
+        )
+        .order_by(*key)
+        .limit(bindparam("most"))
+    )

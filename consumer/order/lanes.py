@@ -1,0 +1,177 @@
+"""What waits behind another request of its key, in this worker. Pure but for its own state.
+
+Whose key is taken is not kept up by events but read anew from what is in the worker's hands: a key
+whose request went, for whatever reason, is free, so no lane can be forgotten. Whether the next one
+may run, the journal says; a lane that it held back looks again after a while, and at once when
+something of its key ends here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import islice
+
+from consumer.delivery import Delivery
+from consumer.order.keys import Key, lane_of
+
+# How long a key is left alone that another worker has, or that waits for its next run: at least
+# so long that a busy key costs few claims, at most so long that an end elsewhere is soon seen.
+LOOK_AFTER_S = (0.5, 5.0)
+
+Name = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class _Lane:
+    waiting: OrderedDict[Name, Delivery] = field(default_factory=OrderedDict)
+    look_at_s: float = 0.0
+
+
+class Lanes:
+    """The requests that wait for their key, each behind those that came before it.
+
+    Belongs to the loop's thread, but for `waiting` and the length.
+
+    Args:
+        limit: of how many on nothing more may be added that could have to wait.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._lanes: dict[Key, _Lane] = {}
+        self._busy: dict[Key, set[str]] = {}
+        self._free: dict[Key, None] = {}
+        self._looks: list[tuple[float, Key]] = []
+        self._count = 0
+        self._is_used = False
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def room(self) -> int:
+        """How many more may be added."""
+        return max(0, self.limit - self._count)
+
+    @property
+    def waiting(self) -> list[Delivery]:
+        """What waits; a copy, for any thread."""
+        return [one for lane in list(self._lanes.values()) for one in list(lane.waiting.values())]
+
+    def note(self, in_hand: Iterable[Delivery]) -> None:
+        """Take in what the worker has in its hands now; before anything else is asked."""
+        if not self._is_used:
+            return  # a worker without ordered handlers pays nothing
+        busy: dict[Key, set[str]] = {}
+        for one in in_hand:
+            key = lane_of(one)
+            if key is not None:
+                busy.setdefault(key, set()).add(one.request_id)
+        for key in self._busy:
+            if key not in busy:
+                self._set_free(key)
+        for key in busy:
+            self._free.pop(key, None)
+        self._busy = busy
+
+    def admits(self, one: Delivery) -> bool:
+        """Whether a request may be claimed now; if not, it waits here from now on.
+
+        A retry that is due always may: it is what its key waits for. So may what is sent again
+        while it is in our hands: it is only answered.
+        """
+        key = lane_of(one)
+        if key is None:
+            return True
+        self._is_used = True
+        busy = self._busy.get(key, ())
+        if not (one.wakes or one.request_id in busy) and (busy or key in self._lanes):
+            self._add(self._lanes.setdefault(key, _Lane()), one)
+            return False
+        self._free.pop(key, None)
+        self._busy.setdefault(key, set()).add(one.request_id)
+        return True
+
+    def hold_back(self, one: Delivery, *, now_s: float, for_s: float) -> None:
+        """Put back at the head of its lane what the journal does not let run yet.
+
+        Args:
+            for_s: how long it will have to wait, as far as the journal knows.
+        """
+        key = lane_of(one)
+        if key is None:
+            raise ValueError("it keeps no order")
+        self._busy.get(key, set()).discard(one.request_id)
+        if not self._busy.get(key):
+            self._busy.pop(key, None)
+        self._free.pop(key, None)
+        lane = self._lanes.setdefault(key, _Lane())
+        self._add(lane, one)
+        lane.waiting.move_to_end(_name(one), last=False)
+        least_s, most_s = LOOK_AFTER_S
+        lane.look_at_s = now_s + min(most_s, max(least_s, for_s))
+        heappush(self._looks, (lane.look_at_s, key))
+
+    def take(self, most: int, now_s: float, may_take: Callable[[str], bool]) -> list[Delivery]:
+        """Remove and return heads whose keys are free.
+
+        Args:
+            may_take: whether requests of a topic are taken now.
+        """
+        self._look(now_s)
+        chosen = [key for key in self._free if may_take(key[0])]
+        return [self._pop(key) for key in islice(chosen, max(0, most))]
+
+    def next_look_s(self, now_s: float, may_take: Callable[[str], bool]) -> float | None:
+        """Return the monotonic time at which something may be taken; None when nothing waits."""
+        self._look(now_s)
+        if any(may_take(key[0]) for key in self._free):
+            return now_s
+        return self._looks[0][0] if self._looks else None
+
+    def take_all(self) -> list[Delivery]:
+        """Remove and return everything that waits."""
+        waiting = self.waiting
+        self._lanes.clear()
+        self._free.clear()
+        self._looks.clear()
+        self._count = 0
+        return waiting
+
+    def _add(self, lane: _Lane, one: Delivery) -> None:
+        known = lane.waiting.get(_name(one))
+        if known is None:
+            lane.waiting[_name(one)] = one
+            self._count += 1
+        elif known.envelope.attempt < one.envelope.attempt:
+            # Sent again while it waits: it keeps its place, and answers to the newest attempt.
+            lane.waiting[_name(one)] = known._replace(envelope=one.envelope)
+
+    def _pop(self, key: Key) -> Delivery:
+        lane = self._lanes[key]
+        del self._free[key]
+        _, one = lane.waiting.popitem(last=False)
+        self._count -= 1
+        if not lane.waiting:
+            del self._lanes[key]
+        self._busy.setdefault(key, set()).add(one.request_id)
+        return one
+
+    def _set_free(self, key: Key) -> None:
+        if key in self._lanes:
+            self._free[key] = None
+
+    def _look(self, now_s: float) -> None:
+        """Set free what has waited long enough."""
+        while self._looks and self._looks[0][0] <= now_s:
+            _, key = heappop(self._looks)
+            lane = self._lanes.get(key)
+            if lane is not None and lane.look_at_s <= now_s and key not in self._busy:
+                self._free[key] = None
+
+
+def _name(one: Delivery) -> Name:
+    return one.request_id, one.payload_sha256, one.wakes

@@ -1,0 +1,23 @@
+"""What is said of a topic that is paused."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+GUARD = "guard"
+# What clients are told of requests that were given up because their topic is paused.
+TOPIC_PAUSED = "TOPIC_PAUSED"
+
+
+class Paused(NamedTuple):
+    """A topic that is paused, for who asks.
+
+    Attributes:
+        since: epoch ms.
+        by: `guard`, or who has paused it for the group.
+    """
+
+    topic: str
+    reason: str
+    since: int
+    by: str

@@ -1,0 +1,18 @@
+"""Records that follow a row of the journal until Kafka has acknowledged them.
+
+```
+worker's loop ── row ──▶ journal ◀── what waits? ── rounds, a thread
+                                                      │ a page
+                            Kafka ◀── records ── posting ──▶ Posted: which rows wait no more
+```
+
+Dead letters and outcomes go this way (contract, section 7): the row is the truth and comes first,
+its record follows, and then the row says so. What waits is in `consumer.journal.waiting`.
+`rounds` goes through it; `posting` writes a page of it; `hindrances` says which topics take nothing
+now, and when they are tried again.
+
+Decisions, and their cost. A worker writes the records of its own rows, and those of dead workers
+when it is its turn: no claim on a record is kept, so that a crash, or two workers at once, may
+write one twice; who reads them goes by the id. What waits is gone through from the oldest on and
+never again before a pause, so that a record which Kafka can never take costs nobody else anything.
+"""

@@ -1,0 +1,134 @@
+"""What a value must be: a pydantic model, or a JSON Schema in a file; the same for both sides.
+
+A fault names the place and the rule, never the value, which may be a card number. A name in a value
+that the schema does not know is data as well: it is shown as `*`.
+
+A schema is read without the network: what it refers to lies in its own folder, or below it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from feedback.errors import SettingsError
+
+SHOWN = 5
+PLACE_LIMIT = 100
+
+
+class SchemaError(SettingsError):
+    """A schema cannot be used; the sentence names the file and what is wrong with it."""
+
+
+class SchemaFile:
+    """A JSON Schema, of draft 2020-12 unless it names another; read when it is first needed.
+
+    Args:
+        path: a JSON file.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._find: Callable[[Any], list[str]] | None = None
+
+    def __repr__(self) -> str:
+        return f"SchemaFile({str(self.path)!r})"
+
+    def load(self) -> None:
+        """Read and check the schema, unless that was done.
+
+        Raises:
+            SchemaError: it cannot be read, is no schema, or refers to what is not there.
+        """
+        if self._find is None:
+            # Imported here: children import handlers with schemas, and never validate.
+            from feedback.json_schemas import compiled
+
+            self._find = compiled(self.path)
+
+    def fault(self, value: bytes | None) -> str | None:
+        """Return what is wrong with a value, without the value; None when nothing is.
+
+        Raises:
+            SchemaError: the schema was not loaded before, and cannot be.
+        """
+        self.load()
+        assert self._find is not None
+        try:
+            found = json.loads(value if value is not None else b"null", parse_constant=_refuse)
+            faults = self._find(found)
+        except (ValueError, RecursionError):
+            return "value is not JSON"
+        if not faults:
+            return None
+        return f"value does not match {self.path.name}: {', '.join(faults)}"
+
+
+def fault_of(
+    value: bytes | None, *, model: type | None = None, schema: SchemaFile | None = None
+) -> str | None:
+    """Return what is wrong with a value, without the value; None when nothing is.
+
+    Args:
+        model: a pydantic model that it must be.
+        schema: what it must match.
+    """
+    if model is not None and (fault := _model_fault(model, value)) is not None:
+        return fault
+    return None if schema is None else schema.fault(value)
+
+
+def _model_fault(model: type, value: bytes | None) -> str | None:
+    validate: Callable[[bytes], object] = getattr(model, "model_validate_json")  # noqa: B009
+    try:
+        validate(value if value is not None else b"null")
+    except Exception as error:
+        # Also what a validator of the user raises by mistake: a record must not end the worker.
+        return f"value is not a {model.__name__}: {_places(error, model)}"
+    return None
+
+
+def _places(error: Exception, model: type) -> str:
+    # pydantic's own text quotes the input, which may be a card number
+    errors = getattr(error, "errors", None)
+    if errors is None:
+        return type(error).__name__
+    faults = errors(include_url=False, include_context=False, include_input=False)[:SHOWN]
+    return ", ".join(f"{_place(one['loc'], _names_of(model))}: {one['type']}" for one in faults)
+
+
+def _place(loc: Iterable[str | int], names: Collection[str]) -> str:
+    shown = (str(one) if isinstance(one, int) or one in names else "*" for one in loc)
+    return ".".join(shown)[:PLACE_LIMIT] or "value"
+
+
+@lru_cache
+def _names_of(model: type) -> frozenset[str]:
+    """Return the names of all fields in a model: any other that a place has came with the value."""
+    from pydantic.errors import PydanticUserError
+
+    names: set[str] = set()
+
+    def collect(part: object) -> None:
+        if isinstance(part, dict):
+            names.update(part.get("properties", ()))
+            collect(list(part.values()))
+        elif isinstance(part, list):
+            for one in part:
+                collect(one)
+
+    make: Callable[[], object] | None = getattr(model, "model_json_schema", None)
+    if make is not None:
+        # A type of the user that has no schema: then no name is known.
+        with suppress(PydanticUserError):
+            collect(make())
+    return frozenset(names)
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(constant)  # NaN and Infinity are Python's, not JSON's

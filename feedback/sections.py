@@ -1,0 +1,218 @@
+"""The sections of the settings: their names, defaults and limits (contract, section 12)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic_settings import NoDecode
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _split(value: object) -> object:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+# A list in TOML; names with commas between them in the environment.
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+# What becomes of a request that failed for good.
+Strategy = Annotated[str, Field(pattern=r"^(keep|stop|drop|none)$")]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KafkaSection(_Section):
+    """`[kafka]`: where the brokers are, the group, and kafka-python's security settings."""
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    group: str = Field("onceward", pattern=r"^[a-zA-Z0-9._-]{1,200}$")
+    session_timeout_s: Seconds = 6.0
+    max_poll_interval_s: Seconds = 300.0
+    assignor: str = Field("eager", pattern=r"^(eager|cooperative)$")
+    client_id: str = "onceward"
+    security_protocol: str = Field(
+        "PLAINTEXT", pattern=r"^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$"
+    )
+    ssl_check_hostname: bool = True
+    ssl_cafile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_password: SecretStr | None = None
+    ssl_crlfile: str | None = None
+    ssl_ciphers: str | None = None
+    sasl_mechanism: str | None = None
+    sasl_plain_username: str | None = None
+    sasl_plain_password: SecretStr | None = None
+    sasl_kerberos_name: str | None = None
+    sasl_kerberos_service_name: str = "kafka"
+    sasl_kerberos_domain_name: str | None = None
+
+    def connection(self) -> dict[str, Any]:
+        """Return the keyword arguments that every kafka-python client takes."""
+        given = self.model_dump(
+            exclude={"group", "session_timeout_s", "max_poll_interval_s", "assignor"},
+            exclude_none=True,
+        )
+        given["bootstrap_servers"] = [one.strip() for one in self.bootstrap_servers.split(",")]
+        for name, value in given.items():
+            if isinstance(value, SecretStr):
+                given[name] = value.get_secret_value()
+        return given
+
+
+class RedisSection(_Section):
+    """`[redis]`: the status store."""
+
+    # An url may hold a password, so it is not shown with the rest.
+    url: str = Field("redis://127.0.0.1:6379/0", repr=False)
+    status_ttl_s: Seconds = 604_800.0
+    heartbeat_ttl_s: Seconds = 5.0
+    timeout_s: Seconds = 2.0
+
+    @field_validator("url")
+    @classmethod
+    def _known_scheme(cls, url: str) -> str:
+        if not url.startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("must begin with redis://, rediss:// or unix://")
+        try:
+            urlsplit(url).port  # noqa: B018
+        except ValueError:
+            # Its own message would show what stands there, which may be a part of a password.
+            raise ValueError("has no valid port; a password is percent-encoded") from None
+        return url
+
+
+class JournalSection(_Section):
+    """`[journal]`: the SQL database that makes a resend safe."""
+
+    url: str = Field("sqlite:///onceward.db", repr=False)
+    lease_s: Seconds = 5.0
+    wait_s: Seconds = 30.0
+    timeout_s: Seconds = 10.0
+
+    @field_validator("url")
+    @classmethod
+    def _known_scheme(cls, url: str) -> str:
+        if not url.startswith(("sqlite:///", "postgresql+psycopg://")):
+            raise ValueError("must begin with sqlite:/// or postgresql+psycopg://")
+        return url
+
+
+class WorkerSection(_Section):
+    """`[worker]`: the handlers and the room they have."""
+
+    handlers: Names = ()
+    processes: int = Field(2, ge=1, le=256)
+    slots_per_process: int = Field(1, ge=1, le=1024)
+    spare_processes: int = Field(0, ge=0, le=16)
+    prefetch: int = Field(0, ge=0, le=1024)
+    buffer_limit: int | None = Field(None, ge=1)
+    order_held_limit: int = Field(1000, ge=1)
+    drain_timeout_s: Seconds = 25.0
+    start_timeout_s: Seconds = 30.0
+    deadline_s: Seconds = 3600.0
+    max_result_bytes: int = Field(65_536, ge=0)
+    memory_limit_bytes: int = Field(0, ge=0)
+    max_requests_per_child: int = Field(0, ge=0)
+    create_topics: bool = True
+    dead_letters: Strategy = "keep"
+    dead_letters_by_topic: dict[str, Strategy] = Field(default_factory=dict)
+    dead_letters_excluded: Names = ()
+    outage_share: float = Field(0.0, ge=0, lt=1)
+    outage_window: int = Field(40, ge=1, le=10_000)
+    http_port: int = Field(0, ge=0, le=65_535)
+    http_host: str = "127.0.0.1"
+    stall_after_s: Seconds = 30.0
+
+    @property
+    def slots(self) -> int:
+        """How many handlers run at the same time at most."""
+        return self.processes * self.slots_per_process
+
+    @property
+    def buffer_size(self) -> int:
+        """How many committed requests wait for a slot at most."""
+        return self.buffer_limit or 4 * self.slots
+
+    def dead_letters_of(self, topic: str) -> str:
+        """What becomes of requests of this topic that failed for good."""
+        if topic in self.dead_letters_excluded:
+            return "none"
+        return self.dead_letters_by_topic.get(topic, self.dead_letters)
+
+
+class ClientSection(_Section):
+    """`[client]`: how requests are sent and waited for."""
+
+    topic: str | None = None
+    send_timeout_s: Seconds = 5.0
+    resend_after_s: Seconds = 30.0
+    deadline_s: Seconds = 3600.0
+    poll_interval_s: Seconds = 1.0
+    max_request_bytes: int = Field(1_000_000, ge=1)
+    # Its attribute cannot be called so: that name is pydantic's.
+    schema_file: str = Field("", alias="schema")
+
+
+class AuditSection(_Section):
+    """`[audit]`: what the daily job reads and where it writes."""
+
+    topics: Names = ()
+    output: str = "audit/"
+    grace_s: Seconds = 600.0
+    fail_on: str = "lost>0,ran_twice>0"
+    jars: str = ""
+    spark_master: str = "local[*]"
+    spark_conf: dict[str, str] = Field(default_factory=dict)
+    statuses: int = Field(1000, ge=0)
+    webhook_url: str = Field("", repr=False)
+
+
+class AlertsSection(_Section):
+    """`[alerts]`: whom a worker tells of failures; webhooks are secrets."""
+
+    webhook_url: str = Field("", repr=False)
+    by_topic: dict[str, str] = Field(default_factory=dict, repr=False)
+    rate_per_minute: int = Field(60, ge=0)
+    age_s: float = Field(300.0, ge=0, allow_inf_nan=False)
+    every_s: Seconds = 300.0
+
+    @field_validator("webhook_url")
+    @classmethod
+    def _is_web(cls, url: str) -> str:
+        if url and not _is_web_address(url):
+            # What stands there is not shown, here and below: it may be a part of the secret.
+            raise ValueError("must begin with https:// or http:// and name a host")
+        return url
+
+    @field_validator("by_topic")
+    @classmethod
+    def _are_web(cls, urls: dict[str, str]) -> dict[str, str]:
+        faulty = sorted(topic for topic, url in urls.items() if url and not _is_web_address(url))
+        if faulty:
+            of = ", ".join(faulty)
+            raise ValueError(f"of {of} must begin with https:// or http:// and name a host")
+        return urls
+
+    @property
+    def has_webhooks(self) -> bool:
+        """Whether anybody is told anything."""
+        return any([self.webhook_url, *self.by_topic.values()])
+
+    def webhook_of(self, topic: str) -> str:
+        """Who is told about this topic; empty for nobody."""
+        return self.by_topic.get(topic, self.webhook_url)
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

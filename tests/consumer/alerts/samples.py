@@ -1,0 +1,31 @@
+"""Events and alerts as the unit tests need them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consumer.alerts.event import Event, Kind
+from consumer.alerts.grouping import Alert
+from consumer.alerts.message import Sender
+from consumer.alerts.noticing import Failure
+
+NOW_MS = 1_700_000_000_000
+SENDER = Sender("shop", "host-1-abc", "payments.toml")
+
+
+def event(kind: Kind = Kind.FIRST, code: str = "BUSY", **facts: Any) -> Event:
+    """Return an event about topic `payments`."""
+    known: dict[str, Any] = {"topic": "payments", "at_ms": NOW_MS, "code": code}
+    return Event(kind, **known | facts)
+
+
+def failure(code: str = "BUSY", requests: int = 1, **facts: Any) -> Failure:
+    """Return failures of topic `payments`."""
+    known: dict[str, Any] = {"topic": "payments", "request_id": "a", "message": "no"}
+    return Failure(code=code, requests=requests, **known | facts)
+
+
+def alert(kind: Kind = Kind.FIRST, **facts: Any) -> Alert:
+    """Return an alert about topic `payments`."""
+    known: dict[str, Any] = {"topic": "payments", "first_at": NOW_MS, "last_at": NOW_MS + 5}
+    return Alert(kind, **known | facts)

@@ -1,0 +1,1 @@
+"""Reading dead letters, and what people do about them."""

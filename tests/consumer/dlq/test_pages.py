@@ -1,0 +1,107 @@
+"""What a person sees, in terminals of different widths."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from consumer.dlq.case import Case
+from consumer.dlq.list_page import WITH_MESSAGE, console_for, list_page
+from consumer.dlq.show_page import WIDE, show_page
+from consumer.dlq.standing import Standing
+from consumer.dlq.tally import MOST_NAMES, Tally
+from consumer.journal.actions import Action
+from consumer.journal.lookup import PastRun
+from feedback.status import State
+from feedback.statuses import Status
+from tests.consumer.dead_letters.samples import failed
+from tests.consumer.dlq.samples import FAILED_AT, letter
+
+RUN = PastRun(1, 1, "worker-1", "payments", 3, 41, 1, None, FAILED_AT, "FAILED", "claim", None)
+
+
+def drawn(page: RenderableType, *, width: int) -> list[str]:
+    """Return the lines that a terminal of this width shows."""
+    stream = io.StringIO()
+    Console(file=stream, width=width, force_terminal=True, color_system=None).print(page)
+    return stream.getvalue().splitlines()
+
+
+def case(**changes: Any) -> Case:
+    """Return all that may be known of a request."""
+    facts: dict[str, Any] = {
+        "request_id": "a",
+        "letters": [letter(DLQ_ATTEMPTS="1"), letter(DLQ_ATTEMPTS="2")],
+        "standing": Standing.OPEN,
+        "row": failed(generation=2),
+        "runs": [RUN],
+        "actions": [Action("a", "redrive", "ann@host", FAILED_AT, "the bank is back", "r-1", 1)],
+        "status": Status("a", State.FAILED, code="HANDLER_ERROR"),
+        "away": None,
+    }
+    return Case(**{**facts, **changes})
+
+
+@pytest.mark.parametrize("width", [80, WIDE])
+def test_a_request_is_shown_whole_at_every_width(width: int) -> None:
+    lines = drawn(show_page(case(), width=width), width=width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    for part in ("dead letter", "headers as sent", "value: JSON, 13 bytes", "stack", "journal"):
+        assert part in text
+    for part in ("earlier letters", "runs before", "what people did", "what the client sees"):
+        assert part in text
+    assert "the bank is back" in text and "DLQ_REASON" in text
+
+
+def test_letter_and_journal_stand_side_by_side_where_there_is_room() -> None:
+    wide = drawn(show_page(case(), width=WIDE), width=WIDE)
+    assert "dead letter" in wide[0] and "journal" in wide[0]
+    narrow = drawn(show_page(case(), width=80), width=80)
+    assert "dead letter" in narrow[0] and "journal" not in narrow[0]
+
+
+def test_what_is_not_known_is_said() -> None:
+    unknown = case(letters=[], standing=None, row=None, runs=[], actions=[], status=None)
+    text = "\n".join(drawn(show_page(unknown, width=80), width=80))
+    assert text.count("none") == 1 and text.count("nothing") == 1
+    away = case(status=None, away="Redis is away: [b]refused[/b]")
+    assert "[b]refused[/b]" in "\n".join(drawn(show_page(away, width=80), width=80))
+
+
+def test_a_value_is_hidden_or_cut_as_it_is_asked_for() -> None:
+    long = case(letters=[letter(of={"value": b"v" * 5000})])
+    hidden = "\n".join(drawn(show_page(long, width=80, value_limit=None), width=80))
+    assert "vvvv" not in hidden
+    cut = "\n".join(drawn(show_page(long, width=80), width=80))
+    assert cut.count("v" * 70) > 10 and "5,000 bytes, cut" in cut
+    whole = "\n".join(drawn(show_page(long, width=80, value_limit=2**62), width=80))
+    assert "cut" not in whole
+
+
+def test_a_list_names_the_most_frequent_and_counts_the_rest() -> None:
+    tally = Tally(limit=3)
+    for number in range(MOST_NAMES // 50):
+        tally.add(letter(f"r{number}", DLQ_REASON=f"REASON_{number:02d}"), Standing.OPEN)
+    lines = drawn(list_page(tally, width=160), width=160)
+    text = "\n".join(lines)
+    assert lines[0].startswith("20 dead letters, 2023-11-14 22:13:25Z")
+    assert "REASON_09" in text and "of 10 more" in text
+    assert "17 older ones are not listed: see --limit" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 110, 140, 240])
+def test_ids_are_never_cut(width: int) -> None:
+    tally = Tally(limit=3)
+    name = "0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11"
+    tally.add(letter(name), Standing.IN_DOUBT)
+    lines = drawn(list_page(tally, width=width), width=width)
+    (line,) = (one for one in lines if name in one)
+    assert line.startswith(f"2023-11-14 22:13:25Z  {name}")
+    assert ("in doubt" in line) == (width >= 80)
+    assert ("the bank is" in line) == (width >= WITH_MESSAGE)
+
+
+def test_without_a_terminal_nothing_needs_to_fit() -> None:
+    assert console_for().width >= 200

@@ -1,0 +1,155 @@
+"""Which letters may be sent back: every combination that the rule tells apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.journal import State
+from consumer.journal.actions import Action, ActionKind
+from consumer.journal.records import Row
+from consumer.journal.redrive_rule import IN_WORDS, Candidate, Redrivable, Wish, decide
+from consumer.journal.reopening import TO_SEND
+from tests.consumer.journal.samples import OTHER_SHA, SHA, row
+
+NOW = 1_000
+WISH = Wish("mine")
+
+
+def failed(**changes: object) -> Row:
+    """Return the row of a request that ran once and failed for good."""
+    given = {"state": State.FAILED, "claimed_at": 10, "finished_at": 20, "deadline_at": 500}
+    return row("a", **(given | changes))
+
+
+def letter(**changes: object) -> Candidate:
+    """Return its letter."""
+    given: dict[str, object] = {
+        "request_id": "a",
+        "generation": 1,
+        "payload_sha256": SHA,
+        "redrive_count": 0,
+    }
+    return Candidate(**(given | changes))  # type: ignore[arg-type]
+
+
+def did(kind: ActionKind, *, redrive: str | None = None, generation: int | None = 1) -> Action:
+    return Action("a", kind.value, "zoe", 30, None, redrive, generation)
+
+
+MINE = did(ActionKind.REDRIVE, redrive="mine")
+
+
+def test_what_failed_for_good_is_sent_whatever_its_deadline_was() -> None:
+    assert decide(letter(), failed(), NOW, actions=(), wish=WISH) is Redrivable.SEND
+    later = failed(deadline_at=NOW + 1)
+    assert decide(letter(), later, NOW, actions=(), wish=WISH) is Redrivable.SEND
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        (State.CLAIMED, Redrivable.RUNNING),
+        (State.RETRYING, Redrivable.RUNNING),
+        (State.SUCCEEDED, Redrivable.DONE),
+        (State.SKIPPED, Redrivable.DONE),
+        (State.IN_DOUBT, Redrivable.IN_DOUBT),
+        (State.EXPIRED, Redrivable.EXPIRED),
+    ],
+)
+def test_what_has_not_failed_is_left(state: State, why: Redrivable) -> None:
+    assert decide(letter(), failed(state=state), NOW, actions=(), wish=WISH) is why
+
+
+def test_every_state_of_a_row_has_an_answer() -> None:
+    for state in State:
+        decide(letter(), failed(state=state), NOW, actions=(), wish=WISH)
+
+
+def test_every_refusal_has_words() -> None:
+    assert set(Redrivable) - TO_SEND - {Redrivable.SENT} == set(IN_WORDS)
+
+
+def test_what_was_reopened_is_left_until_its_deadline_is_over() -> None:
+    open_still = failed(resend=True, deadline_at=NOW + 1)
+    assert decide(letter(), open_still, NOW, actions=(), wish=WISH) is Redrivable.ON_ITS_WAY
+    over = failed(resend=True, deadline_at=NOW)
+    assert decide(letter(), over, NOW, actions=(), wish=WISH) is Redrivable.SEND
+
+
+def test_only_the_letter_of_the_last_failure_counts() -> None:
+    again = failed(generation=2)
+    assert decide(letter(), again, NOW, actions=(), wish=WISH) is Redrivable.OLDER_FAILURE
+    assert decide(letter(generation=2), again, NOW, actions=(), wish=WISH) is Redrivable.SEND
+    foreign = letter(generation=None)
+    assert decide(foreign, again, NOW, actions=(), wish=WISH) is Redrivable.SEND
+
+
+def test_a_letter_of_what_never_ran_says_so() -> None:
+    refused = failed(claimed_at=None)
+    assert decide(letter(generation=0), refused, NOW, actions=(), wish=WISH) is Redrivable.SEND
+    kind = decide(letter(generation=0), failed(), NOW, actions=(), wish=WISH)
+    assert kind is Redrivable.OLDER_FAILURE
+
+
+def test_another_payload_or_another_id_is_left() -> None:
+    other = letter(payload_sha256=OTHER_SHA)
+    assert decide(other, failed(), NOW, actions=(), wish=WISH) is Redrivable.PAYLOAD_MISMATCH
+    taken = letter(is_anothers=True)
+    assert decide(taken, failed(), NOW, actions=(), wish=WISH) is Redrivable.ANOTHERS_ID
+    replacing = WISH._replace(replaces=True)
+    assert decide(taken, failed(), NOW, actions=(), wish=replacing) is Redrivable.SEND
+
+
+def test_what_goes_round_in_circles_is_left() -> None:
+    for count, kind in ((2, Redrivable.SEND), (3, Redrivable.TOO_OFTEN)):
+        one = letter(redrive_count=count)
+        assert decide(one, failed(), NOW, actions=(), wish=WISH) is kind
+
+
+def test_what_is_unknown_is_sent_only_when_that_was_said() -> None:
+    assert decide(letter(), None, NOW, actions=(), wish=WISH) is Redrivable.NO_ROW
+    wish = WISH._replace(takes_unknown=True)
+    assert decide(letter(), None, NOW, actions=(), wish=wish) is Redrivable.SEND_UNKNOWN
+    discarded = [did(ActionKind.DISCARD, generation=None)]
+    assert decide(letter(), None, NOW, actions=discarded, wish=wish) is Redrivable.DISCARDED
+
+
+def test_a_discard_holds_for_its_failure_until_it_is_taken_back() -> None:
+    discarded = [did(ActionKind.DISCARD)]
+    assert decide(letter(), failed(), NOW, actions=discarded, wish=WISH) is Redrivable.DISCARDED
+    again = failed(generation=2)
+    one = letter(generation=2)
+    assert decide(one, again, NOW, actions=discarded, wish=WISH) is Redrivable.SEND
+    taken_back = [*discarded, did(ActionKind.CANCEL, redrive="other")]
+    assert decide(letter(), failed(), NOW, actions=taken_back, wish=WISH) is Redrivable.SEND
+
+
+def test_what_this_redrive_has_reopened_is_sent_again_only_where_kafka_lacks_it() -> None:
+    reopened = failed(resend=True, deadline_at=NOW + 1)
+    owed = WISH._replace(owed=frozenset({"a"}))
+    assert decide(letter(), reopened, NOW, actions=[MINE], wish=WISH) is Redrivable.SENT
+    assert decide(letter(), reopened, NOW, actions=[MINE], wish=owed) is Redrivable.AGAIN
+    # Its time is over: reopened anew.
+    over = failed(resend=True, deadline_at=NOW)
+    assert decide(letter(), over, NOW, actions=[MINE], wish=owed) is Redrivable.SEND
+    # Its client's resend was quicker.
+    for state in (State.CLAIMED, State.SUCCEEDED):
+        running = failed(state=state, generation=2)
+        assert decide(letter(), running, NOW, actions=[MINE], wish=owed) is Redrivable.SENT
+    failed_again = failed(generation=2)
+    assert decide(letter(), failed_again, NOW, actions=[MINE], wish=owed) is Redrivable.SENT
+
+
+def test_a_later_failure_of_what_this_redrive_sent_is_another_case() -> None:
+    again = failed(generation=2)
+    one = letter(generation=2)
+    assert decide(one, again, NOW, actions=[MINE], wish=WISH) is Redrivable.SEND
+
+
+def test_a_replacement_that_kafka_lacks_is_sent_again_though_the_old_one_is_closed() -> None:
+    wish = WISH._replace(replaces=True, owed=frozenset({"a"}))
+    closed = [did(ActionKind.DISCARD, redrive="mine")]
+    assert decide(letter(), failed(), NOW, actions=closed, wish=wish) is Redrivable.AGAIN
+    unknown = wish._replace(takes_unknown=True)
+    gone = [did(ActionKind.DISCARD, redrive="mine", generation=None)]
+    assert decide(letter(), None, NOW, actions=gone, wish=unknown) is Redrivable.AGAIN

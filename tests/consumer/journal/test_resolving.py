@@ -1,0 +1,148 @@
+"""What a person decides about a doubt or a failure, on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from consumer.journal import DataRefused, FinishKind, Journal, State, VerdictKind
+from consumer.journal.dead_letters import Cursor, DeadLetterRows
+from consumer.journal.redrive_rule import Redrivable
+from consumer.journal.resolving import Decisions
+from tests.consumer.journal.conftest import Database
+from tests.consumer.journal.samples import claim, finish, kinds, new_id
+
+
+@pytest.fixture
+def decisions(database: Database, group: str) -> Iterator[Decisions]:
+    """Yield what carries decisions out."""
+    made = Decisions(database.url, group=group)
+    yield made
+    made.close()
+
+
+def doubt(journal: Journal) -> str:
+    name = new_id()
+    journal.apply(claims=[claim(name, effect_kind="external")])
+    journal.apply(finishes=[finish(name, state=State.IN_DOUBT, code="WORKER_DIED")])
+    return name
+
+
+def ended(journal: Journal, state: State, *, resend: bool = False) -> str:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    if state is not State.CLAIMED:
+        journal.apply(finishes=[finish(name, state=state, resend=resend)])
+    return name
+
+
+def succeed(decisions: Decisions, name: str, result: str | None = '{"r": 1}') -> bool:
+    is_done, _ = decisions.resolve(
+        name, has_succeeded=True, result=result, code=None, reason="the list", by="zoe"
+    )
+    return is_done
+
+
+def fail(decisions: Decisions, name: str) -> bool:
+    is_done, _ = decisions.resolve(
+        name, has_succeeded=False, result=None, code="NOT_CHARGED", reason="no such", by="zoe"
+    )
+    return is_done
+
+
+def test_a_doubt_is_resolved_as_succeeded_and_its_run_stays_in_the_history(
+    journal: Journal, decisions: Decisions, database: Database
+) -> None:
+    name = doubt(journal)
+    assert succeed(decisions, name)
+    (row,) = database.query("SELECT * FROM onceward_request")
+    assert (row["state"], row["result"], row["code"]) == ("SUCCEEDED", '{"r": 1}', None)
+    assert (row["published_at"], row["generation"]) == (None, 1)
+    (kept,) = database.query("SELECT * FROM onceward_run")
+    assert (kept["outcome"], kept["by_whom"], kept["generation"]) == ("IN_DOUBT", "zoe", 1)
+    (noted,) = database.query("SELECT * FROM onceward_action")
+    assert (noted["action"], noted["by"], noted["reason"]) == ("resolve", "zoe", "the list")
+    assert kinds(journal.apply(claims=[claim(name, attempt=2)])) == [VerdictKind.ANSWERED]
+    late = journal.apply(finishes=[finish(name, state=State.FAILED)])
+    assert late.finished[name, 1].kind is FinishKind.STALE
+
+
+def test_a_doubt_that_is_resolved_as_failed_waits_for_its_letter(
+    journal: Journal, decisions: Decisions, database: Database, group: str
+) -> None:
+    name = doubt(journal)
+    assert fail(decisions, name)
+    (row,) = database.query("SELECT * FROM onceward_request")
+    assert (row["state"], row["code"], row["message"]) == ("FAILED", "NOT_CHARGED", "no such")
+    assert (row["resend"], row["dead_letter_at"]) == (0, None)
+    rows = DeadLetterRows(database.url, group=group, worker_id="me")
+    (waits,) = rows.page(Cursor(), topics=["payments"], limit=9, of_the_dead=True)
+    assert waits.row.request_id == name
+    rows.close()
+
+
+@pytest.mark.parametrize(
+    "state", [State.CLAIMED, State.RETRYING, State.SUCCEEDED, State.FAILED, State.EXPIRED]
+)
+@pytest.mark.parametrize("decide", [succeed, fail])
+def test_nothing_but_a_doubt_can_be_resolved(
+    journal: Journal,
+    decisions: Decisions,
+    database: Database,
+    state: State,
+    decide: Callable[[Decisions, str], bool],
+) -> None:
+    name = ended(journal, state)
+    before = database.query("SELECT * FROM onceward_request")
+    assert not decide(decisions, name)
+    assert not decide(decisions, "nobody")
+    assert database.query("SELECT * FROM onceward_request") == before
+    assert not database.query("SELECT * FROM onceward_run")
+    assert not database.query("SELECT * FROM onceward_action")
+
+
+def test_a_doubt_is_resolved_once(journal: Journal, decisions: Decisions) -> None:
+    name = doubt(journal)
+    assert succeed(decisions, name)
+    assert not fail(decisions, name)
+
+
+def test_a_result_that_the_database_does_not_take_changes_nothing(
+    journal: Journal, decisions: Decisions, database: Database
+) -> None:
+    name = doubt(journal)
+    with pytest.raises(DataRefused):
+        succeed(decisions, name, "a\0b")
+    (row,) = database.query("SELECT state FROM onceward_request")
+    assert row["state"] == "IN_DOUBT"
+
+
+def test_failures_are_discarded_once_and_stay_as_they_are(
+    journal: Journal, decisions: Decisions, database: Database
+) -> None:
+    name = ended(journal, State.FAILED)
+    before = database.query("SELECT * FROM onceward_request")
+    wanted = {name: 1, "unknown": None}
+    assert decisions.discard(wanted, by="zoe", reason="a test") == dict.fromkeys(wanted)
+    again = decisions.discard(wanted, by="zoe", reason="a test")
+    assert again == dict.fromkeys(wanted, Redrivable.DISCARDED)
+    assert database.query("SELECT * FROM onceward_request") == before
+    noted = database.query("SELECT request_id, generation FROM onceward_action ORDER BY id")
+    assert [(one["request_id"], one["generation"]) for one in noted] == [
+        (name, 1),
+        ("unknown", None),
+    ]
+
+
+def test_only_failures_for_good_are_discarded(journal: Journal, decisions: Decisions) -> None:
+    left = {
+        ended(journal, State.CLAIMED): Redrivable.RUNNING,
+        ended(journal, State.SUCCEEDED): Redrivable.DONE,
+        ended(journal, State.IN_DOUBT): Redrivable.IN_DOUBT,
+        ended(journal, State.FAILED, resend=True): Redrivable.ON_ITS_WAY,
+    }
+    older = ended(journal, State.FAILED)
+    wanted: dict[str, int | None] = {**dict.fromkeys(left), older: 7}
+    found = decisions.discard(wanted, by="zoe", reason="a test")
+    assert found == {**left, older: Redrivable.OLDER_FAILURE}

@@ -1,0 +1,1 @@
+"""Order by key."""

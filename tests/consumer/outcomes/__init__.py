@@ -1,0 +1,1 @@
+"""Tests of `consumer.outcomes`: the results of requests, passed on."""

@@ -1,0 +1,1 @@
+"""Tests of `consumer.posting`: what waits is written until Kafka has it."""

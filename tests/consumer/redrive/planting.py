@@ -1,0 +1,101 @@
+"""Dead letters and their rows in great numbers, as if a worker had failed all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+from sqlalchemy import NullPool, create_engine, insert
+
+from consumer.dead_letters.letter import headers_of
+from consumer.journal.dead_letters import Dead
+from consumer.journal.records import Row
+from consumer.journal.tables import request
+from feedback.clock import epoch_ms
+from feedback.dead_letter_topics import dead_letter_topic
+from feedback.envelope import Envelope, Record, encode_headers, payload_sha256
+
+PAGE = 5000
+GONE_MS = 600_000
+
+
+def plant(
+    *,
+    kafka: str,
+    journal_url: str,
+    group: str,
+    topic: str,
+    letters: int,
+    partitions: int = 4,
+    value_bytes: int = 1024,
+) -> None:
+    """Make a topic, its letters and their FAILED rows; their deadlines are long over."""
+    box = dead_letter_topic(topic, group)
+    with KafkaAdminClient(bootstrap_servers=kafka) as admin:
+        admin.create_topics([NewTopic(name, partitions, 1) for name in (topic, box)])
+        admin.wait_for_topics([topic, box])
+    producer = KafkaProducer(bootstrap_servers=kafka, linger_ms=5, batch_size=262_144)
+    engine = create_engine(journal_url, poolclass=NullPool)
+    made = _made(topic, letters, partitions=partitions, value_bytes=value_bytes)
+    while page := list(islice(made, PAGE)):
+        for dead, record in page:
+            headers = headers_of(dead, record, group=group, raised=None)
+            producer.send(
+                box,
+                key=record.key,
+                value=record.value,
+                headers=list(headers),
+                partition=record.partition,
+            )
+        with engine.begin() as connection:
+            rows = [{"group": group, **dead.row._asdict()} for dead, _ in page]
+            connection.execute(insert(request), rows)
+        producer.flush()
+    producer.close()
+
+
+def _made(
+    topic: str, letters: int, *, partitions: int, value_bytes: int
+) -> Iterator[tuple[Dead, Record]]:
+    failed_at = epoch_ms() - GONE_MS
+    filling = "x" * value_bytes
+    for number in range(letters):
+        request_id = f"request-{number:08d}"
+        value = json.dumps({"number": number, "filling": filling}).encode()
+        key = b"%d" % number
+        headers = tuple(encode_headers(Envelope(request_id, 1, failed_at + 1)))
+        place = topic, number % partitions, number // partitions
+        record = Record(*place, failed_at, key, value, headers)
+        yield Dead(_row(request_id, record, failed_at), failed_at), record
+
+
+def _row(request_id: str, record: Record, failed_at: int) -> Row:
+    return Row(
+        request_id=request_id,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        message_key=record.key,
+        payload_sha256=payload_sha256(record.key, record.value),
+        attempt=1,
+        generation=1,
+        effect_kind="marked",
+        effect_at=None,
+        deadline_at=failed_at + 1,
+        state="FAILED",
+        owner="gone",
+        claimed_at=failed_at - 5,
+        due_at=None,
+        finished_at=failed_at,
+        code="BANK_CLOSED",
+        message="the bank is closed",
+        result=None,
+        resend=False,
+        by=None,
+        published_at=failed_at,
+        dead_letter_at=failed_at,
+        voids=0,
+    )

@@ -1,0 +1,280 @@
+"""A redrive that is cut off anywhere goes on where it was: nothing is sent twice, nothing is
+forgotten. Killed is whoever raises what nobody catches: what stands then in the journal, in Redis
+and in Kafka is what a SIGKILL at that place leaves behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from consumer.dlq.filter import Filter
+from consumer.dlq.redrive_plan import RedrivePlan
+from consumer.dlq.redrive_record import sent_by
+from consumer.dlq.redrive_sessions import Ending, How, NotResumed, begin, resume
+from consumer.dlq.redrive_telling import Tellings
+from consumer.dlq.setting import Setting
+from consumer.journal import migrate
+from consumer.journal.redrive_row import Redrive
+from consumer.journal.redrive_work import RedriveWork
+from feedback.errors import KafkaUnavailable, NotAvailable
+from feedback.kafka_scan import KafkaScan
+from feedback.kafka_writer import KafkaWriter, Outgoing, TopicAway
+from feedback.settings import Settings, load
+from tests.consumer.redrive.planting import plant
+from tests.consumer.redrive.scene import COMMAND
+from tests.consumer.running import ROOT, environment, toml
+from tests.eventually import eventually
+from tests.stack import Servers
+
+LETTERS = 250
+# In chunks of 50, by the rate.
+RATE = 100.0
+HALF = 20
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Planted:
+    """Letters without a worker."""
+
+    def __init__(self, settings: Settings, config: Path, topic: str) -> None:
+        self.settings = settings
+        self.config = config
+        self.topic = topic
+
+    def sent(self, redrive_id: str) -> Counter[str]:
+        """Return how often each request was sent back."""
+        with KafkaScan(self.settings.kafka, committed_only=False) as scan:
+            pages = scan.pages(scan.spans([self.topic]))
+            found = [sent_by(one.headers, redrive_id) for page in pages for one in page.records]
+        return Counter(one for one in found if one is not None)
+
+
+@pytest.fixture
+def planted(
+    servers: Servers, journal_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Planted:
+    """Return letters with their rows, on each kind of journal."""
+    for name in ("KAFKA__BOOTSTRAP_SERVERS", "REDIS__URL", "JOURNAL__URL"):
+        monkeypatch.delenv(f"ONCEWARD_{name}", raising=False)
+    migrate(journal_url)
+    group, topic = f"group-{uuid.uuid4().hex}", f"topic-{uuid.uuid4().hex}"
+    config = tmp_path / "settings.toml"
+    sections = {
+        "kafka": {"bootstrap_servers": servers.kafka, "group": group},
+        "redis": {"url": servers.redis},
+        "journal": {"url": journal_url},
+    }
+    config.write_text(toml(sections))
+    plant(kafka=servers.kafka, journal_url=journal_url, group=group, topic=topic, letters=LETTERS)
+    return Planted(load(config), config, topic)
+
+
+def nth(call: Callable[..., Any], number: int, *, after: bool) -> Callable[..., Any]:
+    """Return a call that is the process's last when it is made for the `number`-th time."""
+    made = iter(range(1, 1_000_000))
+
+    def last(*arguments: Any, **named: Any) -> Any:
+        is_last = next(made) == number
+        if is_last and not after:
+            raise Killed
+        answer = call(*arguments, **named)
+        if is_last:
+            raise Killed
+        return answer
+
+    return last
+
+
+def half_written(writer: KafkaWriter, records: list[Outgoing]) -> list[KafkaUnavailable | None]:
+    """Write some of the records, and be gone."""
+    WRITE(writer, records[:HALF])
+    raise Killed
+
+
+WRITE = KafkaWriter.write
+
+
+class Place(NamedTuple):
+    """Where a process is killed: at this call of it, the how-manieth, before or after its work."""
+
+    owner: type
+    name: str
+    number: int
+    after: bool
+
+    @property
+    def last(self) -> Callable[..., Any]:
+        """The call that a test puts in the place of the real one."""
+        return nth(getattr(self.owner, self.name), self.number, after=self.after)
+
+
+class HalfWritten(Place):
+    """Killed while Kafka has some of the records."""
+
+    @property
+    def last(self) -> Callable[..., Any]:
+        return half_written
+
+
+PLACES = {
+    "before the first reopening": Place(RedriveWork, "reopen", 1, after=False),
+    "after a reopening": Place(RedriveWork, "reopen", 3, after=True),
+    "after PENDING": Place(Tellings, "sent_back", 3, after=True),
+    "in the middle of a write": HalfWritten(KafkaWriter, "write", 1, after=False),
+    "after a write": Place(KafkaWriter, "write", 2, after=True),
+    "before a save": Place(RedriveWork, "save", 1, after=False),
+    "after a save": Place(RedriveWork, "save", 1, after=True),
+    "before its end": Place(RedriveWork, "leave", 1, after=False),
+}
+
+
+@pytest.fixture(autouse=True)
+def _the_dead_are_gone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a process that was killed here count as gone, though this one lives."""
+    monkeypatch.setattr("consumer.dlq.redrive_sessions.is_gone", lambda owner: True)
+    yield
+
+
+def cut(planted: Planted, place: str, *, setting: Setting | None = None) -> str:
+    """Begin a redrive that is killed, and return its id."""
+    where = PLACES[place]
+    plan = RedrivePlan(Filter(), setting=setting)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(where.owner, where.name, where.last)
+        begin(planted.settings, plan, by="zoe", because=None, how=How(RATE))
+    return only_redrive(planted).redrive_id
+
+
+def only_redrive(planted: Planted) -> Redrive:
+    work = RedriveWork(planted.settings.journal.url, group=planted.settings.kafka.group, owner="x")
+    (found,) = work.latest(9)
+    work.close()
+    return found
+
+
+def go_on(planted: Planted, redrive_id: str, rate: float | None = None) -> Ending:
+    return resume(planted.settings, redrive_id, how=How(rate))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_killed_anywhere_it_goes_on_and_sends_each_once(planted: Planted, place: str) -> None:
+    redrive_id = cut(planted, place)
+    ending = go_on(planted, redrive_id)
+    assert ending.state == "done"
+    sent = planted.sent(redrive_id)
+    assert len(sent) == LETTERS
+    assert set(sent.values()) == {1}
+    assert ending.counts == {"read": LETTERS, "chosen": LETTERS, "sent": LETTERS}
+    assert go_on(planted, redrive_id).state == "done"
+    assert planted.sent(redrive_id) == sent
+
+
+def test_killed_again_and_again_at_each_place_it_ends(planted: Planted) -> None:
+    redrive_id = cut(planted, "in the middle of a write")
+    for where in PLACES.values():
+        # The first call of each kind is made whatever is left to do, but for the save.
+        first = where._replace(number=1)
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(first.owner, first.name, first.last)
+            go_on(planted, redrive_id, RATE)
+    go_on(planted, redrive_id, RATE)
+    sent = planted.sent(redrive_id)
+    assert (len(sent), set(sent.values())) == (LETTERS, {1})
+
+
+def test_a_replacement_is_made_once_as_well(planted: Planted) -> None:
+    redrive_id = cut(planted, "in the middle of a write", setting=Setting.parse("filling=x"))
+    go_on(planted, redrive_id)
+    sent = planted.sent(redrive_id)
+    assert (len(sent), set(sent.values())) == (LETTERS, {1})
+
+
+def test_kafka_away_stops_it_and_says_how_to_go_on(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(writer: KafkaWriter, records: list[Outgoing]) -> list[KafkaUnavailable | None]:
+        WRITE(writer, records[:HALF])
+        return [*[None] * HALF, *[TopicAway("away")] * (len(records) - HALF)]
+
+    monkeypatch.setattr(KafkaWriter, "write", away)
+    with pytest.raises(NotAvailable, match="redrive --resume"):
+        begin(planted.settings, RedrivePlan(Filter()), by="zoe", because=None, how=How(RATE))
+    monkeypatch.setattr(KafkaWriter, "write", WRITE)
+    stands = only_redrive(planted)
+    assert (stands.state, stands.owner) == ("running", None)
+    go_on(planted, stands.redrive_id)
+    sent = planted.sent(stands.redrive_id)
+    assert (len(sent), set(sent.values())) == (LETTERS, {1})
+
+
+def test_a_redrive_that_lives_elsewhere_is_left_to_it(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redrive_id = cut(planted, "after a reopening")
+    monkeypatch.setattr("consumer.dlq.redrive_sessions.is_gone", lambda owner: False)
+    how = How()
+    how.stopping.set()
+    with pytest.raises(NotResumed, match="goes on in the process"):
+        resume(planted.settings, redrive_id, how=how)
+    with pytest.raises(NotResumed, match="there is no redrive"):
+        go_on(planted, "nobody's")
+
+
+def test_a_real_kill_a_signal_and_a_cancel_leave_it_to_be_resumed(planted: Planted) -> None:
+    def started(*arguments: str) -> subprocess.Popen[str]:
+        command = (*COMMAND, "redrive", *arguments, "--config", str(planted.config))
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    first = started("--all", "--rate", "40")
+    eventually(lambda: begun(planted), timeout_s=60)
+    redrive_id = only_redrive(planted).redrive_id
+    eventually(lambda: planted.sent(redrive_id), timeout_s=60)
+    first.kill()
+    first.communicate()
+    before = sum(planted.sent(redrive_id).values())
+    assert 0 < before < LETTERS
+
+    second = started("--resume", redrive_id, "--rate", "40")
+    eventually(lambda: sum(planted.sent(redrive_id).values()) > before, timeout_s=60)
+    second.send_signal(signal.SIGINT)
+    said, _ = second.communicate(timeout=60)
+    assert second.returncode == 5
+    assert f"onceward-dlq redrive --resume {redrive_id}" in said
+
+    third = started("--resume", redrive_id, "--rate", "40")
+    eventually(lambda: only_redrive(planted).owner is not None, timeout_s=60)
+    fourth = started("--cancel", redrive_id)
+    assert (fourth.communicate(timeout=60), fourth.returncode)[1] == 0
+    said, _ = third.communicate(timeout=60)
+    assert (third.returncode, only_redrive(planted).state) == (1, "cancelled")
+
+    last = started("--resume", redrive_id)
+    last.communicate(timeout=60)
+    assert last.returncode == 0
+    sent = planted.sent(redrive_id)
+    assert (len(sent), set(sent.values())) == (LETTERS, {1})
+
+
+def begun(planted: Planted) -> bool:
+    work = RedriveWork(planted.settings.journal.url, group=planted.settings.kafka.group, owner="x")
+    found = work.latest(9)
+    work.close()
+    return bool(found)

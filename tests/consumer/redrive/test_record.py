@@ -1,0 +1,159 @@
+"""What is sent back: the user's record, with what a redrive says of itself."""
+
+from __future__ import annotations
+
+from consumer.dead_letters.letter import headers_of
+from consumer.dlq.dialects.reading import letter_of
+from consumer.dlq.filter import Filter
+from consumer.dlq.letter import DeadLetter
+from consumer.dlq.redrive_plan import RedrivePlan, chunk_size
+from consumer.dlq.redrive_progress import Tally, Unconfirmed
+from consumer.dlq.redrive_record import attempt_of, candidate_of, sending_of, sent_by
+from consumer.dlq.setting import Setting
+from consumer.journal.dead_letters import Dead
+from consumer.journal.records import Row
+from consumer.journal.redrive_row import Redrive
+from consumer.journal.reopening import replacement_id
+from feedback.envelope import Record, decode_headers, payload_sha256
+from feedback.kafka_writer import Outgoing
+from tests.consumer.journal.samples import row
+
+SENT = Record("payments", 3, 17, 50, b"k", b"v", (("tenant", b"7"), ("tenant", b"8")))
+
+
+def failed(**changes: object) -> Row:
+    given = {"state": "FAILED", "claimed_at": 10, "finished_at": 20, "code": "NO", "message": "no"}
+    given["payload_sha256"] = payload_sha256(SENT.key, SENT.value)
+    return row("a", **(given | changes))
+
+
+def letter(record: Record = SENT, of: Row | None = None, **headers: bytes) -> DeadLetter:
+    """Return the letter that a worker writes, as it is read again."""
+    of = of or failed()
+    written = headers_of(Dead(of, 15), record, group="g", raised=None)
+    added = tuple(headers.items())
+    return letter_of(
+        Record("payments.g.dlq", 3, 99, 60, record.key, record.value, (*written, *added))
+    )
+
+
+def sent(one: DeadLetter, of: Row | None, **changes: object) -> Outgoing:
+    given: dict[str, object] = {"redrive_id": "r", "by": "zoe", "attempt": 4, "deadline_at": 900}
+    return sending_of(one, of, **(given | changes)).outgoing  # type: ignore[arg-type]
+
+
+def test_key_value_and_the_users_headers_go_back_untouched_with_one_attempt_more() -> None:
+    back = sent(letter(), failed())
+    assert (back.topic, back.partition, back.key, back.value) == ("payments", None, b"k", b"v")
+    envelope = decode_headers(SENT._replace(headers=back.headers))
+    assert envelope == ("a", 5, 900)
+    assert back.headers[:2] == SENT.headers
+    found = dict(back.headers)
+    assert (found["DLQ_REDRIVE_COUNT"], found["DLQ_REDRIVE_ID"]) == (b"1", b"r")
+    assert (found["ORIGINAL_OFFSET"], found["ORIGINAL_TIMESTAMP"]) == (b"17", b"50")
+    left = {name for name in found if name.startswith("DLQ_")}
+    assert left == {"DLQ_REDRIVE_COUNT", "DLQ_REDRIVE_ID", "DLQ_REDRIVE_BY"}
+
+
+def test_a_second_redrive_counts_on_and_says_its_own_name_once() -> None:
+    first = sent(letter(), failed())
+    again = letter(SENT._replace(headers=first.headers), failed(generation=2, attempt=5))
+    assert candidate_of(again) == ("a", 2, payload_sha256(b"k", b"v"), 1, False)
+    second = sent(again, failed(generation=2), redrive_id="s")
+    names = [name for name, _ in second.headers]
+    assert names.count("DLQ_REDRIVE_ID") == names.count("onceward-attempt") == 1
+    assert dict(second.headers)["DLQ_REDRIVE_COUNT"] == b"2"
+    assert (sent_by(second.headers, "s"), sent_by(second.headers, "r")) == ("a", None)
+
+
+def test_without_a_key_it_goes_to_its_partition_and_a_tombstone_stays_one() -> None:
+    keyless = SENT._replace(key=None)
+    assert sent(letter(keyless), failed(partition=3)).partition == 3
+    assert sent(letter(keyless), None).partition == 3
+    tombstone = sent(letter(SENT._replace(value=None)), failed())
+    assert (tombstone.key, tombstone.value) == (b"k", None)
+
+
+def test_a_replacement_is_a_new_request_that_names_the_old_one() -> None:
+    back = sent(letter(), failed(), value=b"w", replaces=True)
+    envelope = decode_headers(SENT._replace(headers=back.headers))
+    assert envelope == (replacement_id("r", "a"), 1, 900)
+    assert (back.key, back.value) == (b"k", b"w")
+    assert dict(back.headers)["onceward-replaces"] == b"a"
+    assert sent_by(back.headers, "r") == "a"
+
+
+def test_another_dead_letter_queues_words_are_no_headers_of_the_user() -> None:
+    foreign = letter_of(
+        Record(
+            *("connect-dlq", 0, 1, 60, b"k", b"v"),
+            (
+                ("__connect.errors.topic", b"payments"),
+                ("__connect.errors.partition", b"2"),
+                ("__connect.errors.offset", b"9"),
+                ("tenant", b"7"),
+            ),
+        )
+    )
+    back = sent(foreign, None, attempt=attempt_of(foreign))
+    assert back.topic == "payments"
+    assert not any(name.startswith("__connect") for name, _ in back.headers)
+    assert dict(back.headers)["tenant"] == b"7"
+    assert candidate_of(foreign).generation is None
+
+
+def test_what_was_refused_for_anothers_id_says_so() -> None:
+    refused = failed(code="PAYLOAD_MISMATCH", claimed_at=None)
+    taken = SENT._replace(headers=(("onceward-request-id", b"other"),))
+    assert candidate_of(letter(taken, refused)).is_anothers
+    assert candidate_of(letter(taken, refused)).generation == 0
+    assert not candidate_of(letter()).is_anothers
+
+
+def test_hostile_numbers_are_no_attempt() -> None:
+    for text in (b"", b"x", b"-1", b"9" * 30, "\u0663".encode()):
+        hostile = SENT._replace(headers=(("onceward-attempt", text),))
+        assert attempt_of(letter_of(hostile)) == 0
+
+
+def test_a_plan_survives_the_journal() -> None:
+    plan = RedrivePlan(
+        filter=Filter(ids=frozenset({"a", "b"}), since_ms=5),
+        topics=frozenset({"t"}),
+        deadline_s=7.5,
+        max_redrives=9,
+        takes_unknown=True,
+        setting=Setting.parse("/a/b=5"),
+    )
+    assert RedrivePlan.from_json(plan.to_json()) == plan
+    assert RedrivePlan.from_json(RedrivePlan(Filter()).to_json()) == RedrivePlan(Filter())
+
+
+def test_a_rate_is_kept_in_small_chunks() -> None:
+    assert [chunk_size(rate) for rate in (None, 0.1, 1.0, 100.0, 1e6)] == [1000, 1, 1, 50, 1000]
+
+
+def stands(**changes: object) -> Redrive:
+    given: dict[str, object] = dict.fromkeys(Redrive._fields)
+    given |= {"unconfirmed": ["a", "b"], "marks": {("t", 0): 5}, "counts": {"sent": 3}}
+    return Redrive(**(given | changes))  # type: ignore[arg-type]
+
+
+def test_the_oldest_marks_count_until_all_behind_them_is_passed() -> None:
+    unconfirmed = Unconfirmed(stands(), {"a", "z"})
+    assert (unconfirmed.sent, unconfirmed.owed) == ({"a"}, {"b"})
+    unconfirmed.reopening(["c"], {("t", 0): 9, ("t", 1): 9, ("u", 0): 2})
+    assert unconfirmed.names == {"a", "b", "c"}
+    assert unconfirmed.marks == {("t", 0): 5, ("u", 0): 2}
+    unconfirmed.passed(["a", "c"])
+    assert (unconfirmed.names, unconfirmed.marks) == ({"b"}, {("t", 0): 5, ("u", 0): 2})
+    unconfirmed.passed(["b"])
+    assert (unconfirmed.names, unconfirmed.marks) == (set(), {})
+
+
+def test_of_several_letters_of_a_named_request_the_sent_one_is_its_answer() -> None:
+    tally = Tally({"sent": 3}, ["a", "b"])
+    for what in ("older_failure", "sent", "older_failure"):
+        tally.became("a", what)
+    assert tally.of_named == {"a": "sent", "b": "no_letter"}
+    assert tally.counts == {"sent": 4, "older_failure": 2}

@@ -1,0 +1,63 @@
+"""One value of a JSON payload, set anew by its path."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.dlq.setting import CannotBeSet, Setting
+from feedback.errors import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ("amount=5", b'{"amount": "five", "to": 1}', b'{"amount":5,"to":1}'),
+        ("card.number=7", b'{"card": {"number": 1}}', b'{"card":{"number":7}}'),
+        ("card.holder=Zo\u00eb", b'{"card": {}}', '{"card":{"holder":"Zo\u00eb"}}'.encode()),
+        ("/a~1b/m~0n=true", b'{"a/b": {"m~n": 0}}', b'{"a/b":{"m~n":true}}'),
+        ("items.1.price=10.10", b'{"items": [0, {"price": 1}]}', b'{"items":[0,{"price":10.10}]}'),
+        ("0=null", b"[1, 2]", b"[null,2]"),
+        ('a={"b": [1]}', b"{}", b'{"a":{"b":[1]}}'),
+        ('a="5"', b"{}", b'{"a":"5"}'),
+        ("a=", b"{}", b'{"a":""}'),
+        ("a=b=c", b"{}", b'{"a":"b=c"}'),
+    ],
+)
+def test_a_value_is_set(text: str, before: bytes, after: bytes) -> None:
+    setting = Setting.parse(text)
+    assert setting.applied(before) == after
+    assert Setting.parse(setting.text) == setting
+
+
+def test_all_else_stays_as_it_was_written() -> None:
+    before = b'{"big":12345678901234567890123,"f":1.2300,"e":1e400,"t":"\\u00e9","n":null,"a":0}'
+    after = Setting.parse("a=1").applied(before)
+    assert after == before.replace(b'"a":0', b'"a":1').replace(b"\\u00e9", "é".encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "payload"),
+    [
+        ("a.b=1", b'{"a": 5}'),
+        ("a.b=1", b"{}"),
+        ("2=1", b"[1, 2]"),
+        ("-1=1", b"[1, 2]"),
+        ("01=1", b"[1, 2]"),
+        ("a=1", b"no json"),
+        ("a=1", b'{"x": NaN}'),
+        ("a=1", b"\xff\xfe"),
+        ("a=1", b""),
+        ("a=1", None),
+        ("a=1", b"5"),
+        ("a=1", b"[" * 100_000),
+    ],
+)
+def test_what_has_no_such_place_is_left(text: str, payload: bytes | None) -> None:
+    with pytest.raises(CannotBeSet):
+        Setting.parse(text).applied(payload)
+
+
+@pytest.mark.parametrize("text", ["", "a", "=5", "/=5", ".=5"])
+def test_a_setting_without_path_or_value_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError):
+        Setting.parse(text)

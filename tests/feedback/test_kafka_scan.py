@@ -1,0 +1,151 @@
+"""Whole topics read once, on the real broker: bounded, in pages, and resumable."""
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from kafka import KafkaProducer
+
+from feedback import kafka_scan
+from feedback.clock import epoch_ms
+from feedback.errors import KafkaUnavailable
+from feedback.kafka_scan import KafkaScan, Span, resumed
+from feedback.settings import KafkaSection
+from tests.left_open import left_open
+from tests.stack import Servers
+from tests.stack.ports import HOST, free_port
+
+MakeTopic = Callable[..., str]
+# The broker forgets what is old.
+BEGAN_MS = epoch_ms()
+
+
+@pytest.fixture
+def kafka(servers: Servers) -> KafkaSection:
+    return KafkaSection(bootstrap_servers=servers.kafka, group="unused")
+
+
+@pytest.fixture
+def scan(kafka: KafkaSection) -> Iterator[KafkaScan]:
+    with KafkaScan(kafka) as made:
+        yield made
+
+
+@pytest.fixture
+def producer(servers: Servers) -> Iterator[KafkaProducer]:
+    made = KafkaProducer(bootstrap_servers=servers.kafka)
+    yield made
+    made.close()
+
+
+def fill(producer: KafkaProducer, name: str, count: int, *, partitions: int = 1) -> None:
+    for number in range(count):
+        value = b"%d" % number
+        producer.send(name, value, partition=number % partitions, timestamp_ms=BEGAN_MS + number)
+    producer.flush()
+
+
+def values(scan: KafkaScan, spans: kafka_scan.Spans) -> list[int]:
+    found = (one.value for page in scan.pages(spans) for one in page.records)
+    return sorted(int(value) for value in found if value is not None)
+
+
+def test_all_partitions_are_read_up_to_where_they_ended_at_the_beginning(
+    scan: KafkaScan, producer: KafkaProducer, topic: MakeTopic
+) -> None:
+    name, empty = topic(3), topic(1)
+    fill(producer, name, 2500, partitions=2)
+    spans = scan.spans([name, empty, "no-such-topic"])
+    assert spans == {
+        (name, 0): Span(0, 1250),
+        (name, 1): Span(0, 1250),
+        (name, 2): Span(0, 0),
+        (empty, 0): Span(0, 0),
+    }
+    fill(producer, name, 10)  # too late
+    pages = list(scan.pages(spans))
+    assert sorted(int(one.value or b"") for page in pages for one in page.records) == [*range(2500)]
+    assert max(len(page.records) for page in pages) <= kafka_scan.PAGE_RECORDS
+    assert (pages[-1].read, pages[-1].total) == (2500, 2500)
+    assert pages[-1].positions[name, 0] == 1250
+
+
+def test_a_scan_that_was_cut_off_goes_on_where_it_was(
+    scan: KafkaScan, kafka: KafkaSection, producer: KafkaProducer, topic: MakeTopic
+) -> None:
+    name = topic(2)
+    fill(producer, name, 3000, partitions=2)
+    spans = scan.spans([name])
+    first = next(scan.pages(spans))
+    with KafkaScan(kafka) as another:
+        rest = values(another, resumed(spans, first.positions))
+    assert sorted([*(int(one.value or b"") for one in first.records), *rest]) == [*range(3000)]
+
+
+def test_the_same_topics_can_be_read_again_from_their_beginning(
+    scan: KafkaScan, producer: KafkaProducer, topic: MakeTopic
+) -> None:
+    name = topic(2)
+    fill(producer, name, 20, partitions=2)
+    for _ in range(2):
+        assert values(scan, scan.spans([name])) == [*range(20)]
+
+
+def test_a_scan_begins_at_a_time(
+    scan: KafkaScan, producer: KafkaProducer, topic: MakeTopic
+) -> None:
+    name = topic(1)
+    fill(producer, name, 10)
+    assert scan.spans([name], since_ms=BEGAN_MS + 7) == {(name, 0): Span(7, 10)}
+    assert scan.spans([name], since_ms=-5) == {(name, 0): Span(0, 10)}
+    late = scan.spans([name], since_ms=BEGAN_MS + 10)
+    assert late == {(name, 0): Span(10, 10)}
+    assert list(scan.pages(late)) == []
+
+
+def test_what_a_failed_transaction_wrote_is_left_out_unless_it_is_wanted(
+    scan: KafkaScan, kafka: KafkaSection, servers: Servers, topic: MakeTopic
+) -> None:
+    name = topic(1)
+    producer = KafkaProducer(
+        bootstrap_servers=servers.kafka, transactional_id=f"t-{uuid.uuid4().hex}"
+    )
+    try:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(name, b"1")
+        producer.commit_transaction()
+        producer.begin_transaction()
+        producer.send(name, b"2")
+        producer.flush()
+        producer.abort_transaction()
+    finally:
+        producer.close()
+    assert values(scan, scan.spans([name])) == [1]
+    with KafkaScan(kafka, committed_only=False) as all_of_it:
+        assert values(all_of_it, all_of_it.spans([name])) == [1, 2]
+
+
+def test_topics_are_named(scan: KafkaScan, topic: MakeTopic) -> None:
+    name = topic(1)
+    assert name in scan.topics()
+
+
+def test_a_broker_that_is_away_is_said() -> None:
+    nobody = KafkaSection(bootstrap_servers=f"{HOST}:{free_port()}", group="unused")
+    with left_open(), KafkaScan(nobody, timeout_s=1.0) as scan:
+        with pytest.raises(KafkaUnavailable, match="Kafka at"):
+            scan.topics()
+        with pytest.raises(KafkaUnavailable, match="Kafka at"):
+            scan.spans(["any"])
+
+
+def test_a_partition_that_gives_nothing_is_not_waited_for_for_ever(
+    scan: KafkaScan, kafka: KafkaSection, topic: MakeTopic
+) -> None:
+    name = topic(1)
+    with (
+        KafkaScan(kafka, timeout_s=1.0) as impatient,
+        pytest.raises(KafkaUnavailable, match="has given nothing for 1 s"),
+    ):
+        list(impatient.pages({(name, 0): Span(0, 5)}))

@@ -1,0 +1,35 @@
+"""What an audit has said of a day."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from feedback.errors import ExitCode
+from spark_audit.run import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The answer of an audit.
+
+    Attributes:
+        found: the requests of each finding, sorted.
+    """
+
+    exit_code: ExitCode
+    requests: int
+    found: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, spark: SparkSession, outcome: Outcome, findings: Path) -> Judged:
+        """Read what was written down."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for file in findings.glob("kind=*/*.parquet"):
+            ids = spark.read.parquet(str(file)).select("request_id").collect()
+            found[file.parent.name.removeprefix("kind=")] += [row[0] for row in ids]
+        requests = outcome.summary["counts"]["requests"]
+        return cls(outcome.exit_code, requests, {kind: sorted(ids) for kind, ids in found.items()})
