@@ -71,15 +71,17 @@ class Scene:
 
     def commit(self, topic: str, offset: int) -> None:
         """Commit an offset of partition 0 for the group."""
-        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}
+        group, place = self.journal.group, TopicPartition(topic, 0)
 
         def is_committed() -> bool:
             with KafkaAdminClient(bootstrap_servers=self.servers.kafka) as admin:
                 try:
-                    admin.alter_group_offsets(self.journal.group, offsets)
+                    admin.alter_group_offsets(group, {place: OffsetAndMetadata(offset, "", -1)})
+                    found = admin.list_group_offsets({group: [place]})[group].get(place)
                 except CoordinatorNotAvailableError:
                     return False  # the broker makes its topic of offsets at the first use
-            return True
+            # While it is being made, a commit can be answered and is not there.
+            return found is not None and bool(found.offset == offset)
 
         eventually(is_committed, timeout_s=30, interval_s=0.2)
 

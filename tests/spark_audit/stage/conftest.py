@@ -61,14 +61,16 @@ def commit(admin: KafkaAdminClient, group: str) -> Commit:
     """Return a function that commits an offset, for the test's group unless told otherwise."""
 
     def one(topic: str, offset: int, *, partition: int = 0, of: str = group) -> None:
-        offsets = {TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1)}
+        place = TopicPartition(topic, partition)
 
         def is_committed() -> bool:
             try:
-                admin.alter_group_offsets(of, offsets)
+                admin.alter_group_offsets(of, {place: OffsetAndMetadata(offset, "", -1)})
+                found = admin.list_group_offsets({of: [place]})[of].get(place)
             except CoordinatorNotAvailableError:
                 return False  # the broker makes its topic of offsets at the first use
-            return True
+            # While it is being made, a commit can be answered and is not there.
+            return found is not None and bool(found.offset == offset)
 
         eventually(is_committed, timeout_s=30, interval_s=0.2)
 
