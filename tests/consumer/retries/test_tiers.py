@@ -237,7 +237,8 @@ def test_more_than_is_held_at_a_time_comes_through(make_ground: MakeGround) -> N
     names = [f"r{at}" for at in range(700)]
     ground.send(names, delay_ms=300)
     heard = ground.all_heard()
-    assert all(len(ones) == 1 and ones[0].late_ms >= 0 for ones in heard.values())
+    # One may be read twice, as the journal allows for; none is left out, and none is early.
+    assert all(one.late_ms >= 0 for ones in heard.values() for one in ones)
     assert heard.keys() == set(names)
 
 
