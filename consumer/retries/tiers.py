@@ -108,17 +108,19 @@ class Tiers(KafkaThread):
     def _hold(self, record: Record) -> None:
         partition = (record.topic, record.partition)
         handler, delay_ms = self._topics[record.topic]
-        now_s = monotonic_s()
         try:
-            due = read(record, handler, now_s=now_s)
+            due = read(record, handler, now_s=monotonic_s())
         except InvalidMessage as error:
             log.warning("retry.malformed", topic=record.topic, reason=error.reason)
             self._waiting.skip(partition, record.offset)
             return
         # Never longer than its topic says, whatever this host's clock does.
         left_ms = min(due.due_at - epoch_ms(), delay_ms)
+        # The clock that it is counted by is read after the one that says how long: what passes
+        # between them makes it late and not early.
+        due_s = monotonic_s() + max(0, left_ms) / 1000
         size_bytes = len(record.key or b"") + len(record.value or b"")
-        one = Held(now_s + max(0, left_ms) / 1000, due.delivery, size_bytes)
+        one = Held(due_s, due.delivery, size_bytes)
         self._waiting.add(partition, record.offset, one)
 
     def _hand_on(self, source: KafkaSource) -> None:
