@@ -7,7 +7,7 @@ record too large for it, nobody reads it any more), it goes on here, without a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from consumer.buffer import Buffer
@@ -29,6 +29,7 @@ LIMIT = 100
 # Longer than a session: who reads the record next may have to wait for the end of a dead member.
 FIRST_PAUSE_S, FACTOR = 10.0, 2.0
 REMEMBERED = 10_000
+GONE_AFTER_S = 60.0
 
 Name = tuple[str, int]
 
@@ -74,6 +75,7 @@ class OverdueRetries:
         self._on_due = on_due
         self._tell_ended = tell_ended
         self._next_s: dict[Name, tuple[float, float]] = {}
+        self._gone_s: dict[Name, float] = {}
 
     def sweep(self) -> None:
         """Do one round.
@@ -85,32 +87,50 @@ class OverdueRetries:
         found = self._journal.overdue_retries(topics, LIMIT, OVERDUE_MS)
         ended = [one.row for one in found if one.is_too_late]
         now_s = monotonic_s()
+        gone: list[Row] = []
+        out_of_reach: set[str] = set()
         for one in found:
-            if not one.is_too_late and self._is_its_turn(one.row, now_s):
+            topic = one.row.topic
+            if one.is_too_late or topic in out_of_reach or not self._is_its_turn(one.row, now_s):
+                continue
+            try:
                 delivery = self._delivery(one)
-                if delivery is None:
-                    continue
-                if isinstance(delivery, Row):
-                    ended.append(delivery)
-                else:
-                    self._wake(delivery, one.row, now_s)
+            except (KafkaUnavailable, RedisUnavailable) as error:
+                # It would be as long for each other one of the topic, and others wait as well.
+                out_of_reach.add(topic)
+                log.debug("retry.left", request_id=one.row.request_id, reason=str(error))
+                continue
+            if delivery is None:
+                gone.append(one.row)
+            else:
+                self._wake(delivery, one.row, now_s)
+        ended += self._gone_for_good(gone, now_s)
         if ended:
             self._tell_ended(self._journal.end_retries(ended))
         self._remember(now_s)
 
+    def _gone_for_good(self, gone: Sequence[Row], now_s: float) -> Iterator[Row]:
+        """Yield those that nothing will wake up any more.
+
+        A wake-up has the payload with it, wherever that is gone by now: one that is late, by a busy
+        worker or a pause, gets time to arrive.
+        """
+        known = self._gone_s
+        self._gone_s = {name: known.get(name, now_s) for name in map(_name, gone)}
+        for row in gone:
+            has_wakeup = self._handlers[row.topic].retries is not None
+            if not has_wakeup or now_s - self._gone_s[_name(row)] >= GONE_AFTER_S:
+                yield row
+
     def _is_its_turn(self, row: Row, now_s: float) -> bool:
-        at_s, _ = self._next_s.get((row.request_id, row.generation), (now_s, 0.0))
+        at_s, _ = self._next_s.get(_name(row), (now_s, 0.0))
         return at_s <= now_s
 
-    def _delivery(self, one: Overdue) -> Delivery | Row | None:
-        """Return the delivery; the row when its payload is gone; None when nobody knows."""
-        try:
-            delivery = self._payloads.of(one.row)
-        except (KafkaUnavailable, RedisUnavailable) as error:
-            log.debug("retry.left", request_id=one.row.request_id, reason=str(error))
-            return None
+    def _delivery(self, one: Overdue) -> Delivery | None:
+        """Return what is to run; None when its payload is not where it was."""
+        delivery = self._payloads.of(one.row)
         if delivery is None:
-            return one.row
+            return None
         return delivery._replace(
             wakes=one.row.generation,
             retried=one.retried.runs,
@@ -118,7 +138,7 @@ class OverdueRetries:
         )
 
     def _wake(self, delivery: Delivery, row: Row, now_s: float) -> None:
-        name = (row.request_id, row.generation)
+        name = _name(row)
         is_second = name in self._next_s
         if delivery.handler.retries is not None and not is_second:
             self._send([wakeup_of_row(delivery, row)])
@@ -135,3 +155,7 @@ class OverdueRetries:
         """Forget what was woken up long ago: it has gone on."""
         if len(self._next_s) > REMEMBERED:
             self._next_s = {name: at for name, at in self._next_s.items() if at[0] > now_s}
+
+
+def _name(row: Row) -> Name:
+    return row.request_id, row.generation

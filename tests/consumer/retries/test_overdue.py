@@ -1,0 +1,159 @@
+"""The sweep of retries that nobody woke up: sent once more, run here, ended, or left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from consumer.buffer import Buffer
+from consumer.delivery import Delivery
+from consumer.journal import Journal, Overdue, Row
+from consumer.journal.records import NEVER_RETRIED
+from consumer.retries import Tiers, overdue
+from consumer.retries.overdue import FIRST_PAUSE_S, GONE_AFTER_S, OverdueRetries
+from consumer.retries.wakeup import WakeUp
+from feedback.errors import KafkaUnavailable
+from tests.consumer.samples import delivery, payments, row
+
+
+class Journaled:
+    """A journal with rows that are overdue."""
+
+    def __init__(self) -> None:
+        self.found: list[Overdue] = []
+        self.ended: list[str] = []
+
+    def overdue_retries(self, topics: Iterable[str], limit: int, age_ms: int) -> list[Overdue]:
+        """Return what was planted."""
+        return [one for one in self.found if one.row.topic in set(topics)]
+
+    def end_retries(self, rows: Sequence[Row]) -> list[Row]:
+        """End them."""
+        names = {one.request_id for one in rows}
+        self.ended += sorted(names)
+        self.found = [one for one in self.found if one.row.request_id not in names]
+        return list(rows)
+
+
+class Payloads:
+    """Payloads that are there, gone, or out of reach."""
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()
+        self.is_away = False
+        self.asked: list[str] = []
+
+    def of(self, one: Row) -> Delivery | None:
+        """Return the delivery of a row."""
+        self.asked.append(one.request_id)
+        if self.is_away:
+            raise KafkaUnavailable("away")
+        return None if one.request_id in self.gone else delivery(one.request_id)
+
+
+class Scene:
+    """A sweep, and what it has done."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **declared: Any) -> None:
+        self.journal, self.payloads = Journaled(), Payloads()
+        self.buffer = Buffer(1)
+        self.sent: list[str] = []
+        self.told: list[str] = []
+        self.now_s = 1000.0
+        monkeypatch.setattr(overdue, "monotonic_s", lambda: self.now_s)
+        handler = payments(retry_on=(OSError,), **declared)
+        real = self.payloads.of
+
+        def of(one: Row) -> Delivery | None:
+            found = real(one)
+            return found and found._replace(handler=handler)
+
+        monkeypatch.setattr(self.payloads, "of", of)
+        self.sweeping = OverdueRetries(
+            journal=cast(Journal, self.journal),
+            handlers={"payments": handler},
+            payloads=self.payloads,
+            send=self._send,
+            buffer=self.buffer,
+            on_due=lambda: None,
+            tell_ended=lambda rows: self.told.extend(one.request_id for one in rows),
+        )
+
+    def plant(self, *names: str, is_too_late: bool = False) -> None:
+        """Let requests be overdue."""
+        facts = {"generation": 1, "due_at": 1, "owner": "w"}
+        for name in names:
+            found = row(name, "RETRYING", **facts)
+            self.journal.found.append(Overdue(found, NEVER_RETRIED, is_too_late))
+
+    def sweep(self, after_s: float = 0.0) -> None:
+        """Sweep, after a while."""
+        self.now_s += after_s
+        self.sweeping.sweep()
+
+    def _send(self, wakeups: Sequence[WakeUp]) -> None:
+        self.sent += [one.delivery.request_id for one in wakeups]
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """Return a sweep of a handler with retries through topics."""
+    return Scene(monkeypatch, retries=Tiers.parse("1s"))
+
+
+def test_it_is_sent_once_more_and_then_goes_on_here(scene: Scene) -> None:
+    scene.plant("a")
+    scene.sweep()
+    scene.sweep(FIRST_PAUSE_S / 2)
+    assert (scene.sent, len(scene.buffer)) == (["a"], 0)
+    scene.sweep(FIRST_PAUSE_S)
+    assert (scene.sent, len(scene.buffer)) == (["a"], 1)
+
+
+def test_what_is_too_late_is_ended_and_told_without_its_payload(scene: Scene) -> None:
+    scene.plant("a", is_too_late=True)
+    scene.sweep()
+    assert (scene.journal.ended, scene.told, scene.payloads.asked) == (["a"], ["a"], [])
+
+
+def test_a_payload_that_is_gone_may_still_come_with_its_wakeup(scene: Scene) -> None:
+    scene.plant("a")
+    scene.payloads.gone.add("a")
+    scene.sweep()
+    scene.sweep(GONE_AFTER_S - 1)
+    assert scene.journal.ended == []
+    scene.sweep(1.0)
+    assert (scene.journal.ended, scene.told) == (["a"], ["a"])
+
+
+def test_one_that_went_on_meanwhile_has_its_time_anew(scene: Scene) -> None:
+    scene.plant("a")
+    scene.payloads.gone.add("a")
+    scene.sweep()
+    away, scene.journal.found = scene.journal.found, []
+    scene.sweep(GONE_AFTER_S)
+    scene.journal.found = away
+    scene.sweep()
+    assert scene.journal.ended == []
+
+
+def test_without_retries_through_topics_nothing_else_has_the_payload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(monkeypatch)
+    scene.plant("a")
+    scene.payloads.gone.add("a")
+    scene.sweep()
+    assert scene.journal.ended == ["a"]
+
+
+def test_a_topic_out_of_reach_is_asked_once_a_round_and_loses_nothing(scene: Scene) -> None:
+    scene.plant("a", "b", "c")
+    scene.payloads.is_away = True
+    scene.sweep()
+    assert (scene.payloads.asked, scene.journal.ended, scene.sent) == (["a"], [], [])
+    scene.payloads.is_away = False
+    scene.sweep()
+    assert scene.sent == ["a", "b", "c"]
