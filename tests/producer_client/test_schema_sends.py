@@ -91,13 +91,14 @@ def test_what_was_sent_before_is_sent_again_as_it_was(
 
 
 def test_a_model_of_the_program_wins_over_the_schema_of_the_settings(
-    make_settings: MakeSettings, schema: Path
+    make_settings: MakeSettings, schema: Path, records: Records
 ) -> None:
     class Anything(BaseModel):
         """Takes every object."""
 
     with Client(make_settings(schema=str(schema)), model=Anything) as client:
         client.send({"other": 1})
+    assert [record.value for record in records()] == [b'{"other":1}']
 
 
 def test_a_client_with_both_or_with_what_is_neither_is_not_made(

@@ -148,6 +148,7 @@ def test_an_answer_that_never_ends_is_not_waited_for(
     hook.trickles = True
     make(webhook_url=hook.url).paused("payments", reason="x")
     eventually(lambda: metrics.counted["sent"] == 1, timeout_s=LIMIT_S, what="a message")
+    assert metrics.counted["failed"] == 0
 
 
 @pytest.mark.parametrize("answers", [[200], [503, 500, 200], [302], [404] * 3])

@@ -177,6 +177,7 @@ def test_it_looks_by_itself_for_what_others_left(monkeypatch: pytest.MonkeyPatch
     office.rows.add("their-a")
     eventually(lambda: office.poster.tried == ["their-a"], timeout_s=LIMIT_S)
     office.letters.stop()
+    assert office.closed.is_set() and office.rows.is_closed
 
 
 def test_without_a_topic_that_has_dead_letters_there_is_no_thread(

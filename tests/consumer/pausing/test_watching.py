@@ -87,6 +87,7 @@ def test_a_stop_is_written_at_once_and_what_others_write_is_learned(
         del rows.rows["payments"]  # a person resumes it
         pausing.news.set()
         eventually(lambda: not pausing.is_paused("payments"), timeout_s=2)
+        assert (pausing.paused, pausing.unwritten()) == ([], [])
     finally:
         watching.stop()
 
@@ -121,5 +122,6 @@ def test_the_thread_outlives_an_absent_journal(
         rows.rows["payments"] = PauseRow("payments", "r", 1, "somebody")
         rows.is_away = False
         eventually(lambda: pausing.is_paused("payments"), timeout_s=5)
+        assert [(one.topic, one.by) for one in pausing.paused] == [("payments", "somebody")]
     finally:
         watching.stop()

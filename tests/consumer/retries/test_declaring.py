@@ -67,8 +67,9 @@ def test_a_declaration_that_cannot_be_kept_says_what_to_write(
 
 
 def test_every_error_may_be_retried_where_a_second_run_does_no_harm() -> None:
-    _declare(retry_on=Exception, effect="transactional", retries="1s")
-    _declare(retry_on=Exception, in_doubt="retry_same_key", retries="1s")
+    harmless = ({"effect": "transactional"}, {"in_doubt": "retry_same_key"})
+    found = [_declare(retry_on=Exception, retries="1s", **one) for one in harmless]
+    assert [one.retry_on for one in found] == [(Exception,)] * 2
 
 
 def test_a_declaration_keeps_what_it_says() -> None:
