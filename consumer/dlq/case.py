@@ -64,11 +64,12 @@ def case_of(settings: Settings, request_id: str, given: Given, *, advance: Advan
         NotAvailable: Kafka or the journal is away, or a topic does not exist.
     """
     with lookup_of(settings) as lookup:
-        row = lookup.rows([request_id]).get(request_id)
+        rows, now = lookup.rows([request_id])
+        row = rows.get(request_id)
         runs = lookup.runs(request_id)
         actions = lookup.actions([request_id]).get(request_id, [])
     letters = _letters(settings, request_id, given, _failed_since(row, runs), advance=advance)
-    standing = standing_of(letters[-1], row, actions) if letters else None
+    standing = standing_of(letters[-1], row, actions, now=now) if letters else None
     status, away = _status(settings, request_id)
     return Case(request_id, letters, standing, row, runs, actions, status, away)
 

@@ -15,11 +15,12 @@ from consumer.journal.redrive_rule import is_discarded
 class Standing(StrEnum):
     """What a letter is good for now.
 
-    OPEN: it failed, and nobody has done anything about it. RUNNING: it was sent back and has not
-    ended yet. REPAIRED: it has succeeded, itself or another in its stead. IN_DOUBT: a person must
-    resolve it. EXPIRED: it was sent back too late. DISCARDED: a person has closed the case. OLDER:
-    it was sent back and failed again, so a later letter stands for it. UNKNOWN: the journal has
-    nothing of it, so nobody can say.
+    OPEN: it failed, and nobody has done anything about it, or it was sent back and did not come to
+    a run before the deadline of that. RUNNING: it was sent back and has not ended yet. REPAIRED: it
+    has succeeded, itself or another in its stead. IN_DOUBT: a person must resolve it. EXPIRED: it
+    was sent back too late. DISCARDED: a person has closed the case. OLDER: it was sent back and
+    failed again, so a later letter stands for it. UNKNOWN: the journal has nothing of it, so nobody
+    can say.
     """
 
     OPEN = "open"
@@ -45,12 +46,15 @@ _OF_STATE = {
 }
 
 
-def standing_of(letter: DeadLetter, row: Row | None, actions: Sequence[Action]) -> Standing:
+def standing_of(
+    letter: DeadLetter, row: Row | None, actions: Sequence[Action], *, now: int
+) -> Standing:
     """Return what a letter is good for.
 
     Args:
         row: that of its request, None where there is none.
         actions: what people did about it, in its order.
+        now: epoch ms, by the database's clock.
     """
     if row is None:
         return Standing.UNKNOWN
@@ -61,7 +65,7 @@ def standing_of(letter: DeadLetter, row: Row | None, actions: Sequence[Action]) 
     # A refused record never ran.
     if attempts is not None and attempts < (row.generation if row.claimed_at is not None else 0):
         return Standing.OLDER
-    if row.resend:
+    if row.resend and now < row.deadline_at:
         return Standing.RUNNING
     return Standing.DISCARDED if is_discarded(actions, row) else Standing.OPEN
 
@@ -83,10 +87,10 @@ class Standings:
             JournalUnavailable: the journal is away.
         """
         ids = {one.request_id for one in letters}
-        rows = self._lookup.rows(ids)
+        rows, now = self._lookup.rows(ids)
         failed = {name for name, row in rows.items() if row.state == State.FAILED}
         actions = self._lookup.actions(failed)
         return [
-            standing_of(one, rows.get(one.request_id), actions.get(one.request_id, ()))
+            standing_of(one, rows.get(one.request_id), actions.get(one.request_id, ()), now=now)
             for one in letters
         ]

@@ -46,17 +46,18 @@ class Lookup(GroupJournal):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def rows(self, request_ids: Collection[str]) -> dict[str, Row]:
-        """Return the rows of those requests that have one, by id.
+    def rows(self, request_ids: Collection[str]) -> tuple[dict[str, Row], int]:
+        """Return the rows of those requests that have one, by id, and the database's clock.
+
+        That is in epoch ms, and 0 where there is no row that it could be compared with.
 
         Raises:
             JournalUnavailable: ask again.
         """
         if not request_ids:
-            return {}
+            return {}, 0
         with self._session.transaction(read_only=True) as connection:
-            rows, _ = history.read(connection, self._group, request_ids)
-        return rows
+            return history.read(connection, self._group, request_ids)
 
     def actions(self, request_ids: Collection[str]) -> dict[str, list[Action]]:
         """Return what people did about these, by id and in its order.

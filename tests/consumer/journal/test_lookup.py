@@ -22,11 +22,12 @@ def test_rows_are_found_by_id_those_of_the_group_alone(
     name, another = new_id(), new_id()
     journal.apply(claims=[claim(name), claim(another)])
     journal.apply(finishes=[finish(name, state=State.FAILED, code="X")])
-    rows = lookup.rows([name, another, "nobody"])
+    rows, now = lookup.rows([name, another, "nobody"])
     assert {one: row.state for one, row in rows.items()} == {name: "FAILED", another: "CLAIMED"}
-    assert lookup.rows([]) == {}
+    assert now >= (rows[name].finished_at or 0) > 0
+    assert lookup.rows([]) == ({}, 0)
     with Lookup(database.url, group="another") as others:
-        assert others.rows([name]) == {}
+        assert others.rows([name]) == ({}, 0)
         assert others.runs(name) == []
 
 
