@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from feedback.errors import ExitCode
 from feedback.schemas import SchemaError, SchemaFile, fault_of
@@ -212,6 +212,38 @@ def test_a_model_and_a_schema_are_asked_by_the_same_function(write: Write) -> No
     assert fault_of(value, model=Payment) == "value is not a Payment: amount: int_parsing"
     schema = write({"properties": {"amount": {"type": "integer"}}})
     assert fault_of(value, schema=schema) == "value does not match payment.json: amount: type"
+
+
+def test_a_name_that_a_model_does_not_know_is_payload_and_not_shown() -> None:
+    class Item(BaseModel):
+        """A part, under another name in JSON."""
+
+        count: int = Field(alias="pieces")
+
+    class Order(BaseModel, extra="forbid"):
+        """What holds parts by the names of its sender."""
+
+        items: dict[str, Item]
+
+    assert fault_of(b'{"items": {}, "4111-1111": 1}', model=Order) == (
+        "value is not a Order: *: extra_forbidden"
+    )
+    nested = b'{"items": {"4111-1111": {"pieces": "x"}}}'
+    assert fault_of(nested, model=Order) == "value is not a Order: items.*.pieces: int_parsing"
+
+
+def test_a_model_that_has_no_schema_shows_no_name() -> None:
+    class Strange:
+        """A type that pydantic knows only in Python."""
+
+    class Odd(BaseModel, arbitrary_types_allowed=True):
+        """What cannot be written as a schema."""
+
+        amount: int
+        strange: Strange | None = None
+
+    fault = fault_of(b'{"amount": "x"}', model=Odd)
+    assert fault == "value is not a Odd: *: int_parsing"
 
 
 def test_who_validates_nothing_does_not_pay_for_the_library() -> None:

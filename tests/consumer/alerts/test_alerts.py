@@ -79,6 +79,16 @@ def rows(*codes: str, topic: str = "payments") -> list[Row]:
     return [failed(f"id-{at}", code=code, topic=topic) for at, code in enumerate(codes)]
 
 
+def test_the_text_of_an_error_that_nobody_declared_is_not_passed_on(
+    make: MakeAlerts, hook: Hook
+) -> None:
+    quoting = failed("a", code="HANDLER_ERROR", message="ValueError: invalid literal: '4111-1111'")
+    make(webhook_url=hook.url).written([quoting])
+    (first,) = hook.of_kind("first")
+    assert "ValueError" in first["detail"]
+    assert "4111" not in str(hook.posted)
+
+
 def test_a_crowd_of_failures_is_one_message(make: MakeAlerts, hook: Hook) -> None:
     alerts = make(webhook_url=hook.url, rate_per_minute=100)
     for _ in range(3):

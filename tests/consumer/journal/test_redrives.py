@@ -79,6 +79,19 @@ def test_of_two_that_take_it_over_one_has_it(
         one.close()
 
 
+def test_one_that_was_cancelled_since_it_was_read_is_not_taken_over(
+    work: RedriveWork, database: Database, group: str
+) -> None:
+    work.leave("mine", is_done=False)
+    stands = work.find("mine")
+    assert stands is not None and work.cancel("mine", by="bob", reason="enough")
+    other = RedriveWork(database.url, group=group, owner="b")
+    assert not other.take(stands)
+    other.close()
+    found = work.find("mine")
+    assert found is not None and found.state == "cancelled"
+
+
 def test_the_latest_come_first_and_only_those_of_the_group(
     work: RedriveWork, database: Database
 ) -> None:

@@ -169,7 +169,15 @@ def test_the_reason_is_said_for_each_that_is_left(scene: Scene) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("--all", "--state", "open"), ("--all", "--set", "amount"), ("--all", "--rate", "0")],
+    [
+        (),
+        ("--all", "--state", "open"),
+        ("--all", "--set", "amount"),
+        ("--all", "--rate", "0"),
+        ("--resume", "r", "--dry-run"),
+        ("--resume", "r", "a"),
+        ("--cancel", "r", "--set", "amount=5"),
+    ],
 )
 def test_what_makes_no_sense_is_refused(make_scene: MakeScene, arguments: tuple[str, ...]) -> None:
     assert "Error" in (done := make_scene().dlq("redrive", *arguments, code=2)).stderr or (
