@@ -29,6 +29,9 @@ from feedback.settings import KafkaSection
 
 # The broker's limit is the one that counts, and it says so for one record alone.
 ANY_SIZE_BYTES = 2**30
+# Records that are written together go in few batches; the last ones do not wait for it.
+LINGER_MS = 50
+BATCH_BYTES = 65_536
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _REFUSED = (InvalidRecordError, PolicyViolationError)
@@ -98,6 +101,10 @@ class KafkaWriter:
         handed = [self._hand_over(one, away) for one in records]
         # Counted from here: handing over may have waited for a topic that is away.
         deadline_s = monotonic_s() + self._timeout_s
+        if self._producer is not None:
+            # What became of each is said below; of a batch that had to be split this knows nothing.
+            with contextlib.suppress(KafkaError):
+                self._producer.flush(timeout=self._timeout_s)
         return [
             one if isinstance(one, KafkaUnavailable) else self._acknowledged(one, deadline_s)
             for one in handed
@@ -159,14 +166,14 @@ class KafkaWriter:
                     enable_idempotence=False,
                     max_in_flight_requests_per_connection=1,
                     delivery_timeout_ms=timeout_ms,
-                    request_timeout_ms=max(100, timeout_ms - 100),
+                    request_timeout_ms=max(100, timeout_ms - 2 * LINGER_MS),
                     max_block_ms=timeout_ms,
                     bootstrap_timeout_ms=timeout_ms,
                     max_request_size=ANY_SIZE_BYTES,
                     compression_type="gzip",
                     value_serializer=_Nullable(),
-                    linger_ms=0,
-                    batch_size=65_536,
+                    linger_ms=LINGER_MS,
+                    batch_size=BATCH_BYTES,
                     allow_auto_create_topics=False,
                     metrics_enabled=False,
                     reconnect_backoff_max_ms=1000,
