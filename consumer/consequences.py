@@ -50,6 +50,10 @@ def no_retries(wakeups: Sequence[WakeUp]) -> None:
     """Send nothing: a sweep wakes up what waits."""
 
 
+def nobody_hears(given_up: Sequence[Delivery]) -> None:
+    """Leave it to their clients."""
+
+
 class OnHeld(Protocol):
     """Takes a request whose key the journal does not let go on for `for_s`, as far as it knows."""
 
@@ -68,6 +72,7 @@ class Consequences:
         on_held: given what waits for another request of its key.
         pausing: told how runs end, and what becomes a dead letter.
         news: told what has ended, for its outcome.
+        on_given_up: given what this worker does not run after all.
     """
 
     def __init__(
@@ -82,7 +87,9 @@ class Consequences:
         on_retrying: Callable[[Sequence[WakeUp]], None] = no_retries,
         pausing: Pausing = NEVER_PAUSED,
         news: NoNews = NO_NEWS,
+        on_given_up: Callable[[Sequence[Delivery]], None] = nobody_hears,
     ) -> None:
+        self._on_given_up = on_given_up
         self._evidence = evidence
         self._news = news
         self._pausing = pausing
@@ -228,6 +235,7 @@ class Consequences:
                 self._held.refusing.append(one)
         if given_up:
             log.warning("requests.given_up", count=len(given_up), code=code)
+            self._on_given_up(given_up)
         self._teller.tell(
             [telling.given_up(one, worker_id=self._worker_id, code=code) for one in given_up]
         )

@@ -14,6 +14,7 @@ from consumer.dead_letter_handlers.on_error import OnError
 from consumer.order.checks import fault_of_order
 from consumer.retries.backoff import Backoff
 from consumer.retries.checks import fault_of_retries
+from consumer.waits.checks import fault_of_delivery
 from feedback.errors import SettingsError
 from feedback.schemas import SchemaFile
 
@@ -56,6 +57,19 @@ class Order(StrEnum):
     KEY = "key"
 
 
+class DeliveryKind(StrEnum):
+    """When a record counts as read (contract, section 3).
+
+    AT_MOST_ONCE: before it runs; who dies with it leaves it to its client. AT_LEAST_ONCE: when a
+    wait record names it, so that another worker goes on with it. BATCH: when all that were read
+    together have ended.
+    """
+
+    AT_MOST_ONCE = "at_most_once"
+    AT_LEAST_ONCE = "at_least_once"
+    BATCH = "batch"
+
+
 class HandlerDefinitionError(SettingsError):
     """A handler is declared wrongly; `reason` says what to write instead.
 
@@ -89,6 +103,7 @@ class Handler:
         order: which of its requests wait for one another.
         outcome_topic: where the record of how each of its requests ended goes; None: nowhere.
         schema: what the value must match, instead of `model`.
+        delivery: when its records count as read.
     """
 
     function: Callable[..., Any]
@@ -113,6 +128,7 @@ class Handler:
     order: Order = Order.NONE
     outcome_topic: str | None = None
     schema: SchemaFile | None = None
+    delivery: DeliveryKind = DeliveryKind.AT_MOST_ONCE
 
 
 def choose(kind: type[_Choice], value: str, *, name: str, setting: str) -> _Choice:
@@ -144,6 +160,7 @@ def check(handler: Handler) -> None:
         or fault_of_retries(handler)
         or fault_of_letters(handler)
         or fault_of_order(handler)
+        or fault_of_delivery(handler)
     )
     if fault:
         raise HandlerDefinitionError(handler.name, fault)

@@ -24,6 +24,9 @@ class Delivery(NamedTuple):
         wakes: for the record of a retry: the generation of the run that it is to follow; else 0.
         retried: how many runs of this attempt have failed and are followed by this one.
         first_failed_at: epoch ms of the first of them, by the journal's clock; 0 without one.
+        taken: which taking of an unfinished request this is: 1, and 1 more for each worker that
+            took it over from another one.
+        begins_at: generation of its first run, where a journal that is gone has had others.
     """
 
     record: Record
@@ -35,6 +38,8 @@ class Delivery(NamedTuple):
     wakes: int = 0
     retried: int = 0
     first_failed_at: int = 0
+    taken: int = 1
+    begins_at: int = 1
 
     @property
     def request_id(self) -> str:

@@ -54,6 +54,7 @@ def claim(one: Delivery) -> Claim:
         effect_kind=one.handler.effect,
         wakes=one.wakes,
         order_key=order_key(one),
+        begins_at=one.begins_at,
     )
 
 

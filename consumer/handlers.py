@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from consumer.dead_letter_handlers.declaring import placeholder
 from consumer.dead_letter_handlers.on_error import OnError
 from consumer.declaration import (
+    DeliveryKind,
     EffectKind,
     Handler,
     HandlerDefinitionError,
@@ -29,6 +30,7 @@ from consumer.retries.checks import backoff_of
 from feedback.schemas import SchemaFile
 
 __all__ = [
+    "DeliveryKind",
     "EffectKind",
     "EffectRefused",
     "Handler",
@@ -122,6 +124,7 @@ def handler(
     order: str = Order.NONE,
     outcome_topic: str | None = None,
     schema: str | Path | None = None,
+    delivery: str = DeliveryKind.AT_MOST_ONCE,
 ) -> Callable[[Function], Function]:
     """Make the function the handler of `topic`; it stays callable as it was (contract, section 9).
 
@@ -150,6 +153,8 @@ def handler(
         order: `none`, or `key`: requests of one key run one at a time, in offset order.
         outcome_topic: a Kafka topic; how each request ended goes there, see `consumer.outcomes`.
         schema: a JSON Schema file instead of a model, beside the handler's own file or absolute.
+        delivery: `at_most_once`; `at_least_once` (nothing is lost though no client waits, see
+            `consumer.waits`); or `batch` (read some, run all, and only then read on).
 
     Raises:
         HandlerDefinitionError: the declaration cannot be kept; the sentence says why.
@@ -182,6 +187,7 @@ def handler(
                 blocking=backoffs[1],
                 blocking_within_s=blocking_within_s,
                 order=choose(Order, order, name=name, setting="order"),
+                delivery=choose(DeliveryKind, delivery, name=name, setting="delivery"),
                 outcome_topic=outcome_topic,
                 schema=None if schema is None else SchemaFile(_home(function) / schema),
                 is_coroutine=inspect.iscoroutinefunction(function),

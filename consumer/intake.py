@@ -2,8 +2,11 @@
 
 Nothing leaves this thread before its offset is committed. If the process dies
 - after the poll: nothing happened, Kafka redelivers;
+- after the wait record, where one is wanted (`consumer.waits`): the same, and who reads it again
+  writes it again;
 - after ACCEPTED: the same, the status names a dead worker and reads as LOST;
-- after the commit: the request is LOST, nobody claimed it, a resend is safe.
+- after the commit: the request is LOST, nobody claimed it, a resend is safe; one with a wait record
+  goes on at a peer.
 
 While the buffer is full its partitions are paused and polled all the same, so that a handler of
 ten minutes costs no group membership.
@@ -11,16 +14,17 @@ ten minutes costs no group membership.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from consumer import telling
 from consumer.buffer import Buffer, Received
+from consumer.declaration import Handler
 from consumer.delivery import Delivery, receive
-from consumer.handlers import Registry
 from consumer.kafka_source import CommitFailed, KafkaSource, Partition
 from consumer.kafka_thread import KafkaThread
 from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.teller import Teller
+from consumer.waits.preparing import NOTHING_PREPARED, Prepares
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.envelope import Record
 from feedback.errors import KafkaUnavailable
@@ -42,11 +46,13 @@ class Intake(KafkaThread):
     """Feeds the buffer from Kafka until it is told to stop.
 
     Args:
+        handlers: those whose topics are read.
         open_source: makes the `KafkaSource`; called in this thread.
         may_take: whether the worker can take records now (its journal answers).
         on_buffered: called after records were buffered, to wake the worker.
         on_end: called with the error that ended the thread, or None after `stop`.
         pausing: knows the topics of which nothing is to be read now; they stay in Kafka.
+        preparing: writes wait records of those topics that want them.
     """
 
     def __init__(
@@ -54,7 +60,7 @@ class Intake(KafkaThread):
         *,
         settings: Settings,
         worker_id: str,
-        registry: Registry,
+        handlers: Iterable[Handler],
         teller: Teller,
         buffer: Buffer,
         open_source: Callable[[], KafkaSource],
@@ -62,12 +68,15 @@ class Intake(KafkaThread):
         on_buffered: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
         pausing: Pausing = NEVER_PAUSED,
+        preparing: Prepares = NOTHING_PREPARED,
+        name: str = "intake",
     ) -> None:
-        super().__init__("intake", away="kafka", open_source=open_source, on_end=on_end)
+        super().__init__(name, away="kafka", open_source=open_source, on_end=on_end)
+        self._preparing = preparing
         self._pausing = pausing
         self._settings = settings
         self._worker_id = worker_id
-        self._handlers = {handler.topic: handler for handler in registry.handlers}
+        self._handlers = {handler.topic: handler for handler in handlers}
         self._teller = teller
         self._buffer = buffer
         self._may_take = may_take
@@ -92,7 +101,7 @@ class Intake(KafkaThread):
                 return  # the room is that of requests which were given up
             self._space_out()
             source.resume()
-            records = source.poll(POLL_S, max_records=min(self._buffer.room, MAX_RECORDS))
+            records = source.poll(POLL_S, max_records=self._most)
             self._note_kafka(None)
         except KafkaUnavailable as error:
             self._note_kafka(error)
@@ -102,10 +111,19 @@ class Intake(KafkaThread):
             # Else nobody heard of them yet: uncommitted, they are the next owner's.
             self._take(source, records)
 
-    def _wait_for_room(self) -> bool:
-        """Whether records can be taken now, after a short wait for it."""
+    @property
+    def _most(self) -> int:
+        return min(self._buffer.room, MAX_RECORDS)
+
+    def _may_take_now(self) -> bool:
         if not self._may_take():
             self._stopping.wait(FULL_WAIT_S)
+            return False
+        return True
+
+    def _wait_for_room(self) -> bool:
+        """Whether records can be taken now, after a short wait for it."""
+        if not self._may_take_now():
             return False
         # Half of the room at once: fewer, larger commits than one by one.
         return self._buffer.wait_for_room(FULL_WAIT_S, at_least=max(1, self._buffer.limit // 2))
@@ -121,13 +139,17 @@ class Intake(KafkaThread):
             self._stopping.wait(left_s)
 
     def _take(self, source: KafkaSource, polled: Sequence[Record]) -> None:
-        records, left = self._pausing.sift(polled)
-        if left:
-            source.rewind(left)
+        records, paused = self._pausing.sift(polled)
+        if paused:
+            source.rewind(paused)
         if not records:
             return
         self._taken, self._taken_s = len(records), monotonic_s()
-        received = self._receive(records)
+        received, left = self._preparing.prepare(self._receive(records))
+        if left:
+            self._read_again(source, left, why="their wait records could not be written")
+        if not received:
+            return
         valid = _valid(received)
         if valid:
             # While Redis is slow or away the commit does not wait for it, and whoever dies then
@@ -135,7 +157,7 @@ class Intake(KafkaThread):
             self._teller.tell_now(
                 [telling.accepted(one, worker_id=self._worker_id) for one in valid]
             )
-        covered = self._commit(source, records)
+        covered = self._commit(source, [one.record for one in received])
         kept = [one for one in received if _is_covered(one, covered)]
         if len(kept) < len(received):
             self._drop(source, [one for one in received if not _is_covered(one, covered)])
@@ -181,14 +203,22 @@ class Intake(KafkaThread):
         self._teller.tell(
             [telling.given_up(one, worker_id=self._worker_id) for one in _valid(dropped)]
         )
-        first: dict[Partition, int] = {}
-        for one in dropped:
-            partition = (one.record.topic, one.record.partition)
-            first[partition] = min(first.get(partition, one.record.offset), one.record.offset)
-        source.rewind(first)
-        log.warning("records.dropped", count=len(dropped), why="their commit did not succeed")
-        # They are read again at once: a commit that is refused each time must not spin.
+        self._read_again(source, dropped, why="their commit did not succeed")
+
+    def _read_again(self, source: KafkaSource, dropped: Sequence[Received], *, why: str) -> None:
+        source.rewind(first_of(one.record for one in dropped))
+        log.warning("records.dropped", count=len(dropped), why=why)
+        # They are read again at once: what is refused each time must not spin.
         self._stopping.wait(DROPPED_PAUSE_S)
+
+
+def first_of(records: Iterable[Record]) -> dict[Partition, int]:
+    """Return the lowest offset of each partition."""
+    first: dict[Partition, int] = {}
+    for record in records:
+        partition = (record.topic, record.partition)
+        first[partition] = min(first.get(partition, record.offset), record.offset)
+    return first
 
 
 def _valid(received: Sequence[Received]) -> list[Delivery]:

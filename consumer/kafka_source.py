@@ -294,6 +294,14 @@ class KafkaSource:
         """Return the partitions that are ours now."""
         return sorted((one.topic, one.partition) for one in self._consumer.assignment())
 
+    def is_read(self, partition: Partition) -> bool:
+        """Whether a partition was read to its end, as of the last answer of its leader."""
+        one = TopicPartition(*partition)
+        with suppress(*_NOT_OURS):
+            end = self._consumer.highwater(one)
+            return end is not None and (self._consumer.position(one, timeout_ms=1) or 0) >= end
+        return False
+
     def close(self) -> None:
         """Leave the group, so that the others take over at once.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from consumer.kafka_source import KafkaSource
 from feedback.errors import KafkaUnavailable, OncewardError
@@ -88,3 +88,28 @@ class KafkaThread(ABC):
         elif error is None and self._is_away:
             self._log.info(f"{self._away}.back")
         self._is_away = error is not None
+
+
+class Threads:
+    """Several of them, started and ended together.
+
+    Args:
+        threads: at least one.
+    """
+
+    def __init__(self, threads: Sequence[KafkaThread]) -> None:
+        self._threads = threads
+
+    def start(self) -> None:
+        """Join the group and begin to read."""
+        for one in self._threads:
+            one.start()
+
+    def stop(self) -> None:
+        """Stop reading and leave the group; returns at once, see `join`."""
+        for one in self._threads:
+            one.stop()
+
+    def join(self, timeout_s: float) -> bool:
+        """Return whether all have ended, after at most `timeout_s` for each."""
+        return all(one.join(timeout_s) for one in self._threads)

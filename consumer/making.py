@@ -6,10 +6,11 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from consumer import telling
 from consumer.dead_letter_handlers import topics as letters
+from consumer.declaration import Handler
 from consumer.handlers import Registry
 from consumer.health.making import Watched
 from consumer.health.metrics import Metrics
@@ -52,16 +53,19 @@ def load_registry(settings: Settings) -> Registry:
     return registry
 
 
-def open_source(settings: Settings, registry: Registry, watched: Watched) -> WatchedSource:
+def open_source(settings: Settings, handlers: Sequence[Handler], watched: Watched) -> WatchedSource:
     """Join the group and return its member; for the thread that is going to read.
+
+    Args:
+        handlers: those whose topics it reads.
 
     Raises:
         NotAvailable: a topic is not there.
         OncewardError: Kafka is not.
     """
-    letters.prepare_in_kafka(settings, registry.handlers)
-    source = watched.source(registry)
-    missing = source.missing(letters.expected(registry.handlers))
+    letters.prepare_in_kafka(settings, handlers)
+    source = watched.source([one.topic for one in handlers])
+    missing = source.missing(letters.expected(handlers))
     if missing:
         source.close()
         raise NotAvailable(

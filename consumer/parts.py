@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from consumer import telling
 from consumer.admission import Admission
 from consumer.alerts.making import make_alerts
+from consumer.batch_intake import BatchIntake
 from consumer.dead_letters.making import make_dead_letters, make_evidence
+from consumer.declaration import DeliveryKind, Handler
 from consumer.delivery import Delivery
-from consumer.handlers import Registry
 from consumer.health import Health
 from consumer.health.making import Watched
 from consumer.health.probe import Probe
@@ -17,6 +19,7 @@ from consumer.health.progress import HEARTBEAT, INTAKE
 from consumer.health.watched import WatchedSource
 from consumer.heartbeat import check_journal
 from consumer.intake import Intake
+from consumer.kafka_thread import Threads
 from consumer.liveness import Liveness
 from consumer.making import (
     load_registry,
@@ -35,6 +38,9 @@ from consumer.pool.making import make_pool
 from consumer.retries.retries import Retries
 from consumer.stop import Stop
 from consumer.teller import Teller
+from consumer.waits.checks import require_no_journal
+from consumer.waits.private_journal import NO_JOURNAL, PrivateJournal
+from consumer.waits.waits import Waits
 from consumer.worker import Worker
 from feedback.clock import monotonic_s
 from feedback.redis_server import connect
@@ -56,9 +62,14 @@ class Parts:
     """
 
     def __init__(self, settings: Settings) -> None:
+        registry = load_registry(settings)
+        self._own_journal: PrivateJournal | None = None
+        if not settings.journal.url:
+            require_no_journal(registry.handlers)
+            self._own_journal = PrivateJournal(settings)
+            settings = self._own_journal.settings
         self.settings = settings
         self.worker_id = new_worker_id()
-        registry = load_registry(settings)
         self.topics = registry.topics
         self._outcomes = outcome_topics(registry.handlers)
         self.health = Health(settings=settings, worker_id=self.worker_id)
@@ -67,7 +78,7 @@ class Parts:
         self.buffer = self._watched.buffer()
         self.journal = self._watched.journal(self._outcomes.keys())
         self.journal.require_current()
-        journal_id = self.journal.journal_id()
+        journal_id = NO_JOURNAL if self._own_journal else self.journal.journal_id()
         redis = connect(settings.redis)
         self.store = StatusStore(redis, settings.kafka.group, settings.redis)
         check_journal(self.store, journal_id)
@@ -83,6 +94,7 @@ class Parts:
             self._watched.store(redis),
             outage=self._outage,
             resend_after_s=settings.client.resend_after_s,
+            on_tell=self._hear,
         )
         self.republisher = make_republisher(
             settings,
@@ -118,6 +130,19 @@ class Parts:
             is_paused=self.pausing.is_paused,
         )
         self._news = News(self._outcomes.keys())
+        self.waits = Waits(
+            settings,
+            worker_id=self.worker_id,
+            handlers=registry.handlers,
+            outlives=self._own_journal is None,
+            store=self.store,
+            redis_away=self._redis_away,
+            buffer=self.buffer,
+            tell=self.teller.tell,
+            wake=self.pool.wake,
+            on_end=self._intake_ended,
+            pausing=self.pausing,
+        )
         self.worker = self._make_worker()
         self.dead_letters = make_dead_letters(
             settings,
@@ -129,6 +154,7 @@ class Parts:
             may_sweep=self.liveness.may_sweep,
             metrics=self.health.metrics,
             alerts=self.alerts,
+            on_closed=self.waits.ends.closed,
         )
         self.outcomes = make_outcomes(
             settings,
@@ -137,6 +163,7 @@ class Parts:
             news=self._news,
             may_sweep=self.liveness.may_sweep,
             metrics=self.health.metrics,
+            on_closed=self.waits.ends.closed,
         )
         self.sweeper = make_sweeper(
             settings,
@@ -153,7 +180,8 @@ class Parts:
             wake=self.pool.wake,
             metrics=self.health.metrics,
         )
-        self.intake = self._make_intake(registry)
+        self.batches: BatchIntake | None = None
+        self.intake = self._make_intakes(registry.handlers)
         self.probe = Probe(
             settings=settings.worker,
             worker=self.worker,
@@ -215,21 +243,60 @@ class Parts:
             on_retrying=self.retries.send,
             pausing=self.pausing,
             news=self._news,
+            on_given_up=self._given_up,
         )
 
-    def _make_intake(self, registry: Registry) -> Intake:
-        return Intake(
-            settings=self.settings,
-            worker_id=self.worker_id,
-            registry=registry,
-            teller=self.teller,
-            buffer=self.buffer,
-            open_source=lambda: self._open_source(registry),
-            may_take=self.progress.ticking(INTAKE, self._may_take),
-            on_buffered=self.pool.wake,
-            on_end=self._intake_ended,
-            pausing=self.pausing,
-        )
+    def _make_intakes(self, handlers: Sequence[Handler]) -> Threads:
+        """Return who reads requests: those of batches apart, since they wait for their ends."""
+        batched = [one for one in handlers if one.delivery is DeliveryKind.BATCH]
+        others = [one for one in handlers if one.delivery is not DeliveryKind.BATCH]
+        made: list[Intake] = []
+        if others:
+            made.append(Intake(**self._of_intake(others), preparing=self.waits.preparing))
+        if batched:
+            worker = self.settings.worker
+            self.batches = BatchIntake(
+                **self._of_intake(batched),
+                limit=worker.batch_size,
+                has_any=self.worker.has_any,
+                end_s=worker.drain_timeout_s,
+            )
+            made.append(self.batches)
+        return Threads(made)
+
+    def _of_intake(self, handlers: Sequence[Handler]) -> dict[str, Any]:
+        return {
+            "settings": self.settings,
+            "worker_id": self.worker_id,
+            "handlers": handlers,
+            "teller": self.teller,
+            "buffer": self.buffer,
+            "open_source": lambda: self._open_source(handlers),
+            "may_take": self.progress.ticking(INTAKE, self._may_take),
+            "on_buffered": self.pool.wake,
+            "on_end": self._intake_ended,
+            "pausing": self.pausing,
+        }
+
+    def _hear(self, told: Sequence[StatusWrite]) -> None:
+        self.waits.ends.hear(told)
+        if self.batches is not None:
+            self.batches.hear(told)
+
+    def _given_up(self, deliveries: Sequence[Delivery]) -> None:
+        self.waits.ends.given_back(deliveries)
+        if self.batches is not None:
+            self.batches.given_up(deliveries)
+
+    def start_own(self) -> None:
+        """Let the journal that nobody else has forget what has ended."""
+        if self._own_journal is not None:
+            self._own_journal.start()
+
+    def close_own(self) -> None:
+        """Remove the journal that nobody else has; everything has ended before."""
+        if self._own_journal is not None:
+            self._own_journal.stop()
 
     def _holding(self) -> Iterator[StatusWrite]:
         for one in self.admission.waiting:
@@ -237,8 +304,8 @@ class Parts:
                 yield telling.accepted(one, worker_id=self.worker_id)
         yield from self.worker.holding()
 
-    def _open_source(self, registry: Registry) -> WatchedSource:
-        source = open_source(self.settings, registry, self._watched)
-        self.probe.source = source
+    def _open_source(self, handlers: Sequence[Handler]) -> WatchedSource:
+        source = open_source(self.settings, handlers, self._watched)
+        self.probe.sources.append(source)
         source.unclaimed = lambda going: first_unclaimed(self.worker.unclaimed, going)
         return source

@@ -50,12 +50,14 @@ class Service:
             self._parts.pauses.start()
             self._parts.teller.start()
             self._parts.alerts.start()
+            self._parts.start_own()
             self._parts.pool.start()
             self._parts.sweeper.start()
             self._parts.republisher.start()
             self._parts.dead_letters.start()
             self._parts.outcomes.start()
             self._parts.retries.start()
+            self._parts.waits.start()
             self._parts.intake.start()
             # What was imported stays: the collector need not look through it again and again.
             gc.freeze()
@@ -98,10 +100,13 @@ class Service:
         self._parts.worker.take_nothing_more()
         self._parts.intake.stop()
         self._parts.retries.stop_reading()
+        self._parts.waits.stop_reading()
         self._run_until_idle(deadline_s)
         # Before the pool ends, since the intake wakes it, and before the last is given up.
         if not self._parts.intake.join(INTAKE_END_S):
             log.warning("intake.not_ended")
+        if not self._parts.waits.join_reading(INTAKE_END_S):
+            log.warning("waits.not_ended")
         self._give_up_waiting()
         return self._end_pool()
 
@@ -150,11 +155,14 @@ class Service:
             log.warning("rest.not_written", reason=error.reason)
             self._parts.teller.flush(TELL_TIMEOUT_S)
         is_told = self._parts.teller.stop()
+        # The last ends were told a moment ago.
+        self._parts.waits.stop()
         self._parts.liveness.release()
         self._parts.journal.close()
         if is_told:
             self._parts.store.close()
         self._parts.health.stop()
+        self._parts.close_own()
 
     def _require_children(self) -> None:
         """Let the worker end when no child can be started: one that runs nothing must not live."""

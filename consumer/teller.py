@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from consumer.journal import Published, Row
 from consumer.outage import Outage
@@ -42,12 +42,19 @@ class Teller:
         store: the group's statuses.
         outage: told when Redis is away.
         resend_after_s: when the resender looks first at what is told as ACCEPTED here.
+        on_tell: hears what is to be told, before Redis does; from any thread, and returns at once.
     """
 
     def __init__(
-        self, store: StatusStore, *, outage: Outage | None = None, resend_after_s: float = 30.0
+        self,
+        store: StatusStore,
+        *,
+        outage: Outage | None = None,
+        resend_after_s: float = 30.0,
+        on_tell: Callable[[Sequence[StatusWrite]], None] | None = None,
     ) -> None:
         self._store = store
+        self._on_tell = on_tell
         self._outage = outage or Outage("redis")
         self._look_after_ms = int(resend_after_s * 1000)
         self._untold = Untold()
@@ -66,6 +73,9 @@ class Teller:
 
     def tell(self, writes: Iterable[StatusWrite]) -> None:
         """Take over statuses; returns at once. Of one request the newest is told."""
+        if self._on_tell is not None:
+            writes = [*writes]
+            self._on_tell(writes)
         now_s = monotonic_s()
         with self._changed:
             for write in writes:

@@ -18,13 +18,14 @@ the sweeper found of dead workers comes by `revive` and goes the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from consumer import entries, telling
 from consumer.admission import Admission
 from consumer.buffer import Received
 from consumer.choosing import Choosing
-from consumer.consequences import Consequences, no_retries
+from consumer.consequences import Consequences, no_retries, nobody_hears
 from consumer.continuation import Continuation
 from consumer.dead_letters.evidence import NO_EVIDENCE, NoEvidence
 from consumer.delivery import Delivery
@@ -48,6 +49,8 @@ log = EventLog("onceward.worker")
 GATHER_S = 0.005
 MANY_SLOTS = 16
 
+Place = tuple[str, int, int]
+
 
 class Worker:
     """The loop between buffer, journal, pool and teller. Belongs to one thread.
@@ -62,6 +65,7 @@ class Worker:
         on_retrying: given what waits for its next run, once the journal says so.
         pausing: knows which topics are paused, and what of them is to run all the same.
         news: told what has ended, for its outcome.
+        on_given_up: given what this worker does not run after all.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class Worker:
         on_retrying: Callable[[Sequence[WakeUp]], None] = no_retries,
         pausing: Pausing = NEVER_PAUSED,
         news: NoNews = NO_NEWS,
+        on_given_up: Callable[[Sequence[Delivery]], None] = nobody_hears,
     ) -> None:
         self._worker_id = worker_id
         self.admission = admission
@@ -98,6 +103,7 @@ class Worker:
             on_held=admission.hold_back,
             news=news,
             pausing=pausing,
+            on_given_up=on_given_up,
         )
         self._choosing = Choosing(
             held=self._held,
@@ -142,6 +148,11 @@ class Worker:
         admission, claiming = self.admission, self._held.claiming
         first = [*admission.waiting, *list(claiming)]
         return [*first, *admission.lanes.waiting, *list(claiming), *admission.given_up]
+
+    def has_any(self, places: Collection[Place]) -> bool:
+        """Whether any record at these places waits here, runs, or is to be refused. Any thread."""
+        here = itertools.chain(self.unclaimed, list(self._held.refusing), self.unfinished)
+        return any((*one.record[:3],) in places for one in here)
 
     def holding(self) -> Iterator[StatusWrite]:
         """Yield the statuses of what runs here; for a Redis that came back empty. Any thread."""

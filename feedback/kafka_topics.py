@@ -25,6 +25,7 @@ from feedback.settings import KafkaSection
 # Kafka's own default, of brokers and topics, for who may not read their settings.
 MAX_MESSAGE_BYTES = 1_048_588
 _LIMIT = "max.message.bytes"
+_CLEANUP, COMPACT = "cleanup.policy", "compact"
 
 
 class TopicMissing(KafkaUnavailable):
@@ -46,12 +47,13 @@ class KafkaTopics:
         self._timeout_s = timeout_s
         self._known: set[str] = set()
 
-    def ensure(self, name: str, *, like: str, room_bytes: int = 0) -> None:
+    def ensure(self, name: str, *, like: str, room_bytes: int = 0, compacted: bool = False) -> None:
         """Return when the topic exists.
 
         Args:
             like: the topic whose partitions and replication a new one gets.
             room_bytes: how much larger than a record there a record here may be.
+            compacted: whether a new one keeps the last record of each key, and nothing else.
 
         Raises:
             TopicMissing: it does not, and may not be made.
@@ -65,7 +67,7 @@ class KafkaTopics:
                     raise TopicMissing(
                         f"topic {name} does not exist: create it, or set [worker] create_topics"
                     )
-                self._make(admin, name, like, room_bytes)
+                self._make(admin, name, like, room_bytes, compacted=compacted)
         self._known.add(name)
 
     def missing(self, names: list[str]) -> list[str]:
@@ -77,20 +79,45 @@ class KafkaTopics:
         with self._admin() as admin:
             return [name for name in names if _described(admin, name) is None]
 
+    def partitions(self, name: str) -> int:
+        """Return how many partitions a topic has; 0 when it does not exist.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer.
+        """
+        with self._admin() as admin:
+            found = _described(admin, name)
+        return 0 if found is None else len(found["partitions"])
+
+    def is_compacted(self, name: str) -> bool | None:
+        """Return whether a topic keeps the last record of each key; None when it does not say.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer.
+        """
+        with self._admin() as admin:
+            said = _setting(admin, name, _CLEANUP)
+        return None if said is None else COMPACT in said
+
     def forget(self, name: str) -> None:
         """Ask Kafka again: writing there has failed."""
         self._known.discard(name)
 
-    def _make(self, admin: Any, name: str, like: str, room_bytes: int) -> None:
+    def _make(self, admin: Any, name: str, like: str, room_bytes: int, *, compacted: bool) -> None:
         source = _described(admin, like)
         wanted: dict[str, Any] = {}  # a source that is gone: as the broker makes topics
         if source is not None:
             partitions = source["partitions"]
             wanted["num_partitions"] = len(partitions)
             wanted["replication_factor"] = len(partitions[0]["replica_nodes"])
+        configs: dict[str, str] = {}
         if room_bytes:
             limit = MAX_MESSAGE_BYTES if source is None else _max_message_bytes(admin, like)
-            wanted["configs"] = {_LIMIT: str(limit + room_bytes)}
+            configs[_LIMIT] = str(limit + room_bytes)
+        if compacted:
+            configs[_CLEANUP] = COMPACT
+        if configs:
+            wanted["configs"] = configs
         limit_ms = int(self._timeout_s * 1000)
         with suppress(TopicAlreadyExistsError):  # another worker was quicker
             admin.create_topics({name: wanted}, timeout_ms=limit_ms)
@@ -116,9 +143,14 @@ def _described(admin: Any, name: str) -> dict[str, Any] | None:
 
 
 def _max_message_bytes(admin: Any, name: str) -> int:
-    wanted = ConfigResource(ConfigResourceType.TOPIC, name, [_LIMIT])
+    said = _setting(admin, name, _LIMIT)
+    return MAX_MESSAGE_BYTES if said is None else int(said)
+
+
+def _setting(admin: Any, name: str, setting: str) -> str | None:
+    wanted = ConfigResource(ConfigResourceType.TOPIC, name, [setting])
     try:
         found = admin.describe_configs([wanted], config_filter="all")
-        return int(found["topic"][name][_LIMIT]["value"])
+        return str(found["topic"][name][setting]["value"])
     except (KafkaError, KeyError):
-        return MAX_MESSAGE_BYTES  # who may make topics may still not read their settings
+        return None  # who may make topics may still not read their settings

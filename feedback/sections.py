@@ -89,7 +89,7 @@ class RedisSection(_Section):
 
 
 class JournalSection(_Section):
-    """`[journal]`: the SQL database that makes a resend safe."""
+    """`[journal]`: the SQL database that makes a resend safe; an empty url: none."""
 
     url: str = Field("sqlite:///onceward.db", repr=False)
     lease_s: Seconds = 5.0
@@ -99,7 +99,7 @@ class JournalSection(_Section):
     @field_validator("url")
     @classmethod
     def _known_scheme(cls, url: str) -> str:
-        if not url.startswith(("sqlite:///", "postgresql+psycopg://")):
+        if url and not url.startswith(("sqlite:///", "postgresql+psycopg://")):
             raise ValueError("must begin with sqlite:/// or postgresql+psycopg://")
         return url
 
@@ -113,6 +113,7 @@ class WorkerSection(_Section):
     spare_processes: int = Field(0, ge=0, le=16)
     prefetch: int = Field(0, ge=0, le=1024)
     buffer_limit: int | None = Field(None, ge=1)
+    batch_limit: int | None = Field(None, ge=1, le=10_000)
     order_held_limit: int = Field(1000, ge=1)
     drain_timeout_s: Seconds = 25.0
     start_timeout_s: Seconds = 30.0
@@ -139,6 +140,11 @@ class WorkerSection(_Section):
     def buffer_size(self) -> int:
         """How many committed requests wait for a slot at most."""
         return self.buffer_limit or 4 * self.slots
+
+    @property
+    def batch_size(self) -> int:
+        """How many requests with `delivery="batch"` are read at a time at most."""
+        return self.batch_limit or self.slots
 
     def dead_letters_of(self, topic: str) -> str:
         """What becomes of requests of this topic that failed for good."""

@@ -59,6 +59,11 @@ class StatusWrite(NamedTuple):
         return len(self.fields.get("result", "")) + len(self.fields.get("message", ""))
 
     @property
+    def topic(self) -> str:
+        """The topic that the request came from; empty where nobody says."""
+        return self.fields.get("topic", "") if self.origin is None else self.origin.topic
+
+    @property
     def placed(self) -> StatusWrite:
         """The same write with its origin among its fields."""
         if self.origin is None:

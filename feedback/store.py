@@ -183,13 +183,18 @@ class StatusStore:
             holders = {
                 found.get("worker", "") for found in hashes if found.get("status") == State.ACCEPTED
             }
-            alive = self._alive(holders - {""})
+            alive = self.alive(holders - {""})
         return [
             status_of(request_id, found, alive)
             for request_id, found in zip(request_ids, hashes, strict=True)
         ]
 
-    def _alive(self, worker_ids: Iterable[str]) -> set[str]:
+    def alive(self, worker_ids: Iterable[str]) -> set[str]:
+        """Return which of these workers have a heartbeat.
+
+        Raises:
+            RedisUnavailable: nobody knows.
+        """
         ids = list(worker_ids)
         if not ids:
             return set()

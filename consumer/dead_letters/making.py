@@ -11,6 +11,7 @@ from consumer.dead_letters.payloads import Payloads
 from consumer.dead_letters.posting import Posting
 from consumer.health.metrics import Metrics
 from consumer.journal.dead_letters import DeadLetterRows
+from consumer.journal.waiting import OnClosed
 from consumer.kept_record import Store
 from feedback.dead_letter_topics import is_dead_letter_topic
 from feedback.kafka_reader import RecordReader
@@ -20,13 +21,14 @@ from feedback.settings import Settings
 
 # Kept, and nothing else of its topic runs until a person says so: see `consumer.pausing`.
 STOP = "stop"
+NONE = "none"
 
 
 def strategies(settings: Settings, topics: Iterable[str]) -> Mapping[str, str]:
     """Return what becomes of failures, for those topics where anything does."""
     chosen = {topic: strategy_of(settings, topic) for topic in topics}
     written = {topic: KEEP if one == STOP else one for topic, one in chosen.items()}
-    return {topic: strategy for topic, strategy in written.items() if strategy != "none"}
+    return {topic: strategy for topic, strategy in written.items() if strategy != NONE}
 
 
 def strategy_of(settings: Settings, topic: str) -> str:
@@ -52,6 +54,7 @@ def make_dead_letters(
     may_sweep: Callable[[float], bool],
     metrics: Metrics,
     alerts: NoAlerts = NO_ALERTS,
+    on_closed: OnClosed | None = None,
 ) -> DeadLetters:
     """Return the writer of a worker's dead letters; it connects when there is one to write.
 
@@ -62,6 +65,7 @@ def make_dead_letters(
         redis_away: whether asking Redis would only cost time.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
         alerts: who tells the owners of the topics.
+        on_closed: hears which failures wait for their letters no longer.
     """
     writer = KafkaWriter(settings.kafka)
     payloads = Payloads(reader=RecordReader(settings.kafka), store=store, redis_away=redis_away)
@@ -84,6 +88,7 @@ def make_dead_letters(
             group=settings.kafka.group,
             worker_id=worker_id,
             statement_timeout_s=settings.journal.timeout_s,
+            on_closed=on_closed,
         ),
         posting=posting,
         evidence=evidence,

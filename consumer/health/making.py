@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from redis import Redis
 
-from consumer.handlers import Registry
 from consumer.health.health import Health
 from consumer.health.watched import (
     WatchedBuffer,
@@ -75,11 +74,11 @@ class Watched:
             metrics=self._metrics,
         )
 
-    def source(self, registry: Registry) -> WatchedSource:
-        """Return a member of the group that reads the handlers' topics."""
+    def source(self, topics: Sequence[str]) -> WatchedSource:
+        """Return a member of the group that reads these topics."""
         return WatchedSource(
             self._settings.kafka,
-            registry.topics,
+            topics,
             progress=self._progress,
             metrics=self._metrics,
         )

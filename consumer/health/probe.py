@@ -26,7 +26,7 @@ class Probe:
     """Sees how a worker stands.
 
     Attributes:
-        source: the worker's, as soon as it is there.
+        sources: the worker's members of the group, as soon as they are there.
         is_draining: whether the worker was told to end.
     """
 
@@ -52,12 +52,12 @@ class Probe:
         self._teller = teller
         self._leases = leases
         self._redis = redis
-        self.source: WatchedSource | None = None
+        self.sources: list[WatchedSource] = []
         self.is_draining = False
 
     def look(self) -> Vitals:
         """Return what there is to see now."""
-        source, load = self.source, self._pool.load
+        sources, load = self.sources, self._pool.load
         held = _oldest(self._admission.lanes.waiting)
         return Vitals(
             waiting=len(self._buffer),
@@ -72,10 +72,10 @@ class Probe:
             children=self._settings.processes,
             children_ready=load.ready,
             replaced=load.replaced,
-            is_open=source is not None,
-            is_joined=source is not None and source.is_joined,
-            partitions=source.partitions if source is not None else 0,
-            kafka_away=source is not None and source.is_away,
+            is_open=bool(sources),
+            is_joined=bool(sources) and all(one.is_joined for one in sources),
+            partitions=sum(one.partitions for one in sources),
+            kafka_away=any(one.is_away for one in sources),
             redis_away=self._redis.is_on,
             journal_away=self._worker.journal_away or self._leases.is_away,
             lease_left_s=self._leases.end_s - monotonic_s(),

@@ -45,6 +45,7 @@ def insert_claims(dialect: str, *, outcomes: bool = False) -> ReturningInsert[An
     too_late = batch.c.deadline_at <= clock.c.now
     values: dict[str, ColumnElement[Any]] = {
         **_record(batch, dialect, outcomes=outcomes),
+        "generation": batch.c.generation,
         "effect_kind": batch.c.effect_kind,
         "order_key": batch.c.order_key,
         "effect_at": case(

@@ -127,7 +127,7 @@ class Claims:
             if not claims:
                 return
         statement = insert_claims(self.connection.dialect.name, outcomes=bool(self.outcome_topics))
-        parameters = self._load(claims, {})
+        parameters = self._load(claims, {name: one.begins_at for name, one in claims.items()})
         if self.outcome_topics:
             parameters["outcome_topics"] = sorted(self.outcome_topics)
         for request_id, state, now in self.connection.execute(statement, parameters).all():
@@ -243,7 +243,7 @@ def first_row(claim: Claim, state: str, *, worker_id: str, now: int) -> Row:
         message_key=claim.message_key,
         payload_sha256=claim.payload_sha256,
         attempt=claim.attempt,
-        generation=1,
+        generation=claim.begins_at,
         effect_kind=claim.effect_kind,
         effect_at=now if runs and claim.effect_kind == EXTERNAL else None,
         deadline_at=claim.deadline_at,

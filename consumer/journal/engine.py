@@ -72,6 +72,8 @@ def open_engine(
 
 
 def _parse(url: str) -> URL:
+    if not url:
+        raise SettingsError("this needs a journal, and [journal] url is empty")
     # The text of the URL is left out of every message: it may hold a password.
     try:
         parsed = make_url(url)

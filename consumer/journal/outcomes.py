@@ -18,7 +18,7 @@ from consumer.journal.batch import RUNS
 from consumer.journal.history import same_request
 from consumer.journal.records import Row, State
 from consumer.journal.tables import OUTCOME, request
-from consumer.journal.waiting import Kind, WaitingRows
+from consumer.journal.waiting import Kind, OnClosed, WaitingRows
 
 
 class Ended(NamedTuple):
@@ -34,7 +34,13 @@ class OutcomeRows(WaitingRows[Ended]):
     """
 
     def __init__(
-        self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
+        self,
+        url: str,
+        *,
+        group: str,
+        worker_id: str,
+        statement_timeout_s: float = 10.0,
+        on_closed: OnClosed | None = None,
     ) -> None:
         super().__init__(
             _ENDED,
@@ -42,6 +48,7 @@ class OutcomeRows(WaitingRows[Ended]):
             group=group,
             worker_id=worker_id,
             statement_timeout_s=statement_timeout_s,
+            on_closed=on_closed,
         )
 
 

@@ -38,6 +38,7 @@ class Claim(NamedTuple):
         wakes: of a retry: the generation of the run that it is to follow. It makes no row and
             reopens none: without its RETRYING row there is nothing to wake up.
         order_key: names the requests that run one after the other; None: it waits for none.
+        begins_at: generation of the run that a first claim allows.
     """
 
     request_id: str
@@ -51,6 +52,7 @@ class Claim(NamedTuple):
     effect_kind: str
     wakes: int = 0
     order_key: str | None = None
+    begins_at: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from consumer.declaration import Handler
 from consumer.health.metrics import Metrics
 from consumer.journal.outcomes import Ended, OutcomeRows
+from consumer.journal.waiting import OnClosed
 from consumer.outcomes.news import News
 from consumer.outcomes.outcomes import Outcomes
 from consumer.outcomes.record import ROOM_BYTES, OutcomeRecord
@@ -33,6 +34,7 @@ def make_outcomes(
     news: News,
     may_sweep: Callable[[float], bool],
     metrics: Metrics,
+    on_closed: OnClosed | None = None,
 ) -> Outcomes:
     """Return the writer of a worker's outcomes; it connects when it is started.
 
@@ -40,6 +42,7 @@ def make_outcomes(
         targets: the outcome topic of each topic that has one.
         news: what the worker has just finished.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
+        on_closed: hears which requests wait for their records no longer.
     """
     group = settings.kafka.group
     writer = KafkaWriter(settings.kafka)
@@ -78,6 +81,7 @@ def make_outcomes(
             group=group,
             worker_id=worker_id,
             statement_timeout_s=settings.journal.timeout_s,
+            on_closed=on_closed,
         ),
         posting=posting,
         news=news,

@@ -23,8 +23,11 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
         now_ms: epoch ms.
     """
     handler = delivery.handler
-    if handler.retries is None or finish.state != State.FAILED or not finish.resend:
+    if finish.state != State.FAILED or not finish.resend:
         return finish
+    if handler.retries is None:
+        # Where nobody waits for it, nobody resends it.
+        return finish._replace(resend=handler.delivery != "at_least_once")
     within_s = handler.retries_within_s
     delay_ms = next_delay_ms(
         handler.retries,

@@ -6,10 +6,9 @@ it waits for nobody, and what it holds is bounded.
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Iterable, Sequence
 
+from consumer.posting.sending import Sending
 from consumer.retries.backoff import topic_delay_ms
 from consumer.retries.headers import headers_of
 from consumer.retries.topics import retry_topic
@@ -21,11 +20,8 @@ from feedback.logs import EventLog
 log = EventLog("onceward.retries")
 
 BACKLOG_LIMIT = 10_000
-BATCH = 256
-RETRY_S = 1.0
-# Failures come in crowds; a record that is sent alone costs as much as a hundred.
+# Failures come in crowds.
 GATHER_S = 0.05
-STOP_S = 2.0
 
 
 class WakeUps:
@@ -39,61 +35,26 @@ class WakeUps:
     def __init__(self, writer: KafkaWriter, *, group: str) -> None:
         self._writer = writer
         self._group = group
-        self._waiting: deque[WakeUp] = deque()
-        self._changed = threading.Condition()
         self._is_away = False
-        self._is_busy = False
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="onceward-wakeups", daemon=True)
+        self._sending = Sending[WakeUp](
+            "wakeups",
+            write=self._write,
+            close=writer.close,
+            gather_s=GATHER_S,
+            limit=BACKLOG_LIMIT,
+        )
 
     def start(self) -> None:
         """Begin to send."""
-        self._thread.start()
+        self._sending.start()
 
     def send(self, wakeups: Iterable[WakeUp]) -> None:
         """Take over wake-ups; returns at once. Any thread."""
-        with self._changed:
-            self._waiting.extend(wakeups)
-            while len(self._waiting) > BACKLOG_LIMIT:
-                self._waiting.popleft()
-            self._changed.notify_all()
+        self._sending.send(wakeups)
 
     def stop(self) -> None:
         """Send what waits while Kafka answers, and end the thread."""
-        with self._changed:
-            self._changed.wait_for(self._is_done, STOP_S)
-            self._stopping = True
-            self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(STOP_S)
-
-    def _is_done(self) -> bool:
-        is_idle = not self._waiting and not self._is_busy
-        return is_idle or self._is_away or not self._thread.is_alive()
-
-    def _run(self) -> None:
-        while batch := self._next():
-            left = self._write(batch)
-            with self._changed:
-                self._is_busy = False
-                self._waiting.extendleft(reversed(left))
-                self._changed.notify_all()
-                if left:
-                    self._changed.wait_for(lambda: self._stopping, RETRY_S)
-        self._writer.close()
-
-    def _next(self) -> list[WakeUp]:
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._stopping)
-            self._changed.wait_for(lambda: self._stopping or self._is_enough, GATHER_S)
-            if self._stopping:
-                return []
-            self._is_busy = True
-            return [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-
-    @property
-    def _is_enough(self) -> bool:
-        return len(self._waiting) >= BATCH
+        self._sending.stop()
 
     def _write(self, batch: Sequence[WakeUp]) -> list[WakeUp]:
         """Return what is to be tried again."""

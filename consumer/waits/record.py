@@ -84,8 +84,13 @@ class Ended(NamedTuple):
     request_id: str
 
 
-def encode(wait: Wait, *, group: str) -> Outgoing:
-    """Return the record of an unfinished request, for the partition that its own stands in."""
+def encode(wait: Wait, *, group: str, partition: int | None = None) -> Outgoing:
+    """Return the record of an unfinished request.
+
+    Args:
+        partition: of the wait topic. None: as the id says, so that all that is said of a request
+            stands in one partition, wherever its own records do.
+    """
     record = wait.record
     ours = [
         (EXPIRES, decimal(wait.expires_at)),
@@ -105,7 +110,7 @@ def encode(wait: Wait, *, group: str) -> Outgoing:
         ours.append((NULL_VALUE, b"1"))
     return Outgoing(
         topic=wait_topic(record.topic, group),
-        partition=record.partition,
+        partition=partition,
         key=wait.request_id.encode("ascii"),
         value=b"" if record.value is None else record.value,
         headers=(*record.headers, *ours),
@@ -116,19 +121,20 @@ def tombstone(
     request_id: str,
     *,
     topic: str,
-    partition: int,
     group: str,
     generation: int,
     worker: str,
     status: str,
+    partition: int | None = None,
 ) -> Outgoing:
     """Return the record that says that a request has ended.
 
     Args:
-        topic, partition: of the request itself.
+        topic: of the request itself.
         generation: of the wait record that it ends, as far as it is known; else 0.
         worker: who says so.
         status: how it ended; for who reads the topic, nothing is decided by it.
+        partition: as for `encode`.
     """
     return Outgoing(
         topic=wait_topic(topic, group),

@@ -163,7 +163,7 @@ class WorkerProcess(Process):
         return Intake(
             settings=SETTINGS,
             worker_id=self.name,
-            registry=REGISTRY,
+            handlers=REGISTRY.handlers,
             teller=self.teller,
             buffer=self.buffer,
             open_source=lambda: self.source,

@@ -78,7 +78,7 @@ class Scene:
         self.intake = Intake(
             settings=load(),
             worker_id="me",
-            registry=registry,
+            handlers=registry.handlers,
             teller=Teller(),  # type: ignore[arg-type]
             buffer=self.buffer,
             open_source=lambda: self.source,  # type: ignore[arg-type, return-value]

@@ -72,13 +72,12 @@ def test_a_tombstone_says_that_the_request_has_ended() -> None:
     written = tombstone(
         "id-1",
         topic="payments",
-        partition=2,
         group=GROUP,
         generation=1,
         worker="w",
         status="SUCCEEDED",
     )
-    assert (written.topic, written.partition, written.value) == ("payments.bank.wait", 2, None)
+    assert (written.topic, written.partition, written.value) == ("payments.bank.wait", None, None)
     assert decode(as_read(written), group=GROUP) == Ended("id-1")
 
 

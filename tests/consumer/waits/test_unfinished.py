@@ -1,0 +1,198 @@
+"""Requests for which no client waits, on real servers: none is lost, whoever dies."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from consumer.waits.record import Ended, decode, wait_topic
+from feedback.dead_letter_topics import dead_letter_topic
+from feedback.envelope import Record
+from feedback.kafka_records import record_of
+from feedback.status import State
+from tests.consumer.foreign import identity
+from tests.consumer.stage import Stage
+from tests.eventually import eventually
+from tests.stack import Servers
+
+HANDLERS = "tests.consumer.waits.wait_handlers"
+MakeStage = Callable[..., Stage]
+
+pytestmark = pytest.mark.parametrize("journal", ["sqlite", "none"])
+
+
+@pytest.fixture
+def make(make_stage: MakeStage, journal: str) -> Iterator[MakeStage]:
+    """Return a factory of stages with a journal, or with none."""
+
+    def made(handler: str, **facts: Any) -> Stage:
+        worker = {"handlers": [HANDLERS], **facts.pop("worker", {})}
+        given: dict[str, Any] = {"handlers": (handler,), "partitions": 2, "worker": worker}
+        if journal == "none":
+            given["journal"] = {"url": ""}
+        return make_stage(**given | facts)
+
+    yield made
+
+
+def read_all(servers: Servers, topic: str) -> list[Record]:
+    """Return everything that stands in a topic."""
+    with KafkaConsumer(bootstrap_servers=servers.kafka, enable_auto_commit=False) as consumer:
+        places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic) or ()]
+        if not places:
+            return []  # nobody has made it yet
+        consumer.assign(places)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(places)
+        found: list[Record] = []
+        while any(consumer.position(one) < ends[one] for one in places):
+            for records in consumer.poll(timeout_ms=500).values():
+                found += [record_of(one) for one in records]
+    return found
+
+
+def unfinished(servers: Servers, stage: Stage, handler: str) -> set[str]:
+    """Return the requests that the wait topic has without a tombstone."""
+    found: set[str] = set()
+    topic = wait_topic(stage.topics[handler], stage.group)
+    by_place = sorted(read_all(servers, topic), key=lambda one: (one.partition, one.offset))
+    for record in by_place:
+        said = decode(record, group=stage.group)
+        if isinstance(said, Ended):
+            found.discard(said.request_id)
+        else:
+            found.add(said.request_id)
+    return found
+
+
+def nothing_unfinished(servers: Servers, stage: Stage, handler: str) -> None:
+    eventually(
+        lambda: unfinished(servers, stage, handler) == set(),
+        timeout_s=20,
+        interval_s=0.3,
+        what="a tombstone for each",
+    )
+
+
+def test_each_request_has_a_wait_record_and_then_a_tombstone(
+    make: MakeStage, servers: Servers
+) -> None:
+    stage = make("kept")
+    worker = stage.start()
+    ids = [f"id-{number}" for number in range(20)]
+    for name in ids:
+        stage.produce(
+            b'{"answer": 1}', key=b"k-" + name.encode(), headers=identity(name), handler="kept"
+        )
+    stage.produce(b'{"do": "reject"}', headers=identity("bad"), handler="kept")
+    assert {stage.final(name).state for name in ids} == {State.SUCCEEDED}
+    assert stage.final("bad").state is State.FAILED
+    nothing_unfinished(servers, stage, "kept")
+    topic = wait_topic(stage.topics["kept"], stage.group)
+    records = read_all(servers, topic)
+    waits = [decode(one, group=stage.group) for one in records if one.value is not None]
+    assert {one.request_id for one in waits} == {*ids, "bad"}
+    assert len(records) == 2 * len(waits) == 2 * 21
+    assert {one.holder for one in waits if not isinstance(one, Ended)} == {worker.worker_id}
+    (letter,) = read_all(servers, dead_letter_topic(stage.topics["kept"], stage.group))
+    assert dict(letter.headers)["DLQ_REASON"] == b"CARD_EXPIRED"
+
+
+def test_what_a_killed_worker_had_runs_at_the_next_one_and_nothing_else_runs_twice(
+    make: MakeStage, servers: Servers
+) -> None:
+    stage = make("kept", worker={"processes": 1, "slots_per_process": 2, "buffer_limit": 6})
+    gate = stage.gate()
+    first = stage.start()
+    done = stage.produce(b"{}", headers=identity("done"), handler="kept")
+    assert stage.final("done").state is State.SUCCEEDED
+    body = json.dumps({"gate": str(gate.path)}).encode()
+    ids = [f"id-{number}" for number in range(6)]
+    for name in ids:
+        stage.produce(body, headers=identity(name), handler="kept", partition=0)
+    eventually(
+        lambda: len(unfinished(servers, stage, "kept")) == 6, timeout_s=20, what="all are held"
+    )
+    eventually(lambda: len(stage.runs()) == 3, timeout_s=20, what="two of them run")
+    first.kill()
+    gate.open()
+    second = stage.start()
+    assert {stage.final(name, timeout_s=40).state for name in ids} == {State.SUCCEEDED}
+    nothing_unfinished(servers, stage, "kept")
+    runs = [one["request_id"] for one in stage.runs()]
+    assert {name: runs.count(name) for name in ("done", *ids)} == {
+        name: 2 if runs.index(name) in (1, 2) else 1 for name in ("done", *ids)
+    }
+    assert done.partition in (0, 1)
+    assert second.stop() == 0
+
+
+def test_what_must_not_run_twice_is_a_dead_letter_in_doubt(
+    make: MakeStage, servers: Servers, journal: str
+) -> None:
+    stage = make("parked", worker={"processes": 1, "buffer_limit": 2})
+    gate = stage.gate()
+    first = stage.start()
+    body = json.dumps({"gate": str(gate.path)}).encode()
+    stage.produce(body, headers=identity("begun"), handler="parked")
+    eventually(lambda: stage.runs("begun"), timeout_s=20, what="it runs")
+    first.kill()
+    gate.open()
+    stage.start()
+    status = stage.final("begun", timeout_s=40)
+    assert (status.state, status.code) == (State.IN_DOUBT, "WORKER_DIED")
+    nothing_unfinished(servers, stage, "parked")
+    letters = read_all(servers, dead_letter_topic(stage.topics["parked"], stage.group))
+    assert {dict(one.headers)["DLQ_REASON"] for one in letters} == {b"WORKER_DIED"}
+    assert {one.value for one in letters} == {body}
+    assert len(stage.runs("begun")) == 1
+
+
+def test_a_worker_that_ends_in_order_gives_back_what_it_has_not_begun(
+    make: MakeStage, servers: Servers
+) -> None:
+    stage = make("parked", worker={"processes": 1, "buffer_limit": 4})
+    gate = stage.gate()
+    first = stage.start()
+    body = json.dumps({"gate": str(gate.path)}).encode()
+    ids = [f"id-{number}" for number in range(4)]
+    for name in ids:
+        stage.produce(body, headers=identity(name), handler="parked", partition=0)
+    eventually(
+        lambda: len(unfinished(servers, stage, "parked")) == 4, timeout_s=20, what="all are held"
+    )
+    first.send(signal.SIGTERM)
+    first.told("requests.given_up")
+    gate.open()
+    assert first.wait() == 0
+    stage.start()
+    assert {stage.final(name, timeout_s=30).state for name in ids} == {State.SUCCEEDED}
+    nothing_unfinished(servers, stage, "parked")
+    assert sorted(one["request_id"] for one in stage.runs()) == ids
+
+
+def test_a_rebalance_runs_nothing_again_while_the_first_owner_lives(
+    make: MakeStage, servers: Servers
+) -> None:
+    stage = make("kept", worker={"processes": 1, "slots_per_process": 4})
+    gate = stage.gate()
+    stage.start()
+    body = json.dumps({"gate": str(gate.path)}).encode()
+    ids = [f"id-{number}" for number in range(4)]
+    for name in ids:
+        stage.produce(body, headers=identity(name), handler="kept")
+    eventually(lambda: len(stage.runs()) == 4, timeout_s=20, what="all run")
+    second = stage.start()
+    eventually(lambda: len(stage.members()) == 2, timeout_s=20, what="the second is a member")
+    third = stage.start()
+    eventually(lambda: len(stage.members()) == 3, timeout_s=20, what="the third is a member")
+    assert (second.stop(), third.stop()) == (0, 0)
+    gate.open()
+    assert {stage.final(name).state for name in ids} == {State.SUCCEEDED}
+    nothing_unfinished(servers, stage, "kept")
+    assert sorted(one["request_id"] for one in stage.runs()) == ids
