@@ -6,7 +6,8 @@ Nothing leaves this thread before its offset is committed. If the process dies
 - after the commit: the request is LOST, nobody claimed it, a resend is safe.
 
 While the buffer is full its partitions are paused and polled all the same, so that a handler of
-ten minutes costs no group membership.
+ten minutes costs no group membership. So are those of a topic that is paused, or of which as many
+as may wait for their keys; the others are read on.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Intake(KafkaThread):
         on_buffered: called after records were buffered, to wake the worker.
         on_end: called with the error that ended the thread, or None after `stop`.
         pausing: knows the topics of which nothing is to be read now; they stay in Kafka.
+        full: returns the topics of which as many wait for their keys as may.
     """
 
     def __init__(
@@ -62,9 +64,11 @@ class Intake(KafkaThread):
         on_buffered: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
         pausing: Pausing = NEVER_PAUSED,
+        full: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         super().__init__("intake", away="kafka", open_source=open_source, on_end=on_end)
         self._pausing = pausing
+        self._full = full
         self._settings = settings
         self._worker_id = worker_id
         self._handlers = {handler.topic: handler for handler in registry.handlers}
@@ -81,18 +85,22 @@ class Intake(KafkaThread):
         self._buffer.wake()
 
     def _turn(self, source: KafkaSource) -> None:
-        source.leave(self._pausing.unread)
         try:
             if not self._wait_for_room():
                 # Nobody took anything for a while: stay in the group without fetching.
+                source.leave(self._unread)
                 source.pause()
                 self._take(source, source.poll(0, max_records=1))
                 return
             if self._stopping.is_set():
                 return  # the room is that of requests which were given up
             self._space_out()
+            # In this order: of a topic that is found to have room for its keys now, not more than
+            # a buffer comes on top, whatever is taken from the buffer meanwhile.
+            room = min(self._buffer.room, MAX_RECORDS)
+            source.leave(self._unread)
             source.resume()
-            records = source.poll(POLL_S, max_records=min(self._buffer.room, MAX_RECORDS))
+            records = source.poll(POLL_S, max_records=room)
             self._note_kafka(None)
         except KafkaUnavailable as error:
             self._note_kafka(error)
@@ -101,6 +109,10 @@ class Intake(KafkaThread):
         if not self._stopping.is_set():
             # Else nobody heard of them yet: uncommitted, they are the next owner's.
             self._take(source, records)
+
+    @property
+    def _unread(self) -> frozenset[str]:
+        return self._pausing.unread | self._full()
 
     def _wait_for_room(self) -> bool:
         """Whether records can be taken now, after a short wait for it."""

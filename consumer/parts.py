@@ -229,6 +229,7 @@ class Parts:
             on_buffered=self.pool.wake,
             on_end=self._intake_ended,
             pausing=self.pausing,
+            full=lambda: self.admission.full,
         )
 
     def _holding(self) -> Iterator[StatusWrite]:
