@@ -124,6 +124,7 @@ class Consequences:
             delivery = self._held.forget(run)
             raised = self._held.raised.pop(run, None)
             finished = applied.finished[run]
+            finish = finished.resolution or finish
             if finished.kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
             elif delivery is not None:
