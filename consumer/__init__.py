@@ -9,8 +9,8 @@ The way of a request (contract, section 5) and the file of each step:
    (`handlers`, `declaration`, `registry`, `request`), or the one that asks the counterparty about a
    run in doubt (`answers`). `pacing` says how long the loop may wait.
 3. The outcome comes back to `worker`, which finishes it in the journal; `consequences` carries out
-   what was written, `telling` makes a status of it, which waits as `untold` until `teller` writes
-   it to Redis.
+   what was written (`granted`: as what a delivery runs), `telling` makes a status of it, which
+   waits as `untold` until `teller` writes it to Redis.
 4. A run that has no end (its child died, or nobody can know) goes by `continuation`, pure, to the
    next run, to the counterparty, or to a person. `held` is what is in hand.
 5. A failure that is declared to have left nothing runs again by itself, later: `retries/`.

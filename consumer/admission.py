@@ -36,12 +36,15 @@ class Admission:
     Args:
         buffer: committed requests, as the intake brings them.
         due: retries that are due.
-        order_held_limit: how many requests may wait for their keys; beyond, nothing more is taken
-            from the buffer, so that the intake stops too.
+        order_held_limit: how many requests of a topic may wait for their keys, before nothing
+            more of it is read. What the buffer has of it by then waits as well, so that all else
+            in the buffer goes on.
         is_paused: whether requests of a topic are not to run now; what is committed of it already
             waits, and goes first when this is over.
 
     Attributes:
+        full: topics of which nothing more is to be read, since as many as may wait for their keys.
+            For any thread.
         given_up: what keeps an order and was given up because the worker ends.
     """
 
@@ -60,14 +63,14 @@ class Admission:
         self._aside: deque[Delivery] = deque()
         self._due_aside: deque[Delivery] = deque()
         self.lanes = Lanes(order_held_limit)
+        self.full: frozenset[str] = frozenset()
         self.given_up: list[Delivery] = []
-        self._is_full = False
         self._stuck_since_s: float | None = None
 
     @property
     def backlog(self) -> bool:
         """Whether requests queue for slots, and could be taken."""
-        return len(self._buffer) > 0 and self.lanes.room > 0
+        return len(self._buffer) > 0
 
     @property
     def waiting(self) -> list[Received]:
@@ -91,7 +94,7 @@ class Admission:
         taken += self._take_due(room, now_s)
         taken += self.lanes.take(self._room_for_lanes(room - len(taken)), now_s, self._may_take)
         while len(taken) < room:
-            most = min(room - len(taken), self.lanes.room)
+            most = room - len(taken)
             if resumed := self._resumed(self._aside, most):
                 taken += [one for one in resumed if self.lanes.admits(one)]
             elif found := self._buffer.take(most):
@@ -178,12 +181,14 @@ class Admission:
         return resumed
 
     def _note_full(self) -> None:
-        is_full = not self.lanes.room
-        if is_full and not self._is_full:
-            log.warning("order.full", held=len(self.lanes), limit=self.lanes.limit)
-        elif self._is_full and not is_full:
-            log.info("order.has_room", held=len(self.lanes))
-        self._is_full = is_full
+        before, self.full = self.full, self.lanes.full
+        if before is self.full:
+            return
+        held, limit = self.lanes.held, self.lanes.limit
+        for topic in self.full - before:
+            log.warning("order.full", topic=topic, held=held[topic], limit=limit)
+        for topic in before - self.full:
+            log.info("order.has_room", topic=topic, held=held[topic])
 
     # giving up -----------------------------------------------------------------------------
 

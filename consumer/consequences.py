@@ -16,6 +16,7 @@ from consumer.delivery import (
     mismatch_of_refused,
     refused,
 )
+from consumer.granted import placed, retried
 from consumer.health.metrics import Metrics
 from consumer.held import Held
 from consumer.journal import (
@@ -23,7 +24,6 @@ from consumer.journal import (
     Finish,
     FinishKind,
     FinishResult,
-    Retried,
     Row,
     TakeoverResultKind,
     Verdict,
@@ -131,6 +131,7 @@ class Consequences:
             delivery = self._held.forget(run)
             raised = self._held.raised.pop(run, None)
             finished = applied.finished[run]
+            finish = finished.resolution or finish
             if finished.kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
             elif delivery is not None:
@@ -178,7 +179,7 @@ class Consequences:
         for delivery, verdict in zip(batch, applied.verdicts, strict=True):
             if self._granted(verdict, delivery) and verdict.row is not None:
                 self._note_takeover(verdict.row)
-                yield _placed(delivery, verdict), verdict.row
+                yield placed(delivery, verdict.row, verdict.retried), verdict.row
 
     def _note_takeover(self, row: Row) -> None:
         """Remember what run came before, where a takeover of unknown outcome led to this claim."""
@@ -213,7 +214,7 @@ class Consequences:
                 continue
             if result.kind in (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE):
                 self._held.follow(one, row.generation)
-                yield _retried(one.delivery, result.retried), row
+                yield retried(one.delivery, result.retried), row
             elif ours or result.kind is TakeoverResultKind.ENDED:
                 self._teller.tell([telling.from_row(row)])
                 self._pausing.stands(row)
@@ -284,17 +285,3 @@ def _due_at(finish: Finish, finished: FinishResult) -> int | None:
     if finished.kind is FinishKind.STALE or finish.state != State.RETRYING:
         return None
     return finished.due_at if finished.row is None else finished.row.due_at
-
-
-def _placed(delivery: Delivery, verdict: Verdict) -> Delivery:
-    """Return a granted delivery; of a retry the row says where its request came from."""
-    row = verdict.row
-    if row is None or not delivery.wakes:
-        return delivery
-    record = delivery.record._replace(partition=row.partition, offset=row.offset)
-    return _retried(delivery._replace(record=record), verdict.retried)
-
-
-def _retried(delivery: Delivery, retried: Retried) -> Delivery:
-    # Granted, it is an ordinary run: asked for again, it must be found as that.
-    return delivery._replace(wakes=0, retried=retried.runs, first_failed_at=retried.first_failed_at)

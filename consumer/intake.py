@@ -9,7 +9,8 @@ Nothing leaves this thread before its offset is committed. If the process dies
   goes on at a peer.
 
 While the buffer is full its partitions are paused and polled all the same, so that a handler of
-ten minutes costs no group membership.
+ten minutes costs no group membership. So are those of a topic that is paused, or of which as many
+as may wait for their keys; the others are read on.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Intake(KafkaThread):
         on_end: called with the error that ended the thread, or None after `stop`.
         pausing: knows the topics of which nothing is to be read now; they stay in Kafka.
         preparing: writes wait records of those topics that want them.
+        full: returns the topics of which as many wait for their keys as may.
     """
 
     def __init__(
@@ -70,10 +72,12 @@ class Intake(KafkaThread):
         pausing: Pausing = NEVER_PAUSED,
         preparing: Prepares = NOTHING_PREPARED,
         name: str = "intake",
+        full: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         super().__init__(name, away="kafka", open_source=open_source, on_end=on_end)
         self._preparing = preparing
         self._pausing = pausing
+        self._full = full
         self._settings = settings
         self._worker_id = worker_id
         self._handlers = {handler.topic: handler for handler in handlers}
@@ -90,18 +94,22 @@ class Intake(KafkaThread):
         self._buffer.wake()
 
     def _turn(self, source: KafkaSource) -> None:
-        source.leave(self._pausing.unread)
         try:
             if not self._wait_for_room():
                 # Nobody took anything for a while: stay in the group without fetching.
+                source.leave(self._unread)
                 source.pause()
                 self._take(source, source.poll(0, max_records=1))
                 return
             if self._stopping.is_set():
                 return  # the room is that of requests which were given up
             self._space_out()
+            # In this order: of a topic that is found to have room for its keys now, not more than
+            # a buffer comes on top, whatever is taken from the buffer meanwhile.
+            most = self._most
+            source.leave(self._unread)
             source.resume()
-            records = source.poll(POLL_S, max_records=self._most)
+            records = source.poll(POLL_S, max_records=most)
             self._note_kafka(None)
         except KafkaUnavailable as error:
             self._note_kafka(error)
@@ -114,6 +122,10 @@ class Intake(KafkaThread):
     @property
     def _most(self) -> int:
         return min(self._buffer.room, MAX_RECORDS)
+
+    @property
+    def _unread(self) -> frozenset[str]:
+        return self._pausing.unread | self._full()
 
     def _may_take_now(self) -> bool:
         if not self._may_take():

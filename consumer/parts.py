@@ -276,6 +276,7 @@ class Parts:
             "on_buffered": self.pool.wake,
             "on_end": self._intake_ended,
             "pausing": self.pausing,
+            "full": lambda: self.admission.full,
         }
 
     def _hear(self, told: Sequence[StatusWrite]) -> None:

@@ -44,8 +44,10 @@ class Gauges(Collector):
         yield _one("slots_busy", "Handlers that run.", seen.slots_busy)
         yield _one("buffer_requests", "Committed requests that wait for a slot.", seen.waiting)
         yield _one("buffer_limit_requests", "Room of the buffer.", seen.waiting_limit)
-        yield _one("order_held_requests", "Wait for another one of their key.", seen.order_held)
-        yield _one("order_held_limit_requests", "Room for them.", seen.order_held_limit)
+        yield _by(
+            "order_held_requests", "Wait for another one of their key.", "topic", seen.order_held
+        )
+        yield _one("order_held_limit_requests", "Room for those of a topic.", seen.order_held_limit)
         yield _one("order_held_oldest_seconds", "Age of the oldest of them.", seen.order_held_s)
         yield _one("held_requests", "Claimed and not yet finished in the journal.", seen.held)
         yield _one("statuses_waiting", "Statuses that Redis does not have yet.", seen.untold)

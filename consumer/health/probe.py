@@ -62,7 +62,7 @@ class Probe:
         return Vitals(
             waiting=len(self._buffer),
             waiting_limit=self._buffer.limit,
-            order_held=len(self._admission.lanes),
+            order_held=self._admission.lanes.held,
             order_held_limit=self._admission.lanes.limit,
             order_held_s=0.0 if held is None else monotonic_s() - held.buffered_s,
             held=self._worker.held,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumer.health.progress import ALL, DISPATCH, LEASE, TELLER
@@ -16,7 +16,8 @@ class Vitals:
 
     Attributes:
         waiting: committed requests in the buffer.
-        order_held: requests that wait for another one of their key.
+        order_held: requests that wait for another one of their key, by topic.
+        order_held_limit: how many of a topic may, before nothing more of it is read.
         order_held_s: since the oldest of them was read.
         held: claimed and not yet finished in the journal.
         free_slots: jobs that the ready children would take now.
@@ -47,7 +48,7 @@ class Vitals:
     untold: int
     is_draining: bool
     paused: tuple[Paused, ...] = ()
-    order_held: int = 0
+    order_held: Mapping[str, int] = field(default_factory=dict)
     order_held_limit: int = 1
     order_held_s: float = 0.0
 
@@ -78,8 +79,7 @@ def excused(seen: Vitals) -> tuple[str, ...]:
     if seen.is_draining:
         return ALL
     may_start = seen.free_slots > 0 and not seen.journal_away and seen.lease_left_s > 0
-    # With as many as may wait for their keys nothing more is taken, which `order.full` says.
-    may_dispatch = may_start and seen.waiting > 0 and seen.order_held < seen.order_held_limit
+    may_dispatch = may_start and seen.waiting > 0
     may_tell = seen.untold > 0 and not seen.redis_away
     waits = {DISPATCH: may_dispatch, TELLER: may_tell, LEASE: not seen.journal_away}
     return tuple(loop for loop, has_work in waits.items() if not has_work)

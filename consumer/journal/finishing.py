@@ -21,7 +21,7 @@ from consumer.journal.records import (
     State,
 )
 from consumer.journal.tables import request
-from consumer.journal.verdict import decide_finish
+from consumer.journal.verdict import decide_finish, resolution
 
 Name = tuple[str, int]
 
@@ -49,12 +49,16 @@ def _finish_late(
     for name, one in finishes.items():
         row = rows.get(one.request_id)
         results[name] = FinishResult(decide_finish(one, row, worker_id), row)
-    resolved = [name for name, result in results.items() if result.kind is FinishKind.WRITTEN]
+    resolved = {
+        name: resolution(finishes[name])
+        for name, result in results.items()
+        if result.kind is FinishKind.WRITTEN
+    }
     if resolved:
         keep_runs(connection, group, resolved, worker_id)
-        chosen = {name: finishes[name] for name in resolved}
-        for name in _write(connection, group, chosen, State.IN_DOUBT):
-            results[name] = FinishResult(FinishKind.WRITTEN)
+        for name in _write(connection, group, resolved, State.IN_DOUBT):
+            other = None if resolved[name] == finishes[name] else resolved[name]
+            results[name] = FinishResult(FinishKind.WRITTEN, resolution=other)
     return results
 
 

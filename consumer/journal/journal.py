@@ -27,7 +27,7 @@ from consumer.journal.records import (
     Verdict,
     VerdictKind,
 )
-from consumer.journal.retrying import end_retries, find_overdue
+from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor, end_retries, find_overdue
 from consumer.journal.schema import check_version, read_journal_id, server_version
 from consumer.journal.sweep import end_dead, find_dead, take_turn, unpublished
 from consumer.journal.takeover import granted_names
@@ -146,16 +146,30 @@ class Journal(GroupJournal):
             return unpublished(connection, self._group, limit, older_than_ms)
 
     def overdue_retries(
-        self, topics: Collection[str], limit: int, older_than_ms: int
+        self,
+        topics: Collection[str],
+        limit: int,
+        older_than_ms: int,
+        *,
+        cursor: DueCursor = FROM_THE_OLDEST,
     ) -> list[Overdue]:
         """Return requests on these topics whose next run was due so long ago, the oldest first.
+
+        Args:
+            limit: the most to return.
+            cursor: behind which to begin.
 
         Raises:
             JournalUnavailable: as for `apply`.
         """
         with self._session.transaction(read_only=True) as connection:
             return find_overdue(
-                connection, self._group, topics=topics, limit=limit, older_than_ms=older_than_ms
+                connection,
+                self._group,
+                topics=topics,
+                limit=limit,
+                older_than_ms=older_than_ms,
+                cursor=cursor,
             )
 
     def end_retries(self, rows: Sequence[Row]) -> list[Row]:

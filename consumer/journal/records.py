@@ -94,6 +94,8 @@ class Finish(NamedTuple):
         result: JSON text.
         resend: whether a resend of a FAILED request may help.
         delay_ms: for RETRYING: until the next run, by the database's clock.
+        resend_if_late: for RETRYING: whether a resend may help where the request is in doubt by
+            now, and waits for no next run any more.
     """
 
     request_id: str
@@ -104,6 +106,7 @@ class Finish(NamedTuple):
     result: str | None
     resend: bool
     delay_ms: int | None = None
+    resend_if_late: bool = False
 
     def cleaned(self) -> Finish:
         """Return the same ending without what the database refused, so that the request ends."""
@@ -233,11 +236,13 @@ class FinishResult:
     Args:
         row: the request as it stands now; None when it was written as asked, or is gone.
         due_at: of what was written as RETRYING: epoch ms of the next run.
+        resolution: what was written instead of what was asked for, since it resolved a doubt.
     """
 
     kind: FinishKind
     row: Row | None = None
     due_at: int | None = None
+    resolution: Finish | None = None
 
 
 class TakeoverResultKind(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -15,6 +15,7 @@ from sqlalchemy import (
     literal,
     literal_column,
     null,
+    or_,
     select,
     update,
 )
@@ -34,6 +35,21 @@ _GONE = "its payload is gone, so it cannot run again"
 _RETRYING: ColumnElement[str] = literal_column(f"'{State.RETRYING.value}'")
 
 
+class DueCursor(NamedTuple):
+    """Where the next page begins: behind this due time (epoch ms) and id."""
+
+    due_at: int = -1
+    request_id: str = ""
+
+    @classmethod
+    def behind(cls, row: Row) -> DueCursor:
+        """Return where the page behind this row begins."""
+        return cls(row.due_at or 0, row.request_id)
+
+
+FROM_THE_OLDEST = DueCursor()
+
+
 def find_overdue(
     connection: Connection,
     group: str,
@@ -41,11 +57,14 @@ def find_overdue(
     topics: Collection[str],
     limit: int,
     older_than_ms: int,
+    cursor: DueCursor,
 ) -> list[Overdue]:
-    """Return requests whose next run was due so long ago, the oldest first."""
+    """Return requests whose next run was due so long ago, the oldest behind the cursor first."""
     parameters = {
         "this_group": group,
         "these_topics": sorted(topics),
+        "after": cursor.due_at,
+        "after_id": cursor.request_id,
         "most": limit,
         "age": older_than_ms,
     }
@@ -83,15 +102,19 @@ def end_retries(
 
 @lru_cache
 def _find() -> Select[Any]:
+    key = request.c.due_at, request.c.request_id
     return (
         select(now_ms(), *ROW_COLUMNS)
         .where(
             request.c.group == bindparam("this_group"),
             request.c.state == _RETRYING,
             request.c.due_at <= clock.once() - bindparam("age"),
+            # Said twice, the first time for the index.
+            key[0] >= bindparam("after"),
+            or_(key[0] > bindparam("after"), key[1] > bindparam("after_id")),
             request.c.topic.in_(bindparam("these_topics", expanding=True)),
         )
-        .order_by(request.c.due_at)
+        .order_by(*key)
         .limit(bindparam("most"))
     )
 

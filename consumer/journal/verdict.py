@@ -126,13 +126,25 @@ def _of_failed(claim: Claim, row: Row, now: int) -> Decision:
 def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind:
     """Return what becomes of a finish that found no claim of its generation.
 
-    WRITTEN means that it resolves the doubt about its own run (contract, section 8). A doubt is
-    only ever resolved as succeeded or failed.
+    WRITTEN means that it resolves the doubt about its own run (contract, section 8), as
+    `resolution` says. A doubt is only ever resolved as succeeded or failed.
     """
     if row is None or row.generation != finish.generation:
         return FinishKind.STALE
     if row.state == finish.state and row.owner == worker_id:
         return FinishKind.ALREADY
-    if row.state == State.IN_DOUBT and finish.state in (State.SUCCEEDED, State.FAILED):
+    resolves = resolution(finish).state in (State.SUCCEEDED, State.FAILED)
+    if row.state == State.IN_DOUBT and resolves:
         return FinishKind.WRITTEN
     return FinishKind.STALE
+
+
+def resolution(finish: Finish) -> Finish:
+    """Return how a doubt ends about a run that has ended like this after all.
+
+    A run that was to be followed by another has failed, and nothing happened. But no doubt is ever
+    reopened (contract, section 3): the next run is a resend's, where that may help.
+    """
+    if finish.state != State.RETRYING:
+        return finish
+    return finish._replace(state=State.FAILED.value, resend=finish.resend_if_late, delay_ms=None)

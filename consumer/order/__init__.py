@@ -19,6 +19,10 @@ What is promised: two requests of a key never run at once, whatever dies. What w
 run holds its key; what ended lets the next one go, also when it failed for good or is in doubt: a
 key must not stand still until a person has time. Requests without a key keep no order.
 
+Of a topic of which as many wait as may (`order_held_limit`) nothing more is read, as of one that
+is paused. What the buffer has of it by then goes behind the others of its key: of a topic there
+wait at most that many and a buffer more, and no other topic waits for it.
+
 Not obvious. A request that is LOST (its worker was killed or put out of the group before it was
 claimed, or the journal was away for longer than `wait_s`) is sent again by its client, and has the
 place of its new record, behind what was sent meanwhile. A key that is held for an hour has its

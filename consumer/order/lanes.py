@@ -9,7 +9,7 @@ something of its key ends here.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
@@ -33,10 +33,14 @@ class _Lane:
 class Lanes:
     """The requests that wait for their key, each behind those that came before it.
 
-    Belongs to the loop's thread, but for `waiting` and the length.
+    Belongs to the loop's thread, but for what says otherwise.
 
     Args:
-        limit: of how many on nothing more may be added that could have to wait.
+        limit: of how many of one topic on nothing more of it is to be read. What was read before
+            is taken in all the same, in its place: else all that came with it would wait too.
+
+    Attributes:
+        full: topics of which so many wait, until half of them have gone. For any thread.
     """
 
     def __init__(self, limit: int) -> None:
@@ -45,16 +49,17 @@ class Lanes:
         self._busy: dict[Key, set[str]] = {}
         self._free: dict[Key, None] = {}
         self._looks: list[tuple[float, Key]] = []
-        self._count = 0
+        self._held: dict[str, int] = {}
+        self.full: frozenset[str] = frozenset()
         self._is_used = False
 
     def __len__(self) -> int:
-        return self._count
+        return sum(self._held.copy().values())
 
     @property
-    def room(self) -> int:
-        """How many more may be added."""
-        return max(0, self.limit - self._count)
+    def held(self) -> Mapping[str, int]:
+        """How many wait, by topic; a copy, for any thread."""
+        return self._held.copy()
 
     @property
     def waiting(self) -> list[Delivery]:
@@ -138,14 +143,15 @@ class Lanes:
         self._lanes.clear()
         self._free.clear()
         self._looks.clear()
-        self._count = 0
+        for topic in self._held:
+            self._count(topic, -self._held[topic])
         return waiting
 
     def _add(self, lane: _Lane, one: Delivery) -> None:
         known = lane.waiting.get(_name(one))
         if known is None:
             lane.waiting[_name(one)] = one
-            self._count += 1
+            self._count(one.handler.topic, 1)
         elif known.envelope.attempt < one.envelope.attempt:
             # Sent again while it waits: it keeps its place, and answers to the newest attempt.
             lane.waiting[_name(one)] = known._replace(envelope=one.envelope)
@@ -154,11 +160,20 @@ class Lanes:
         lane = self._lanes[key]
         del self._free[key]
         _, one = lane.waiting.popitem(last=False)
-        self._count -= 1
+        self._count(one.handler.topic, -1)
         if not lane.waiting:
             del self._lanes[key]
         self._busy.setdefault(key, set()).add(one.request_id)
         return one
+
+    def _count(self, topic: str, change: int) -> None:
+        held = self._held[topic] = self._held.get(topic, 0) + change
+        is_full = topic in self.full
+        if held >= self.limit and not is_full:
+            self.full |= {topic}
+        # Not at the first that goes: reading would stop and go on with each request.
+        elif held <= self.limit // 2 and is_full:
+            self.full -= {topic}
 
     def _set_free(self, key: Key) -> None:
         if key in self._lanes:

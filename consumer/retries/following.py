@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from consumer.declaration import Order
 from consumer.delivery import Delivery
 from consumer.journal import Finish, Row, State
 from consumer.retries.decision import next_delay_ms
@@ -39,7 +40,13 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
     )
     if delay_ms is None:
         return finish._replace(resend=False)
-    return finish._replace(state=State.RETRYING, resend=False, delay_ms=delay_ms)
+    return finish._replace(
+        state=State.RETRYING,
+        resend=False,
+        delay_ms=delay_ms,
+        # Where an order is kept, a resend would come behind those that ran meanwhile.
+        resend_if_late=handler.order is Order.NONE,
+    )
 
 
 def wakeup(delivery: Delivery, finish: Finish, *, due_at: int) -> WakeUp:

@@ -3,17 +3,21 @@
 Its record was never sent (the worker died between the row and it), or it was read by a worker that
 died before it ran. It is sent once more; when that does not help either (the topic is away, the
 record too large for it, nobody reads it any more), it goes on here, without a record.
+
+What is overdue is gone through from the oldest on, a bounded part of it with each sweep: what can
+neither be sent nor ended yet stays where it is, however much it is, and those behind it go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from consumer.buffer import Buffer
 from consumer.declaration import Handler
 from consumer.delivery import Delivery
 from consumer.journal import Journal, Overdue, Row
+from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor
 from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.retries.following import wakeup_of_row
 from consumer.retries.wakeup import WakeUp
@@ -25,7 +29,11 @@ log = EventLog("onceward.retries")
 
 # A busy worker is late by itself: what it is late with needs no second record.
 OVERDUE_MS = 3_000
-LIMIT = 100
+# Of one sweep: how many rows a page has, how many pages are looked through, and after how many
+# rows about which somebody else had to be asked no other page is begun.
+PAGE = 100
+PAGES = 10
+ASKED_LIMIT = 100
 # Longer than a session: who reads the record next may have to wait for the end of a dead member.
 FIRST_PAUSE_S, FACTOR = 10.0, 2.0
 REMEMBERED = 10_000
@@ -75,52 +83,77 @@ class OverdueRetries:
         self._on_due = on_due
         self._tell_ended = tell_ended
         self._next_s: dict[Name, tuple[float, float]] = {}
+        self._cursor = FROM_THE_OLDEST
+        # Since when a payload has been gone; and those of them that this passage has met.
         self._gone_s: dict[Name, float] = {}
+        self._met_gone: set[Name] = set()
 
     def sweep(self) -> None:
-        """Do one round.
+        """Go on through what is overdue, from where the last sweep ended.
 
         Raises:
-            JournalUnavailable: it is the next round's business.
+            JournalUnavailable: it is the next sweep's business.
         """
         topics = self._handlers.keys() - self._pausing.unread
-        found = self._journal.overdue_retries(topics, LIMIT, OVERDUE_MS)
-        ended = [one.row for one in found if one.is_too_late]
-        now_s = monotonic_s()
-        gone: list[Row] = []
         out_of_reach: set[str] = set()
-        for one in found:
-            topic = one.row.topic
-            if one.is_too_late or topic in out_of_reach or not self._is_its_turn(one.row, now_s):
+        now_s = monotonic_s()
+        asked = 0
+        for _ in range(PAGES):
+            found = self._journal.overdue_retries(
+                topics - out_of_reach, PAGE, OVERDUE_MS, cursor=self._cursor
+            )
+            asked += self._look_at(found, out_of_reach, now_s)
+            if len(found) < PAGE:
+                self._begin_anew()
+                break
+            self._cursor = DueCursor.behind(found[-1].row)
+            if asked >= ASKED_LIMIT:
+                break
+        self._remember(now_s)
+
+    def _look_at(self, page: Sequence[Overdue], out_of_reach: set[str], now_s: float) -> int:
+        """Do what can be done about a page; return about how many of it somebody was asked."""
+        asked = 0
+        ended: list[Row] = []
+        for one in page:
+            row = one.row
+            if row.topic in out_of_reach or not (one.is_too_late or self._is_its_turn(row, now_s)):
+                continue
+            asked += 1
+            if one.is_too_late:
+                ended.append(row)
                 continue
             try:
                 delivery = self._delivery(one)
             except (KafkaUnavailable, RedisUnavailable) as error:
                 # It would be as long for each other one of the topic, and others wait as well.
-                out_of_reach.add(topic)
-                log.debug("retry.left", request_id=one.row.request_id, reason=str(error))
+                out_of_reach.add(row.topic)
+                log.debug("retry.left", request_id=row.request_id, reason=str(error))
                 continue
-            if delivery is None:
-                gone.append(one.row)
-            else:
-                self._wake(delivery, one.row, now_s)
-        ended += self._gone_for_good(gone, now_s)
+            if delivery is not None:
+                self._wake(delivery, row, now_s)
+            elif self._is_gone_for_good(row, now_s):
+                ended.append(row)
         if ended:
             self._tell_ended(self._journal.end_retries(ended))
-        self._remember(now_s)
+        return asked
 
-    def _gone_for_good(self, gone: Sequence[Row], now_s: float) -> Iterator[Row]:
-        """Yield those that nothing will wake up any more.
+    def _begin_anew(self) -> None:
+        """Look from the oldest on with the next sweep: this passage has seen all there is."""
+        self._cursor = FROM_THE_OLDEST
+        self._gone_s = {name: self._gone_s[name] for name in self._met_gone}
+        self._met_gone.clear()
+
+    def _is_gone_for_good(self, row: Row, now_s: float) -> bool:
+        """Whether nothing will wake it up any more.
 
         A wake-up has the payload with it, wherever that is gone by now: one that is late, by a busy
         worker or a pause, gets time to arrive.
         """
-        known = self._gone_s
-        self._gone_s = {name: known.get(name, now_s) for name in map(_name, gone)}
-        for row in gone:
-            has_wakeup = self._handlers[row.topic].retries is not None
-            if not has_wakeup or now_s - self._gone_s[_name(row)] >= GONE_AFTER_S:
-                yield row
+        if self._handlers[row.topic].retries is None:
+            return True
+        self._met_gone.add(_name(row))
+        return now_s - self._gone_s.setdefault(_name(row), now_s) >= GONE_AFTER_S
 
     def _is_its_turn(self, row: Row, now_s: float) -> bool:
         at_s, _ = self._next_s.get(_name(row), (now_s, 0.0))

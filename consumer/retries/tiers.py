@@ -7,7 +7,8 @@ however often it is read. If the process dies
 - after it: the row is overdue, and a sweep wakes it up.
 
 A partition of which enough is held is paused, and polled all the same, so that a delay of an hour
-costs no membership.
+costs no membership. So is one of which nobody can say what is committed, after a commit that was
+not answered: it is read again from there when that is known, and nothing of it goes on before.
 """
 
 from __future__ import annotations
@@ -70,10 +71,13 @@ class Tiers(KafkaThread):
         self._on_due = on_due
         self._waiting = Waiting()
         self._committed: dict[Partition, int] = {}
+        self._unknown: set[Partition] = set()
+        self._ask_s = 0.0
         self._handed_s = 0.0
 
     def _turn(self, source: KafkaSource) -> None:
-        source.hold(self._waiting.full())
+        self._ask_again(source)
+        source.hold(self._waiting.full() | self._unknown)
         try:
             records = source.poll(self._patience_s(), max_records=MAX_RECORDS)
         except KafkaUnavailable as error:
@@ -83,7 +87,9 @@ class Tiers(KafkaThread):
         self._note_kafka(None)
         self._let_go(source)
         for record in records:
-            self._hold(record)
+            # A rebalance in the middle of a poll takes no notice of what is held.
+            if (record.topic, record.partition) not in self._unknown:
+                self._hold(record)
         self._hand_on(source)
 
     def _let_go(self, source: KafkaSource) -> None:
@@ -154,20 +160,38 @@ class Tiers(KafkaThread):
         try:
             covered = source.committed(list(wanted))
         except KafkaUnavailable as error:
-            self._note_kafka(error)
-            covered = {}
-        kept = [one for one in due if one[0] not in wanted or one[1] < covered.get(one[0], 0)]
+            log.warning("commit.unknown", reason=str(error), partitions=len(wanted))
+            self._forget(wanted)
+            self._unknown.update(wanted)
+            self._ask_s = monotonic_s() + AWAY_PAUSE_S
+            return [one for one in due if one[0] not in wanted]
         again = {
-            partition: max(covered.get(partition, 0), self._committed.get(partition, 0))
+            partition: max(covered[partition], self._committed.get(partition, 0))
             for partition, offset in wanted.items()
-            if covered.get(partition, 0) < offset
+            if covered[partition] < offset
         }
         self._forget(again)
         # From where it begins, when nothing was ever committed: what was read of it is no loss.
         source.rewind(again)
         # A commit that is refused each time must not spin.
         self._stopping.wait(DROPPED_PAUSE_S)
-        return kept
+        return [one for one in due if one[0] not in wanted or one[1] < covered[one[0]]]
+
+    def _ask_again(self, source: KafkaSource) -> None:
+        """Read on where it is known by now what is committed.
+
+        Also of what was taken away meanwhile: it may be ours again, and its position stays.
+        """
+        if not self._unknown or monotonic_s() < self._ask_s:
+            return
+        try:
+            committed = source.committed(sorted(self._unknown))
+        except KafkaUnavailable:
+            self._ask_s = monotonic_s() + AWAY_PAUSE_S
+            return
+        log.info("commit.known", partitions=len(committed))
+        self._unknown.clear()
+        source.rewind(committed)
 
     def _forget(self, partitions: Mapping[Partition, int] | set[Partition]) -> None:
         self._waiting.forget(partitions)

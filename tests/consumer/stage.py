@@ -180,13 +180,18 @@ class Stage:
         eventually(is_there, timeout_s=FINAL_LIMIT_S, what=f"{request_id} {state}")
         return found[0]
 
-    def runs(self, request_id: str | None = None, *, at: str = "run") -> list[dict[str, Any]]:
-        """Return what the handlers counted, in order: of one request, or of all."""
+    def runs(
+        self, request_id: str | None = None, *, at: str | None = "run"
+    ) -> list[dict[str, Any]]:
+        """Return what the handlers counted, in order: of one request, or of all; at any point of
+        their runs, if `at` is None."""
         if not self._runs.exists():
             return []
         lines = [json.loads(line) for line in self._runs.read_text().splitlines()]
         return [
-            line for line in lines if line["at"] == at and request_id in (None, line["request_id"])
+            line
+            for line in lines
+            if at in (None, line["at"]) and request_id in (None, line["request_id"])
         ]
 
     def row(self, request_id: str) -> RowMapping | None:

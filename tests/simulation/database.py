@@ -30,7 +30,15 @@ from consumer.journal import (
 )
 from consumer.journal.claiming import first_row, turns
 from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
-from consumer.journal.verdict import EXPIRED, INSERT, Decision, Step, decide, decide_finish
+from consumer.journal.verdict import (
+    EXPIRED,
+    INSERT,
+    Decision,
+    Step,
+    decide,
+    decide_finish,
+    resolution,
+)
 from tests.simulation.peers import Peers
 
 Name = tuple[str, int]
@@ -101,8 +109,9 @@ class Database(Peers):
         if kind is not FinishKind.WRITTEN or row is None:
             return FinishResult(kind, row)
         self._keep(row, worker_id)
-        self._end(row, one, worker_id)
-        return FinishResult(FinishKind.WRITTEN)
+        written = resolution(one)
+        self._end(row, written, worker_id)
+        return FinishResult(FinishKind.WRITTEN, resolution=None if written == one else written)
 
     def finish_in_child(self, worker_id: str, one: Finish, effect: Callable[[], None]) -> bool:
         """Write how a transactional run ended, with its effect; False when its claim is gone."""

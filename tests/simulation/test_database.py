@@ -171,7 +171,8 @@ class Sequence:
         resend = state is State.FAILED and draw.random() < 0.7
         name, generation = draw.choice(self._ids), draw.randint(1, 3)
         delay_ms = 0 if state is State.RETRYING else None
-        return Finish(name, generation, state, "CODE", "why", None, resend, delay_ms)
+        if_late = state is State.RETRYING and draw.random() < 0.5
+        return Finish(name, generation, state, "CODE", "why", None, resend, delay_ms, if_late)
 
     def _draw_effects(self) -> EffectMark:
         return EffectMark(self._draw.choice(self._ids), self._draw.randint(1, 2))
@@ -230,7 +231,10 @@ def _facts_of(applied: Applied) -> Facts:
     return (
         tuple((one.kind, one.reason, _fact(one.row)) for one in applied.verdicts),
         applied.effects,
-        {name: (one.kind, _fact(one.row)) for name, one in applied.finished.items()},
+        {
+            name: (one.kind, _fact(one.row), one.resolution)
+            for name, one in applied.finished.items()
+        },
         tuple(_fact(row) for row in applied.refusals),
         {name: (one.kind, _fact(one.row)) for name, one in applied.takeovers.items()},
     )

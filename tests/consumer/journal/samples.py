@@ -66,6 +66,7 @@ def finish(
     result: str | None = None,
     resend: bool = False,
     delay_ms: int | None = None,
+    resend_if_late: bool = False,
 ) -> Finish:
     """Return a finish of a run."""
     return Finish(
@@ -77,6 +78,7 @@ def finish(
         result=result,
         resend=resend,
         delay_ms=delay_ms,
+        resend_if_late=resend_if_late,
     )
 
 

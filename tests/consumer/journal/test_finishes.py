@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import EffectMark, FinishKind, Journal, Published, State
+from consumer.journal import EffectMark, FinishKind, Journal, Published, State, VerdictKind
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, finish, kinds, new_id, park_dead, row_of
 
@@ -75,6 +75,27 @@ def test_a_late_finish_resolves_its_doubt_and_the_doubt_stays_in_the_history(
     (kept,) = database.query("SELECT * FROM onceward_run")
     assert (kept["outcome"], kept["by_whom"], kept["generation"]) == ("IN_DOUBT", "me", 1)
     assert kept["ended_at"] == swept.finished_at
+
+
+@pytest.mark.parametrize("may_help", [True, False])
+def test_a_late_failure_that_was_to_run_again_resolves_its_doubt_as_failed(
+    journal: Journal, database: Database, name: str, may_help: bool
+) -> None:
+    park_dead(journal, 10)
+    waits = finish(
+        name, state=State.RETRYING, code="BANK_BUSY", delay_ms=5, resend_if_late=may_help
+    )
+    result = journal.apply(finishes=[waits]).finished[name, 1]
+    (row,) = journal.unpublished(10, 0)
+    assert (row.state, row.code, row.resend, row.due_at) == ("FAILED", "BANK_BUSY", may_help, None)
+    assert (result.kind, result.due_at) == (FinishKind.WRITTEN, None)
+    assert result.resolution == finish(
+        name, state=State.FAILED, code="BANK_BUSY", resend=may_help, resend_if_late=may_help
+    )
+    (kept,) = database.query("SELECT outcome, generation FROM onceward_run")
+    assert kept == {"outcome": "IN_DOUBT", "generation": 1}
+    again = kinds(journal.apply(claims=[claim(name, attempt=2)]))
+    assert again == [VerdictKind.RUN if may_help else VerdictKind.ANSWERED]
 
 
 def test_a_late_finish_after_its_doubt_was_resolved_changes_nothing(

@@ -15,6 +15,7 @@ from consumer.journal import (
     TakeoverKind,
     VerdictKind,
 )
+from consumer.journal.retrying import DueCursor
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import (
     OTHER_SHA,
@@ -187,6 +188,28 @@ def test_what_was_not_woken_up_is_found_the_oldest_first(journal: Journal) -> No
     assert journal.overdue_retries(["refunds"], 10, 0) == []
     assert journal.overdue_retries(["payments"], 10, 60_000) == []
     assert len(journal.overdue_retries(["payments"], 1, 0)) == 1
+
+
+def test_what_was_not_woken_up_comes_page_after_page_and_each_of_it_once(
+    journal: Journal, database: Database
+) -> None:
+    late = [_retrying(journal) for _ in range(7)]
+    due = dict(zip(late, [30, 10, 20, 20, 20, 10, 40], strict=True))
+    for name, due_at in due.items():
+        database.change(
+            "UPDATE onceward_request SET due_at = :due_at WHERE request_id = :name",
+            due_at=due_at,
+            name=name,
+        )
+    found: list[str] = []
+    lengths: list[int] = []
+    cursor = DueCursor()
+    while page := journal.overdue_retries(["payments"], 2, 0, cursor=cursor):
+        found += [one.row.request_id for one in page]
+        lengths.append(len(page))
+        cursor = DueCursor.behind(page[-1].row)
+    assert lengths == [2, 2, 2, 1]
+    assert found == sorted(late, key=lambda name: (due[name], name))
 
 
 def test_what_is_found_overdue_comes_with_its_count(journal: Journal) -> None:

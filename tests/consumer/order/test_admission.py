@@ -58,37 +58,39 @@ def test_what_waits_for_its_key_takes_no_slot_from_others() -> None:
     assert scene.take(1) == ["y"]
 
 
-def test_at_the_limit_nothing_more_is_taken_and_the_key_still_goes_on() -> None:
+def test_at_the_limit_what_was_read_waits_in_its_order_and_everything_else_goes_on() -> None:
     scene = Scene(limit=3)
-    scene.buffer.put([asked(f"a{number}") for number in range(8)])
-    assert scene.take() == ["a0"]
-    assert (len(scene.admission.lanes), len(scene.buffer)) == (3, 4)
-    assert not scene.admission.backlog
-    scene.buffer.put([free("x")])
-    assert scene.take() == []
-    scene.in_hand.clear()
-    assert scene.take() == ["a1"]
+    scene.buffer.put([*(asked(f"a{number}") for number in range(8)), free("x")])
+    assert scene.take() == ["a0", "x"]
+    assert scene.admission.full == {"payments"}
+    assert (len(scene.admission.lanes), len(scene.buffer)) == (7, 0)
+    scene.buffer.put([free("y")])
+    assert scene.take() == ["y"]
     ended = []
     while scene.in_hand:
         ended += names(scene.in_hand)
         scene.in_hand.clear()
         scene.take()
-    assert ended == ["a1", "a2", "a3", "a4", "a5", "x", "a6", "a7"]
+    assert ended == ["a0", "x", "y", *(f"a{number}" for number in range(1, 8))]
+    assert scene.admission.full == frozenset()
 
 
 def test_the_limit_is_told_once_and_its_end_as_well(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", logger="onceward")
-    scene = Scene(limit=1)
-    scene.buffer.put([asked("a0"), asked("a1"), asked("a2")])
-    scene.take()
-    scene.take()
-    scene.in_hand.clear()
-    scene.buffer.take(10)
-    scene.take()
-    told = [record.getMessage() for record in caplog.records]
-    assert [one for one in told if "order." in one] == ["order.full", "order.has_room"]
+    scene = Scene(limit=2)
+    scene.buffer.put([asked(f"a{number}") for number in range(4)])
+    for _ in range(4):
+        scene.take()
+        scene.take()
+        scene.in_hand.clear()
+    told = [record for record in caplog.records if record.getMessage().startswith("order.")]
+    assert [one.getMessage() for one in told] == ["order.full", "order.has_room"]
+    assert [one.__dict__["onceward_fields"] for one in told] == [
+        {"topic": "payments", "held": 3, "limit": 2},
+        {"topic": "payments", "held": 1},
+    ]
 
 
 def test_a_paused_topic_is_put_aside_and_goes_first_when_it_is_resumed() -> None:

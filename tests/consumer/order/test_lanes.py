@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_of_a_key_only_the_first_may_be_claimed_and_other_keys_go_on() -> None:
     given = [asked("a1", b"a"), asked("a2", b"a"), asked("b1", b"b"), asked("a3", b"a")]
     assert admitted(lanes, *given) == ["a1", "b1"]
     assert names(lanes.waiting) == ["a2", "a3"]
-    assert (len(lanes), lanes.room) == (2, 8)
+    assert (len(lanes), lanes.held) == (2, {"payments": 2})
 
 
 def test_what_has_no_key_or_a_handler_without_order_never_waits() -> None:
@@ -184,6 +185,37 @@ def test_everything_can_be_given_up_and_the_lanes_are_as_new() -> None:
     lanes.note([])
     assert lanes.take(5, 100.0, always) == []
     assert admitted(lanes, asked("a4"), asked("b2", b"b")) == ["a4", "b2"]
+
+
+def of_another_topic(request_id: str) -> Delivery:
+    one = asked(request_id)
+    return one._replace(handler=replace(one.handler, topic="refunds"))
+
+
+def test_a_topic_is_full_at_the_limit_and_until_half_of_it_has_gone_and_no_other_is() -> None:
+    lanes = Lanes(4)
+    given = [*(asked(f"a{number}") for number in range(6)), of_another_topic("b0")]
+    given.append(of_another_topic("b1"))
+    fulls = []
+    for one in given:
+        lanes.admits(one)
+        fulls.append(lanes.full)
+    assert fulls == [frozenset()] * 4 + [frozenset({"payments"})] * 4
+    assert lanes.held == {"payments": 5, "refunds": 1}, "what was read is taken in all the same"
+    left = []
+    while lanes.held["payments"]:
+        lanes.note([])
+        lanes.take(1, 0.0, lambda topic: topic == "payments")
+        left.append((lanes.held["payments"], bool(lanes.full)))
+    assert left == [(4, True), (3, True), (2, False), (1, False), (0, False)]
+
+
+def test_what_is_given_up_leaves_no_topic_full() -> None:
+    lanes = Lanes(1)
+    admitted(lanes, asked("a1"), asked("a2"))
+    assert lanes.full == {"payments"}
+    lanes.take_all()
+    assert (lanes.full, lanes.held, len(lanes)) == (frozenset(), {"payments": 0}, 0)
 
 
 @pytest.mark.parametrize("seed", range(30))

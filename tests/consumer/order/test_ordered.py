@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import random
 import signal
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from feedback.clock import epoch_ms
 from feedback.status import State
+from tests.consumer.order.sending import WORKER, Sender, in_order, started, steps
 from tests.consumer.stage import Stage, open_stage
 from tests.eventually import eventually
 from tests.stack import Servers
-
-MODULE = "tests.consumer.order.ordered_handlers"
-WORKER = {"handlers": [MODULE], "processes": 2, "slots_per_process": 4}
 
 
 @pytest.fixture
@@ -35,55 +31,9 @@ def stage(servers: Servers, journal_url: str, tmp_path: Path) -> Iterator[Stage]
         yield made
 
 
-class Sender:
-    """Sends requests of some keys, each with its number among those of its key."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._numbers: dict[str, int] = defaultdict(int)
-        self.sent: list[str] = []
-
-    def send(self, key: str, **body: Any) -> str:
-        """Send the next request of a key; return its id."""
-        self._numbers[key] += 1
-        value = {"number": self._numbers[key], **body}
-        topic = self._stage.topics["booked"]
-        self.sent.append(str(self._stage.client.send(value, key=key, topic=topic).request_id))
-        return self.sent[-1]
-
-    def all_succeed(self, *, resend: bool = False) -> None:
-        """Wait until all have, resending what is LOST only where a worker died."""
-        for name in self.sent:
-            status = self._stage.client.wait(name, timeout_s=60, resend=resend)
-            assert status.state is State.SUCCEEDED, (name, status)
-
-
-def steps(stage: Stage) -> dict[str, list[tuple[str, int]]]:
-    """Return what the handlers noted, by key: (start or end, number), as it happened."""
-    noted: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for line in stage._runs.read_text().splitlines():
-        step = json.loads(line)
-        noted[step["key"]].append((step["at"], step["number"]))
-    return noted
-
-
-def in_order(numbers: Sequence[int]) -> list[tuple[str, int]]:
-    """Return the steps of runs one after the other."""
-    return [(at, number) for number in numbers for at in ("start", "end")]
-
-
 def shared(stage: Stage) -> None:
     """Wait until two workers have a partition of the topic each."""
     eventually(lambda: [*stage.members().values()].count(1) == 2, timeout_s=20)
-
-
-def started(stage: Stage, key: str, number: int, *, runs: int = 1) -> None:
-    """Wait until a request has begun that often."""
-    eventually(
-        lambda: stage._runs.exists() and steps(stage)[key].count(("start", number)) >= runs,
-        timeout_s=20,
-        what=f"start of {key} {number}",
-    )
 
 
 def _stands(stage: Stage, name: str) -> tuple[int, str] | None:
@@ -120,7 +70,7 @@ def test_a_request_that_fails_twice_holds_its_key_and_no_other(stage: Stage) -> 
     noted = steps(stage)
     assert noted["a"] == in_order([1, 1, 1, 2, 3, 4])
     assert noted["b"] == in_order(range(1, 6))
-    lines = [json.loads(line) for line in stage._runs.read_text().splitlines()]
+    lines = stage.runs(at=None)
     ended_b = max(at for at, one in enumerate(lines) if one["key"] == "b")
     last_of_head = max(at for at, one in enumerate(lines) if one["request_id"] == head)
     assert ended_b < last_of_head, "the other key went on meanwhile"
@@ -227,10 +177,11 @@ def test_at_the_limit_of_what_waits_the_worker_reads_no_further_and_loses_nothin
     for _ in range(40):
         sender.send("a")
     told = worker.told("order.full")
-    assert (told["held"], told["limit"]) == (5, 5)
+    # Beyond the limit, what the buffer had by then.
+    assert (told["limit"], 5 <= told["held"] < 5 + 4) == (5, True)
     for partition in (0, 1):
         topic = stage.topics["booked"]
-        assert stage.committed(topic, partition) <= 1 + 5 + 4 + 4
+        assert stage.committed(topic, partition) <= 1 + 5 + 4
     assert len(stage.runs(at="start")) == 1
     gate.open()
     sender.all_succeed()

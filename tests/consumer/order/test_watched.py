@@ -9,15 +9,16 @@ from tests.consumer.health.samples import vitals
 
 
 def test_how_many_wait_for_their_key_and_since_when_is_a_metric() -> None:
-    seen = vitals(order_held=7, order_held_limit=10, order_held_s=3.5)
+    seen = vitals(order_held={"a": 7, "b": 2}, order_held_limit=10, order_held_s=3.5)
     gauges = Gauges(look=lambda: seen, oldest=lambda: None, lateness=dict, stalled=dict)
-    values = {one.name: one.samples[0].value for one in gauges.collect() if one.samples}
-    assert values["onceward_order_held_requests"] == 7
-    assert values["onceward_order_held_limit_requests"] == 10
-    assert values["onceward_order_held_oldest_seconds"] == 3.5
+    found = {one.name: one.samples for one in gauges.collect()}
+    held = found["onceward_order_held_requests"]
+    assert {one.labels["topic"]: one.value for one in held} == {"a": 7, "b": 2}
+    assert found["onceward_order_held_limit_requests"][0].value == 10
+    assert found["onceward_order_held_oldest_seconds"][0].value == 3.5
 
 
-def test_a_worker_is_not_stalled_because_as_many_as_may_wait_for_their_key() -> None:
-    held = {"waiting": 3, "free_slots": 2, "order_held_limit": 10}
-    assert DISPATCH not in excused(vitals(order_held=9, **held))
-    assert DISPATCH in excused(vitals(order_held=10, **held))
+def test_as_many_as_may_wait_for_their_key_excuse_nobody_from_taking_what_else_there_is() -> None:
+    full = {"order_held": {"a": 10}, "order_held_limit": 10}
+    assert DISPATCH not in excused(vitals(waiting=3, free_slots=2, **full))
+    assert DISPATCH in excused(vitals(waiting=0, free_slots=2, **full))

@@ -10,7 +10,7 @@ from typing import Any
 from consumer import Rejected, Request
 from consumer.retries.wakeup import WakeUp
 from consumer.retries.wakeups import WakeUps
-from tests.consumer.worker_handlers import _body, _count, _declared
+from tests.consumer.worker_handlers import _body, _count, _declared, _wait_at
 
 if "TEST_DIES_BEFORE_RECORD" in os.environ:
 
@@ -27,6 +27,8 @@ def _fail(request: Request) -> Any:
         raise ConnectionError("the bank refused the connection")
     if request.generation <= body.get("busy", 0):
         raise Rejected("BANK_BUSY", "try again later")
+    if "rejects" in body:
+        raise Rejected("CARD_EXPIRED", "the card has expired")
     return {"generation": request.generation}
 
 
@@ -36,11 +38,26 @@ def tiers(request: Request) -> Any:
     return _fail(request)
 
 
+@_declared("figure", retry_on=(ConnectionError,), retries="1s x 2, 5s x 2")
+def figure(request: Request) -> Any:
+    """Fail in as many generations as the body says."""
+    return _fail(request)
+
+
 @_declared("later", effect="marked", retry_on=ConnectionError, retries="3s x 2")
 def later(request: Request) -> Any:
     """Fail in as many generations as the body says, after the effect was entered."""
     with request.effect():
         return _fail(request)
+
+
+@_declared("gated", retry_on=ConnectionError, retries="1s x 2")
+def gated(request: Request) -> Any:
+    """Wait at the gate that the body names, then fail in as many generations as it says."""
+    body = _body(request)
+    if request.generation == 1:
+        _wait_at(body["gate"])
+    return _fail(request)
 
 
 @_declared("seats", effect="transactional", retry_on=Exception, retries="200ms x 2")

@@ -1,9 +1,11 @@
 """How a run ends that failed as declared."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from consumer.declaration import Order
 from consumer.delivery import Delivery
 from consumer.journal import Finish
 from consumer.retries import Tiers
@@ -27,6 +29,16 @@ def test_a_declared_failure_waits_for_its_next_run() -> None:
     found = ended(_finish(), _delivery(), now_ms=NOW)
     assert (found.state, found.delay_ms, found.resend) == ("RETRYING", 1000, False)
     assert (found.code, found.message) == ("HANDLER_ERROR", "OSError")
+
+
+@pytest.mark.parametrize(("order", "may_help"), [(Order.NONE, True), (Order.KEY, False)])
+def test_where_an_order_is_kept_no_resend_makes_up_for_a_run_that_comes_too_late(
+    order: Order, may_help: bool
+) -> None:
+    one = _delivery()
+    one = one._replace(handler=replace(one.handler, order=order))
+    found = ended(_finish(), one, now_ms=NOW)
+    assert (found.state, found.resend_if_late) == ("RETRYING", may_help)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,16 @@ from consumer.buffer import Buffer
 from consumer.delivery import Delivery
 from consumer.journal import Journal, Overdue, Row
 from consumer.journal.records import NEVER_RETRIED
+from consumer.journal.retrying import DueCursor
 from consumer.retries import Tiers, overdue
-from consumer.retries.overdue import FIRST_PAUSE_S, GONE_AFTER_S, OverdueRetries
+from consumer.retries.overdue import (
+    ASKED_LIMIT,
+    FIRST_PAUSE_S,
+    GONE_AFTER_S,
+    PAGE,
+    PAGES,
+    OverdueRetries,
+)
 from consumer.retries.wakeup import WakeUp
 from feedback.errors import KafkaUnavailable
 from tests.consumer.samples import delivery, payments, row
@@ -23,11 +31,16 @@ class Journaled:
 
     def __init__(self) -> None:
         self.found: list[Overdue] = []
+        self.pages = 0
         self.ended: list[str] = []
 
-    def overdue_retries(self, topics: Iterable[str], limit: int, age_ms: int) -> list[Overdue]:
+    def overdue_retries(
+        self, topics: Iterable[str], limit: int, age_ms: int, *, cursor: DueCursor
+    ) -> list[Overdue]:
         """Return what was planted."""
-        return [one for one in self.found if one.row.topic in set(topics)]
+        self.pages += 1
+        found = {DueCursor.behind(one.row): one for one in self.found if one.row.topic in topics}
+        return [found[key] for key in sorted(found) if key > cursor][:limit]
 
     def end_retries(self, rows: Sequence[Row]) -> list[Row]:
         """End them."""
@@ -42,13 +55,13 @@ class Payloads:
 
     def __init__(self) -> None:
         self.gone: set[str] = set()
-        self.is_away = False
+        self.away: set[str] = set()
         self.asked: list[str] = []
 
     def of(self, one: Row) -> Delivery | None:
         """Return the delivery of a row."""
         self.asked.append(one.request_id)
-        if self.is_away:
+        if one.topic in self.away:
             raise KafkaUnavailable("away")
         return None if one.request_id in self.gone else delivery(one.request_id)
 
@@ -73,7 +86,7 @@ class Scene:
         monkeypatch.setattr(self.payloads, "of", of)
         self.sweeping = OverdueRetries(
             journal=cast(Journal, self.journal),
-            handlers={"payments": handler},
+            handlers={"payments": handler, "refunds": handler},
             payloads=self.payloads,
             send=self._send,
             buffer=self.buffer,
@@ -81,9 +94,11 @@ class Scene:
             tell_ended=lambda rows: self.told.extend(one.request_id for one in rows),
         )
 
-    def plant(self, *names: str, is_too_late: bool = False) -> None:
+    def plant(
+        self, *names: str, is_too_late: bool = False, due_at: int = 1, topic: str = "payments"
+    ) -> None:
         """Let requests be overdue."""
-        facts = {"generation": 1, "due_at": 1, "owner": "w"}
+        facts = {"generation": 1, "due_at": due_at, "owner": "w", "topic": topic}
         for name in names:
             found = row(name, "RETRYING", **facts)
             self.journal.found.append(Overdue(found, NEVER_RETRIED, is_too_late))
@@ -151,9 +166,75 @@ def test_without_retries_through_topics_nothing_else_has_the_payload(
 
 def test_a_topic_out_of_reach_is_asked_once_a_round_and_loses_nothing(scene: Scene) -> None:
     scene.plant("a", "b", "c")
-    scene.payloads.is_away = True
+    scene.payloads.away.add("payments")
     scene.sweep()
     assert (scene.payloads.asked, scene.journal.ended, scene.sent) == (["a"], [], [])
-    scene.payloads.is_away = False
+    scene.payloads.away.clear()
     scene.sweep()
     assert scene.sent == ["a", "b", "c"]
+
+
+def names(count: int) -> list[str]:
+    """Return ids in their order."""
+    return [f"r{number:05}" for number in range(count)]
+
+
+def test_more_than_a_page_whose_payloads_are_gone_keep_none_behind_them_waiting(
+    scene: Scene,
+) -> None:
+    gone = names(2 * ASKED_LIMIT + 50)
+    scene.plant(*gone)
+    scene.payloads.gone.update(gone)
+    scene.plant("behind", due_at=2)
+    for _ in range(3):
+        scene.sweep()
+    assert scene.sent == ["behind"]
+    assert sorted(scene.payloads.asked) == ["behind", *gone], "each of them once in a passage"
+    assert scene.journal.ended == []
+
+
+def test_payloads_stay_gone_over_passages_of_several_sweeps_until_their_time_is_over(
+    scene: Scene,
+) -> None:
+    gone = names(ASKED_LIMIT + 50)
+    scene.plant(*gone)
+    scene.payloads.gone.update(gone)
+    for _ in range(6):
+        scene.sweep(GONE_AFTER_S / 7)
+    assert scene.journal.ended == []
+    for _ in range(4):
+        scene.sweep(GONE_AFTER_S / 7)
+    assert scene.journal.ended == gone
+
+
+def test_what_was_woken_up_a_moment_ago_keeps_none_behind_it_waiting(scene: Scene) -> None:
+    scene.plant(*names(ASKED_LIMIT))
+    scene.sweep()
+    assert scene.sent == names(ASKED_LIMIT)
+    scene.plant("behind", due_at=2)
+    scene.sweep()
+    scene.sweep()
+    assert scene.sent[ASKED_LIMIT:] == ["behind"]
+
+
+def test_of_a_topic_out_of_reach_however_much_of_it_waits_one_is_asked_a_sweep(
+    scene: Scene,
+) -> None:
+    scene.plant(*names(3 * PAGE))
+    scene.payloads.away.add("payments")
+    scene.plant("behind", due_at=2, topic="refunds")
+    scene.sweep()
+    assert (scene.payloads.asked, scene.sent) == (["r00000", "behind"], ["behind"])
+
+
+def test_a_sweep_looks_at_so_much_and_the_next_one_goes_on_from_there(scene: Scene) -> None:
+    count = PAGE * PAGES + 1
+    scene.plant(*names(count))
+    for _ in range(count // ASKED_LIMIT + 1):
+        scene.sweep()
+    assert scene.sent == names(count)
+    scene.journal.pages = 0
+    scene.sweep()
+    assert scene.journal.pages == PAGES
+    scene.sweep()
+    assert scene.journal.pages == PAGES + 1

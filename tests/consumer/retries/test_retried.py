@@ -20,10 +20,11 @@ from feedback.status import State
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage, open_stage
 from tests.eventually import eventually
+from tests.paused import paused
 from tests.stack import Servers
 
 MODULE = "tests.consumer.retries.retried_handlers"
-HANDLERS = ("tiers", "later", "seats")
+HANDLERS = ("tiers", "later", "gated", "seats")
 OpenStage = Callable[..., Stage]
 
 
@@ -137,12 +138,36 @@ def test_a_worker_that_is_killed_while_a_tier_waits_leaves_it_to_a_peer(stage: S
     first = stage.start()
     name = _send(stage, "later", fails=1)
     stage.seen(name, State.RETRYING)
-    peer = stage.start()
+    # Before the peer is there, which may take as long as the delay.
     first.send(signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL
+    peer = stage.start()
     assert stage.final(name, timeout_s=40).result == {"generation": 2}
     assert [run["parent"] for run in stage.runs(name)] == [first.pid, peer.pid]
     assert _pauses_ms(stage, name)[0] >= 3000
+
+
+def test_a_failure_that_comes_after_its_run_was_put_in_doubt_ends_the_doubt(stage: Stage) -> None:
+    """Its worker stood still, and a peer could not know how it would end."""
+    gate = stage.gate()
+    first = stage.start()
+    body = {"fails": 1, "gate": gate.path}
+    name = _send(stage, "gated", **body)
+    stage.seen(name, State.RUNNING)
+    peer = stage.start()
+    with paused(first.pid):
+        stage.seen(name, State.IN_DOUBT)
+        gate.open()
+        eventually(lambda: stage.runs(name), timeout_s=10)
+    failed = stage.seen(name, State.FAILED)
+    assert (failed.code, failed.resend, failed.generation) == ("HANDLER_ERROR", True, 1)
+    assert [run["outcome"] for run in stage.history(name)] == ["IN_DOUBT"]
+    # Nothing happened, as its handler says: a resend may run it again, and nothing else does.
+    stage.client.send(body, topic=stage.topics["gated"], request_id=name)
+    stage.seen(name, State.SUCCEEDED)
+    assert stage.client.status(name).result == {"generation": 2}
+    assert [run["generation"] for run in stage.runs(name)] == [1, 2]
+    assert peer.stop() == first.stop() == 0
 
 
 def test_a_request_that_waits_beyond_its_deadline_expires(stage: Stage) -> None:

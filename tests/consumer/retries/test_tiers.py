@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from consumer.buffer import Buffer, Received
 from consumer.delivery import Delivery
 from consumer.journal.pauses import PauseRow
-from consumer.kafka_source import KafkaSource
+from consumer.kafka_source import CommitFailed, KafkaSource, Partition
 from consumer.pausing.guard import Guard
 from consumer.pausing.pausing import Pausing
 from consumer.retries import Tiers as Delays
@@ -23,6 +23,7 @@ from consumer.retries.topics import retry_topics
 from consumer.retries.wakeup import WakeUp
 from consumer.retries.wakeups import record_of
 from feedback.clock import epoch_ms
+from feedback.errors import KafkaUnavailable
 from feedback.kafka_topics import KafkaTopics
 from feedback.kafka_writer import KafkaWriter, Outgoing
 from feedback.settings import KafkaSection
@@ -90,12 +91,14 @@ class Ground:
             records.append(record_of(wakeup, group=self.kafka.group))
         assert self._writer.write(records) == [None] * len(names)
 
-    def read(self) -> tuple[Tiers, KafkaSource]:
+    def read(
+        self, make_source: Callable[..., KafkaSource] = KafkaSource
+    ) -> tuple[Tiers, KafkaSource]:
         """Start a reader; it has partitions when this returns."""
         opened: list[KafkaSource] = []
 
         def open_source() -> KafkaSource:
-            opened.append(KafkaSource(self.kafka, tuple(self.topics)))
+            opened.append(make_source(self.kafka, tuple(self.topics)))
             return opened[0]
 
         reader = Tiers(
@@ -230,6 +233,60 @@ def test_what_was_handed_on_is_not_read_again_by_the_next_owner(make_ground: Mak
     ground.send(["c"], delay_ms=200)
     heard = ground.all_heard()
     assert {name: len(ones) for name, ones in heard.items()} == {"a": 1, "b": 1, "c": 1}
+
+
+class Doubtful(KafkaSource):
+    """A source whose first commit is refused; what is committed, nobody says until it is told.
+
+    Attributes:
+        asked: how often it was asked for what is committed.
+        says: set when it is to be told.
+    """
+
+    def __init__(self, settings: KafkaSection, topics: Sequence[str]) -> None:
+        super().__init__(settings, topics)
+        self.asked = 0
+        self.says = threading.Event()
+        self._is_refusing = True
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Refuse the first one."""
+        if self._is_refusing:
+            self._is_refusing = False
+            raise CommitFailed("the coordinator is moving")
+        super().commit(offsets)
+
+    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """Answer when it is told."""
+        self.asked += 1
+        if not self.says.is_set():
+            raise KafkaUnavailable("the coordinator is moving")
+        return super().committed(partitions)
+
+
+def test_a_partition_of_which_nobody_says_what_is_committed_waits_and_is_read_on_from_there(
+    make_ground: MakeGround,
+) -> None:
+    ground = make_ground("200ms")
+    first, _ = ground.read()
+    ground.send(["a", "b"], delay_ms=200)
+    ground.all_heard()
+    first.stop()
+    assert first.join(10)
+    ground.heard.clear()
+    _, source = ground.read(Doubtful)
+    assert isinstance(source, Doubtful)
+    ground.send(["c"], delay_ms=200)
+    eventually(lambda: source.asked, timeout_s=20)
+    ground.send(["other"], delay_ms=200, partition=1)
+    eventually(lambda: ground.heard, timeout_s=10)
+    assert [one.request_id for one in ground.heard] == ["other"]
+    source.says.set()
+    eventually(lambda: len(ground.heard) >= 2, timeout_s=10)
+    ground.send(["d"], delay_ms=200)
+    eventually(lambda: ground.heard[-1].request_id == "d", timeout_s=10)
+    assert [one.request_id for one in ground.heard] == ["other", "c", "d"]
+    assert source.asked >= 2
 
 
 def test_more_than_is_held_at_a_time_comes_through(make_ground: MakeGround) -> None:
