@@ -45,7 +45,7 @@ class Failure:
         reason: a short label, stable enough to count by.
         code: the code of the FAILED request, where the letter is one of ours.
         stage: how far the record came.
-        attempts: how often it ran; 0 for one that was refused.
+        attempts: how often it was tried; 0 for one that was refused at once.
         first_failed_at: epoch ms.
         failed_at: epoch ms.
         redrive_count: how often it was sent back before.
