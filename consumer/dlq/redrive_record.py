@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from consumer.dlq.dialects.own import without_own
 from consumer.dlq.letter import DeadLetter, Dialect
 from consumer.failure_headers import (
     DLQ_REDRIVE_BY,
@@ -34,15 +35,6 @@ PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 
 _OURS = frozenset({DLQ_REDRIVE_COUNT, DLQ_REDRIVE_ID, DLQ_REDRIVE_BY, REPLACES, DUE, GENERATION})
 _OF_ONCEWARD = _OURS | OF_A_FAILURE
-# What other dead letter queues say of a failure is no header of the user's either.
-_OF_DIALECT = {
-    Dialect.CONNECT: ("__connect.errors.",),
-    Dialect.STREAMS: ("__streams.errors.",),
-    Dialect.SHARE: ("__dlq.errors.",),
-    Dialect.SPRING: ("kafka_dlt-", "kafka_original-"),
-    Dialect.SMALLRYE: ("dead-letter-",),
-    Dialect.KARAFKA: ("source_",),
-}
 
 
 class Sending(NamedTuple):
@@ -156,9 +148,5 @@ def sent_by(headers: tuple[tuple[str, bytes], ...], redrive_id: str) -> str | No
 
 
 def _of_user(letter: DeadLetter) -> list[tuple[str, bytes]]:
-    foreign = _OF_DIALECT.get(letter.dialect, ())
-    return [
-        (name, value)
-        for name, value in letter.record.headers
-        if name not in _OF_ONCEWARD and not name.startswith(foreign)
-    ]
+    kept = without_own(letter.dialect, letter.headers)
+    return [one for one in kept if one[0] not in _OF_ONCEWARD]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from consumer.dead_letters.letter import headers_of
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.filter import Filter
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import DeadLetter, Dialect
 from consumer.dlq.redrive_plan import RedrivePlan, chunk_size
 from consumer.dlq.redrive_progress import Tally, Unconfirmed
 from consumer.dlq.redrive_record import attempt_of, candidate_of, sending_of, sent_by
@@ -14,10 +16,21 @@ from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
 from consumer.journal.redrive_row import Redrive
 from consumer.journal.reopening import replacement_id
-from feedback.envelope import Record, decode_headers, payload_sha256
+from feedback.envelope import Headers, Record, decode_headers, payload_sha256
 from feedback.kafka_writer import Outgoing
+from tests.consumer.dlq.test_dialects import (
+    CONNECT,
+    KARAFKA,
+    SHARE,
+    SMALLRYE,
+    SPRING,
+    SPRING_KEY,
+    SPRING_RETRY,
+    STREAMS,
+)
 from tests.consumer.journal.samples import row
 
+KARAFKA_BEFORE_2_5 = tuple((name.replace("source", "original"), value) for name, value in KARAFKA)
 SENT = Record("payments", 3, 17, 50, b"k", b"v", (("tenant", b"7"), ("tenant", b"8")))
 
 
@@ -113,6 +126,31 @@ def test_what_was_refused_for_anothers_id_says_so() -> None:
 def test_hostile_numbers_are_no_attempt() -> None:
     for text in (b"", b"x", b"-1", b"9" * 30, "\u0663".encode()):
         hostile = SENT._replace(headers=(("onceward-attempt", text),))
+@pytest.mark.parametrize(
+    ("own", "users"),
+    [
+        (CONNECT, ["errors", "connect.errors"]),
+        (STREAMS, ["streams.errors"]),
+        (SHARE, ["dlq.errors"]),
+        (SPRING, ["kafka_correlationId", "retry_topic", "spring_json_header_types"]),
+        (SPRING_RETRY, ["kafka_replyTopic", "retry_topic-attempts-of-mine"]),
+        (SPRING_KEY, ["exception-fqcn"]),
+        (SMALLRYE, ["dead-letter-box", "reason"]),
+        (KARAFKA, ["source_system", "original_topic", "source_topics"]),
+        (KARAFKA_BEFORE_2_5, ["original_amount", "source_ip"]),
+    ],
+)
+def test_of_anothers_letter_the_users_headers_go_back_and_its_own_do_not(
+    own: Headers, users: list[str]
+) -> None:
+    given = tuple((name, name.encode()) for name in [*users, "traceparent", *users[:1]])
+    taken = letter_of(Record("box", 0, 1, 60, b"0", b"v", (*given[:1], *own, *given[1:])))
+    assert taken.dialect is not Dialect.NONE
+    back = sent(taken, None, attempt=attempt_of(taken))
+    ours = ("onceward-", "DLQ_REDRIVE_")
+    assert tuple(one for one in back.headers if not one[0].startswith(ours)) == given
+
+
         assert attempt_of(letter_of(hostile)) == 0
 
 
