@@ -113,7 +113,7 @@ def redrive(
         return _cancel(settings, cancelled, by=by, because=because)
     if resumed is not None:
         with _how(rate, "sending back") as how:
-            ending = resume(settings, resumed, how=how)
+            ending = resume(settings, resumed, by=by, because=because, how=how)
         return print_ending(ending, as_json=as_json)
     given = given_with(given, request_ids)
     require_some(given, everything=everything)

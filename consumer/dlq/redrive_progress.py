@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from consumer.journal.redrive_row import Place, Redrive
 from consumer.journal.redrive_rule import Redrivable
@@ -51,12 +52,23 @@ class Tally:
     Args:
         counted: by earlier processes.
         named: requests that were asked for by their id, of which each is told what became of it.
+        found: what earlier processes have found out about those.
     """
 
-    def __init__(self, counted: Mapping[str, int], named: Collection[str]) -> None:
+    def __init__(
+        self,
+        counted: Mapping[str, int],
+        named: Collection[str],
+        found: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.saved = Counter(counted)
         self._page: Counter[str] = Counter()
-        self.of_named: dict[str, str] = dict.fromkeys(sorted(named), NO_LETTER)
+        self.of_named: dict[str, str] = dict.fromkeys(sorted(named), NO_LETTER) | dict(found)
+
+    @property
+    def found(self) -> dict[str, str]:
+        """What became of those that were named and have a letter."""
+        return {name: what for name, what in self.of_named.items() if what != NO_LETTER}
 
     @property
     def counts(self) -> dict[str, int]:

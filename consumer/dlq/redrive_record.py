@@ -103,15 +103,13 @@ def sending_of(
     """Return what is sent for a letter.
 
     Args:
-        row: of its request, which knows best where it came from; None where it has none.
+        row: of its request, which knows best its partition; None where it has none.
         attempt: the latest that is known; a replacement begins anew.
         deadline_at: epoch ms.
         value: the replacement's.
         replaces: whether it is a new request in the letter's stead.
     """
-    original = letter.failure.original
-    topic = letter.topic if row is None else row.topic
-    partition = original.partition if row is None else row.partition
+    topic = letter.home
     request_id = replacement_id(redrive_id, letter.request_id) if replaces else letter.request_id
     sent = value if replaces else letter.value
     headers = [
@@ -128,7 +126,7 @@ def sending_of(
         attempt=1 if replaces else min(attempt + 1, MAX_ATTEMPT),
         deadline_at=deadline_at,
         payload_sha256=payload_sha256(letter.key, sent),
-        partition=None if letter.key is not None else partition,
+        partition=None if letter.key is not None else _partition(letter, row),
         payload=KeptPayload(topic, letter.key, sent, tuple(headers)),
     )
 
@@ -145,6 +143,14 @@ def sent_by(headers: tuple[tuple[str, bytes], ...], redrive_id: str) -> str | No
     if found.get(DLQ_REDRIVE_ID) != utf8(redrive_id):
         return None
     return found.get(REPLACES, found.get(REQUEST_ID, b"")).decode("utf-8", "replace")
+
+
+def _partition(letter: DeadLetter, row: Row | None) -> int | None:
+    """Return where in its topic it came from, as far as anybody says so of this topic."""
+    if row is not None and row.topic == letter.home:
+        return row.partition
+    original = letter.failure.original
+    return original.partition if original.topic == letter.home else None
 
 
 def _of_user(letter: DeadLetter) -> list[tuple[str, bytes]]:

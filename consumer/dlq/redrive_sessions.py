@@ -111,8 +111,14 @@ def begin(
         return _run(stands, tools, how)
 
 
-def resume(settings: Settings, redrive_id: str, *, how: How) -> Ending:
+def resume(
+    settings: Settings, redrive_id: str, *, by: str, because: str | None, how: How
+) -> Ending:
     """Go on with a redrive that was stopped, cancelled or killed.
+
+    Args:
+        by: who does: what is sent from now on is sent by him.
+        because: why; the reason that it was begun for by default.
 
     Raises:
         NotResumed: there is no such redrive, or another process goes on with it.
@@ -121,10 +127,12 @@ def resume(settings: Settings, redrive_id: str, *, how: How) -> Ending:
     with closing(_work(settings)) as work:
         plan = RedrivePlan.from_json(_found(work, redrive_id).filter)
     with opened(settings, plan) as (tools, _):
-        stands = _taken(tools.work, redrive_id, how.stopping)
+        stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because)
         if stands.state == DONE:
-            return Ending(redrive_id, DONE, stands.counts)
-        return _run(stands, tools, how)
+            tally = Tally(stands.counts, plan.filter.ids, stands.named)
+            return Ending(redrive_id, DONE, tally.counts, tally.of_named)
+        reason = stands.reason if because is None else because
+        return _run(stands._replace(by=by, reason=reason), tools, how)
 
 
 def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
@@ -208,7 +216,14 @@ def _found(work: RedriveWork, redrive_id: str) -> Redrive:
     return stands
 
 
-def _taken(work: RedriveWork, redrive_id: str, stopping: threading.Event) -> Redrive:
+def _taken(
+    work: RedriveWork,
+    redrive_id: str,
+    stopping: threading.Event,
+    *,
+    by: str,
+    because: str | None,
+) -> Redrive:
     """Return the redrive, taken over, once its last process has nothing on its way any more."""
     first = _found(work, redrive_id)
     stands = first
@@ -216,7 +231,7 @@ def _taken(work: RedriveWork, redrive_id: str, stopping: threading.Event) -> Red
         if stands.updated_at != first.updated_at or stopping.is_set():
             raise NotResumed(f"redrive {redrive_id} goes on in the process {stands.owner}")
         is_free = stands.owner is None or is_gone(stands.owner) or stands.silent_ms > SILENT_MS
-        if is_free and work.take(stands):
+        if is_free and work.take(stands, by=by, reason=because):
             return stands._replace(state=RUNNING)
         if not is_free:
             stopping.wait(ASK_AGAIN_S)

@@ -98,7 +98,7 @@ class Redriving:
         self._on_progress = on_progress
         self._free_s = 0.0
         self._published: list[Published] = []
-        self.tally = Tally(stands.counts, self._plan.filter.ids)
+        self.tally = Tally(stands.counts, self._plan.filter.ids, stands.named)
         self._open = Unconfirmed(stands, ())
 
     def run(self) -> bool:
@@ -140,6 +140,7 @@ class Redriving:
             marks=self._open.marks,
             unconfirmed=self._open.names,
             counts=self.tally.counts,
+            named=self.tally.found,
             published=self._published,
         )
         self.tally.page_saved()
@@ -161,7 +162,7 @@ class Redriving:
     def _send_back(self, ready: Sequence[Ready]) -> None:
         self._open.reopening(
             [one.letter.request_id for one in ready],
-            self._tools.traces.marks({one.letter.topic for one in ready}),
+            self._tools.traces.marks({one.letter.home for one in ready}),
         )
         judged = self._tools.work.reopen(
             [candidate_of(one.letter) for one in ready],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy import Row as Answer
@@ -37,6 +38,7 @@ class Redrive(NamedTuple):
         unconfirmed: requests behind the positions that were reopened.
         counts: how many letters were read, sent and refused, by name.
         silent_ms: how long ago its process last wrote here, by the database's clock.
+        named: what became of requests that were asked for by their id, and met so far.
     """
 
     redrive_id: str
@@ -53,6 +55,12 @@ class Redrive(NamedTuple):
     unconfirmed: list[str]
     counts: dict[str, int]
     silent_ms: int
+    named: Mapping[str, str] = MappingProxyType({})
+
+
+# `named` lies among the counts.
+_COLUMNS = Redrive._fields[: Redrive._fields.index("silent_ms")]
+_NAMED = "requests"
 
 
 def encode_offsets(offsets: Mapping[Place, int]) -> str:
@@ -65,15 +73,20 @@ def encode_spans(spans: Mapping[Place, tuple[int, int]]) -> str:
     return json.dumps([[*place, *span] for place, span in sorted(spans.items())])
 
 
+def encode_counts(counts: Mapping[str, int], named: Mapping[str, str]) -> str:
+    """Return counts as text, with what became of requests that were named."""
+    return json.dumps({**counts, _NAMED: dict(named)} if named else dict(counts))
+
+
 def select_redrives() -> Select[Any]:
     """Return the statement that `decode` reads an answer of."""
-    columns = [redrive.c[name] for name in Redrive._fields[:-1]]
+    columns = [redrive.c[name] for name in _COLUMNS]
     return select(*columns, now_ms() - redrive.c.updated_at)
 
 
 def decode(answer: Answer[Any]) -> Redrive:
     """Return the redrive that a row tells of."""
-    stored = Redrive._make(answer)
+    stored, counts = Redrive._make((*answer, {})), json.loads(answer.counts)
     return stored._replace(
         spans={
             (topic, number): (begin, end) for topic, number, begin, end in json.loads(answer.spans)
@@ -81,7 +94,8 @@ def decode(answer: Answer[Any]) -> Redrive:
         positions=_offsets(answer.positions),
         marks=_offsets(answer.marks),
         unconfirmed=json.loads(answer.unconfirmed),
-        counts=json.loads(answer.counts),
+        named=counts.pop(_NAMED, {}),
+        counts=counts,
     )
 
 

@@ -22,7 +22,14 @@ from consumer.journal.clock import now_ms
 from consumer.journal.errors import Contended
 from consumer.journal.finishing import mark_published
 from consumer.journal.records import Published, Row
-from consumer.journal.redrive_row import DONE, RUNNING, Place, RedriveStopped, encode_offsets
+from consumer.journal.redrive_row import (
+    DONE,
+    RUNNING,
+    Place,
+    RedriveStopped,
+    encode_counts,
+    encode_offsets,
+)
 from consumer.journal.redrive_rule import Candidate, Wish
 from consumer.journal.redrives import Redrives
 from consumer.journal.reopening import Judged, close_again, judge, reopen
@@ -104,11 +111,13 @@ class RedriveWork(Redrives):
         marks: Mapping[Place, int],
         unconfirmed: Collection[str],
         counts: Mapping[str, int],
+        named: Mapping[str, str],
         published: Sequence[Published],
     ) -> None:
         """Note that everything up to these positions is done.
 
         Args:
+            named: what became of requests that were asked for by their id.
             published: reopened rows that Redis was told of.
 
         Raises:
@@ -119,7 +128,7 @@ class RedriveWork(Redrives):
             "positions": encode_offsets(positions),
             "marks": encode_offsets(marks),
             "unconfirmed": json.dumps(sorted(unconfirmed)),
-            "counts": json.dumps(dict(counts)),
+            "counts": encode_counts(counts, named),
         }
 
         def work(connection: Connection) -> None:

@@ -180,7 +180,7 @@ def test_what_is_not_this_processs_any_more_reopens_nothing(
         reopen(work, name)
     stands = work.find("mine")
     assert stands is not None and stands.state == "cancelled"
-    assert open_work("other").take(stands)
+    assert open_work("other").take(stands, by="bob", reason=None)
     with pytest.raises(RedriveStopped):
         reopen(work, name)
     (row,) = database.query("SELECT resend FROM onceward_request WHERE request_id = :n", n=name)

@@ -87,6 +87,17 @@ def test_without_a_key_it_goes_to_its_partition_and_a_tombstone_stays_one() -> N
     assert (tombstone.key, tombstone.value) == (b"k", None)
 
 
+def test_it_goes_to_the_topic_of_its_box_whatever_its_producer_says_of_its_origin() -> None:
+    said = (("ORIGINAL_TOPIC", b"refunds"), ("ORIGINAL_PARTITION", b"9"))
+    claimed = letter(SENT._replace(key=None, headers=said))
+    assert (claimed.topic, claimed.home) == ("refunds", "payments")
+    for of, partition in ((failed(partition=3), 3), (None, None)):
+        back = sent(claimed, of)
+        assert (back.topic, back.partition) == ("payments", partition)
+    mirrored = letter_of(claimed.record._replace(topic="copies"))
+    assert (mirrored.home, sent(mirrored, failed()).topic) == ("refunds", "refunds")
+
+
 def test_a_replacement_is_a_new_request_that_names_the_old_one() -> None:
     back = sent(letter(), failed(), value=b"w", replaces=True)
     envelope = decode_headers(SENT._replace(headers=back.headers))
@@ -115,17 +126,6 @@ def test_another_dead_letter_queues_words_are_no_headers_of_the_user() -> None:
     assert candidate_of(foreign).generation is None
 
 
-def test_what_was_refused_for_anothers_id_says_so() -> None:
-    refused = failed(code="PAYLOAD_MISMATCH", claimed_at=None)
-    taken = SENT._replace(headers=(("onceward-request-id", b"other"),))
-    assert candidate_of(letter(taken, refused)).is_anothers
-    assert candidate_of(letter(taken, refused)).generation == 0
-    assert not candidate_of(letter()).is_anothers
-
-
-def test_hostile_numbers_are_no_attempt() -> None:
-    for text in (b"", b"x", b"-1", b"9" * 30, "\u0663".encode()):
-        hostile = SENT._replace(headers=(("onceward-attempt", text),))
 @pytest.mark.parametrize(
     ("own", "users"),
     [
@@ -151,6 +151,17 @@ def test_of_anothers_letter_the_users_headers_go_back_and_its_own_do_not(
     assert tuple(one for one in back.headers if not one[0].startswith(ours)) == given
 
 
+def test_what_was_refused_for_anothers_id_says_so() -> None:
+    refused = failed(code="PAYLOAD_MISMATCH", claimed_at=None)
+    taken = SENT._replace(headers=(("onceward-request-id", b"other"),))
+    assert candidate_of(letter(taken, refused)).is_anothers
+    assert candidate_of(letter(taken, refused)).generation == 0
+    assert not candidate_of(letter()).is_anothers
+
+
+def test_hostile_numbers_are_no_attempt() -> None:
+    for text in (b"", b"x", b"-1", b"9" * 30, "\u0663".encode()):
+        hostile = SENT._replace(headers=(("onceward-attempt", text),))
         assert attempt_of(letter_of(hostile)) == 0
 
 
