@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from consumer.dlq.reading import DeadLetters
 from consumer.dlq.redrive_owner import SILENT_MS, is_gone, new_owner
 from consumer.dlq.redrive_plan import RedrivePlan
-from consumer.dlq.redrive_progress import CHOSEN, READ, SENT, Tally
+from consumer.dlq.redrive_progress import CHOSEN, READ, SENT, Answers, Passing
 from consumer.dlq.redrive_record import candidate_of
 from consumer.dlq.redrive_telling import Tellings
+from consumer.dlq.redrive_tools import Tools
 from consumer.dlq.redrive_traces import Traces
-from consumer.dlq.redriving import Redriving, Tools
+from consumer.dlq.redriving import Redriving
 from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
 from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import TO_SEND
@@ -129,8 +130,8 @@ def resume(
     with opened(settings, plan) as (tools, _):
         stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because)
         if stands.state == DONE:
-            tally = Tally(stands.counts, plan.filter.ids, stands.named)
-            return Ending(redrive_id, DONE, tally.counts, tally.of_named)
+            answers = Answers(plan.filter.ids, stands.named)
+            return Ending(redrive_id, DONE, stands.counts, answers.of_named)
         reason = stands.reason if because is None else because
         return _run(stands._replace(by=by, reason=reason), tools, how)
 
@@ -141,22 +142,23 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
     Raises:
         NotAvailable: a server is away.
     """
-    tally = Tally({}, plan.filter.ids)
+    answers = Answers(plan.filter.ids)
+    all_letters = Passing(answers, {}, read=0, total=0)
     wish = plan.wish("")
     with opened(settings, plan) as (tools, letters):
         for page in letters.pages(letters.spans(since_ms=plan.filter.since_ms)):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
-            tally.add(READ, len(page.letters))
-            tally.add(CHOSEN, len(chosen))
+            all_letters.add(READ, len(page.letters))
+            all_letters.add(CHOSEN, len(chosen))
             judged = tools.work.judge([candidate_of(one) for one in chosen], wish)
             for one, found in zip(chosen, judged, strict=True):
                 fault = plan.fault_of(one, tools.topics) or found.kind
                 what = SENT if fault in TO_SEND else fault.value
-                tally.became(one.request_id, what)
+                all_letters.became(one.request_id, what)
             how.on_progress(page.read, page.total)
             if how.stopping.is_set():
                 break
-    return Ending("", REHEARSED, tally.counts, tally.of_named)
+    return Ending("", REHEARSED, dict(all_letters.counts), answers.of_named)
 
 
 @contextmanager
@@ -204,9 +206,9 @@ def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
         raise NotAvailable(
             f"{error}; go on later with `onceward-dlq redrive --resume {stands.redrive_id}`"
         ) from error
-    tally = redriving.tally
-    named = tally.of_named
-    return Ending(stands.redrive_id, state, tally.counts, named, tools.tellings.missed)
+    progress = redriving.progress
+    named = progress.answers.of_named
+    return Ending(stands.redrive_id, state, progress.counts, named, tools.tellings.missed)
 
 
 def _found(work: RedriveWork, redrive_id: str) -> Redrive:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from sqlalchemy import Row as Answer
 from sqlalchemy import Select, select
 
 from consumer.journal.clock import now_ms
+from consumer.journal.records import Published
 from consumer.journal.tables import redrive
 from feedback.errors import ExitCode, OncewardError
 
@@ -63,19 +64,44 @@ _COLUMNS = Redrive._fields[: Redrive._fields.index("silent_ms")]
 _NAMED = "requests"
 
 
-def encode_offsets(offsets: Mapping[Place, int]) -> str:
-    """Return offsets by partition as text."""
+class SoFar(NamedTuple):
+    """What is to be saved of a redrive.
+
+    Args:
+        positions: up to where all letters are done.
+        marks: ends of the topics before the first of `unconfirmed` was sent.
+        unconfirmed: all that may be reopened and unsent.
+        counts: of the letters that are done.
+        named: what became of requests that were asked for by their id.
+        published: reopened rows that Redis was told of.
+    """
+
+    positions: Mapping[Place, int]
+    marks: Mapping[Place, int]
+    unconfirmed: Collection[str]
+    counts: Mapping[str, int]
+    named: Mapping[str, str] = MappingProxyType({})
+    published: Sequence[Published] = ()
+
+    def values(self) -> dict[str, str]:
+        """Return the columns of the redrive's row."""
+        return {
+            "positions": _encode_offsets(self.positions),
+            "marks": _encode_offsets(self.marks),
+            "unconfirmed": json.dumps(sorted(self.unconfirmed)),
+            "counts": json.dumps(
+                {**self.counts, _NAMED: dict(self.named)} if self.named else dict(self.counts)
+            ),
+        }
+
+
+def _encode_offsets(offsets: Mapping[Place, int]) -> str:
     return json.dumps([[*place, offset] for place, offset in sorted(offsets.items())])
 
 
 def encode_spans(spans: Mapping[Place, tuple[int, int]]) -> str:
     """Return spans by partition as text."""
     return json.dumps([[*place, *span] for place, span in sorted(spans.items())])
-
-
-def encode_counts(counts: Mapping[str, int], named: Mapping[str, str]) -> str:
-    """Return counts as text, with what became of requests that were named."""
-    return json.dumps({**counts, _NAMED: dict(named)} if named else dict(counts))
 
 
 def select_redrives() -> Select[Any]:

@@ -51,12 +51,6 @@ def nth(call: Callable[..., Any], number: int, *, after: bool) -> Callable[..., 
     return last
 
 
-def half_written(writer: KafkaWriter, records: list[Outgoing]) -> list[KafkaUnavailable | None]:
-    """Write some of the records, and be gone."""
-    WRITE(writer, records[:HALF])
-    raise Killed
-
-
 WRITE = KafkaWriter.write
 
 
@@ -79,19 +73,36 @@ class HalfWritten(Place):
 
     @property
     def last(self) -> Callable[..., Any]:
-        return half_written
+        made = iter(range(1, 1_000_000))
+
+        def write(writer: KafkaWriter, records: list[Outgoing]) -> list[KafkaUnavailable | None]:
+            if next(made) < self.number:
+                return WRITE(writer, records)
+            WRITE(writer, records[:HALF])
+            raise Killed
+
+        return write
 
 
+# A page is two batches, and one of them is carried while the next is reopened: that of the second
+# page saves none of the first, that of the third page does.
 PLACES = {
     "before the first reopening": Place(RedriveWork, "reopen", 1, after=False),
+    "after the first reopening": Place(RedriveWork, "reopen", 1, after=True),
+    "before the next page's reopening": Place(RedriveWork, "reopen", 3, after=False),
     "after a reopening": Place(RedriveWork, "reopen", 3, after=True),
+    "before a reopening that saves a page": Place(RedriveWork, "reopen", 5, after=False),
+    "after a reopening that saves a page": Place(RedriveWork, "reopen", 5, after=True),
+    "after FAILED that may be sent again": Place(Tellings, "reopened", 2, after=True),
     "after PENDING": Place(Tellings, "sent_back", 3, after=True),
     "in the middle of a write": HalfWritten(KafkaWriter, "write", 1, after=False),
+    "in the middle of a later write": HalfWritten(KafkaWriter, "write", 4, after=False),
     "after a write": Place(KafkaWriter, "write", 2, after=True),
-    "before a save": Place(RedriveWork, "save", 1, after=False),
-    "after a save": Place(RedriveWork, "save", 1, after=True),
+    "before the last save": Place(RedriveWork, "save", 1, after=False),
+    "after the last save": Place(RedriveWork, "save", 1, after=True),
     "before its end": Place(RedriveWork, "leave", 1, after=False),
 }
+PAGE = 70
 
 
 EVERYTHING = RedrivePlan(Filter())
@@ -99,8 +110,9 @@ EVERYTHING = RedrivePlan(Filter())
 
 @pytest.fixture(autouse=True)
 def _the_dead_are_gone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a process that was killed here count as gone, though this one lives."""
+    """Let a process that was killed here count as gone, though this one lives; pages are small."""
     monkeypatch.setattr("consumer.dlq.redrive_sessions.is_gone", lambda owner: True)
+    monkeypatch.setattr("feedback.kafka_scan.PAGE_RECORDS", PAGE)
     yield
 
 

@@ -9,12 +9,10 @@ from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import DeadLetter, Dialect
 from consumer.dlq.redrive_plan import RedrivePlan, chunk_size
-from consumer.dlq.redrive_progress import Tally, Unconfirmed
 from consumer.dlq.redrive_record import attempt_of, candidate_of, sending_of, sent_by
 from consumer.dlq.setting import Setting
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
-from consumer.journal.redrive_row import Redrive
 from consumer.journal.reopening import replacement_id
 from feedback.envelope import Headers, Record, decode_headers, payload_sha256
 from feedback.kafka_writer import Outgoing
@@ -180,29 +178,3 @@ def test_a_plan_survives_the_journal() -> None:
 
 def test_a_rate_is_kept_in_small_chunks() -> None:
     assert [chunk_size(rate) for rate in (None, 0.1, 1.0, 100.0, 1e6)] == [1000, 1, 1, 50, 1000]
-
-
-def stands(**changes: object) -> Redrive:
-    given: dict[str, object] = dict.fromkeys(Redrive._fields)
-    given |= {"unconfirmed": ["a", "b"], "marks": {("t", 0): 5}, "counts": {"sent": 3}}
-    return Redrive(**(given | changes))  # type: ignore[arg-type]
-
-
-def test_the_oldest_marks_count_until_all_behind_them_is_passed() -> None:
-    unconfirmed = Unconfirmed(stands(), {"a", "z"})
-    assert (unconfirmed.sent, unconfirmed.owed) == ({"a"}, {"b"})
-    unconfirmed.reopening(["c"], {("t", 0): 9, ("t", 1): 9, ("u", 0): 2})
-    assert unconfirmed.names == {"a", "b", "c"}
-    assert unconfirmed.marks == {("t", 0): 5, ("u", 0): 2}
-    unconfirmed.passed(["a", "c"])
-    assert (unconfirmed.names, unconfirmed.marks) == ({"b"}, {("t", 0): 5, ("u", 0): 2})
-    unconfirmed.passed(["b"])
-    assert (unconfirmed.names, unconfirmed.marks) == (set(), {})
-
-
-def test_of_several_letters_of_a_named_request_the_sent_one_is_its_answer() -> None:
-    tally = Tally({"sent": 3}, ["a", "b"])
-    for what in ("older_failure", "sent", "older_failure"):
-        tally.became("a", what)
-    assert tally.of_named == {"a": "sent", "b": "no_letter"}
-    assert tally.counts == {"sent": 4, "older_failure": 2}
