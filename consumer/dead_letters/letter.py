@@ -29,6 +29,7 @@ from consumer.failure_headers import (
 )
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
+from consumer.journal.redrive_rule import shown_generation
 from consumer.pool.outcome import STACK_LIMIT_BYTES, Raised
 from feedback.dead_letter_topics import dead_letter_topic as dead_letter_topic
 from feedback.envelope import (
@@ -120,14 +121,12 @@ def _facts(dead: Dead, record: Record, group: str) -> list[tuple[str, bytes]]:
     first_failed_at = _number(dict(record.headers).get(DLQ_FIRST_FAILED_AT))
     if first_failed_at is None:
         first_failed_at = failed_at if dead.first_failed_at is None else dead.first_failed_at
-    # A refused record never ran.
-    attempts = 0 if row.claimed_at is None else row.generation
     return [
         (DLQ_REQUEST_ID, utf8(row.request_id)),
         (DLQ_REASON, utf8(row.code or row.state, REASON_LIMIT_BYTES)),
         (DLQ_STAGE, utf8(stage(row))),
         (DLQ_CONSUMER_GROUP, utf8(group)),
-        (DLQ_ATTEMPTS, decimal(attempts)),
+        (DLQ_ATTEMPTS, decimal(shown_generation(row))),
         (DLQ_FIRST_FAILED_AT, decimal(first_failed_at)),
         (DLQ_FAILED_AT, decimal(failed_at)),
     ]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
-from consumer.dlq import deciding_commands, redrive_commands
+from consumer.dlq import deciding_commands, discarding_commands, redrive_commands
 
-COMMANDS = (*redrive_commands.COMMANDS, *deciding_commands.COMMANDS)
+COMMANDS = (
+    *redrive_commands.COMMANDS,
+    *deciding_commands.COMMANDS,
+    *discarding_commands.COMMANDS,
+)

@@ -16,6 +16,7 @@ import click
 from consumer.dlq.filter import Filter
 from consumer.dlq.options import Given
 from feedback.envelope import check_request_id
+from feedback.errors import ExitCode, OncewardError
 
 
 def by_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,6 +47,26 @@ def require_some(given: Given, *, everything: bool) -> None:
     is_chosen = bool(given.dlqs) or given.filter != Filter()
     if not is_chosen and not everything:
         raise click.UsageError("say which letters: their ids, a filter, or --all")
+
+
+class NotConfirmed(OncewardError):
+    """Somebody was asked, and did not say yes."""
+
+    exit_code = ExitCode.BAD_ANSWER
+
+
+def require_yes(question: str) -> None:
+    """Return when the person at the terminal says yes.
+
+    Raises:
+        NotConfirmed: he says no, or nothing.
+    """
+    try:
+        if click.confirm(question, err=True):
+            return
+    except click.Abort:
+        click.echo(err=True)  # behind the question
+    raise NotConfirmed("it was not confirmed, so nothing was changed")
 
 
 @contextmanager

@@ -1,35 +1,27 @@
-"""`onceward-dlq resolve` and `discard`: what a person decides about a doubt, or a failure."""
+"""`onceward-dlq resolve`: what a person decides about a doubt."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 
 import click
 
-from consumer.dlq.acting_options import by_option, given_with, require_some, stopping_at_signals
-from consumer.dlq.options import Given, filter_options_as
-from consumer.dlq.reading import DeadLetters
-from consumer.dlq.redrive_progress import refused
-from consumer.dlq.redrive_record import candidate_of
+from consumer.dlq.acting_options import (
+    by_option,
+)
 from consumer.dlq.redrive_telling import Tellings
 from consumer.journal.records import Row, State
-from consumer.journal.redrive_rule import IN_WORDS, Redrivable
 from consumer.journal.resolving import RESOLVED, Decisions
 from feedback.commands import config_option, json_option, settings_of
 from feedback.envelope import check_request_id
 from feedback.errors import ExitCode
 from feedback.printable import printable
-from feedback.progress import progress_bar
 from feedback.redis_server import connect
 from feedback.settings import Settings
 from feedback.store import StatusStore
 
-TAKEN = "taken"
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 
 
@@ -67,7 +59,7 @@ def resolve(
     given = _as_json(result)
     settings = settings_of(config)
     with ExitStack() as stack:
-        decisions, tellings = _opened(settings, stack)
+        decisions, tellings = opened(settings, stack)
         is_done, row = decisions.resolve(
             request_id,
             has_succeeded=has_succeeded,
@@ -88,66 +80,7 @@ def resolve(
     return int(ExitCode.FINE if is_done else ExitCode.BAD_ANSWER)
 
 
-@click.command()
-@config_option
-@json_option
-@filter_options_as(reason="--label")
-@click.argument("request_ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All letters, where no filter is given.")
-@click.option(
-    "--reason", "--because", "because", required=True, help="Why nothing is done about it."
-)
-@by_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
-def discard(
-    config: str | None,
-    as_json: bool,
-    given: Given,
-    request_ids: tuple[str, ...],
-    everything: bool,
-    because: str,
-    by: str,
-    yes: bool,
-) -> int:
-    """Say that nothing is to be done about failures: their letters are listed no more.
-
-    They stay FAILED, their letters stay where they are, and none is sent back any more.
-
-    \b
-    Examples:
-      onceward-dlq discard 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --reason "a test"
-      onceward-dlq discard --topic payments --until 7d --reason "customers were refunded"
-    """
-    settings = settings_of(config)
-    named = given_with(given, request_ids)
-    require_some(named, everything=everything)
-    only_ids = given.filter.is_empty and not given.dlqs and bool(request_ids)
-    if not only_ids and not yes and sys.stdin.isatty():
-        click.confirm("discard all that fits?", abort=True, err=True)
-    counts: Counter[str] = Counter()
-    told: dict[str, str] = {}
-    with ExitStack() as stack:
-        decisions, _ = _opened(settings, stack)
-        stopping = stack.enter_context(stopping_at_signals())
-        pages: Iterable[dict[str, int | None]] = [dict.fromkeys(request_ids)]
-        if not only_ids:
-            pages = stack.enter_context(_chosen(settings, named))
-        for page in pages:
-            for request_id, why in decisions.discard(page, by=by, reason=because).items():
-                counts[TAKEN if why is None else why.value] += 1
-                if request_id in named.filter.ids:
-                    told[request_id] = TAKEN if why is None else why.value
-            if stopping.is_set():
-                break
-        is_cut = stopping.is_set()
-    _print_discarded(counts, told, as_json=as_json)
-    if is_cut:
-        return int(ExitCode.CUT)
-    is_bad = any(what != TAKEN for what in told.values())
-    return int(ExitCode.BAD_ANSWER if is_bad else ExitCode.FINE)
-
-
-COMMANDS = (resolve, discard)
+COMMANDS = (resolve,)
 
 
 def _has_succeeded(outcome: str | None, result: str | None, code: str | None) -> bool:
@@ -182,7 +115,8 @@ def _no_number(name: str) -> None:
     raise ValueError(name)
 
 
-def _opened(settings: Settings, stack: ExitStack) -> tuple[Decisions, Tellings]:
+def opened(settings: Settings, stack: ExitStack) -> tuple[Decisions, Tellings]:
+    """Return what carries decisions out and what tells of them; the stack closes both."""
     decisions = Decisions(
         settings.journal.url,
         group=settings.kafka.group,
@@ -204,31 +138,3 @@ def _of_resolved(request_id: str, row: Row | None, *, is_done: bool, is_told: bo
     told = "its client is told" if is_told else "Redis is away: a worker tells its client"
     letter = "" if row.state == State.SUCCEEDED else "; a dead letter follows"
     return f"{printable(request_id)} is {row.state}: {told}{letter}"
-
-
-@contextmanager
-def _chosen(settings: Settings, given: Given) -> Iterator[Iterator[dict[str, int | None]]]:
-    """Yield pages of the requests whose letters are meant, with the failures they tell of."""
-    with (
-        DeadLetters(settings.kafka, topics=given.topics, dlqs=given.dlqs) as letters,
-        progress_bar("discarding") as advance,
-    ):
-
-        def pages() -> Iterator[dict[str, int | None]]:
-            for page in letters.pages(letters.spans(since_ms=given.filter.since_ms)):
-                chosen = [candidate_of(one) for one in page.letters if given.filter.takes(one)]
-                yield {one.request_id: one.generation for one in chosen}
-                advance(page.read, page.total)
-
-        yield pages()
-
-
-def _print_discarded(counts: Mapping[str, int], told: Mapping[str, str], *, as_json: bool) -> None:
-    left, done = refused(counts), counts.get(TAKEN, 0)
-    if as_json:
-        words = {"discarded": done, "refused": left, "requests": dict(told)}
-        click.echo(json.dumps(words))
-        return
-    click.echo(f"{done:,} discarded")
-    for name, count in left.items():
-        click.echo(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")

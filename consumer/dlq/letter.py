@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from feedback.dead_letter_topics import source_topic
 from feedback.envelope import Headers, Record
 
 
@@ -45,7 +46,7 @@ class Failure:
         reason: a short label, stable enough to count by.
         code: the code of the FAILED request, where the letter is one of ours.
         stage: how far the record came.
-        attempts: how often it ran; 0 for one that was refused.
+        attempts: how often it was tried; 0 for one that was refused at once.
         first_failed_at: epoch ms.
         failed_at: epoch ms.
         redrive_count: how often it was sent back before.
@@ -90,6 +91,20 @@ class DeadLetter:
     def topic(self) -> str:
         """The topic that the failed record was read from; the letter's own where nobody says."""
         return self.failure.original.topic or self.record.topic
+
+    @property
+    def home(self) -> str:
+        """The topic that it is sent back to.
+
+        Of a letter of ours its own topic names it: what the header says may be the producer's, or
+        that of an application whose dead letters are our requests.
+        """
+        group = self.failure.group
+        if self.dialect is Dialect.ONCEWARD and group is not None:
+            topic = source_topic(self.record.topic, group)
+            if topic != self.record.topic:
+                return topic
+        return self.topic
 
     @property
     def failed_at(self) -> int:

@@ -13,6 +13,7 @@ from consumer.dlq.acting_options import (
     by_option,
     given_with,
     require_some,
+    require_yes,
     stopping_at_signals,
 )
 from consumer.dlq.options import Given, filter_options
@@ -112,7 +113,7 @@ def redrive(
         return _cancel(settings, cancelled, by=by, because=because)
     if resumed is not None:
         with _how(rate, "sending back") as how:
-            ending = resume(settings, resumed, how=how)
+            ending = resume(settings, resumed, by=by, because=because, how=how)
         return print_ending(ending, as_json=as_json)
     given = given_with(given, request_ids)
     require_some(given, everything=everything)
@@ -127,9 +128,7 @@ def redrive(
     )
     if not dry_run and not yes and sys.stdin.isatty():
         letters = letters_there(settings, plan)
-        click.confirm(
-            f"look at {letters:,} dead letters and send back what fits?", abort=True, err=True
-        )
+        require_yes(f"look at {letters:,} dead letters and send back what fits?")
     with _how(rate, "looking" if dry_run else "sending back") as how:
         if dry_run:
             ending = rehearse(settings, plan, how=how)

@@ -72,7 +72,7 @@ class RedrivePlan:
         Args:
             topics: those that exist.
         """
-        if letter.topic not in topics:
+        if letter.home not in topics:
             return Redrivable.NO_TOPIC
         try:
             self.set_anew(letter)

@@ -1,83 +1,157 @@
-"""How far a redrive is: what it has counted, and what it reopened since it was saved. Pure."""
+"""How far a redrive is: pages of letters under way, what was counted, what was reopened. Pure.
+
+Pages are passed one behind the other, and while one is being sent the next is being reopened. What
+is saved is the end of the pages that are done; of the others the reopened requests are named.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
-from consumer.journal.redrive_row import Place, Redrive
+from consumer.journal.records import Published
+from consumer.journal.redrive_row import Offsets, Place, Redrive, SoFar
 from consumer.journal.redrive_rule import Redrivable
 
 READ, CHOSEN, SENT, NO_LETTER = "read", "chosen", "sent", "no_letter"
 
 
-class Unconfirmed:
-    """The requests behind the saved positions that may be reopened, and what is known of them.
+class Answers:
+    """What became of the requests that were asked for by their ids.
 
     Args:
-        stands: the redrive as it was saved.
-        sent: those that Kafka has.
-
-    Attributes:
-        names: all of them.
-        sent: those that an earlier process has sent, and that were not come upon again.
-        owed: those that an earlier process has reopened and not sent.
-        marks: ends of the topics before the first of them was sent.
+        named: those requests.
+        found: what earlier processes have found out about them.
     """
 
-    def __init__(self, stands: Redrive, sent: Collection[str]) -> None:
-        self.names = set(stands.unconfirmed)
-        self.sent = self.names & set(sent)
-        self.owed = self.names - self.sent
-        self.marks = dict(stands.marks)
-
-    def reopening(self, request_ids: Iterable[str], marks: Mapping[Place, int]) -> None:
-        """Note that these are about to be reopened, and where their topics end now."""
-        self.names.update(request_ids)
-        # The oldest mark of a topic counts.
-        marked = {topic for topic, _ in self.marks}
-        self.marks.update({place: end for place, end in marks.items() if place[0] not in marked})
-
-    def passed(self, request_ids: Iterable[str]) -> None:
-        """Note that all is done about these, and will be saved."""
-        self.names.difference_update(request_ids)
-        if not self.names:
-            self.marks = {}
-
-
-class Tally:
-    """Counts letters by what became of them.
-
-    Args:
-        counted: by earlier processes.
-        named: requests that were asked for by their id, of which each is told what became of it.
-    """
-
-    def __init__(self, counted: Mapping[str, int], named: Collection[str]) -> None:
-        self.saved = Counter(counted)
-        self._page: Counter[str] = Counter()
-        self.of_named: dict[str, str] = dict.fromkeys(sorted(named), NO_LETTER)
+    def __init__(
+        self, named: Collection[str], found: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self.of_named: dict[str, str] = dict.fromkeys(sorted(named), NO_LETTER) | dict(found)
 
     @property
-    def counts(self) -> dict[str, int]:
-        """All that was counted."""
-        return dict(self.saved + self._page)
-
-    def add(self, name: str, count: int = 1) -> None:
-        """Count letters."""
-        self._page[name] += count
+    def found(self) -> dict[str, str]:
+        """What became of those that have a letter."""
+        return {name: what for name, what in self.of_named.items() if what != NO_LETTER}
 
     def became(self, request_id: str, what: str) -> None:
-        """Count one letter, and remember it where its request was named."""
-        self.add(what)
+        """Remember what became of a letter, where its request was named."""
         # Of several letters of a request the one that was sent is its answer.
         if self.of_named.get(request_id) not in (None, SENT):
             self.of_named[request_id] = what
 
-    def page_saved(self) -> None:
-        """Note that what was counted is in the journal."""
-        self.saved += self._page
-        self._page.clear()
+
+class Passing:
+    """A page of letters on its way.
+
+    Attributes:
+        counts: its letters by what became of them.
+        names: the requests that may be reopened for it.
+        marks: ends of their topics before the first of them was sent.
+        published: reopened rows that Redis was told of.
+        is_handed_over: whether all of it is sent, or being sent.
+    """
+
+    def __init__(
+        self, answers: Answers, positions: Mapping[Place, int], *, read: int, total: int
+    ) -> None:
+        self.positions = positions
+        self.read = read
+        self.total = total
+        self.counts: Counter[str] = Counter()
+        self.names: set[str] = set()
+        self.marks: Offsets = {}
+        self.published: list[Published] = []
+        self.is_handed_over = False
+        self._answers = answers
+
+    def add(self, name: str, count: int) -> None:
+        """Count letters."""
+        self.counts[name] += count
+
+    def became(self, request_id: str, what: str) -> None:
+        """Count one letter, and remember it where its request was named."""
+        self.counts[what] += 1
+        self._answers.became(request_id, what)
+
+    def reopening(self, request_ids: Iterable[str], marks: Mapping[Place, int]) -> None:
+        """Note that these are about to be reopened, and where their topics end now."""
+        self.names.update(request_ids)
+        self.marks = older_first(self.marks, marks)
+
+
+class Progress:
+    """How far a redrive is.
+
+    Args:
+        stands: the redrive as it was saved.
+        sent: those of its unconfirmed requests that Kafka has.
+        answers: about requests that were named.
+
+    Attributes:
+        sent: those that an earlier process has sent, and that were not come upon again.
+        owed: those that an earlier process has reopened and not sent.
+    """
+
+    def __init__(self, stands: Redrive, sent: Collection[str], answers: Answers) -> None:
+        self.answers = answers
+        self._inherited = set(stands.unconfirmed)
+        self._inherited_marks = dict(stands.marks)
+        self.sent = self._inherited & set(sent)
+        self.owed = self._inherited - self.sent
+        self._positions: Mapping[Place, int] = stands.positions
+        self._done = Counter(stands.counts)
+        self._published: list[Published] = []
+        self._pages: deque[Passing] = deque()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """All that was counted."""
+        return dict(sum((one.counts for one in self._pages), self._done))
+
+    def begin(self, positions: Mapping[Place, int], *, read: int, total: int) -> Passing:
+        """Return a new page on its way, behind the others."""
+        one = Passing(self.answers, positions, read=read, total=total)
+        self._pages.append(one)
+        return one
+
+    def finish(self) -> Passing | None:
+        """Note that what was handed over is sent; return the last page that is done now."""
+        last = None
+        while self._pages and self._pages[0].is_handed_over:
+            last = self._pages.popleft()
+            self._positions = last.positions
+            self._done += last.counts
+            self._published += last.published
+            self._inherited -= last.names
+        return last
+
+    def so_far(self) -> SoFar:
+        """Return what is to be saved: the pages that are done, and what is reopened behind them."""
+        names = set(self._inherited)
+        marks = self._inherited_marks if self._inherited else {}
+        for one in self._pages:
+            names |= one.names
+            marks = older_first(marks, one.marks)
+        return SoFar(
+            positions=self._positions,
+            marks=marks,
+            unconfirmed=names,
+            counts=dict(self._done),
+            named=self.answers.found,
+            published=tuple(self._published),
+        )
+
+    def saved(self, so_far: SoFar) -> None:
+        """Note that this is in the journal."""
+        del self._published[: len(so_far.published)]
+
+
+def older_first(old: Mapping[Place, int], new: Mapping[Place, int]) -> Offsets:
+    """Return marks of all these topics: of a topic that has both, the old ones."""
+    marked = {topic for topic, _ in old}
+    return {**old, **{place: end for place, end in new.items() if place[0] not in marked}}
 
 
 def refused(counts: Mapping[str, int]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from consumer.dlq.dialects.own import without_own
 from consumer.dlq.letter import DeadLetter, Dialect
 from consumer.failure_headers import (
     DLQ_REDRIVE_BY,
@@ -34,15 +35,6 @@ PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 
 _OURS = frozenset({DLQ_REDRIVE_COUNT, DLQ_REDRIVE_ID, DLQ_REDRIVE_BY, REPLACES, DUE, GENERATION})
 _OF_ONCEWARD = _OURS | OF_A_FAILURE
-# What other dead letter queues say of a failure is no header of the user's either.
-_OF_DIALECT = {
-    Dialect.CONNECT: ("__connect.errors.",),
-    Dialect.STREAMS: ("__streams.errors.",),
-    Dialect.SHARE: ("__dlq.errors.",),
-    Dialect.SPRING: ("kafka_dlt-", "kafka_original-"),
-    Dialect.SMALLRYE: ("dead-letter-",),
-    Dialect.KARAFKA: ("source_",),
-}
 
 
 class Sending(NamedTuple):
@@ -111,15 +103,13 @@ def sending_of(
     """Return what is sent for a letter.
 
     Args:
-        row: of its request, which knows best where it came from; None where it has none.
+        row: of its request, which knows best its partition; None where it has none.
         attempt: the latest that is known; a replacement begins anew.
         deadline_at: epoch ms.
         value: the replacement's.
         replaces: whether it is a new request in the letter's stead.
     """
-    original = letter.failure.original
-    topic = letter.topic if row is None else row.topic
-    partition = original.partition if row is None else row.partition
+    topic = letter.home
     request_id = replacement_id(redrive_id, letter.request_id) if replaces else letter.request_id
     sent = value if replaces else letter.value
     headers = [
@@ -136,7 +126,7 @@ def sending_of(
         attempt=1 if replaces else min(attempt + 1, MAX_ATTEMPT),
         deadline_at=deadline_at,
         payload_sha256=payload_sha256(letter.key, sent),
-        partition=None if letter.key is not None else partition,
+        partition=None if letter.key is not None else _partition(letter, row),
         payload=KeptPayload(topic, letter.key, sent, tuple(headers)),
     )
 
@@ -155,10 +145,14 @@ def sent_by(headers: tuple[tuple[str, bytes], ...], redrive_id: str) -> str | No
     return found.get(REPLACES, found.get(REQUEST_ID, b"")).decode("utf-8", "replace")
 
 
+def _partition(letter: DeadLetter, row: Row | None) -> int | None:
+    """Return where in its topic it came from, as far as anybody says so of this topic."""
+    if row is not None and row.topic == letter.home:
+        return row.partition
+    original = letter.failure.original
+    return original.partition if original.topic == letter.home else None
+
+
 def _of_user(letter: DeadLetter) -> list[tuple[str, bytes]]:
-    foreign = _OF_DIALECT.get(letter.dialect, ())
-    return [
-        (name, value)
-        for name, value in letter.record.headers
-        if name not in _OF_ONCEWARD and not name.startswith(foreign)
-    ]
+    kept = without_own(letter.dialect, letter.headers)
+    return [one for one in kept if one[0] not in _OF_ONCEWARD]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -48,15 +49,19 @@ def _lines(ending: Ending) -> list[str]:
         lines = [f"redrive {ending.redrive_id}: {sent:,} of {chosen:,} letters sent back"]
     for name, count in refused(counts).items():
         lines.append(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")
-    for request_id, what in ending.of_named.items():
-        if what == NO_LETTER:
-            lines.append(f"  {printable(request_id)}: no dead letter is of it")
+    lines += without_letter(ending.of_named)
     if ending.untold:
         lines.append(f"  Redis is away: {ending.untold:,} clients are told by the workers")
     if ending.state in (STOPPED, CANCELLED):
         how = f"onceward-dlq redrive --resume {ending.redrive_id}"
         lines.append(f"{ending.state} before the end; go on with: {how}")
     return lines
+
+
+def without_letter(of_named: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each request that was named and has no letter."""
+    without = (name for name, what in of_named.items() if what == NO_LETTER)
+    return [f"  {printable(one)}: no dead letter is of it" for one in without]
 
 
 def redrive_json(one: Redrive) -> dict[str, Any]:

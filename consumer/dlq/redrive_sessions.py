@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from consumer.dlq.reading import DeadLetters
 from consumer.dlq.redrive_owner import SILENT_MS, is_gone, new_owner
 from consumer.dlq.redrive_plan import RedrivePlan
-from consumer.dlq.redrive_progress import CHOSEN, READ, SENT, Tally
+from consumer.dlq.redrive_progress import CHOSEN, READ, SENT, Answers, Passing
 from consumer.dlq.redrive_record import candidate_of
 from consumer.dlq.redrive_telling import Tellings
+from consumer.dlq.redrive_tools import Tools
 from consumer.dlq.redrive_traces import Traces
-from consumer.dlq.redriving import Redriving, Tools
+from consumer.dlq.redriving import Redriving
 from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
 from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import TO_SEND
@@ -111,8 +112,14 @@ def begin(
         return _run(stands, tools, how)
 
 
-def resume(settings: Settings, redrive_id: str, *, how: How) -> Ending:
+def resume(
+    settings: Settings, redrive_id: str, *, by: str, because: str | None, how: How
+) -> Ending:
     """Go on with a redrive that was stopped, cancelled or killed.
+
+    Args:
+        by: who does: what is sent from now on is sent by him.
+        because: why; the reason that it was begun for by default.
 
     Raises:
         NotResumed: there is no such redrive, or another process goes on with it.
@@ -121,10 +128,12 @@ def resume(settings: Settings, redrive_id: str, *, how: How) -> Ending:
     with closing(_work(settings)) as work:
         plan = RedrivePlan.from_json(_found(work, redrive_id).filter)
     with opened(settings, plan) as (tools, _):
-        stands = _taken(tools.work, redrive_id, how.stopping)
+        stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because)
         if stands.state == DONE:
-            return Ending(redrive_id, DONE, stands.counts)
-        return _run(stands, tools, how)
+            answers = Answers(plan.filter.ids, stands.named)
+            return Ending(redrive_id, DONE, stands.counts, answers.of_named)
+        reason = stands.reason if because is None else because
+        return _run(stands._replace(by=by, reason=reason), tools, how)
 
 
 def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
@@ -133,22 +142,23 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
     Raises:
         NotAvailable: a server is away.
     """
-    tally = Tally({}, plan.filter.ids)
+    answers = Answers(plan.filter.ids)
+    all_letters = Passing(answers, {}, read=0, total=0)
     wish = plan.wish("")
     with opened(settings, plan) as (tools, letters):
         for page in letters.pages(letters.spans(since_ms=plan.filter.since_ms)):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
-            tally.add(READ, len(page.letters))
-            tally.add(CHOSEN, len(chosen))
+            all_letters.add(READ, len(page.letters))
+            all_letters.add(CHOSEN, len(chosen))
             judged = tools.work.judge([candidate_of(one) for one in chosen], wish)
             for one, found in zip(chosen, judged, strict=True):
                 fault = plan.fault_of(one, tools.topics) or found.kind
                 what = SENT if fault in TO_SEND else fault.value
-                tally.became(one.request_id, what)
+                all_letters.became(one.request_id, what)
             how.on_progress(page.read, page.total)
             if how.stopping.is_set():
                 break
-    return Ending("", REHEARSED, tally.counts, tally.of_named)
+    return Ending("", REHEARSED, dict(all_letters.counts), answers.of_named)
 
 
 @contextmanager
@@ -196,9 +206,9 @@ def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
         raise NotAvailable(
             f"{error}; go on later with `onceward-dlq redrive --resume {stands.redrive_id}`"
         ) from error
-    tally = redriving.tally
-    named = tally.of_named
-    return Ending(stands.redrive_id, state, tally.counts, named, tools.tellings.missed)
+    progress = redriving.progress
+    named = progress.answers.of_named
+    return Ending(stands.redrive_id, state, progress.counts, named, tools.tellings.missed)
 
 
 def _found(work: RedriveWork, redrive_id: str) -> Redrive:
@@ -208,7 +218,14 @@ def _found(work: RedriveWork, redrive_id: str) -> Redrive:
     return stands
 
 
-def _taken(work: RedriveWork, redrive_id: str, stopping: threading.Event) -> Redrive:
+def _taken(
+    work: RedriveWork,
+    redrive_id: str,
+    stopping: threading.Event,
+    *,
+    by: str,
+    because: str | None,
+) -> Redrive:
     """Return the redrive, taken over, once its last process has nothing on its way any more."""
     first = _found(work, redrive_id)
     stands = first
@@ -216,7 +233,7 @@ def _taken(work: RedriveWork, redrive_id: str, stopping: threading.Event) -> Red
         if stands.updated_at != first.updated_at or stopping.is_set():
             raise NotResumed(f"redrive {redrive_id} goes on in the process {stands.owner}")
         is_free = stands.owner is None or is_gone(stands.owner) or stands.silent_ms > SILENT_MS
-        if is_free and work.take(stands):
+        if is_free and work.take(stands, by=by, reason=because):
             return stands._replace(state=RUNNING)
         if not is_free:
             stopping.wait(ASK_AGAIN_S)

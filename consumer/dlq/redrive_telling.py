@@ -36,7 +36,7 @@ return attempts
 
 
 class Tellings:
-    """Tells clients, while Redis answers. Belongs to one thread.
+    """Tells clients, while Redis answers. One thread at a time may use it.
 
     Args:
         store: of the group.

@@ -1,70 +1,41 @@
 """A redrive at work: letters are read, their requests reopened, told, and sent back.
 
 ```
-letters ─▶ chosen ─▶ reopen (journal) ─▶ PENDING (Redis) ─▶ origin topic (Kafka) ─▶ save (journal)
+letters ─▶ chosen ─▶ reopen, save (journal) ─▶ PENDING (Redis) ─▶ origin topic (Kafka)
+ one page ahead              the next batch      while this one is carried
 ```
 
-One page of letters at a time, so memory does not grow with their number. Killed at any point, it
+A batch of letters at each stage, so memory does not grow with their number. Killed at any point, it
 goes on where it was saved: what was reopened since is named in the journal, and stands in the
-topics behind the marks, or was not sent (see `consumer/journal/redrive_work.py`).
+topics behind the marks, or was not sent (see `consumer/journal/redrive_work.py`). Each reopening
+saves in its own transaction what was done before it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 
+from consumer.dlq.ahead import ahead
 from consumer.dlq.letter import DeadLetter
 from consumer.dlq.reading import LetterPage
+from consumer.dlq.redrive_carrying import Carried, Carrying, Ready, Reopened
 from consumer.dlq.redrive_plan import RedrivePlan, chunk_size
-from consumer.dlq.redrive_progress import CHOSEN, READ, SENT, Tally, Unconfirmed
+from consumer.dlq.redrive_progress import CHOSEN, READ, SENT, Answers, Passing, Progress
 from consumer.dlq.redrive_record import Sending, attempt_of, candidate_of, sending_of
-from consumer.dlq.redrive_telling import Tellings
-from consumer.dlq.redrive_traces import Traces
-from consumer.journal.records import Published
-from consumer.journal.redrive_row import Redrive
+from consumer.dlq.redrive_tools import Tools
+from consumer.journal.redrive_row import Redrive, RedriveStopped
 from consumer.journal.redrive_rule import Redrivable
-from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import TO_SEND, Judged
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_scan import Place, Span, resumed
-from feedback.kafka_writer import Outgoing, RecordRefused
+from feedback.kafka_scan import Span, resumed
+from feedback.kafka_writer import RecordRefused
 
-
-class Reader(Protocol):
-    """Reads letters."""
-
-    def pages(self, spans: Mapping[Place, Span]) -> Iterator[LetterPage]: ...
-
-
-class Writer(Protocol):
-    """Writes records; None for each that Kafka has acknowledged."""
-
-    def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]: ...
-
-
-class Tools(NamedTuple):
-    """What a redrive works with.
-
-    Args:
-        topics: those that exist.
-    """
-
-    letters: Reader
-    work: RedriveWork
-    traces: Traces
-    tellings: Tellings
-    writer: Writer
-    topics: Collection[str]
-
-
-class Ready(NamedTuple):
-    """A letter that may be sent back, with its value set anew where that was asked for."""
-
-    letter: DeadLetter
-    value: bytes | None
+# Where nothing is reopened, that it is alive and how far it is is saved so often.
+SAVE_S = 1.0
 
 
 class Redriving:
@@ -78,7 +49,7 @@ class Redriving:
             are.
 
     Attributes:
-        tally: what became of the letters.
+        progress: how far it is.
     """
 
     def __init__(
@@ -97,143 +68,171 @@ class Redriving:
         self._stopping = stopping
         self._on_progress = on_progress
         self._free_s = 0.0
-        self._published: list[Published] = []
-        self.tally = Tally(stands.counts, self._plan.filter.ids)
-        self._open = Unconfirmed(stands, ())
+        self._saved_s = monotonic_s()
+        self._under_way: tuple[Passing, Future[Carried]] | None = None
+        self._answers = Answers(self._plan.filter.ids, stands.named)
+        self.progress = Progress(stands, (), self._answers)
 
     def run(self) -> bool:
         """Send back; say whether all letters were gone through.
+
+        Nothing is on its way any more when this returns or raises.
 
         Raises:
             RedriveStopped: it was cancelled, or goes on elsewhere.
             KafkaUnavailable, JournalUnavailable: it can be resumed.
         """
-        stands = self._stands
+        stands, tools = self._stands, self._tools
         if stands.unconfirmed:
-            sent = self._tools.traces.sent(stands.redrive_id, stands.marks)
-            self._open = Unconfirmed(stands, sent)
+            sent = tools.traces.sent(stands.redrive_id, stands.marks)
+            self.progress = Progress(stands, sent, self._answers)
         spans = {place: Span(*span) for place, span in stands.spans.items()}
         left = resumed(spans, stands.positions)
-        for page in self._tools.letters.pages(left):
-            if not self._go_through(page):
-                self._tools.work.leave(stands.redrive_id, is_done=False)
-                return False
-            self._on_progress(page.read, page.total)
-        self._tools.work.leave(stands.redrive_id, is_done=True)
-        return True
+        with (
+            ThreadPoolExecutor(1, thread_name_prefix="carrying") as pool,
+            closing(ahead(tools.letters.pages(left))) as pages,
+        ):
+            carrying = Carrying(
+                tools.tellings,
+                tools.writer,
+                record=self._record,
+                replaces=self._plan.setting is not None,
+                pool=pool,
+            )
+            try:
+                is_done = all(self._go_through(page, carrying) for page in pages)
+            except RedriveStopped:
+                self._settle()  # what is on its way is sent all the same
+                raise
+            self._settle()
+        self._save()
+        tools.work.leave(stands.redrive_id, is_done=is_done)
+        return is_done
 
-    def _go_through(self, page: LetterPage) -> bool:
-        """Send back what was chosen of a page, and save; False when it was left before its end."""
+    def _go_through(self, page: LetterPage, carrying: Carrying) -> bool:
+        """Send back what was chosen of a page; say whether to go on behind it."""
         chosen = [one for one in page.letters if self._plan.filter.takes(one)]
-        self.tally.add(READ, len(page.letters))
-        self.tally.add(CHOSEN, len(chosen))
-        ready = list(self._ready(chosen))
+        passing = self.progress.begin(page.positions, read=page.read, total=page.total)
+        passing.add(READ, len(page.letters))
+        passing.add(CHOSEN, len(chosen))
+        ready = list(self._ready(chosen, passing))
         size = chunk_size(self._rate)
         for at in range(0, len(ready), size):
             if self._wait_is_cut():
                 return False
-            self._send_back(ready[at : at + size])
-        self._open.passed(one.letter.request_id for one in ready)
-        self._tools.work.save(
-            self._stands.redrive_id,
-            positions=page.positions,
-            marks=self._open.marks,
-            unconfirmed=self._open.names,
-            counts=self.tally.counts,
-            published=self._published,
-        )
-        self.tally.page_saved()
-        self._published = []
+            self._send_back(passing, ready[at : at + size], carrying)
+        passing.is_handed_over = True
+        if self._under_way is None:
+            self._finish()
+        if monotonic_s() - self._saved_s > SAVE_S:
+            self._save()
         return not self._stopping.is_set() or page.read == page.total
 
-    def _ready(self, letters: Sequence[DeadLetter]) -> Iterator[Ready]:
+    def _ready(self, letters: Sequence[DeadLetter], passing: Passing) -> Iterator[Ready]:
         for one in letters:
             fault = self._plan.fault_of(one, self._tools.topics)
             if fault is None:
                 yield Ready(one, self._plan.set_anew(one))
             else:
-                self.tally.became(one.request_id, fault.value)
+                passing.became(one.request_id, fault.value)
 
     def _wait_is_cut(self) -> bool:
         """Wait until the rate allows more; say whether it is time to stop."""
         return self._stopping.wait(max(0.0, self._free_s - monotonic_s()))
 
-    def _send_back(self, ready: Sequence[Ready]) -> None:
-        self._open.reopening(
+    def _send_back(self, passing: Passing, ready: Sequence[Ready], carrying: Carrying) -> None:
+        passing.reopening(
             [one.letter.request_id for one in ready],
-            self._tools.traces.marks({one.letter.topic for one in ready}),
+            self._tools.traces.marks({one.letter.home for one in ready}),
         )
+        so_far = self.progress.so_far()
         judged = self._tools.work.reopen(
             [candidate_of(one.letter) for one in ready],
-            self._plan.wish(self._stands.redrive_id, frozenset(self._open.owed)),
+            self._plan.wish(self._stands.redrive_id, frozenset(self.progress.owed)),
             valid_ms=self._plan.valid_ms,
             by=self._stands.by,
             reason=self._stands.reason,
-            marks=self._open.marks,
-            unconfirmed=self._open.names,
+            so_far=so_far,
         )
-        sendings = self._sendings(ready, judged)
-        self._published += self._tools.tellings.sent_back(sendings)
-        errors = self._tools.writer.write([one.outgoing for one in sendings])
+        self.progress.saved(so_far)
+        self._saved_s = monotonic_s()
+        self._settle()
+        batch = self._to_send(passing, ready, judged)
         if self._rate is not None:
-            begin_s = max(self._free_s, monotonic_s())
-            self._free_s = begin_s + len(sendings) / self._rate
-        self._note(sendings, errors)
+            self._free_s = max(self._free_s, monotonic_s()) + len(batch) / self._rate
+        self._under_way = passing, carrying.start(batch)
 
-    def _sendings(self, ready: Sequence[Ready], judged: Sequence[Judged]) -> list[Sending]:
-        chosen = []
+    def _to_send(
+        self, passing: Passing, ready: Sequence[Ready], judged: Sequence[Judged]
+    ) -> list[Reopened]:
+        batch = []
         for one, found in zip(ready, judged, strict=True):
+            request_id = one.letter.request_id
             if found.kind in TO_SEND:
-                chosen.append((one, found.row))
+                # From here on another letter of it is one too many.
+                self.progress.owed.discard(request_id)
+                batch.append(Reopened(one, found.row))
+            elif found.kind is not Redrivable.SENT:
+                passing.became(request_id, found.kind.value)
+            elif request_id in self.progress.sent:
+                # By the process that this one goes on for.
+                self.progress.sent.discard(request_id)
+                passing.became(request_id, SENT)
             else:
-                self._refused(one.letter.request_id, found.kind)
-        until = epoch_ms() + self._plan.valid_ms
-        replaces = self._plan.setting is not None
-        attempts = self._tools.tellings.reopened(
-            [one.letter.request_id for one, _ in chosen],
-            [None if replaces else row for _, row in chosen],
+                passing.became(request_id, Redrivable.DOUBLE.value)
+        return batch
+
+    def _record(self, one: Reopened, told: int) -> Sending:
+        (letter, value), row = one
+        replaces, until = self._plan.setting is not None, epoch_ms() + self._plan.valid_ms
+        return sending_of(
+            letter,
+            row,
+            redrive_id=self._stands.redrive_id,
+            by=self._stands.by,
+            attempt=max(0 if row is None else row.attempt, attempt_of(letter), told),
+            deadline_at=until if row is None or replaces else row.deadline_at,
+            value=value,
+            replaces=replaces,
         )
-        return [
-            sending_of(
-                one.letter,
-                row,
-                redrive_id=self._stands.redrive_id,
-                by=self._stands.by,
-                attempt=max(0 if row is None else row.attempt, attempt_of(one.letter), told),
-                deadline_at=until if row is None or replaces else row.deadline_at,
-                value=one.value,
-                replaces=replaces,
-            )
-            for (one, row), told in zip(chosen, attempts, strict=True)
-        ]
 
-    def _refused(self, request_id: str, kind: Redrivable) -> None:
-        if kind is not Redrivable.SENT:
-            self.tally.became(request_id, kind.value)
-        elif request_id in self._open.sent:
-            # By the process that this one goes on for.
-            self._open.sent.discard(request_id)
-            self.tally.became(request_id, SENT)
-        else:
-            self.tally.became(request_id, Redrivable.DOUBLE.value)
+    def _settle(self) -> None:
+        """Wait for the batch that is being carried, and note what became of it."""
+        if self._under_way is None:
+            return
+        passing, coming = self._under_way
+        self._under_way = None
+        carried = coming.result()
+        passing.published += carried.published
+        self._note(passing, carried)
+        self._finish()
 
-    def _note(self, sendings: Sequence[Sending], errors: Sequence[KafkaUnavailable | None]) -> None:
+    def _note(self, passing: Passing, carried: Carried) -> None:
         away: KafkaUnavailable | None = None
         not_taken = []
-        for one, error in zip(sendings, errors, strict=True):
-            request_id = one.letter.request_id
+        for one, error in zip(carried.sendings, carried.errors, strict=True):
             if error is None:
-                self._open.owed.discard(request_id)
-                self.tally.became(request_id, SENT)
+                passing.became(one.letter.request_id, SENT)
             elif isinstance(error, RecordRefused):
                 not_taken.append(one)
-                self.tally.became(request_id, Redrivable.NOT_TAKEN.value)
+                passing.became(one.letter.request_id, Redrivable.NOT_TAKEN.value)
             else:
                 away = error
         if not_taken:
             self._take_back(not_taken)
         if away is not None:
             raise away
+
+    def _finish(self) -> None:
+        done = self.progress.finish()
+        if done is not None:
+            self._on_progress(done.read, done.total)
+
+    def _save(self) -> None:
+        so_far = self.progress.so_far()
+        self._tools.work.save(self._stands.redrive_id, so_far)
+        self.progress.saved(so_far)
+        self._saved_s = monotonic_s()
 
     def _take_back(self, not_taken: Sequence[Sending]) -> None:
         """Undo what was done for records that Kafka has certainly not taken."""

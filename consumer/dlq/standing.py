@@ -9,7 +9,7 @@ from consumer.dlq.letter import DeadLetter, Dialect
 from consumer.journal.actions import Action
 from consumer.journal.lookup import Lookup
 from consumer.journal.records import Row, State
-from consumer.journal.redrive_rule import is_discarded
+from consumer.journal.redrive_rule import is_discarded, shown_generation
 
 
 class Standing(StrEnum):
@@ -62,8 +62,7 @@ def standing_of(
         return _OF_STATE[State(row.state)]
     # What others count are deliveries.
     attempts = letter.failure.attempts if letter.dialect is Dialect.ONCEWARD else None
-    # A refused record never ran.
-    if attempts is not None and attempts < (row.generation if row.claimed_at is not None else 0):
+    if attempts is not None and attempts < shown_generation(row):
         return Standing.OLDER
     if row.resend and now < row.deadline_at:
         return Standing.RUNNING

@@ -30,6 +30,7 @@ class ActionKind(StrEnum):
     RESOLVE = "resolve"
     DISCARD = "discard"
     CANCEL = "cancel"  # a whole redrive, or what it did to one request
+    RESUME = "resume"  # a redrive
 
 
 class Action(NamedTuple):

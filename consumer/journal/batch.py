@@ -145,7 +145,13 @@ _CLAIM: Columns = (
     ("order_key", _TEXT),
     ("generation", BIGINT),
 )
-_REFUSAL: Columns = (*_KEY, *_RECORD, ("code", _TEXT), ("message", _TEXT))
+_REFUSAL: Columns = (
+    *_KEY,
+    *_RECORD,
+    ("code", _TEXT),
+    ("message", _TEXT),
+    ("generation", BIGINT),
+)
 _FINISH: Columns = (
     *_STATE,
     ("code", _TEXT),

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
-from consumer.journal.batch import CLAIMS, REFUSALS, binary
+from consumer.journal.batch import CLAIMS, REFUSALS, Shape, binary
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, update_runs
 from consumer.journal.records import State
@@ -138,6 +138,47 @@ def expire_claims(dialect: str) -> ReturningUpdate[Any]:
     return (
         update_runs(batch, State.RETRYING.value)
         .values(state=State.EXPIRED.value, finished_at=now_ms(), **dict.fromkeys(cleared, null()))
+        .returning(*ROW_COLUMNS)
+    )
+
+
+@lru_cache
+def close_failures(dialect: str, shape: Shape = CLAIMS) -> ReturningUpdate[Any]:
+    """Return the update that says of failures that no resend helps any more; it answers whole rows.
+
+    They stay as they failed: what has no dead letter yet gets one, what was sent back has its own.
+
+    Args:
+        shape: what names them.
+    """
+    return (
+        update_runs(shape.source(dialect), State.FAILED.value)
+        .where(request.c.resend == literal_column("1"))
+        .values(resend=literal_column("0"), published_at=null())
+        .returning(*ROW_COLUMNS)
+    )
+
+
+@lru_cache
+def refuse_again(dialect: str) -> ReturningUpdate[Any]:
+    """Return the update that ends failures by the refusal of their resend; it answers whole rows.
+
+    A new generation, which never ran: so its dead letter is another one than that of the last run.
+    """
+    batch = REFUSALS.source(dialect)
+    taken = ("attempt", "topic", "partition", "offset", "code", "message")
+    cleared = ("claimed_at", "effect_at", "due_at", "result", "published_at", "dead_letter_at")
+    return (
+        update_runs(batch, State.FAILED.value)
+        .where(request.c.resend == literal_column("1"))
+        .values(
+            generation=request.c.generation + 1,
+            owner=bindparam("this_worker"),
+            finished_at=now_ms(),
+            resend=literal_column("0"),
+            **{name: batch.c[name] for name in taken},
+            **dict.fromkeys(cleared, null()),
+        )
         .returning(*ROW_COLUMNS)
     )
 

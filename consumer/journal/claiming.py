@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from consumer.journal.batch import CLAIMS, carry
 from consumer.journal.claim_sql import (
     EXTERNAL,
+    close_failures,
     expire_claims,
     insert_claims,
     reopen_claims,
@@ -20,6 +21,7 @@ from consumer.journal.history import keep_runs, read, retried_runs
 from consumer.journal.ordering import find_holders
 from consumer.journal.records import Claim, Holder, Row, State, Verdict, VerdictKind
 from consumer.journal.verdict import (
+    CLOSE,
     EXPIRE,
     EXPIRED,
     GONE,
@@ -39,6 +41,7 @@ _CHANGES = {
     Step.REOPEN: (reopen_claims, REOPEN),
     Step.RETRY: (retry_claims, RETRY),
     Step.EXPIRE: (expire_claims, EXPIRE),
+    Step.CLOSE: (close_failures, CLOSE),
 }
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy import Row as Answer
 from sqlalchemy import Select, select
 
 from consumer.journal.clock import now_ms
+from consumer.journal.records import Published
 from consumer.journal.tables import redrive
 from feedback.errors import ExitCode, OncewardError
 
@@ -37,6 +39,7 @@ class Redrive(NamedTuple):
         unconfirmed: requests behind the positions that were reopened.
         counts: how many letters were read, sent and refused, by name.
         silent_ms: how long ago its process last wrote here, by the database's clock.
+        named: what became of requests that were asked for by their id, and met so far.
     """
 
     redrive_id: str
@@ -53,10 +56,46 @@ class Redrive(NamedTuple):
     unconfirmed: list[str]
     counts: dict[str, int]
     silent_ms: int
+    named: Mapping[str, str] = MappingProxyType({})
 
 
-def encode_offsets(offsets: Mapping[Place, int]) -> str:
-    """Return offsets by partition as text."""
+# `named` lies among the counts.
+_COLUMNS = Redrive._fields[: Redrive._fields.index("silent_ms")]
+_NAMED = "requests"
+
+
+class SoFar(NamedTuple):
+    """What is to be saved of a redrive.
+
+    Args:
+        positions: up to where all letters are done.
+        marks: ends of the topics before the first of `unconfirmed` was sent.
+        unconfirmed: all that may be reopened and unsent.
+        counts: of the letters that are done.
+        named: what became of requests that were asked for by their id.
+        published: reopened rows that Redis was told of.
+    """
+
+    positions: Mapping[Place, int]
+    marks: Mapping[Place, int]
+    unconfirmed: Collection[str]
+    counts: Mapping[str, int]
+    named: Mapping[str, str] = MappingProxyType({})
+    published: Sequence[Published] = ()
+
+    def values(self) -> dict[str, str]:
+        """Return the columns of the redrive's row."""
+        return {
+            "positions": _encode_offsets(self.positions),
+            "marks": _encode_offsets(self.marks),
+            "unconfirmed": json.dumps(sorted(self.unconfirmed)),
+            "counts": json.dumps(
+                {**self.counts, _NAMED: dict(self.named)} if self.named else dict(self.counts)
+            ),
+        }
+
+
+def _encode_offsets(offsets: Mapping[Place, int]) -> str:
     return json.dumps([[*place, offset] for place, offset in sorted(offsets.items())])
 
 
@@ -67,13 +106,13 @@ def encode_spans(spans: Mapping[Place, tuple[int, int]]) -> str:
 
 def select_redrives() -> Select[Any]:
     """Return the statement that `decode` reads an answer of."""
-    columns = [redrive.c[name] for name in Redrive._fields[:-1]]
+    columns = [redrive.c[name] for name in _COLUMNS]
     return select(*columns, now_ms() - redrive.c.updated_at)
 
 
 def decode(answer: Answer[Any]) -> Redrive:
     """Return the redrive that a row tells of."""
-    stored = Redrive._make(answer)
+    stored, counts = Redrive._make((*answer, {})), json.loads(answer.counts)
     return stored._replace(
         spans={
             (topic, number): (begin, end) for topic, number, begin, end in json.loads(answer.spans)
@@ -81,7 +120,8 @@ def decode(answer: Answer[Any]) -> Redrive:
         positions=_offsets(answer.positions),
         marks=_offsets(answer.marks),
         unconfirmed=json.loads(answer.unconfirmed),
-        counts=json.loads(answer.counts),
+        named=counts.pop(_NAMED, {}),
+        counts=counts,
     )
 
 

@@ -128,8 +128,12 @@ def decide(
 
 
 def shown_generation(row: Row) -> int:
-    """Return how often a request ran, as its dead letter says it; a refused one never did."""
-    return 0 if row.claimed_at is None else row.generation
+    """Return which of its generations has failed, as its dead letter says it.
+
+    0 for a record that was refused at once: it never ran. One that was refused when it was sent
+    again has a number of its own, so that its letter is told from that of the run before.
+    """
+    return 0 if row.claimed_at is None and row.generation == 1 else row.generation
 
 
 def is_discarded(actions: Sequence[Action], row: Row | None) -> bool:

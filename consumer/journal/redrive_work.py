@@ -4,7 +4,8 @@ The row is what makes a redrive that was killed go on where it was. `positions` 
 letters are done; `unconfirmed` names the requests behind them that were reopened, and `marks` the
 ends of their topics before the first of them was sent. What is in Kafka behind the marks was sent,
 the rest of `unconfirmed` was not. It is written in the transaction that reopens, so that nothing is
-ever reopened without being named there.
+ever reopened without being named there. One batch may be sent while the next is reopened, so the
+names of two batches stand there.
 
 `owner` is who goes on with it: each of its transactions checks that, so that one which was
 cancelled, or taken over by another process, stops before it reopens anything more.
@@ -12,7 +13,6 @@ cancelled, or taken over by another process, stops before it reopens anything mo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
@@ -21,8 +21,8 @@ from sqlalchemy import Connection, update
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import Contended
 from consumer.journal.finishing import mark_published
-from consumer.journal.records import Published, Row
-from consumer.journal.redrive_row import DONE, RUNNING, Place, RedriveStopped, encode_offsets
+from consumer.journal.records import Row
+from consumer.journal.redrive_row import DONE, RUNNING, RedriveStopped, SoFar
 from consumer.journal.redrive_rule import Candidate, Wish
 from consumer.journal.redrives import Redrives
 from consumer.journal.reopening import Judged, close_again, judge, reopen
@@ -52,13 +52,12 @@ class RedriveWork(Redrives):
         valid_ms: int,
         by: str,
         reason: str | None,
-        marks: Mapping[Place, int],
-        unconfirmed: Collection[str],
+        so_far: SoFar,
     ) -> list[Judged]:
-        """Reopen what may be reopened, and say in the same transaction that it may be unsent.
+        """Reopen what may be reopened, and save in the same transaction that it may be unsent.
 
         Args:
-            unconfirmed: all that may be reopened and unsent, once this is done.
+            so_far: what was done before, with these candidates among what may be unsent.
 
         Raises:
             RedriveStopped: it is not this process's any more; nothing was changed.
@@ -66,12 +65,8 @@ class RedriveWork(Redrives):
         """
 
         def work(connection: Connection) -> list[Judged]:
-            values = {
-                "marks": encode_offsets(marks),
-                "unconfirmed": json.dumps(sorted(unconfirmed)),
-            }
-            self._write(connection, wish.redrive_id, values)
-            return reopen(
+            self._write(connection, wish.redrive_id, so_far.values())
+            judged = reopen(
                 connection,
                 self._group,
                 candidates,
@@ -80,6 +75,9 @@ class RedriveWork(Redrives):
                 by=by,
                 reason=reason,
             )
+            if so_far.published:
+                mark_published(connection, self._group, so_far.published)
+            return judged
 
         return self._contending(work)
 
@@ -96,36 +94,18 @@ class RedriveWork(Redrives):
             lambda connection: close_again(connection, self._group, names, **given)
         )
 
-    def save(
-        self,
-        redrive_id: str,
-        *,
-        positions: Mapping[Place, int],
-        marks: Mapping[Place, int],
-        unconfirmed: Collection[str],
-        counts: Mapping[str, int],
-        published: Sequence[Published],
-    ) -> None:
-        """Note that everything up to these positions is done.
-
-        Args:
-            published: reopened rows that Redis was told of.
+    def save(self, redrive_id: str, so_far: SoFar) -> None:
+        """Note how far it is.
 
         Raises:
             RedriveStopped: it is not this process's any more.
             JournalUnavailable: the outcome is unknown; a resume finds it out.
         """
-        values = {
-            "positions": encode_offsets(positions),
-            "marks": encode_offsets(marks),
-            "unconfirmed": json.dumps(sorted(unconfirmed)),
-            "counts": json.dumps(dict(counts)),
-        }
 
         def work(connection: Connection) -> None:
-            self._write(connection, redrive_id, values)
-            if published:
-                mark_published(connection, self._group, published)
+            self._write(connection, redrive_id, so_far.values())
+            if so_far.published:
+                mark_published(connection, self._group, so_far.published)
 
         self._contending(work)
 

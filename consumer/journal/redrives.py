@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, insert, update
+from sqlalchemy import ColumnElement, Connection, insert, update
 
 from consumer.journal.actions import ActionKind, Deed, note
 from consumer.journal.clock import now_ms
@@ -89,8 +89,8 @@ class Redrives(ActingJournal):
         with self._session.transaction(read_only=True) as connection:
             return [decode(answer) for answer in connection.execute(ordered).all()]
 
-    def take(self, stands: Redrive) -> bool:
-        """Make a redrive this process's, if it still stands as it was read."""
+    def take(self, stands: Redrive, *, by: str, reason: str | None) -> bool:
+        """Make a redrive this process's, if it still stands as it was read, and record by whom."""
         owner = redrive.c.owner
         is_same = owner.is_(None) if stands.owner is None else owner == stands.owner
         as_it_was = (redrive.c.state == stands.state, redrive.c.updated_at == stands.updated_at)
@@ -98,7 +98,10 @@ class Redrives(ActingJournal):
         with self._session.transaction() as connection:
             statement = update(redrive).where(*self.named(stands.redrive_id), *conditions)
             taken = statement.values(state=RUNNING, owner=self.owner, updated_at=now_ms())
-            return connection.execute(taken).rowcount == 1
+            if connection.execute(taken).rowcount != 1:
+                return False
+            self._note(connection, stands.redrive_id, ActionKind.RESUME, by=by, reason=reason)
+            return True
 
     def cancel(self, redrive_id: str, *, by: str, reason: str | None) -> bool:
         """Cancel a redrive that runs, wherever it does; say whether there was one."""
@@ -107,10 +110,21 @@ class Redrives(ActingJournal):
             cancelled = update(redrive).where(*running).values(state=CANCELLED)
             if connection.execute(cancelled).rowcount != 1:
                 return False
-            deed = Deed(None, None, reason)
-            note(connection, self._group, [deed], ActionKind.CANCEL, by=by, redrive_id=redrive_id)
+            self._note(connection, redrive_id, ActionKind.CANCEL, by=by, reason=reason)
             return True
 
     def named(self, redrive_id: str) -> tuple[ColumnElement[bool], ...]:
         """Return the conditions that a row is that of a redrive."""
         return redrive.c.group == self._group, redrive.c.redrive_id == redrive_id
+
+    def _note(
+        self,
+        connection: Connection,
+        redrive_id: str,
+        kind: ActionKind,
+        *,
+        by: str,
+        reason: str | None,
+    ) -> None:
+        deed = Deed(None, None, reason)
+        note(connection, self._group, [deed], kind, by=by, redrive_id=redrive_id)

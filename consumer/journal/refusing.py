@@ -1,15 +1,20 @@
-"""Refusals: every record that is refused leaves a row, so the audit never takes it for a loss."""
+"""Refusals: every record that is refused leaves a row, so the audit never takes it for a loss.
+
+What is there already stays as it is, but for one thing: a failure that waited for this very record,
+a resend or a redrive, has failed again by it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import Connection
 
 from consumer.journal.batch import REFUSALS, carry
-from consumer.journal.claim_sql import insert_refusals
-from consumer.journal.history import read
+from consumer.journal.claim_sql import close_failures, insert_refusals, refuse_again
+from consumer.journal.history import keep_runs, read
 from consumer.journal.records import Refusal, Row
+from consumer.journal.verdict import Step, decide_refusal
 
 
 def refuse(
@@ -20,13 +25,63 @@ def refuse(
     *,
     outcome_topics: Collection[str] = (),
 ) -> list[Row]:
-    """Return the row of each refusal, written now unless it was there already.
+    """Return the row of each refusal, as it stands once it was refused.
 
     Args:
         outcome_topics: those whose outcomes are wanted.
     """
-    dialect = connection.dialect.name
     distinct = {refusal.request_id: refusal for refusal in reversed(refusals)}
+    parameters = _load(connection, group, worker_id, distinct, {})
+    if outcome_topics:
+        parameters["outcome_topics"] = sorted(outcome_topics)
+    statement = insert_refusals(connection.dialect.name, outcomes=bool(outcome_topics))
+    connection.execute(statement, parameters)
+    found, now = read(connection, group, distinct)
+    waiting = {
+        name: distinct[name]
+        for name, row in found.items()
+        if decide_refusal(distinct[name], row, now) is not Step.ANSWER
+    }
+    if waiting:
+        found |= _end(connection, group, worker_id, waiting)
+    return [found[refusal.request_id] for refusal in refusals if refusal.request_id in found]
+
+
+def _end(
+    connection: Connection, group: str, worker_id: str, refusals: Mapping[str, Refusal]
+) -> dict[str, Row]:
+    """End failures whose resend is refused; return their rows as they stand then."""
+    # Decided again on locked rows: another worker may have been faster.
+    rows, now = read(connection, group, refusals, lock=True)
+    chosen: dict[Step, dict[str, int]] = {}
+    for name, row in rows.items():
+        step = decide_refusal(refusals[name], row, now)
+        chosen.setdefault(step, {})[name] = row.generation
+    dialect = connection.dialect.name
+    for step, statement in (
+        (Step.REOPEN, refuse_again(dialect)),
+        (Step.CLOSE, close_failures(dialect, REFUSALS)),
+    ):
+        generations = chosen.get(step, {})
+        if not generations:
+            continue
+        if step is Step.REOPEN:
+            keep_runs(connection, group, generations.items(), worker_id)
+        named = {name: refusals[name] for name in generations}
+        parameters = _load(connection, group, worker_id, named, generations)
+        answers = connection.execute(statement, parameters).all()
+        rows.update({row.request_id: row for row in (Row(*answer) for answer in answers)})
+    return rows
+
+
+def _load(
+    connection: Connection,
+    group: str,
+    worker_id: str,
+    refusals: Mapping[str, Refusal],
+    generations: Mapping[str, int],
+) -> dict[str, object]:
+    dialect = connection.dialect.name
     rows = [
         (
             group,
@@ -40,12 +95,8 @@ def refuse(
             refusal.deadline_at,
             refusal.code,
             refusal.message,
+            generations.get(request_id, 0),
         )
-        for request_id, refusal in sorted(distinct.items())
+        for request_id, refusal in sorted(refusals.items())
     ]
-    parameters: dict[str, object] = {**REFUSALS.load(connection, rows), "this_worker": worker_id}
-    if outcome_topics:
-        parameters["outcome_topics"] = sorted(outcome_topics)
-    connection.execute(insert_refusals(dialect, outcomes=bool(outcome_topics)), parameters)
-    found, _ = read(connection, group, distinct)
-    return [found[refusal.request_id] for refusal in refusals if refusal.request_id in found]
+    return {**REFUSALS.load(connection, rows), "this_worker": worker_id}

@@ -85,11 +85,11 @@ class Decisions(ActingJournal):
         outcomes: dict[str, Redrivable | None] = {}
         deeds = []
         with self._session.transaction() as connection:
-            rows, _ = read(connection, self._group, wanted, lock=True)
+            rows, now = read(connection, self._group, wanted, lock=True)
             actions = actions_of(connection, self._group, wanted)
             for name, generation in wanted.items():
                 row = rows.get(name)
-                outcomes[name] = _refusal(row, generation)
+                outcomes[name] = _refusal(row, generation, now)
                 if is_discarded(actions.get(name, ()), row):
                     outcomes[name] = Redrivable.DISCARDED
                 if outcomes[name] is None:
@@ -108,7 +108,7 @@ class Decisions(ActingJournal):
             mark_published(connection, self._group, [told])
 
 
-def _refusal(row: Row | None, generation: int | None) -> Redrivable | None:
+def _refusal(row: Row | None, generation: int | None, now: int) -> Redrivable | None:
     if row is None:
         return None
     if row.state != State.FAILED:
@@ -116,7 +116,7 @@ def _refusal(row: Row | None, generation: int | None) -> Redrivable | None:
     if generation not in (None, shown_generation(row)):
         return Redrivable.OLDER_FAILURE
     # What was reopened may run any moment, and is nobody's to discard until its deadline.
-    return Redrivable.ON_ITS_WAY if row.resend else None
+    return Redrivable.ON_ITS_WAY if row.resend and now < row.deadline_at else None
 
 
 @lru_cache

@@ -15,6 +15,7 @@ from consumer.journal.records import (
     Finish,
     FinishKind,
     Holder,
+    Refusal,
     Row,
     State,
     VerdictKind,
@@ -28,6 +29,7 @@ class Step(StrEnum):
     REOPEN = "REOPEN"  # generation + 1 on a failure that a resend may help
     RETRY = "RETRY"  # generation + 1 on a failure whose next run is due
     EXPIRE = "EXPIRE"  # it waited for its next run, and its time is over
+    CLOSE = "CLOSE"  # a failure that a resend could help, and its time is over
     ANSWER = "ANSWER"  # nothing is written
 
 
@@ -55,7 +57,7 @@ _RETRYING = Decision(Step.ANSWER, VerdictKind.RETRYING, "it waits for its next r
 _IN_DOUBT = Decision(Step.ANSWER, VerdictKind.IN_DOUBT, "nobody knows whether it happened")
 _ANSWERED = Decision(Step.ANSWER, VerdictKind.ANSWERED, "it has ended")
 _OLD_ATTEMPT = Decision(Step.ANSWER, VerdictKind.ANSWERED, "a record of an attempt that has ended")
-_TOO_LATE = Decision(Step.ANSWER, VerdictKind.ANSWERED, "a resend after the deadline")
+CLOSE = Decision(Step.CLOSE, VerdictKind.ANSWERED, "a resend after the deadline")
 
 
 def decide(
@@ -90,9 +92,21 @@ def decide(
         case State.IN_DOUBT:
             return _IN_DOUBT
         case State.FAILED if row.resend and not claim.wakes:
-            return _of_failed(claim, row, now)
+            return _of_failed(claim.attempt, row, now)
         case _:
             return _ANSWERED
+
+
+def decide_refusal(refusal: Refusal, row: Row, now: int) -> Step:
+    """Return what the refusal of a record does to a row that stands under its id.
+
+    REOPEN: the record is the resend, or the redrive, that a failure waited for. It has its try by
+    being refused, which is how the request has failed now: nothing else may come of that attempt.
+    """
+    is_same = row.payload_sha256 == refusal.payload_sha256
+    if not (is_same and row.state == State.FAILED and row.resend):
+        return Step.ANSWER
+    return _of_failed(refusal.attempt, row, now).step
 
 
 def in_order(decision: Decision, holder: Holder | None) -> Decision:
@@ -116,11 +130,11 @@ def _of_retrying(claim: Claim, row: Row, now: int) -> Decision:
     return RETRY if is_due and claim.wakes == row.generation else _RETRYING
 
 
-def _of_failed(claim: Claim, row: Row, now: int) -> Decision:
+def _of_failed(attempt: int, row: Row, now: int) -> Decision:
     # A resend keeps the deadline, so the row's is the one that counts.
-    if claim.attempt <= row.attempt:
+    if attempt <= row.attempt:
         return _OLD_ATTEMPT
-    return REOPEN if now < row.deadline_at else _TOO_LATE
+    return REOPEN if now < row.deadline_at else CLOSE
 
 
 def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind:

@@ -245,6 +245,10 @@ class Database(Peers):
             expired = self._waited_too_long(row)
             self._write(row, expired, worker_id)
             row = expired
+        elif decision.step is Step.CLOSE and row is not None:
+            closed = row._replace(resend=False, published_at=None)
+            self._write(row, closed, worker_id)
+            row = closed
         return self._verdict(claim, row, decision, held)
 
     def _verdict(

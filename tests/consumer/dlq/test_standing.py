@@ -66,6 +66,13 @@ def test_a_refused_request_never_ran_and_is_open() -> None:
     assert standing(letter(DLQ_ATTEMPTS="0"), refused, []) is Standing.OPEN
 
 
+@pytest.mark.parametrize("before", ["0", "1"])
+def test_what_is_refused_when_it_is_sent_back_has_a_letter_of_its_own(before: str) -> None:
+    refused = failed(claimed_at=None, generation=2)
+    assert standing(letter(DLQ_ATTEMPTS=before), refused, []) is Standing.OLDER
+    assert standing(letter(DLQ_ATTEMPTS="2"), refused, []) is Standing.OPEN
+
+
 def test_a_letter_of_others_has_no_row_or_does_not_count_its_runs() -> None:
     assert standing(letter(), None, []) is Standing.UNKNOWN
     silent = letter(DLQ_ATTEMPTS=None)

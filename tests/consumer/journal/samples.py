@@ -82,7 +82,14 @@ def finish(
     )
 
 
-def refusal(request_id: str, *, message: str = "no id", deadline_at: int = FAR) -> Refusal:
+def refusal(
+    request_id: str,
+    *,
+    message: str = "no id",
+    deadline_at: int = FAR,
+    attempt: int = 1,
+    payload_sha256: str = SHA,
+) -> Refusal:
     """Return a refusal of a malformed record."""
     return Refusal(
         request_id=request_id,
@@ -90,8 +97,8 @@ def refusal(request_id: str, *, message: str = "no id", deadline_at: int = FAR) 
         partition=3,
         offset=2**40,
         message_key=b"\x00\xff",
-        payload_sha256=SHA,
-        attempt=1,
+        payload_sha256=payload_sha256,
+        attempt=attempt,
         deadline_at=deadline_at,
         code="INVALID_MESSAGE",
         message=message,

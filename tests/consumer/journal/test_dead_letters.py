@@ -190,6 +190,28 @@ def test_a_reopened_failure_waits_again_when_it_fails_again(
     assert names(found(rows)) == [name]
 
 
+def test_a_reopened_failure_waits_again_when_it_is_refused(
+    journal: Journal, rows: DeadLetterRows, database: Database
+) -> None:
+    name = fail(journal)
+    rows.close_case([(name, 1)])
+    database.change("UPDATE onceward_request SET resend = 1")
+    journal.apply(refusals=[refusal(name, attempt=2)])
+    ((row, _),) = found(rows)
+    assert (row.request_id, row.code, row.generation) == (name, "INVALID_MESSAGE", 2)
+
+
+def test_a_failure_whose_resend_came_too_late_waits_for_its_letter(
+    journal: Journal, rows: DeadLetterRows, database: Database
+) -> None:
+    name = fail(journal, code="BANK_BUSY", resend=True)
+    database.change("UPDATE onceward_request SET deadline_at = 1")
+    assert found(rows) == []
+    journal.apply(claims=[claim(name, attempt=2)])
+    ((row, _),) = found(rows)
+    assert (row.request_id, row.code, row.generation) == (name, "BANK_BUSY", 1)
+
+
 def test_what_waits_is_found_by_its_own_index(
     journal: Journal, rows: DeadLetterRows, database: Database
 ) -> None:

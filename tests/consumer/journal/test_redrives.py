@@ -8,7 +8,7 @@ import pytest
 
 from consumer.journal import Journal, State
 from consumer.journal.records import Published
-from consumer.journal.redrive_row import RedriveStopped
+from consumer.journal.redrive_row import RedriveStopped, SoFar
 from consumer.journal.redrive_work import RedriveWork
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, new_id
@@ -37,18 +37,20 @@ def test_a_redrive_says_what_it_was_asked_and_how_far_it_is(
     name = new_id()
     journal.apply(claims=[claim(name)])
     journal.apply(finishes=[finish(name, state=State.FAILED)])
-    work.save(
-        "mine",
+    so_far = SoFar(
         positions={("a.dlq", 1): 5},
         marks={("a", 0): 9},
         unconfirmed={"y", "x"},
         counts={"sent": 3},
+        named={"x": "sent"},
         published=[Published(name, 1, State.FAILED)],
     )
+    work.save("mine", so_far)
     found = work.find("mine")
     assert found is not None
     assert (found.positions, found.marks) == ({("a.dlq", 1): 5}, {("a", 0): 9})
     assert (found.unconfirmed, found.counts) == (["x", "y"], {"sent": 3})
+    assert found.named == {"x": "sent"}
     (row,) = database.query("SELECT published_at FROM onceward_request")
     assert row["published_at"] is not None
     work.leave("mine", is_done=False)
@@ -72,9 +74,9 @@ def test_of_two_that_take_it_over_one_has_it(
     stands = work.find("mine")
     assert stands is not None
     others = [RedriveWork(database.url, group=group, owner=name) for name in ("b", "c")]
-    assert [one.take(stands) for one in others] == [True, False]
+    assert [one.take(stands, by=one.owner, reason="it stood") for one in others] == [True, False]
     with pytest.raises(RedriveStopped):
-        work.save("mine", positions={}, marks={}, unconfirmed=(), counts={}, published=())
+        work.save("mine", SoFar({}, {}, (), {}))
     for one in others:
         one.close()
 
@@ -86,7 +88,7 @@ def test_one_that_was_cancelled_since_it_was_read_is_not_taken_over(
     stands = work.find("mine")
     assert stands is not None and work.cancel("mine", by="bob", reason="enough")
     other = RedriveWork(database.url, group=group, owner="b")
-    assert not other.take(stands)
+    assert not other.take(stands, by="bob", reason=None)
     other.close()
     found = work.find("mine")
     assert found is not None and found.state == "cancelled"

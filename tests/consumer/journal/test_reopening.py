@@ -9,7 +9,7 @@ import pytest
 
 from consumer.journal import Journal, State, VerdictKind
 from consumer.journal.records import Published
-from consumer.journal.redrive_row import RedriveStopped
+from consumer.journal.redrive_row import RedriveStopped, SoFar
 from consumer.journal.redrive_rule import Candidate, Redrivable, Wish
 from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import Judged, replacement_id
@@ -48,15 +48,20 @@ def letter(name: str, generation: int = 1) -> Candidate:
     return Candidate(name, generation, SHA, 0)
 
 
-def reopen(work: RedriveWork, *names: str, redrive: str = "mine", **wish: object) -> list[Judged]:
+def reopen(
+    work: RedriveWork,
+    *names: str,
+    redrive: str = "mine",
+    so_far: SoFar | None = None,
+    **wish: object,
+) -> list[Judged]:
     return work.reopen(
         [letter(name) for name in names],
         Wish(redrive, **wish),  # type: ignore[arg-type]
         valid_ms=VALID_MS,
         by="zoe",
         reason="open again",
-        marks={},
-        unconfirmed=names,
+        so_far=so_far or SoFar({}, {}, names, {}),
     )
 
 
@@ -180,8 +185,30 @@ def test_what_is_not_this_processs_any_more_reopens_nothing(
         reopen(work, name)
     stands = work.find("mine")
     assert stands is not None and stands.state == "cancelled"
-    assert open_work("other").take(stands)
+    assert open_work("other").take(stands, by="bob", reason=None)
     with pytest.raises(RedriveStopped):
         reopen(work, name)
     (row,) = database.query("SELECT resend FROM onceward_request WHERE request_id = :n", n=name)
     assert row["resend"] == 0
+
+
+def test_a_reopening_saves_what_was_done_before_it_and_none_does_without_the_other(
+    journal: Journal, work: RedriveWork, open_work: OpenWork, database: Database
+) -> None:
+    before, name, late = fail(journal), fail(journal), fail(journal)
+    done = SoFar({("d", 0): 5}, {("t", 0): 7}, {name}, {"sent": 1})
+    told = Published(before, 1, State.FAILED)
+    reopen(work, name, so_far=done._replace(published=(told,)))
+    stands = work.find("mine")
+    assert stands is not None
+    assert (stands.positions, stands.marks) == (done.positions, done.marks)
+    assert (stands.unconfirmed, stands.counts) == ([name], done.counts)
+    rows = database.query("SELECT request_id, resend, published_at FROM onceward_request")
+    found = {row["request_id"]: (row["resend"], row["published_at"] is not None) for row in rows}
+    assert found == {before: (0, True), name: (1, False), late: (0, False)}
+    assert open_work("other").take(stands, by="bob", reason=None)
+    with pytest.raises(RedriveStopped):
+        reopen(work, late, so_far=SoFar({("d", 0): 6}, {}, {late}, {}))
+    assert database.query("SELECT resend FROM onceward_request WHERE request_id = :n", n=late) == [
+        {"resend": 0}
+    ]

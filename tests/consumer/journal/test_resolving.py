@@ -135,6 +135,14 @@ def test_failures_are_discarded_once_and_stay_as_they_are(
     ]
 
 
+def test_what_was_sent_back_and_never_came_is_discarded_after_its_deadline(
+    journal: Journal, decisions: Decisions, database: Database
+) -> None:
+    name = ended(journal, State.FAILED, resend=True)
+    database.change("UPDATE onceward_request SET deadline_at = 1")
+    assert decisions.discard({name: 1}, by="zoe", reason="a test") == {name: None}
+
+
 def test_only_failures_for_good_are_discarded(journal: Journal, decisions: Decisions) -> None:
     left = {
         ended(journal, State.CLAIMED): Redrivable.RUNNING,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.journal import FinishKind, Row, State, VerdictKind
-from consumer.journal.verdict import Step, decide, decide_finish
-from tests.consumer.journal.samples import OTHER_SHA, SHA, claim, finish, row
+from consumer.journal.verdict import Step, decide, decide_finish, decide_refusal
+from tests.consumer.journal.samples import OTHER_SHA, SHA, claim, finish, refusal, row
 
 NOW = 1_000
 NOTHING: frozenset[tuple[str, int]] = frozenset()
@@ -51,11 +51,12 @@ def test_what_ended_for_good_is_answered_however_high_the_attempt(state: State) 
     [
         (1, NOW + 1, VerdictKind.ANSWERED),
         (2, NOW + 1, Step.REOPEN),
-        (2, NOW, VerdictKind.ANSWERED),
-        (2, NOW - 1, VerdictKind.ANSWERED),
+        (1, NOW, VerdictKind.ANSWERED),
+        (2, NOW, Step.CLOSE),
+        (2, NOW - 1, Step.CLOSE),
     ],
 )
-def test_a_failure_that_a_resend_may_help_is_reopened_by_a_higher_attempt_before_its_deadline(
+def test_a_failure_that_a_resend_may_help_is_reopened_before_its_deadline_and_closed_after_it(
     attempt: int, deadline_at: int, expected: str
 ) -> None:
     failed = row(state=State.FAILED, resend=True, deadline_at=deadline_at)
@@ -98,6 +99,18 @@ def test_no_rule_lets_a_request_run_that_must_not(
     elif decision.kind is VerdictKind.RUN:
         assert (a_row.state, a_row.owner) == (State.CLAIMED, "me")
         assert ("a", a_row.generation) not in held
+
+
+@given(a_row=ROWS, attempt=st.integers(1, 5))
+def test_a_refusal_touches_only_the_failure_that_waited_for_its_record(
+    a_row: Row, attempt: int
+) -> None:
+    step = decide_refusal(refusal("a", attempt=attempt), a_row, NOW)
+    waited = a_row.state == State.FAILED and a_row.resend and a_row.payload_sha256 == SHA
+    if not waited or attempt <= a_row.attempt:
+        assert step is Step.ANSWER
+    else:
+        assert step is (Step.REOPEN if a_row.deadline_at > NOW else Step.CLOSE)
 
 
 @given(a_row=ROWS, generation=st.integers(1, 5), state=st.sampled_from(list(State)))

@@ -16,7 +16,7 @@ from consumer.journal.records import Row
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
 from feedback.dead_letter_topics import dead_letter_topic
-from feedback.envelope import Envelope, Record, encode_headers, payload_sha256
+from feedback.envelope import Envelope, Headers, Record, encode_headers, payload_sha256
 
 PAGE = 5000
 GONE_MS = 600_000
@@ -31,23 +31,28 @@ def plant(
     letters: int,
     partitions: int = 4,
     value_bytes: int = 1024,
+    headers: Headers = (),
 ) -> None:
-    """Make a topic, its letters and their FAILED rows; their deadlines are long over."""
+    """Make a topic, its letters and their FAILED rows; their deadlines are long over.
+
+    Args:
+        headers: of the producer's.
+    """
     box = dead_letter_topic(topic, group)
     with KafkaAdminClient(bootstrap_servers=kafka) as admin:
         admin.create_topics([NewTopic(name, partitions, 1) for name in (topic, box)])
         admin.wait_for_topics([topic, box])
     producer = KafkaProducer(bootstrap_servers=kafka, linger_ms=5, batch_size=262_144)
     engine = create_engine(journal_url, poolclass=NullPool)
-    made = _made(topic, letters, partitions=partitions, value_bytes=value_bytes)
+    made = _made(topic, letters, partitions=partitions, value_bytes=value_bytes, own=headers)
     while page := list(islice(made, PAGE)):
         for dead, record in page:
-            headers = headers_of(dead, record, group=group, raised=None)
+            written = headers_of(dead, record, group=group, raised=None)
             producer.send(
                 box,
                 key=record.key,
                 value=record.value,
-                headers=list(headers),
+                headers=list(written),
                 partition=record.partition,
             )
         with engine.begin() as connection:
@@ -58,7 +63,7 @@ def plant(
 
 
 def _made(
-    topic: str, letters: int, *, partitions: int, value_bytes: int
+    topic: str, letters: int, *, partitions: int, value_bytes: int, own: Headers
 ) -> Iterator[tuple[Dead, Record]]:
     failed_at = epoch_ms() - GONE_MS
     filling = "x" * value_bytes
@@ -66,7 +71,7 @@ def _made(
         request_id = f"request-{number:08d}"
         value = json.dumps({"number": number, "filling": filling}).encode()
         key = b"%d" % number
-        headers = tuple(encode_headers(Envelope(request_id, 1, failed_at + 1)))
+        headers = (*own, *encode_headers(Envelope(request_id, 1, failed_at + 1)))
         place = topic, number % partitions, number // partitions
         record = Record(*place, failed_at, key, value, headers)
         yield Dead(_row(request_id, record, failed_at), failed_at), record

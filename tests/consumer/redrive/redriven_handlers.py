@@ -7,6 +7,8 @@ import json
 import os
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from consumer import Rejected, Request, handler
 
 _TOPICS: dict[str, str] = json.loads(os.environ.get("TEST_TOPICS", "{}"))
@@ -45,6 +47,25 @@ if "repairable" in _TOPICS:
         if not is_repaired() or body.get("amount") == "bad":
             raise Rejected("BANK_CLOSED", "the bank is closed")
         return {"took": body.get("amount")}
+
+
+if "strict" in _TOPICS:
+
+    class Payment(BaseModel):
+        """What a payment has to be."""
+
+        amount: int
+
+    @handler(
+        topic=_TOPICS["strict"],
+        effect="marked",
+        deadline_s=600,
+        model=Payment if is_repaired() else None,
+    )
+    def strict(request: Request) -> dict[str, object]:
+        """Fail always; once it is repaired, a worker that starts refuses what is no payment."""
+        _count(request)
+        raise Rejected("BANK_CLOSED", "the bank is closed")
 
 
 if "doubtful" in _TOPICS:

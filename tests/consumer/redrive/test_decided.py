@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
 import threading
+from subprocess import PIPE, STDOUT
 
 import pytest
 
 from feedback.status import State
 from tests.consumer.redrive.conftest import MakeScene
-from tests.consumer.redrive.scene import Scene
+from tests.consumer.redrive.scene import COMMAND, LIMIT_S, Scene
+from tests.consumer.running import ROOT, environment
 from tests.eventually import eventually
 
 
@@ -96,8 +101,8 @@ def test_what_makes_no_sense_changes_nothing(
 
 def test_discarded_failures_are_kept_and_listed_no_more(scene: Scene) -> None:
     one, two, other = scene.fail({"amount": 1}, {"amount": 2}, {"amount": 3}, key="k")
-    said = scene.said("discard", one, "nobody", "--reason", "a test", "--by", "zoe")
-    assert (said["discarded"], said["refused"]) == (2, {})
+    said = scene.said("discard", one, "--reason", "a test", "--by", "zoe")
+    assert (said["discarded"], said["refused"], said["requests"]) == (1, {}, {one: "taken"})
     assert scene.said("discard", one, "--reason", "x", code=1)["refused"] == {"discarded": 1}
     assert scene.said("discard", "--id", two, "--reason", "a test")["discarded"] == 1
     listed = scene.dlq("list", "--json").stdout.splitlines()
@@ -108,6 +113,45 @@ def test_discarded_failures_are_kept_and_listed_no_more(scene: Scene) -> None:
         assert [found["action"] for found in scene.actions(request_id)] == ["discard"]
     assert scene.said("discard", "--label", "BANK_CLOSED", "--reason", "x")["discarded"] == 1
     assert scene.said("redrive", "--all")["refused"] == {"discarded": 3}
+
+
+def test_only_what_has_failed_or_has_a_letter_can_be_discarded(scene: Scene) -> None:
+    known, unknown = scene.fail({"amount": 1}, {"amount": 2})
+    scene.stage.execute(f"DELETE FROM onceward_request WHERE request_id = '{unknown}'")
+    said = scene.said("discard", known, unknown, "nobody", "--reason", "a test", code=1)
+    assert (said["discarded"], said["refused"]) == (2, {})
+    assert said["requests"] == {known: "taken", unknown: "taken", "nobody": "no_letter"}
+    assert [one["request_id"] for one in scene.actions()] == [known, unknown]
+    done = scene.dlq("discard", "nobody", "--reason", "a test", code=1)
+    assert "nobody: no dead letter is of it" in done.stdout
+    assert len(scene.actions()) == 2
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04"])
+@pytest.mark.parametrize("command", [("redrive",), ("discard", "--reason", "a test")])
+def test_what_is_not_confirmed_is_not_done(
+    make_scene: MakeScene, command: tuple[str, ...], answer: str
+) -> None:
+    scene = make_scene("doubtful")
+    code, said = at_a_terminal((*COMMAND, *command, "--all", "--config", str(scene.config)), answer)
+    assert code == 1
+    assert "it was not confirmed, so nothing was changed" in said
+    assert not scene.actions() and not scene.redrives()
+
+
+def at_a_terminal(command: tuple[str, ...], answer: str) -> tuple[int, str]:
+    """Run a command whose questions are answered; return its exit code and all that it said."""
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stdin=theirs, stdout=PIPE, stderr=STDOUT
+        ) as process:
+            os.write(ours, answer.encode())
+            said, _ = process.communicate(timeout=LIMIT_S)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    return process.returncode, said.decode()
 
 
 def test_of_a_redrive_and_a_clients_resend_at_once_one_runs(

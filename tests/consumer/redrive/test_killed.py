@@ -6,34 +6,26 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from consumer.dlq.filter import Filter
 from consumer.dlq.redrive_plan import RedrivePlan
-from consumer.dlq.redrive_record import sent_by
 from consumer.dlq.redrive_sessions import Ending, How, NotResumed, begin, resume
 from consumer.dlq.redrive_telling import Tellings
 from consumer.dlq.setting import Setting
-from consumer.journal import migrate
-from consumer.journal.redrive_row import Redrive
 from consumer.journal.redrive_work import RedriveWork
 from feedback.errors import KafkaUnavailable, NotAvailable
-from feedback.kafka_scan import KafkaScan
 from feedback.kafka_writer import KafkaWriter, Outgoing, TopicAway
-from feedback.settings import Settings, load
-from tests.consumer.redrive.planting import plant
+from tests.consumer.redrive.conftest import PlantLetters
+from tests.consumer.redrive.planted import LETTERS, Planted
 from tests.consumer.redrive.scene import COMMAND
-from tests.consumer.running import ROOT, environment, toml
+from tests.consumer.running import ROOT, environment
 from tests.eventually import eventually
-from tests.stack import Servers
 
-LETTERS = 250
 # In chunks of 50, by the rate.
 RATE = 100.0
 HALF = 20
@@ -41,42 +33,6 @@ HALF = 20
 
 class Killed(BaseException):
     """The process is gone."""
-
-
-class Planted:
-    """Letters without a worker."""
-
-    def __init__(self, settings: Settings, config: Path, topic: str) -> None:
-        self.settings = settings
-        self.config = config
-        self.topic = topic
-
-    def sent(self, redrive_id: str) -> Counter[str]:
-        """Return how often each request was sent back."""
-        with KafkaScan(self.settings.kafka, committed_only=False) as scan:
-            pages = scan.pages(scan.spans([self.topic]))
-            found = [sent_by(one.headers, redrive_id) for page in pages for one in page.records]
-        return Counter(one for one in found if one is not None)
-
-
-@pytest.fixture
-def planted(
-    servers: Servers, journal_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Planted:
-    """Return letters with their rows, on each kind of journal."""
-    for name in ("KAFKA__BOOTSTRAP_SERVERS", "REDIS__URL", "JOURNAL__URL"):
-        monkeypatch.delenv(f"ONCEWARD_{name}", raising=False)
-    migrate(journal_url)
-    group, topic = f"group-{uuid.uuid4().hex}", f"topic-{uuid.uuid4().hex}"
-    config = tmp_path / "settings.toml"
-    sections = {
-        "kafka": {"bootstrap_servers": servers.kafka, "group": group},
-        "redis": {"url": servers.redis},
-        "journal": {"url": journal_url},
-    }
-    config.write_text(toml(sections))
-    plant(kafka=servers.kafka, journal_url=journal_url, group=group, topic=topic, letters=LETTERS)
-    return Planted(load(config), config, topic)
 
 
 def nth(call: Callable[..., Any], number: int, *, after: bool) -> Callable[..., Any]:
@@ -93,12 +49,6 @@ def nth(call: Callable[..., Any], number: int, *, after: bool) -> Callable[..., 
         return answer
 
     return last
-
-
-def half_written(writer: KafkaWriter, records: list[Outgoing]) -> list[KafkaUnavailable | None]:
-    """Write some of the records, and be gone."""
-    WRITE(writer, records[:HALF])
-    raise Killed
 
 
 WRITE = KafkaWriter.write
@@ -123,47 +73,60 @@ class HalfWritten(Place):
 
     @property
     def last(self) -> Callable[..., Any]:
-        return half_written
+        made = iter(range(1, 1_000_000))
+
+        def write(writer: KafkaWriter, records: list[Outgoing]) -> list[KafkaUnavailable | None]:
+            if next(made) < self.number:
+                return WRITE(writer, records)
+            WRITE(writer, records[:HALF])
+            raise Killed
+
+        return write
 
 
+# A page is two batches, and one of them is carried while the next is reopened: that of the second
+# page saves none of the first, that of the third page does.
 PLACES = {
     "before the first reopening": Place(RedriveWork, "reopen", 1, after=False),
+    "after the first reopening": Place(RedriveWork, "reopen", 1, after=True),
+    "before the next page's reopening": Place(RedriveWork, "reopen", 3, after=False),
     "after a reopening": Place(RedriveWork, "reopen", 3, after=True),
+    "before a reopening that saves a page": Place(RedriveWork, "reopen", 5, after=False),
+    "after a reopening that saves a page": Place(RedriveWork, "reopen", 5, after=True),
+    "after FAILED that may be sent again": Place(Tellings, "reopened", 2, after=True),
     "after PENDING": Place(Tellings, "sent_back", 3, after=True),
     "in the middle of a write": HalfWritten(KafkaWriter, "write", 1, after=False),
+    "in the middle of a later write": HalfWritten(KafkaWriter, "write", 4, after=False),
     "after a write": Place(KafkaWriter, "write", 2, after=True),
-    "before a save": Place(RedriveWork, "save", 1, after=False),
-    "after a save": Place(RedriveWork, "save", 1, after=True),
+    "before the last save": Place(RedriveWork, "save", 1, after=False),
+    "after the last save": Place(RedriveWork, "save", 1, after=True),
     "before its end": Place(RedriveWork, "leave", 1, after=False),
 }
+PAGE = 70
+
+
+EVERYTHING = RedrivePlan(Filter())
 
 
 @pytest.fixture(autouse=True)
 def _the_dead_are_gone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a process that was killed here count as gone, though this one lives."""
+    """Let a process that was killed here count as gone, though this one lives; pages are small."""
     monkeypatch.setattr("consumer.dlq.redrive_sessions.is_gone", lambda owner: True)
+    monkeypatch.setattr("feedback.kafka_scan.PAGE_RECORDS", PAGE)
     yield
 
 
-def cut(planted: Planted, place: str, *, setting: Setting | None = None) -> str:
+def cut(planted: Planted, place: str, plan: RedrivePlan = EVERYTHING) -> str:
     """Begin a redrive that is killed, and return its id."""
     where = PLACES[place]
-    plan = RedrivePlan(Filter(), setting=setting)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(where.owner, where.name, where.last)
         begin(planted.settings, plan, by="zoe", because=None, how=How(RATE))
-    return only_redrive(planted).redrive_id
-
-
-def only_redrive(planted: Planted) -> Redrive:
-    work = RedriveWork(planted.settings.journal.url, group=planted.settings.kafka.group, owner="x")
-    (found,) = work.latest(9)
-    work.close()
-    return found
+    return planted.redrive().redrive_id
 
 
 def go_on(planted: Planted, redrive_id: str, rate: float | None = None) -> Ending:
-    return resume(planted.settings, redrive_id, how=How(rate))
+    return resume(planted.settings, redrive_id, by="bob", because=None, how=How(rate))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -193,7 +156,40 @@ def test_killed_again_and_again_at_each_place_it_ends(planted: Planted) -> None:
 
 
 def test_a_replacement_is_made_once_as_well(planted: Planted) -> None:
-    redrive_id = cut(planted, "in the middle of a write", setting=Setting.parse("filling=x"))
+    plan = RedrivePlan(Filter(), setting=Setting.parse("filling=x"))
+    redrive_id = cut(planted, "in the middle of a write", plan)
+    go_on(planted, redrive_id)
+    sent = planted.sent(redrive_id)
+    assert (len(sent), set(sent.values())) == (LETTERS, {1})
+
+
+def test_whoever_goes_on_knows_of_the_requests_that_were_named_and_is_recorded(
+    planted: Planted,
+) -> None:
+    named = ("request-00000000", "request-00000249", "nobody")
+    plan = RedrivePlan(Filter(ids=frozenset(named)))
+    redrive_id = cut(planted, "before its end", plan)
+    ending = go_on(planted, redrive_id)
+    assert ending.of_named == {named[2]: "no_letter", named[0]: "sent", named[1]: "sent"}
+    assert go_on(planted, redrive_id).of_named == ending.of_named
+    assert planted.redrive().counts == {"read": LETTERS, "chosen": 2, "sent": 2}
+    done = [(one["action"], one["by"], one["request_id"]) for one in planted.actions()]
+    sent = sorted(("redrive", "zoe", one) for one in named[:2])
+    assert (sorted(done[:2]), done[2:]) == (sent, [("resume", "bob", None)])
+
+
+def test_what_is_sent_after_a_resume_is_sent_by_whoever_resumed(planted: Planted) -> None:
+    redrive_id = cut(planted, "after a reopening")
+    go_on(planted, redrive_id)
+    by = Counter(one["by"] for one in planted.actions() if one["action"] == "redrive")
+    assert by.keys() == {"zoe", "bob"} and by.total() == LETTERS
+
+
+def test_it_looks_for_its_traces_where_it_sends_to_whatever_a_producer_wrote(
+    plant_letters: PlantLetters,
+) -> None:
+    planted = plant_letters(from_elsewhere=True)
+    redrive_id = cut(planted, "in the middle of a write")
     go_on(planted, redrive_id)
     sent = planted.sent(redrive_id)
     assert (len(sent), set(sent.values())) == (LETTERS, {1})
@@ -210,7 +206,7 @@ def test_kafka_away_stops_it_and_says_how_to_go_on(
     with pytest.raises(NotAvailable, match="redrive --resume"):
         begin(planted.settings, RedrivePlan(Filter()), by="zoe", because=None, how=How(RATE))
     monkeypatch.setattr(KafkaWriter, "write", WRITE)
-    stands = only_redrive(planted)
+    stands = planted.redrive()
     assert (stands.state, stands.owner) == ("running", None)
     go_on(planted, stands.redrive_id)
     sent = planted.sent(stands.redrive_id)
@@ -225,7 +221,7 @@ def test_a_redrive_that_lives_elsewhere_is_left_to_it(
     how = How()
     how.stopping.set()
     with pytest.raises(NotResumed, match="goes on in the process"):
-        resume(planted.settings, redrive_id, how=how)
+        resume(planted.settings, redrive_id, by="bob", because=None, how=how)
     with pytest.raises(NotResumed, match="there is no redrive"):
         go_on(planted, "nobody's")
 
@@ -243,38 +239,31 @@ def test_a_real_kill_a_signal_and_a_cancel_leave_it_to_be_resumed(planted: Plant
             text=True,
         )
 
-    first = started("--all", "--rate", "40")
-    eventually(lambda: begun(planted), timeout_s=60)
-    redrive_id = only_redrive(planted).redrive_id
+    first = started("--all", "--rate", "10")
+    eventually(planted.redrives, timeout_s=60)
+    redrive_id = planted.redrive().redrive_id
     eventually(lambda: planted.sent(redrive_id), timeout_s=60)
     first.kill()
     first.communicate()
     before = sum(planted.sent(redrive_id).values())
     assert 0 < before < LETTERS
 
-    second = started("--resume", redrive_id, "--rate", "40")
+    second = started("--resume", redrive_id, "--rate", "10")
     eventually(lambda: sum(planted.sent(redrive_id).values()) > before, timeout_s=60)
     second.send_signal(signal.SIGINT)
     said, _ = second.communicate(timeout=60)
     assert second.returncode == 5
     assert f"onceward-dlq redrive --resume {redrive_id}" in said
 
-    third = started("--resume", redrive_id, "--rate", "40")
-    eventually(lambda: only_redrive(planted).owner is not None, timeout_s=60)
+    third = started("--resume", redrive_id, "--rate", "10")
+    eventually(lambda: planted.redrive().owner is not None, timeout_s=60)
     fourth = started("--cancel", redrive_id)
     assert (fourth.communicate(timeout=60), fourth.returncode)[1] == 0
     said, _ = third.communicate(timeout=60)
-    assert (third.returncode, only_redrive(planted).state) == (1, "cancelled")
+    assert (third.returncode, planted.redrive().state) == (1, "cancelled")
 
     last = started("--resume", redrive_id)
     last.communicate(timeout=60)
     assert last.returncode == 0
     sent = planted.sent(redrive_id)
     assert (len(sent), set(sent.values())) == (LETTERS, {1})
-
-
-def begun(planted: Planted) -> bool:
-    work = RedriveWork(planted.settings.journal.url, group=planted.settings.kafka.group, owner="x")
-    found = work.latest(9)
-    work.close()
-    return bool(found)

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import pytest
+
 from consumer.dead_letters.letter import headers_of
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.filter import Filter
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import DeadLetter, Dialect
 from consumer.dlq.redrive_plan import RedrivePlan, chunk_size
-from consumer.dlq.redrive_progress import Tally, Unconfirmed
 from consumer.dlq.redrive_record import attempt_of, candidate_of, sending_of, sent_by
 from consumer.dlq.setting import Setting
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
-from consumer.journal.redrive_row import Redrive
 from consumer.journal.reopening import replacement_id
-from feedback.envelope import Record, decode_headers, payload_sha256
+from feedback.envelope import Headers, Record, decode_headers, payload_sha256
 from feedback.kafka_writer import Outgoing
+from tests.consumer.dlq.test_dialects import (
+    CONNECT,
+    KARAFKA,
+    SHARE,
+    SMALLRYE,
+    SPRING,
+    SPRING_KEY,
+    SPRING_RETRY,
+    STREAMS,
+)
 from tests.consumer.journal.samples import row
 
+KARAFKA_BEFORE_2_5 = tuple((name.replace("source", "original"), value) for name, value in KARAFKA)
 SENT = Record("payments", 3, 17, 50, b"k", b"v", (("tenant", b"7"), ("tenant", b"8")))
 
 
@@ -74,6 +85,17 @@ def test_without_a_key_it_goes_to_its_partition_and_a_tombstone_stays_one() -> N
     assert (tombstone.key, tombstone.value) == (b"k", None)
 
 
+def test_it_goes_to_the_topic_of_its_box_whatever_its_producer_says_of_its_origin() -> None:
+    said = (("ORIGINAL_TOPIC", b"refunds"), ("ORIGINAL_PARTITION", b"9"))
+    claimed = letter(SENT._replace(key=None, headers=said))
+    assert (claimed.topic, claimed.home) == ("refunds", "payments")
+    for of, partition in ((failed(partition=3), 3), (None, None)):
+        back = sent(claimed, of)
+        assert (back.topic, back.partition) == ("payments", partition)
+    mirrored = letter_of(claimed.record._replace(topic="copies"))
+    assert (mirrored.home, sent(mirrored, failed()).topic) == ("refunds", "refunds")
+
+
 def test_a_replacement_is_a_new_request_that_names_the_old_one() -> None:
     back = sent(letter(), failed(), value=b"w", replaces=True)
     envelope = decode_headers(SENT._replace(headers=back.headers))
@@ -100,6 +122,31 @@ def test_another_dead_letter_queues_words_are_no_headers_of_the_user() -> None:
     assert not any(name.startswith("__connect") for name, _ in back.headers)
     assert dict(back.headers)["tenant"] == b"7"
     assert candidate_of(foreign).generation is None
+
+
+@pytest.mark.parametrize(
+    ("own", "users"),
+    [
+        (CONNECT, ["errors", "connect.errors"]),
+        (STREAMS, ["streams.errors"]),
+        (SHARE, ["dlq.errors"]),
+        (SPRING, ["kafka_correlationId", "retry_topic", "spring_json_header_types"]),
+        (SPRING_RETRY, ["kafka_replyTopic", "retry_topic-attempts-of-mine"]),
+        (SPRING_KEY, ["exception-fqcn"]),
+        (SMALLRYE, ["dead-letter-box", "reason"]),
+        (KARAFKA, ["source_system", "original_topic", "source_topics"]),
+        (KARAFKA_BEFORE_2_5, ["original_amount", "source_ip"]),
+    ],
+)
+def test_of_anothers_letter_the_users_headers_go_back_and_its_own_do_not(
+    own: Headers, users: list[str]
+) -> None:
+    given = tuple((name, name.encode()) for name in [*users, "traceparent", *users[:1]])
+    taken = letter_of(Record("box", 0, 1, 60, b"0", b"v", (*given[:1], *own, *given[1:])))
+    assert taken.dialect is not Dialect.NONE
+    back = sent(taken, None, attempt=attempt_of(taken))
+    ours = ("onceward-", "DLQ_REDRIVE_")
+    assert tuple(one for one in back.headers if not one[0].startswith(ours)) == given
 
 
 def test_what_was_refused_for_anothers_id_says_so() -> None:
@@ -131,29 +178,3 @@ def test_a_plan_survives_the_journal() -> None:
 
 def test_a_rate_is_kept_in_small_chunks() -> None:
     assert [chunk_size(rate) for rate in (None, 0.1, 1.0, 100.0, 1e6)] == [1000, 1, 1, 50, 1000]
-
-
-def stands(**changes: object) -> Redrive:
-    given: dict[str, object] = dict.fromkeys(Redrive._fields)
-    given |= {"unconfirmed": ["a", "b"], "marks": {("t", 0): 5}, "counts": {"sent": 3}}
-    return Redrive(**(given | changes))  # type: ignore[arg-type]
-
-
-def test_the_oldest_marks_count_until_all_behind_them_is_passed() -> None:
-    unconfirmed = Unconfirmed(stands(), {"a", "z"})
-    assert (unconfirmed.sent, unconfirmed.owed) == ({"a"}, {"b"})
-    unconfirmed.reopening(["c"], {("t", 0): 9, ("t", 1): 9, ("u", 0): 2})
-    assert unconfirmed.names == {"a", "b", "c"}
-    assert unconfirmed.marks == {("t", 0): 5, ("u", 0): 2}
-    unconfirmed.passed(["a", "c"])
-    assert (unconfirmed.names, unconfirmed.marks) == ({"b"}, {("t", 0): 5, ("u", 0): 2})
-    unconfirmed.passed(["b"])
-    assert (unconfirmed.names, unconfirmed.marks) == (set(), {})
-
-
-def test_of_several_letters_of_a_named_request_the_sent_one_is_its_answer() -> None:
-    tally = Tally({"sent": 3}, ["a", "b"])
-    for what in ("older_failure", "sent", "older_failure"):
-        tally.became("a", what)
-    assert tally.of_named == {"a": "sent", "b": "no_letter"}
-    assert tally.counts == {"sent": 4, "older_failure": 2}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from feedback.status import State
@@ -73,6 +75,77 @@ def test_what_fails_again_gets_a_new_letter_and_goes_round_only_so_often(scene: 
 
 def _wait_for_letters(scene: Scene, request_id: str, count: int) -> None:
     eventually(lambda: scene.box.counted("repairable")[request_id] == count, timeout_s=20)
+
+
+def _listed(scene: Scene) -> dict[str, str | None]:
+    """Return the reasons of what `list` shows, by request."""
+    lines = map(json.loads, scene.dlq("list", "--json").stdout.splitlines())
+    return {one["request_id"]: one["reason"] for one in lines if "request_id" in one}
+
+
+def test_what_is_refused_when_it_comes_back_is_open_again_with_its_new_reason(
+    make_scene: MakeScene, journal_url: str
+) -> None:
+    scene = make_scene("strict", journal_url=journal_url)
+    stage, bad = scene.stage, {"amount": "bad"}
+    stage.start()
+    (failed,) = scene.fail(bad, handler="strict")
+    stage.workers[0].stop()
+    scene.repair()
+    stage.start()
+    (refused,) = scene.fail(bad, handler="strict")
+    assert _listed(scene) == {failed: "BANK_CLOSED", refused: "INVALID_MESSAGE"}
+    for round_ in (2, 3):
+        assert scene.said("redrive", "--all")["sent"] == 2
+        _wait_for_generation(scene, round_, failed, refused)
+        scene.box.closed([failed, refused])
+        # Long before its new deadline.
+        assert _listed(scene) == dict.fromkeys([failed, refused], "INVALID_MESSAGE")
+        for one in (failed, refused):
+            status = stage.final(one)
+            assert (status.state, status.code) == (State.FAILED, "INVALID_MESSAGE")
+            assert (status.resend, status.attempt, status.generation) == (False, round_, round_)
+    assert scene.box.counted("strict") == {failed: 3, refused: 3}
+    found = [headers(one) for one in scene.box.letters("strict")]
+    said = {(one["DLQ_REQUEST_ID"], one["DLQ_ATTEMPTS"], one["DLQ_STAGE"]) for one in found}
+    assert said == {
+        *((failed, "1", "run"), (failed, "2", "receive"), (failed, "3", "receive")),
+        *((refused, "0", "receive"), (refused, "2", "receive"), (refused, "3", "receive")),
+    }
+    assert len(stage.runs()) == 1
+
+
+def _wait_for_generation(scene: Scene, number: int, *request_ids: str) -> None:
+    def is_there() -> bool:
+        rows = [scene.stage.row(one) for one in request_ids]
+        return all(row is not None and row["generation"] == number for row in rows)
+
+    eventually(is_there, timeout_s=20)
+
+
+def test_what_comes_back_too_late_is_open_as_it_failed_and_can_be_sent_again(
+    make_scene: MakeScene, journal_url: str
+) -> None:
+    scene = make_scene(journal_url=journal_url)
+    stage = scene.stage
+    stage.start()
+    (failed,) = scene.fail({"amount": 5})
+    stage.workers[0].stop()
+    assert scene.said("redrive", failed, "--deadline-s", "0.1")["sent"] == 1
+    assert stage.client.status(failed).state is State.PENDING
+    eventually(lambda: _listed(scene) == {failed: "BANK_CLOSED"}, timeout_s=20)
+    scene.repair()
+    stage.start()
+    late = stage.final(failed)
+    assert (late.state, late.code, late.resend) == (State.FAILED, "BANK_CLOSED", False)
+    row = stage.row(failed)
+    assert row is not None and (row["generation"], row["resend"]) == (1, 0)
+    assert _listed(scene) == {failed: "BANK_CLOSED"}
+    assert scene.said("redrive", failed)["sent"] == 1
+    assert stage.final(failed).state is State.SUCCEEDED
+    assert _listed(scene) == {}
+    assert [run["generation"] for run in stage.runs(failed)] == [1, 2]
+    assert scene.box.counted("repairable") == {failed: 1}
 
 
 def test_its_client_waits_from_the_reopening_on(scene: Scene) -> None:

@@ -1,0 +1,34 @@
+"""What a redrive works with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from consumer.dlq.reading import LetterPage
+from consumer.dlq.redrive_carrying import Writer
+from consumer.dlq.redrive_telling import Tellings
+from consumer.dlq.redrive_traces import Traces
+from consumer.journal.redrive_work import RedriveWork
+from feedback.kafka_scan import Place, Span
+
+
+class Reader(Protocol):
+    """Reads letters."""
+
+    def pages(self, spans: Mapping[Place, Span]) -> Iterator[LetterPage]: ...
+
+
+class Tools(NamedTuple):
+    """What a redrive works with.
+
+    Args:
+        topics: those that exist.
+    """
+
+    letters: Reader
+    work: RedriveWork
+    traces: Traces
+    tellings: Tellings
+    writer: Writer
+    topics: Collection[str]
