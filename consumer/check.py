@@ -14,10 +14,13 @@ from redis.exceptions import RedisError
 from consumer.dead_letter_handlers.topics import expected
 from consumer.dead_letters.dead_letters import KEEP
 from consumer.dead_letters.making import STOP
+from consumer.declaration import DeliveryKind
 from consumer.handlers import Handler, Registry
 from consumer.heartbeat import compare_journals
 from consumer.journal import Journal
 from consumer.kafka_source import KafkaSource
+from consumer.waits.checks import require_no_journal
+from consumer.waits.looking import faults
 from feedback.dead_letter_topics import dead_letter_topic
 from feedback.errors import (
     ExitCode,
@@ -66,7 +69,10 @@ def check_all(settings: Settings) -> list[Finding]:
             ("journal", _look_at_journal),
         )
     ]
-    if all(finding.ok for finding in findings if finding.what in ("redis", "journal")):
+    if any(one.delivery is DeliveryKind.AT_LEAST_ONCE for one in _handlers(settings)):
+        findings.append(_finding("waits", _look_at_waits, settings))
+    is_there = all(finding.ok for finding in findings if finding.what in ("redis", "journal"))
+    if is_there and settings.journal.url:
         findings.append(_finding("group", _look_at_group, settings))
     return findings
 
@@ -160,7 +166,19 @@ def _look_at_redis(settings: Settings) -> str:
         store.close()
 
 
+def _look_at_waits(settings: Settings) -> str:
+    handlers = _handlers(settings)
+    wrong = list(faults(settings, handlers))
+    if wrong:
+        raise SettingsError("; ".join(wrong))
+    wanting = [one.topic for one in handlers if one.delivery is DeliveryKind.AT_LEAST_ONCE]
+    return f"kept for {', '.join(wanting)}"
+
+
 def _look_at_journal(settings: Settings) -> str:
+    if not settings.journal.url:
+        require_no_journal(_handlers(settings))
+        return "none, and no handler needs one"
     with closing(_journal(settings)) as journal:
         version = journal.ping()
         journal.require_current()

@@ -174,7 +174,7 @@ def _aggregates() -> Iterator[Column]:
         "is_placed": F.max(F.coalesce("letter.is_placed", "run.is_placed")),
         "has_undelivered": F.max("is_undelivered"),
         "has_malformed": F.max("is_malformed"),
-        "has_failed": F.max(F.col("run.outcome") == "FAILED"),
+        "has_failed": F.max(F.col("run.outcome").isin(*rules.LETTERED)),
         "first": F.min("seen"),
         "attempt": F.max("attempt"),
         "least_attempt": F.min(F.when(F.col("seen").isNotNull(), F.col("attempt"))),

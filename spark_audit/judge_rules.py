@@ -22,6 +22,8 @@ NOTHING_HAPPENED = ("FAILED", "RETRYING", "EXPIRED", "SKIPPED")
 # Why a run may follow one that may have had its effect. EXCLUDED is not among them: it says that
 # the effect did not begin, and the run's own `effect_at` shows whether that is so.
 MAY_FOLLOW = ("SAME_KEY", "VOIDED")
+# Where a request ends that has a dead letter.
+LETTERED = ("FAILED", "IN_DOUBT", "EXPIRED")
 PAYLOAD_GONE = "PAYLOAD_GONE"
 PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 
@@ -190,9 +192,10 @@ def failed_without_dead_letter(manifest: Manifest) -> Column:
 def dead_letter_without_failure(manifest: Manifest) -> Column:
     """Return whether a dead letter tells of a failure that the journal does not have (section 7).
 
-    Not where the record was refused for another's id: its failure stands under its coordinates.
+    Not where the record was refused for another's id: its failure stands under its coordinates. Of
+    requests that no client waits for, doubts and what has expired are dead letters as well.
     """
-    has_failed = _sure(_state() == "FAILED") | F.col("has_failed")
+    has_failed = _sure(_state().isin(*LETTERED)) | F.col("has_failed")
     return (F.col("accusing_letters") > 0) & ~has_failed
 
 

@@ -152,16 +152,29 @@ class Stage:
         partition: int | None = None,
     ) -> Sent:
         """Send a record as a program does that knows nothing of Onceward."""
+        stored = self._post(handler, key, value, headers, partition).get(timeout=10)
+        return Sent(stored.topic, stored.partition, stored.offset, stored.timestamp)
+
+    def post(self, value: bytes, *, headers: Headers, handler: str = "work") -> None:
+        """Send one of many records, and do not wait for Kafka."""
+        self._post(handler, None, value, headers, None)
+
+    def _post(
+        self,
+        handler: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        partition: int | None,
+    ) -> Any:
         if self._producer is None:
             self._producer = KafkaProducer(
                 bootstrap_servers=self._servers.kafka, max_request_size=10_000_000
             )
             self._ends.callback(self._producer.close)
-        future = self._producer.send(
+        return self._producer.send(
             self.topics[handler], key=key, value=value, headers=headers or [], partition=partition
         )
-        stored = future.get(timeout=10)
-        return Sent(stored.topic, stored.partition, stored.offset, stored.timestamp)
 
     # looking -------------------------------------------------------------------------------
 

@@ -78,7 +78,8 @@ def _findings(
     refused = state == "FAILED" and row["claimed_at"] is None
     own = request_id.startswith(f"{place}-") or re.fullmatch("sha256-[0-9a-f]{64}", request_id)
     unburied = state == "FAILED" and not row["resend"] and row["code"] != "PAYLOAD_GONE"
-    failed = state == "FAILED" or any(run["outcome"] == "FAILED" for run in runs)
+    lettered = ("FAILED", "IN_DOUBT", "EXPIRED")
+    failed = state in lettered or any(run["outcome"] in lettered for run in runs)
     found = {
         Finding.LOST: sent and not row and not waits and _deadline(records, it) <= over,
         Finding.RAN_TWICE: _effects(row, runs) > 1,

@@ -1,0 +1,41 @@
+"""What stands in topics, and what of a wait topic is unfinished."""
+
+from __future__ import annotations
+
+from kafka import KafkaConsumer, TopicPartition
+
+from consumer.waits.record import Ended, decode, wait_topic
+from feedback.envelope import Record
+from feedback.kafka_records import record_of
+from tests.consumer.stage import Stage
+from tests.stack import Servers
+
+
+def read_all(servers: Servers, topic: str) -> list[Record]:
+    """Return everything that stands in a topic."""
+    with KafkaConsumer(bootstrap_servers=servers.kafka, enable_auto_commit=False) as consumer:
+        places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic) or ()]
+        if not places:
+            return []  # nobody has made it yet
+        consumer.assign(places)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(places)
+        found: list[Record] = []
+        while any(consumer.position(one) < ends[one] for one in places):
+            for records in consumer.poll(timeout_ms=500).values():
+                found += [record_of(one) for one in records]
+    return found
+
+
+def unfinished(servers: Servers, stage: Stage, handler: str) -> set[str]:
+    """Return the requests that the wait topic has without a tombstone."""
+    found: set[str] = set()
+    topic = wait_topic(stage.topics[handler], stage.group)
+    by_place = sorted(read_all(servers, topic), key=lambda one: (one.partition, one.offset))
+    for record in by_place:
+        said = decode(record, group=stage.group)
+        if isinstance(said, Ended):
+            found.discard(said.request_id)
+        else:
+            found.add(said.request_id)
+    return found
