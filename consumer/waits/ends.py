@@ -45,11 +45,14 @@ class End(NamedTuple):
     """A request that has ended.
 
     Args:
+        request_id: the key of its wait record.
+        ended_as: the id that it ended under: that of its place, where it was refused.
         partition: of its wait record, where that is known.
         row: what its dead letter is made of, where one is to be written first.
     """
 
     request_id: str
+    ended_as: str
     topic: str
     generation: int
     status: str
@@ -62,6 +65,13 @@ class Right(NamedTuple):
 
     wait: Wait
     partition: int | None
+
+
+class Place(NamedTuple):
+    """Where a wait record stands that was taken over: its key, and its partition."""
+
+    request_id: str
+    partition: int
 
 
 class Letters(Protocol):
@@ -111,7 +121,7 @@ class Ends:
         self._tell = tell
         self._close = close
         self._lock = threading.Lock()
-        self._places: dict[str, int] = {}
+        self._places: dict[str, Place] = {}
         self._kept: dict[Name, tuple[End, set[str]]] = {}
         self._closed: dict[tuple[str, Name], None] = {}
         self._is_away = False
@@ -144,7 +154,7 @@ class Ends:
         self._sending.send(
             Right(
                 Wait(one.request_id, one.taken + 1, GIVEN_BACK, one.deadline_at, one.record),
-                self._places.get(one.request_id),
+                self._partition_of(one.request_id),
             )
             for one in deliveries
             if one.record.topic in self._strategies and not one.wakes
@@ -171,9 +181,12 @@ class Ends:
         self._sending.send(ready)
 
     def _ended(self, end: End, awaited: set[str]) -> None:
-        name = (end.request_id, end.generation)
+        name = (end.ended_as, end.generation)
         with self._lock:
-            awaited = {one for one in awaited if self._closed.pop((one, name), 0) == 0}
+            early = {one for one in awaited if (one, name) in self._closed}
+            for one in early:
+                del self._closed[one, name]
+            awaited -= early
             if awaited:
                 self._kept[name] = (end, awaited)
                 return
@@ -186,14 +199,20 @@ class Ends:
         )
         # By this worker's own clock: for the letter alone.
         row = _row(write.placed, topic, self._worker_id) if is_buried else None
+        place = self._places.get(write.request_id)
         return End(
+            write.request_id if place is None else place.request_id,
             write.request_id,
             topic,
             write.generation,
             write.state,
-            self._places.get(write.request_id),
+            None if place is None else place.partition,
             row if self._strategies[topic] in (KEEP, STOP) else None,
         )
+
+    def _partition_of(self, request_id: str) -> int | None:
+        place = self._places.get(request_id)
+        return None if place is None else place.partition
 
     def _awaited(self, write: StatusWrite, topic: str) -> set[str]:
         """Return what has to be written before a journal that ends with this worker is let go."""
@@ -210,9 +229,13 @@ class Ends:
 
     # what a keeper says --------------------------------------------------------------------
 
-    def took(self, request_id: str, partition: int) -> None:
-        """Hear that this worker goes on with a request, whose wait record stands there."""
-        self._places[request_id] = partition
+    def took(self, wait: Wait, partition: int, *, ends_as: str) -> None:
+        """Hear that this worker goes on with a request, whose wait record stands there.
+
+        Args:
+            ends_as: the id that it ends under: a refused one has that of its place.
+        """
+        self._places[ends_as] = Place(wait.request_id, partition)
 
     def put_right(self, wait: Wait, partition: int) -> None:
         """Have this record take the place of the one before."""
@@ -220,12 +243,12 @@ class Ends:
 
     def ended_before(self, wait: Wait, partition: int) -> None:
         """Have a record go again of a request that had ended before it was written."""
-        ended = End(wait.request_id, wait.record.topic, wait.generation, "", partition)
+        name = wait.request_id
+        ended = End(name, name, wait.record.topic, wait.generation, "", partition)
         self._sending.send([ended])
 
-    def in_doubt(self, one: Delivery, partition: int) -> None:
+    def in_doubt(self, one: Delivery) -> None:
         """End a request whose worker died, and that must not run again: for a person."""
-        self._places[one.request_id] = partition
         self._evidence.failed((one.request_id, one.begins_at), one.record, None)
         # Whoever tells clients is heard by us.
         self._tell([_doubt(one, self._worker_id)])
@@ -245,14 +268,14 @@ class Ends:
                 left.append(one)
                 away = error
             if not error and isinstance(one, End):
-                self._places.pop(one.request_id, None)
+                self._places.pop(one.ended_as, None)
         self._note(away)
         return left
 
     def _unburied(self, batch: Sequence[End | Right]) -> Iterator[End]:
         """Write the letters that come first; yield the ends whose letter is not written."""
         ends = {
-            (one.request_id, one.generation): one
+            (one.ended_as, one.generation): one
             for one in batch
             if isinstance(one, End) and one.row is not None
         }

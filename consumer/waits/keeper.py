@@ -64,8 +64,8 @@ class Ends(Protocol):
 
     def put_right(self, wait: Wait, partition: int) -> None: ...
     def ended_before(self, wait: Wait, partition: int) -> None: ...
-    def in_doubt(self, one: Delivery, partition: int) -> None: ...
-    def took(self, request_id: str, partition: int) -> None: ...
+    def in_doubt(self, one: Delivery) -> None: ...
+    def took(self, wait: Wait, partition: int, *, ends_as: str) -> None: ...
 
 
 class Statuses(Protocol):
@@ -292,12 +292,12 @@ class Keeper(KafkaThread):
             holder=was or "",
             runs=goes_on,
         )
+        self._ends.took(wait, partition, ends_as=received.request_id)
         if goes_on:
-            self._ends.took(wait.request_id, partition)
             self._buffer.put([received])
             self._on_buffered()
         elif isinstance(received, Delivery):
-            self._ends.in_doubt(received, partition)
+            self._ends.in_doubt(received)
 
     def _received(self, wait: Wait, handler: Handler) -> Received:
         received = receive(
@@ -310,6 +310,8 @@ class Keeper(KafkaThread):
         if isinstance(received, RefusedRecord):
             return received
         return received._replace(
+            # What was written by hand may name it there alone.
+            envelope=received.envelope._replace(request_id=wait.request_id),
             taken=wait.generation,
             deadline_at=wait.expires_at,
             begins_at=1 if self._has_journal else self._next_generation(wait),

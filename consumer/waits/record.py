@@ -35,6 +35,7 @@ STATUS = "onceward-status"
 NULL_VALUE = "onceward-null-value"
 GIVEN_BACK = ""
 
+_OURS = frozenset({EXPIRES, GENERATION, HOLDER, NULL_VALUE})
 _DECIMAL = re.compile(rb"[0-9]{1,19}")
 _SUFFIX = "wait"
 
@@ -180,9 +181,16 @@ def decode(record: Record, *, group: str) -> Wait | Ended:
             timestamp_ms=_number(said, ORIGINAL_TIMESTAMP, default=-1),
             key=said.get(ORIGINAL_KEY),
             value=None if NULL_VALUE in said else record.value,
-            headers=record.headers[:ours_at],
+            headers=_sent(record.headers, ours_at),
         ),
     )
+
+
+def _sent(headers: tuple[tuple[str, bytes], ...], ours_at: int) -> tuple[tuple[str, bytes], ...]:
+    if any(name == ORIGINAL_TOPIC for name, _ in headers[ours_at:]):
+        return headers[:ours_at]
+    # By hand, in whatever order.
+    return tuple(one for one in headers if one[0] not in _OURS)
 
 
 def _request_id(record: Record) -> str:

@@ -109,6 +109,14 @@ def test_what_is_none_is_refused_and_nothing_of_it_is_shown(
     assert "secret" not in str(caught.value)
 
 
+def test_of_one_by_hand_our_headers_are_left_out_wherever_they_stand() -> None:
+    said = ((HOLDER, b"w"), ("a", b"1"), (EXPIRES, b"50"), ("b", b"2"), ("a", b"3"))
+    found = decode(Record("payments.bank.wait", 0, 7, 1000, b"id", b"v", said), group=GROUP)
+    assert isinstance(found, Wait)
+    assert found.holder == "w"
+    assert found.record.headers == (("a", b"1"), ("b", b"2"), ("a", b"3"))
+
+
 def test_topics_of_other_groups_are_not_ours() -> None:
     assert source_topic(wait_topic("payments", "bank"), "bank") == "payments"
     assert source_topic(wait_topic("payments", "bank"), "shop") is None

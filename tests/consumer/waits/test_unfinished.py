@@ -67,7 +67,10 @@ def test_each_request_has_a_wait_record_and_then_a_tombstone(
     assert {one.request_id for one in waits} == {*ids, "bad"}
     assert len(records) == 2 * len(waits) == 2 * 21
     assert {one.holder for one in waits if not isinstance(one, Ended)} == {worker.worker_id}
-    (letter,) = read_all(servers, dead_letter_topic(stage.topics["kept"], stage.group))
+    letters = dead_letter_topic(stage.topics["kept"], stage.group)
+    (letter,) = eventually(
+        lambda: read_all(servers, letters), timeout_s=20, interval_s=0.3, what="its letter"
+    )
     assert dict(letter.headers)["DLQ_REASON"] == b"CARD_EXPIRED"
 
 
