@@ -24,22 +24,22 @@ def record_of(one: Any) -> Record:
         timestamp_ms=-1 if one.timestamp is None else one.timestamp,
         key=one.key,
         value=one.value,
-        headers=tuple((name, value or b"") for name, value in one.headers or ()),
+        headers=tuple([(name, value or b"") for name, value in one.headers or ()]),
     )
 
 
-class _TolerantBatch(DefaultRecordBatch):  # type: ignore[misc]
-    """A batch whose headers may have names that are not UTF-8."""
+class _OurBatch(DefaultRecordBatch):  # type: ignore[misc]
+    """A batch whose headers may have names that are not UTF-8.
+
+    Most of a record that has been set aside are headers, and their lengths mostly one byte: read
+    without a call for each, a letter takes half the time.
+    """
 
     _pos: int
 
     def _read_msg(self, *arguments: Any) -> Any:
-        try:
+        if self.is_control_batch:
             return super()._read_msg(*arguments)
-        except UnicodeDecodeError:
-            return self._read_with_any_names()
-
-    def _read_with_any_names(self) -> Any:
         buffer = self._buffer
         length, start = decode_varint(buffer, self._pos)
         _, pos = decode_varint(buffer, start)
@@ -50,10 +50,29 @@ class _TolerantBatch(DefaultRecordBatch):  # type: ignore[misc]
         count, pos = decode_varint(buffer, pos)
         headers = []
         for _ in range(count):
-            name, pos = _nullable_bytes(buffer, pos)
-            header, pos = _nullable_bytes(buffer, pos)
-            headers.append(((name or b"").decode("utf-8", "replace"), header))
-        self._pos = start + length
+            size = buffer[pos]
+            # Longer than 63, or negative: the low bit is the sign, the high one says that more
+            # bytes follow.
+            if size & 0x81:
+                size, pos = decode_varint(buffer, pos)
+                if size < 0:
+                    raise ValueError("a header without a name")
+            else:
+                size >>= 1
+                pos += 1
+            name = str(buffer[pos : pos + size], "utf-8", "replace")
+            pos += size
+            size = buffer[pos]
+            if size & 0x81:
+                header, pos = _nullable_bytes(buffer, pos)
+            else:
+                begin = pos + 1
+                pos = begin + (size >> 1)
+                header = bytes(buffer[begin:pos])
+            headers.append((name, header))
+        if count < 0 or pos - start != length:
+            raise ValueError("a record of another length than it says")
+        self._pos = pos
         is_append_time = self.timestamp_type == self.LOG_APPEND_TIME
         timestamp = self.max_timestamp if is_append_time else self.first_timestamp + timestamp_delta
         offset = self.base_offset + offset_delta
@@ -68,4 +87,4 @@ def _nullable_bytes(buffer: Any, pos: int) -> tuple[bytes | None, int]:
     return bytes(buffer[pos : pos + size_bytes]), pos + size_bytes
 
 
-memory_records.DefaultRecordBatch = _TolerantBatch
+memory_records.DefaultRecordBatch = _OurBatch

@@ -20,6 +20,7 @@ from consumer.journal.reopening import replacement_id
 from consumer.retries.headers import DUE, GENERATION
 from feedback.envelope import (
     ATTEMPT,
+    DEADLINE,
     MAX_ATTEMPT,
     REQUEST_ID,
     Envelope,
@@ -33,8 +34,11 @@ REPLACES = "onceward-replaces"
 ORIGINAL_REQUEST_ID = "ORIGINAL_REQUEST_ID"
 PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 
-_OURS = frozenset({DLQ_REDRIVE_COUNT, DLQ_REDRIVE_ID, DLQ_REDRIVE_BY, REPLACES, DUE, GENERATION})
-_OF_ONCEWARD = _OURS | OF_A_FAILURE
+# The envelope's are written anew, and are no part of what is kept for a resend.
+_OF_ONCEWARD = OF_A_FAILURE | {
+    *(DLQ_REDRIVE_COUNT, DLQ_REDRIVE_ID, DLQ_REDRIVE_BY, REPLACES, DUE, GENERATION),
+    *(REQUEST_ID, ATTEMPT, DEADLINE),
+}
 
 
 class Sending(NamedTuple):
@@ -70,16 +74,14 @@ class Sending(NamedTuple):
         """The record."""
         payload = self.payload
         envelope = Envelope(self.request_id, self.attempt, self.deadline_at)
-        headers = tuple(encode_headers(envelope, payload.headers))
+        headers = (*payload.headers, *encode_headers(envelope))
         return Outgoing(payload.topic, self.partition, payload.key, payload.value, headers)
 
 
 def candidate_of(letter: DeadLetter) -> Candidate:
     """Return what the journal has to know of a letter."""
     failure = letter.failure
-    is_anothers = failure.code == PAYLOAD_MISMATCH or any(
-        name == ORIGINAL_REQUEST_ID for name, _ in letter.headers
-    )
+    is_anothers = failure.code == PAYLOAD_MISMATCH or ORIGINAL_REQUEST_ID in dict(letter.headers)
     return Candidate(
         request_id=letter.request_id,
         generation=failure.attempts if letter.dialect is Dialect.ONCEWARD else None,
@@ -99,6 +101,7 @@ def sending_of(
     deadline_at: int,
     value: bytes | None = None,
     replaces: bool = False,
+    known_sha256: str | None = None,
 ) -> Sending:
     """Return what is sent for a letter.
 
@@ -108,6 +111,7 @@ def sending_of(
         deadline_at: epoch ms.
         value: the replacement's.
         replaces: whether it is a new request in the letter's stead.
+        known_sha256: the letter's, where that is known.
     """
     topic = letter.home
     request_id = replacement_id(redrive_id, letter.request_id) if replaces else letter.request_id
@@ -125,7 +129,9 @@ def sending_of(
         request_id=request_id,
         attempt=1 if replaces else min(attempt + 1, MAX_ATTEMPT),
         deadline_at=deadline_at,
-        payload_sha256=payload_sha256(letter.key, sent),
+        payload_sha256=(
+            payload_sha256(letter.key, sent) if replaces or not known_sha256 else known_sha256
+        ),
         partition=None if letter.key is not None else _partition(letter, row),
         payload=KeptPayload(topic, letter.key, sent, tuple(headers)),
     )

@@ -194,6 +194,8 @@ class Redriving:
             deadline_at=until if row is None or replaces else row.deadline_at,
             value=value,
             replaces=replaces,
+            # The journal has compared it with the letter's.
+            known_sha256=None if row is None else row.payload_sha256,
         )
 
     def _settle(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumer.dlq.histogram import Histogram
@@ -110,7 +110,7 @@ class Tally:
             letter.dialect,
             letter.topic,
             (record.topic, record.partition, record.offset, record.timestamp_ms),
-            replace(letter.failure, stack=None),
+            letter.failure._replace(stack=None),
         )
         if len(self._newest) < self.limit:
             heapq.heappush(self._newest, one)
