@@ -56,6 +56,10 @@ bench: setup ## requests/s and latency, beside Celery in the same run
 bench-audit: setup ## the audit of 10 million requests, DuckDB beside it, and its staging
 	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.audit $(ARGS)
 
+.PHONY: bench-modes
+bench-modes: setup ## at most once, at least once and batch beside each other, with a slow counterparty
+	$(RUN) -m tests.stack -- $(RUN) -m tests.bench.modes $(ARGS)
+
 .PHONY: chaos
 chaos: setup ## every fault on the real stack, and the table of them; ARGS="redis-kill --seed 7"
 	$(RUN) -m tests.stack -- $(RUN) -m tests.chaos $(ARGS)

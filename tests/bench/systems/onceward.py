@@ -89,12 +89,12 @@ def migrate(environ: Mapping[str, str], folder: Path) -> None:
 
 
 @contextmanager
-def fresh_topic(bootstrap_servers: str) -> Iterator[str]:
+def fresh_topic(bootstrap_servers: str, *, partitions: int = plan.PARTITIONS) -> Iterator[str]:
     """Yield a new topic, deleted after the block."""
     name = f"bench-{uuid.uuid4().hex}"
     # One client for each call: a client kept open has threads, and what follows forks.
     with KafkaAdminClient(bootstrap_servers=bootstrap_servers) as admin:
-        admin.create_topics([NewTopic(name, plan.PARTITIONS, 1)])
+        admin.create_topics([NewTopic(name, partitions, 1)])
         admin.wait_for_topics([name])
     try:
         yield name
