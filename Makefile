@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
 LOCK := tests/requirements.lock
+# Else each of some thousand processes of a test run would compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
