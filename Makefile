@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
 LOCK := tests/requirements.lock
+# Else each of some thousand processes of a test run would compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -27,12 +29,16 @@ setup: $(READY) ## a virtual environment, servers and broker jars, once
 demo: setup ## 2,000 payments, one worker killed on the way, the account and the audit of them
 	$(RUN) -m tests.stack -- $(RUN) -m tests.demo
 
-# Side by side, because most of them wait: for servers, leases, deaths. ARGS="-n 0" is one by one.
-# Spark does not wait: beside its tests the others would miss their time limits.
 .PHONY: test
 test: setup lint ## all tests, on real servers
-	$(RUN) -m tests.stack -- $(RUN) -m pytest -n 3 --dist loadfile --ignore tests/spark_audit $(ARGS)
-	$(RUN) -m tests.stack -- $(RUN) -m pytest -n 2 --dist loadfile tests/spark_audit $(ARGS)
+	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here
+
+# Side by side, because most of them wait: for servers, leases, deaths. ARGS="-n 0" is one by one.
+# Spark does not wait: beside its tests the others would miss their time limits.
+.PHONY: test-here
+test-here: $(READY) ## the same, on the servers that the environment names
+	$(RUN) -m pytest -n 3 --dist worksteal --ignore tests/spark_audit $(ARGS)
+	$(RUN) -m pytest -n 2 --dist worksteal tests/spark_audit $(ARGS)
 
 .PHONY: simulate
 simulate: $(READY) ## schedules of a simulated world with faults: ARGS="--schedules N --seed S"

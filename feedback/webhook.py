@@ -57,15 +57,6 @@ def post_json(
     return None if status // 100 == 2 else f"status {status}"
 
 
-def escaped(text: str) -> str:
-    """Return text with the three characters escaped that mean something to Slack.
-
-    >>> escaped("<!channel> & all")
-    '&lt;!channel&gt; &amp; all'
-    """
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 class _Hush(threading.local, logging.Filter):
     """Lets pass what this thread logs, but while it posts."""
 

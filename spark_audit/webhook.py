@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from feedback.logs import EventLog
-from feedback.webhook import escaped, post_json
+from feedback.slack import escaped
+from feedback.webhook import post_json
 from spark_audit.summary import one_line
 
 TRIES = 5

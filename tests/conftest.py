@@ -21,6 +21,20 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let what may last longest begin, on one of several workers, while the others do the rest.
+
+    Else it comes together at the end, or is waited for alone.
+    """
+    items.sort(key=_limit_s, reverse=True)
+
+
+def _limit_s(item: pytest.Item) -> float:
+    own_limit = item.get_closest_marker("timeout")
+    return float(own_limit.args[0]) if own_limit else 0.0
+
+
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
     """Kafka, Redis and PostgreSQL: those of the environment, else a stack for this session."""

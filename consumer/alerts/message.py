@@ -14,7 +14,7 @@ from consumer.alerts.event import Kind
 from consumer.alerts.grouping import Alert
 from feedback.dead_letter_topics import source_topic
 from feedback.printable import printable
-from feedback.webhook import escaped
+from feedback.slack import escaped
 
 ID_LIMIT = 128
 DETAIL_LIMIT = 300

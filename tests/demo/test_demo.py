@@ -14,6 +14,7 @@ import pytest
 from tests.demo.scene import ROOT
 from tests.eventually import eventually
 from tests.spark_audit.jars import audit_jars
+from tests.spark_audit.small import SMALL
 from tests.stack import Servers
 from tests.stack.servers import JOURNAL, KAFKA, REDIS
 
@@ -63,6 +64,7 @@ def test_a_demo_with_a_killed_worker_charges_nobody_twice_and_tells_everybody(
 ) -> None:
     audit_jars()
     settings = servers.settings() | {JOURNAL: postgres_url}
+    settings["ONCEWARD_AUDIT__SPARK_CONF"] = json.dumps(SMALL)
     with start_demo(tmp_path, settings, "--payments", "200", "--rate", "60") as demo:
         printed, _ = demo.communicate(timeout=AUDITED_WITHIN_S)
 

@@ -7,15 +7,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit.session import open_session
 from tests.spark_audit.jars import audit_jars
-
-# Small frames: what Spark does to be fast with large ones takes longer than the work.
-SMALL = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.default.parallelism": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.adaptive.enabled": "false",
-}
+from tests.spark_audit.small import SMALL
 
 
 @pytest.fixture(scope="session")

@@ -21,9 +21,9 @@ from spark_audit.package import write_package
 from tests.consumer.running import environment
 from tests.consumer.stage import Stage, open_stage
 from tests.spark_audit.command import run_audit_command
-from tests.spark_audit.conftest import SMALL
 from tests.spark_audit.falsified import await_deadlines, lose, run_twice
 from tests.spark_audit.jars import audit_jars
+from tests.spark_audit.small import SMALL
 from tests.spark_audit.standalone import EXECUTOR_MIB, SPARK, Master, standalone
 from tests.stack import Servers
 

@@ -15,9 +15,9 @@ from feedback.errors import ExitCode
 from feedback.status import State
 from tests.consumer.stage import Stage, open_stage
 from tests.spark_audit.command import run_audit_command
-from tests.spark_audit.conftest import SMALL
 from tests.spark_audit.falsified import await_deadlines, lose, run_twice
 from tests.spark_audit.jars import audit_jars
+from tests.spark_audit.small import SMALL
 from tests.stack import Servers
 
 # Long enough to end in, short enough to have passed when the audit begins.

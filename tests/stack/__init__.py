@@ -1,9 +1,9 @@
 """The local stack: real Kafka, Redis and PostgreSQL for tests, demo and benchmarks.
 
 `Stack.start()` asks the environment which servers are given (`servers`), installs what is missing
-for the others (`packages`, `jars`, `cache`), opens a keeper (`keeper`) and launches them side by
-side (`launch`; `kafka`, `redis`, `postgres` on `ports` of their own). `python -m tests.stack` is
-the same for the shell (`__main__`, `foreground`).
+for the others (`packages`, `jars`, `classes`, `cache`), opens a keeper (`keeper`) and launches
+them side by side (`launch`; `kafka`, `redis`, `postgres` on `ports` of their own).
+`python -m tests.stack` is the same for the shell (`__main__`, `foreground`).
 
     with Stack.start(kafka=False) as servers:
         redis.Redis.from_url(servers.redis).ping()
@@ -20,7 +20,10 @@ Decisions, and what they cost:
   id): an open port may be another stack's that won the race for it.
 - Toxiproxy is built by Go, once (25 s): resets and half-open links are its business. Which reply is
   lost depends on the request, so that link is our own.
-- PostgreSQL keeps its default durability and the JVM its full JIT: benchmarks run here too.
+- PostgreSQL keeps its default durability and the stack's JVM its full JIT: benchmarks run here
+  too. A broker of one test's own compiles less: it is started more often than it is busy.
+- Brokers take their classes from a file that the first one wrote (48 MB): 2 s of the processor's
+  time for a start instead of 6. It is the JVM's own (CDS); without it they start as before.
 - Linux only: pidfd, death signals and subreaping have no portable counterpart.
 """
 

@@ -20,6 +20,11 @@ def jars_folder() -> Path:
     return cache_folder() / f"kafka-{version}"
 
 
+def classes_file() -> Path:
+    """Return the file of the broker's classes, there or not; it goes with its jars."""
+    return jars_folder() / "classes.jsa"
+
+
 def fetch_jars() -> bool:
     """Fetch the broker's jars unless they are there; say whether they had to be fetched.
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from tests.stack.jars import jars_folder
+from tests.stack.jars import classes_file, jars_folder
 from tests.stack.keeper import Command
 from tests.stack.packages import program
 from tests.stack.ports import HOST, free_port
@@ -23,8 +23,8 @@ OFFSETS_PARTITIONS = 4
 # node id as well, so that it cannot be started again before.
 SOON_MISSED = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
 JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
-# A broker has the full JIT: the first tier alone starts a little sooner and then serves less.
-TOOL_JVM = ("-XX:TieredStopAtLevel=1", *JVM)
+# Compiles less and worse: a start takes two thirds of the processor's time.
+FIRST_TIER = "-XX:TieredStopAtLevel=1"
 
 
 def new_cluster_id() -> str:
@@ -42,6 +42,8 @@ class Broker:
         advertised: the address clients are told, when it is not its own (a proxy's).
         voters: node id and controller port of every controller; none: it is alone.
         settings: properties beside its own, or in place of them.
+        full_jit: it starts more slowly, and then serves more.
+        classes_to: where it writes the classes that it has loaded, when it ends in order.
     """
 
     kind: ClassVar[str] = "kafka"
@@ -55,6 +57,8 @@ class Broker:
     voters: Mapping[int, int] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     heap_mib: int = HEAP_MIB
+    full_jit: bool = False
+    classes_to: Path | None = None
 
     @property
     def name(self) -> str:
@@ -73,12 +77,15 @@ class Broker:
         options = ["format", f"--cluster-id={self.cluster_id}", "-c", "server.properties"]
         if not self.voters:
             options.append("--standalone")
-        argv = self._java(folder, TOOL_JVM, "kafka.tools.StorageTool", *options)
+        jvm = (FIRST_TIER, *_known_classes(), *JVM)
+        argv = self._java(folder, jvm, "kafka.tools.StorageTool", *options)
         return (Command(argv=argv, folder=folder, log=folder / "format.log"),)
 
     def command(self, folder: Path) -> Command:
         """Return the broker's command."""
-        jvm = (f"-Xmx{self.heap_mib}m", *JVM)
+        classes = (f"-XX:ArchiveClassesAtExit={self.classes_to}",) if self.classes_to else ()
+        jit = () if self.full_jit else (FIRST_TIER,)
+        jvm = (f"-Xmx{self.heap_mib}m", *jit, *(classes or _known_classes()), *JVM)
         argv = self._java(folder, jvm, "kafka.Kafka", "server.properties")
         # Members stopped together wait for a quorum that is gone with them.
         at_once = signal.SIGKILL if self.voters else signal.SIGTERM
@@ -132,3 +139,9 @@ class Broker:
         # Compression libraries unpack themselves into the JVM's temporary folder.
         scratch = f"-Djava.io.tmpdir={folder}"
         return (program("java"), *options, scratch, "-cp", f"{jars_folder()}/*", *main)
+
+
+def _known_classes() -> tuple[str, ...]:
+    """Return the JVM's option to take classes as an earlier one had them, see `classes`."""
+    classes = classes_file()
+    return (f"-XX:SharedArchiveFile={classes}",) if classes.exists() else ()

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,7 +16,11 @@ from tests.stack.postgres import Postgres
 from tests.stack.redis import Redis
 from tests.stack.servers import Servers
 
-KINDS: dict[str, Callable[[], Server]] = {"kafka": Broker, "redis": Redis, "postgres": Postgres}
+KINDS: dict[str, Callable[[], Server]] = {
+    "kafka": partial(Broker, full_jit=True),
+    "redis": Redis,
+    "postgres": Postgres,
+}
 
 
 class Stack:

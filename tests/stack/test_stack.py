@@ -17,6 +17,9 @@ from sqlalchemy import create_engine, text
 
 from tests.eventually import eventually
 from tests.stack import Servers, Stack, StackError
+from tests.stack.installing import install
+from tests.stack.jars import classes_file
+from tests.stack.kafka import Broker
 from tests.stack.keeper import Command, Keeper
 from tests.stack.launch import launch
 from tests.stack.ports import free_port
@@ -176,6 +179,14 @@ def test_only_what_is_not_given_is_started() -> None:
         assert list(stack.running) == ["redis"]
         assert servers.kafka == "kafka.example:9092"
         assert servers.redis.startswith("redis://127.0.0.1:")
+
+
+def test_a_broker_has_its_classes_from_the_file_beside_its_jars() -> None:
+    install(["kafka"])
+    with Keeper() as keeper:
+        running = launch(keeper, Broker)
+        mapped = Path(f"/proc/{running.pid}/maps").read_text()
+    assert str(classes_file()) in mapped
 
 
 def test_a_port_taken_meanwhile_is_chosen_again() -> None:

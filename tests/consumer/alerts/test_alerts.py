@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -246,3 +248,9 @@ def test_without_a_webhook_there_is_no_thread() -> None:
         alerts.stop()
         assert not isinstance(alerts, Alerts)
     assert "onceward-alerts" not in {one.name for one in threading.enumerate()}
+
+
+def test_a_worker_loads_no_http_client_before_it_has_something_to_post() -> None:
+    asked = "import sys, consumer.commands, consumer.service; print('requests' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"

@@ -16,9 +16,9 @@ from typing import TypedDict
 from feedback.errors import NotAvailable
 from spark_audit.places import Places
 from spark_audit.session import open_session
-from tests.spark_audit.conftest import SMALL
 from tests.spark_audit.jars import audit_jars
 from tests.spark_audit.run.scene import Scene
+from tests.spark_audit.small import SMALL
 from tests.spark_audit.stage.journal import HandWritten
 from tests.spark_audit.stage.samples import DATE
 from tests.stack import Servers

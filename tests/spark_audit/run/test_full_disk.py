@@ -10,8 +10,8 @@ import pytest
 
 from feedback.errors import ExitCode
 from tests.consumer.running import environment, toml
-from tests.spark_audit.conftest import SMALL
 from tests.spark_audit.run.scene import Scene
+from tests.spark_audit.small import SMALL
 from tests.spark_audit.stage.samples import DATE
 from tests.stack.full_disk import on_small_disk
 

@@ -1,0 +1,39 @@
+"""The broker's classes as a JVM holds them, written once: a broker starts in a third of the time.
+
+Tests start some forty brokers, and most of a start was reading and checking the same 9,000 classes.
+A JVM that the file does not fit, as after an update of Java, goes on without it.
+"""
+
+from tests.stack.cache import only_one
+from tests.stack.errors import StackError, tail
+from tests.stack.jars import classes_file
+from tests.stack.kafka import Broker
+from tests.stack.keeper import Keeper
+from tests.stack.launch import launch
+
+WRITE_LIMIT_S = 60.0
+
+
+def write_classes() -> bool:
+    """Start a broker and have it write its classes, unless they are there; say whether it had to.
+
+    The file appears whole or not at all, and of two runs that start together one writes it.
+
+    Raises:
+        StackError: the broker did not start, or left nothing.
+    """
+    target = classes_file()
+    if target.exists():
+        return False
+    with only_one(target.with_suffix(".lock")):
+        if target.exists():
+            return False
+        part = target.with_suffix(".part")
+        with Keeper() as keeper:
+            running = launch(keeper, lambda: Broker(classes_to=part))
+            keeper.stop(running.pid, limit_s=WRITE_LIMIT_S)
+            if not part.exists():
+                log = tail(running.server.command(running.folder).log)
+                raise StackError("the broker did not write its classes", log)
+        part.rename(target)
+    return True
