@@ -1,0 +1,158 @@
+"""When a tombstone follows, and what comes before it where no journal outlives the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from consumer.dead_letters.evidence import Evidence
+from consumer.journal.dead_letters import Dead
+from consumer.posting.posting import Posted
+from consumer.waits.ends import DEAD_LETTERS, OUTCOMES, Ends
+from consumer.waits.record import STATUS, Ended, Wait, decode
+from feedback.envelope import Record
+from feedback.errors import KafkaUnavailable
+from feedback.kafka_writer import Outgoing
+from feedback.status import State
+from feedback.statuses import StatusWrite
+from tests.eventually import eventually
+
+GROUP = "bank"
+
+
+class Kafka:
+    """A writer of records, and of letters."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]:
+        for one in records:
+            status = dict(one.headers).get(STATUS, b"").decode()
+            self.said.append(f"{(one.key or b'').decode()} {status} {one.partition}")
+        return [None] * len(records)
+
+    def post(self, page: Sequence[Dead]) -> Iterator[Posted]:
+        self.said += [f"letter of {one.row.request_id}: {one.row.code}" for one in page]
+        yield Posted(written=[one.row for one in page])
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def kafka() -> Kafka:
+    return Kafka()
+
+
+@pytest.fixture(params=[True, False], ids=["journal", "none"])
+def outlives(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def ends(kafka: Kafka, outlives: bool) -> Iterator[Ends]:
+    told: list[StatusWrite] = []
+    made = Ends(
+        group=GROUP,
+        worker_id="me",
+        strategies={"payments": "keep", "loud": "keep", "silent": "none"},
+        outcomes=["loud"],
+        outlives=outlives,
+        writer=kafka,  # type: ignore[arg-type]
+        letters=kafka,
+        evidence=Evidence(),
+        tell=told.extend,
+        close=kafka.close,
+    )
+    made.start()
+    yield made
+    made.stop()
+
+
+def told(name: str, state: State, *, topic: str = "payments", **fields: str) -> StatusWrite:
+    facts: dict[str, Any] = {"topic": topic, "partition": "1", "offset": "2", "deadline_at": "9"}
+    return StatusWrite(name, state, 1, 1, "sha", fields=facts | fields)
+
+
+def test_what_is_final_has_a_tombstone_and_what_is_not_has_none(ends: Ends, kafka: Kafka) -> None:
+    ends.hear(
+        [
+            told("a", State.RUNNING),
+            told("b", State.SUCCEEDED),
+            told("c", State.RETRYING),
+            told("d", State.SUCCEEDED, topic="other"),
+            told("e", State.FAILED, topic="silent"),
+            told("f", State.FAILED, resend="1"),
+        ]
+    )
+    eventually(lambda: len(kafka.said) == 3, timeout_s=5)
+    assert kafka.said == ["b SUCCEEDED None", "e FAILED None", "f FAILED None"]
+
+
+def test_a_failure_waits_for_its_letter_where_the_journal_ends_with_the_worker(
+    ends: Ends, kafka: Kafka, outlives: bool
+) -> None:
+    ends.hear([told("a", State.FAILED), told("b", State.SUCCEEDED)])
+    expected = ["a FAILED None", "b SUCCEEDED None"] if outlives else ["b SUCCEEDED None"]
+    eventually(lambda: kafka.said == expected, timeout_s=5)
+    ends.closed(DEAD_LETTERS, [("a", 1), ("unknown", 1)])
+    eventually(lambda: "a FAILED None" in kafka.said, timeout_s=5)
+
+
+def test_a_letter_that_was_quicker_than_the_word_is_not_waited_for(
+    ends: Ends, kafka: Kafka
+) -> None:
+    ends.closed(DEAD_LETTERS, [("a", 1)])
+    ends.hear([told("a", State.FAILED)])
+    eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=5)
+
+
+def test_a_failure_with_an_outcome_waits_for_both(ends: Ends, kafka: Kafka, outlives: bool) -> None:
+    ends.hear([told("a", State.FAILED, topic="loud")])
+    ends.closed(OUTCOMES, [("a", 1)])
+    if not outlives:
+        assert len(ends) == 1
+    ends.closed(DEAD_LETTERS, [("a", 1)])
+    eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=5)
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "reason"),
+    [
+        (State.EXPIRED, "", "EXPIRED"),
+        (State.IN_DOUBT, "WORKER_DIED", "WORKER_DIED"),
+    ],
+)
+def test_what_has_no_letter_otherwise_gets_it_before_its_tombstone(
+    ends: Ends, kafka: Kafka, state: State, code: str, reason: str
+) -> None:
+    ends.hear([told("a", state, code=code)])
+    eventually(lambda: len(kafka.said) == 2, timeout_s=5)
+    assert kafka.said == [f"letter of a: {reason}", f"a {state} None"]
+
+
+def test_a_doubt_that_a_person_may_resolve_is_no_letter_but_where_nobody_could(
+    ends: Ends, kafka: Kafka, outlives: bool
+) -> None:
+    ends.hear([told("a", State.IN_DOUBT, code="IN_DOUBT")])
+    expected = ["a IN_DOUBT None"] if outlives else ["letter of a: IN_DOUBT", "a IN_DOUBT None"]
+    eventually(lambda: kafka.said == expected, timeout_s=5)
+
+
+def test_what_was_taken_over_ends_where_its_wait_record_stands_under_its_key(
+    ends: Ends, kafka: Kafka
+) -> None:
+    record = Record("payments", 0, 5, 1, None, b"v", ())
+    ends.took(Wait("by-hand", 2, "me", 99, record), 7, ends_as="payments-0-5-1")
+    ends.hear([told("payments-0-5-1", State.SUCCEEDED)])
+    eventually(lambda: kafka.said == ["by-hand SUCCEEDED 7"], timeout_s=5)
+
+
+def test_a_record_that_came_too_late_goes_again(ends: Ends, kafka: Kafka) -> None:
+    record = Record("payments", 0, 5, 1, None, b"v", ())
+    ends.ended_before(Wait("a", 2, "me", 99, record), 3)
+    eventually(lambda: kafka.said == ["a  3"], timeout_s=5)
+    assert decode(Record("payments.bank.wait", 3, 0, 1, b"a", None, ()), group=GROUP) == Ended("a")
