@@ -4,9 +4,9 @@
 
 One worker with 50 slots runs requests that no client waits for. It is killed with SIGKILL while its
 slots are full and started again, so often. Printed as JSON: requests; lost: never ran to the end;
-repeated: ran more than once; in_flight: how many had begun and not ended at the kills, or were
-among the last 100 that had, whose tombstones may have been on their way; needlessly: ran again and
-were none of these; left: without a tombstone at the end; seconds.
+repeated: ran more than once; in_flight: how many had begun, and had no tombstone yet when their
+worker was killed; needlessly: ran again and were none of these; left: without a tombstone at the
+end; seconds.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def measure(
         for number in range(1, kills + 1):
             _await_ends(stage, number * requests // (kills + 1))
             worker.kill()
-            in_flight |= _begun(stage)
+            in_flight |= unfinished(servers, stage, "flight") & _names(stage, "run")
             worker = stage.start()
         eventually(
             lambda: len(_names(stage, "end")) == requests, timeout_s=WITHIN_S, interval_s=1.0
@@ -107,12 +107,6 @@ def _await_ends(stage: Stage, count: int) -> None:
 
 def _names(stage: Stage, at: str) -> set[str]:
     return {one["request_id"] for one in stage.runs(at=at)}
-
-
-def _begun(stage: Stage) -> set[str]:
-    """Return what had begun and not ended, or had ended only just: its tombstone was on its way."""
-    ended = [one["request_id"] for one in stage.runs(at="end")]
-    return (_names(stage, "run") - {*ended}) | {*ended[-2 * 50 :]}
 
 
 if __name__ == "__main__":
