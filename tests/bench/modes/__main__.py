@@ -25,7 +25,7 @@ from tests.stack import Stack, StackError
 
 OUTPUT = ROOT / "build" / "bench"
 # Without a terminal to fit into, no row of the table is to be broken.
-WIDE = 130
+WIDE = 190
 
 Name = TypeVar("Name", bound=StrEnum)
 

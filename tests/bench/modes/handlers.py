@@ -22,22 +22,18 @@ COUNTERPARTY_VARIABLE = "BENCH_COUNTERPARTY"
 TIMEOUT_S = 90.0
 
 
-def declared(mode: Mode) -> dict[str, str]:
-    """Return what a handler of this delivery would declare, beside its topic.
-
-    Each has the effect `external`: the call is all there is to a run. At most once, what a crash
-    interrupts is parked. The others run it again, so their counterparty has to know it again.
-    """
-    if mode is Mode.AT_MOST_ONCE:
-        return {"effect": "external", "in_doubt": "park"}
-    return {"delivery": mode, "effect": "external", "in_doubt": "retry_same_key"}
-
-
-_DECLARED: dict[str, Any] = declared(Mode(os.environ.get(MODE_VARIABLE, Mode.AT_MOST_ONCE)))
+_MODE = Mode(os.environ.get(MODE_VARIABLE, Mode.AT_MOST_ONCE))
 _local = threading.local()
 
 
-@handler(topic=os.environ.get(TOPIC_VARIABLE, "bench"), **_DECLARED)
+# Effect external: the call is all there is to a run. At most once, what a crash interrupts is
+# parked; the others run it again, so their counterparty has to know it again by its key.
+@handler(
+    topic=os.environ.get(TOPIC_VARIABLE, "bench"),
+    delivery=_MODE,
+    effect="external",
+    in_doubt="park" if _MODE is Mode.AT_MOST_ONCE else "retry_same_key",
+)
 def authorise(request: Request) -> Any:
     """Ask, and return the answer."""
     connection = _connection()
