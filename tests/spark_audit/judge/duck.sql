@@ -83,7 +83,7 @@ effects AS (
 history AS (
     SELECT
         request_id,
-        bool_or(outcome = 'FAILED') AS has_failed,
+        bool_or(outcome IN ('FAILED', 'IN_DOUBT', 'EXPIRED')) AS has_failed,
         bool_or(
             claimed_at >= since_ms AND claimed_at < until_ms + grace_ms
             AND runs.offset >= coalesce(start_offset, 0)
@@ -148,7 +148,7 @@ SELECT
     sent > 1 AS resent,
     state = 'FAILED' AND NOT resend AND coalesce(code, '') <> 'PAYLOAD_GONE' AND letters = 0
     AND topic IN (FROM lettered) AND finished_at + grace_ms < frozen_at_ms AS failed_without_dead_letter,
-    accusing > 0 AND NOT has_failed AND coalesce(state, '') <> 'FAILED'
+    accusing > 0 AND NOT has_failed AND coalesce(state, '') NOT IN ('FAILED', 'IN_DOUBT', 'EXPIRED')
     AS dead_letter_without_failure,
     is_malformed AS malformed,
     state IN ('SUCCEEDED', 'FAILED') AND finished_at > row_deadline_at AS late,
