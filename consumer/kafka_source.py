@@ -82,6 +82,7 @@ class KafkaSource:
         self._gone: set[str] = set()
         self._aside = SetAside()
         self._revoked: set[Partition] = set()
+        self._committed: dict[Partition, int] = {}
         self.is_away = False
         self.unclaimed: Unclaimed = nothing_unclaimed
         self._coordinated_s = monotonic_s()
@@ -202,6 +203,7 @@ class KafkaSource:
             self._consumer.commit(_committable(offsets), timeout_ms=REQUEST_TIMEOUT_MS)
         except KafkaError as error:
             raise CommitFailed(f"{type(error).__name__} {error}".strip()) from error
+        self._committed |= offsets
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """Return the committed offset of each partition; 0 where nothing is.
@@ -280,7 +282,8 @@ class KafkaSource:
             await self._consumer._coordinator._commit_offsets_sync_async(
                 _committable(again), timeout_ms=HAND_OVER_MS
             )
-            log.info("partitions.handed_over", read_again=len(again))
+            records = sum(max(0, self._committed.get(one, 0) - again[one]) for one in again)
+            log.info("partitions.handed_over", partitions=len(again), read_again=records)
         except KafkaError as error:
             # They were lost and not handed over: the next owner goes on from what is committed.
             log.warning("partitions.lost", reason=type(error).__name__, not_rewound=len(again))

@@ -26,5 +26,8 @@ wait at most that many and a buffer more, and no other topic waits for it.
 Not obvious. A request that is LOST (its worker was killed or put out of the group before it was
 claimed, or the journal was away for longer than `wait_s`) is sent again by its client, and has the
 place of its new record, behind what was sent meanwhile. A key that is held for an hour has its
-partition read again from there at a rebalance: the records between are answered from the journal.
+partition read again from there when it goes to another worker: the records between are answered
+from the journal, as many as there are (`read_again` of `partitions.handed_over`). There is no bound
+to that: what is not read again nobody knows of, and it would be lost, or come back behind what was
+sent later. Reading no further while a key is held would hold up all other keys instead.
 """
