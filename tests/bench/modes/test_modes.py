@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.launching import ROOT
+from tests.bench.modes.mode import Mode
 from tests.stack import Servers
 
 
@@ -24,19 +25,23 @@ def modes(servers: Servers, output: Path, *options: str) -> subprocess.Completed
     )
 
 
-def test_a_short_load_leaves_rows_a_table_and_a_chart(servers: Servers, tmp_path: Path) -> None:
-    options = "--arms slow --n 10 --seconds 6"
+@pytest.mark.parametrize(
+    ("mode", "ceiling"), [(mode, 10.0 if mode == Mode.BATCH else 35.714) for mode in Mode]
+)
+def test_a_short_load_leaves_a_row_a_table_and_a_chart(
+    servers: Servers, tmp_path: Path, mode: Mode, ceiling: float
+) -> None:
+    options = f"--modes {mode} --arms slow --n 10 --seconds 6"
     ended = modes(servers, tmp_path, *options.split())
     assert (ended.returncode, ended.stderr) == (0, "")
-    rows = json.loads((tmp_path / "modes.json").read_text())
-    assert [(row["mode"], row["n"], row["arm"]) for row in rows] == [
-        (mode, 10, "slow") for mode in ("at_most_once", "at_least_once", "batch")
-    ]
-    assert [row["ceiling_tps"] for row in rows] == pytest.approx([35.714, 35.714, 10.0])
-    # No more is asked of a loaded machine. N in flight, who waited for the slowest would have 0.28.
-    assert all(0.4 < row["share_of_ceiling"] < 1.05 for row in rows)
-    assert "slow, at_most_once" in ended.stdout
-    assert (tmp_path / "modes-slow-10.svg").read_text().count("<polyline") == 3
+    (row,) = json.loads((tmp_path / "modes.json").read_text())
+    assert (row["mode"], row["n"], row["arm"]) == (mode, 10, "slow")
+    assert row["ceiling_tps"] == pytest.approx(ceiling)
+    # A loaded machine has less, and of so few calls one burst is some percent. N in flight, who
+    # waited for the slowest would have 0.28.
+    assert 0.4 < row["share_of_ceiling"] < 1.1
+    assert f"slow, {mode}" in ended.stdout
+    assert "<polyline" in (tmp_path / "modes-slow-10.svg").read_text()
 
 
 def test_a_load_that_is_too_short_says_so(servers: Servers, tmp_path: Path) -> None:
