@@ -15,7 +15,8 @@ are shown by `decoded` and `reindent`, times of a list by `histogram`. `list`, `
 are in `commands`, whose group the acting commands join as well; `options` and `moments` are what
 they take.
 
-Acting: `acting_commands` are `redrive_commands` and `deciding_commands`, with `acting_options`. A
+Acting: `acting_commands` are `redrive_commands`, `deciding_commands` and `expire_commands` (the
+registry itself is `consumer/waits/registry`), with `acting_options`. A
 redrive is begun, resumed and rehearsed by `redrive_sessions`, from its `redrive_plan`; `redriving`
 is its loop. `redrive_record` makes what is sent (`setting`: one value anew), `redrive_telling` says
 it in Redis, `redrive_progress` counts, `redrive_owner` says whose it is, `redrive_said` shows it.

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from consumer.dlq import deciding_commands, redrive_commands
+from consumer.dlq import deciding_commands, expire_commands, redrive_commands
 
-COMMANDS = (*redrive_commands.COMMANDS, *deciding_commands.COMMANDS)
+COMMANDS = (*redrive_commands.COMMANDS, *deciding_commands.COMMANDS, *expire_commands.COMMANDS)
