@@ -63,6 +63,8 @@ def check(config: str | None, as_json: bool) -> int:
 def migrate_command(config: str | None) -> None:
     """Make the journal's tables, or bring them to this version. Safe to repeat.
 
+    Those of `[registry] url` as well, where it names a database of its own.
+
     \b
     Example:
       onceward-worker migrate --config payments.toml
@@ -70,6 +72,9 @@ def migrate_command(config: str | None) -> None:
     settings = settings_of(config)
     migrated = migrate(settings.journal.url)
     click.echo(f"the journal has version {migrated.version}")
+    if settings.registry.url not in ("", settings.journal.url):
+        migrated = migrate(settings.registry.url)
+        click.echo(f"the registry's tables have version {migrated.version}")
 
 
 @cli.command()

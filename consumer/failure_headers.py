@@ -28,6 +28,8 @@ DLQ_FIRST_FAILED_AT = "DLQ_FIRST_FAILED_AT"
 DLQ_FAILED_AT = "DLQ_FAILED_AT"
 # What of the texts was cut or left out, so that the record fits into its topic.
 DLQ_CUT = "DLQ_CUT"
+# Which wait record has expired, where that is what the letter is about.
+DLQ_WAIT_RECORD = "DLQ_WAIT_RECORD"
 DLQ_REDRIVE_COUNT = "DLQ_REDRIVE_COUNT"
 DLQ_REDRIVE_ID = "DLQ_REDRIVE_ID"
 DLQ_REDRIVE_BY = "DLQ_REDRIVE_BY"
@@ -38,6 +40,7 @@ OF_A_FAILURE = frozenset(
         *(DLQ_REASON, DLQ_STAGE, DLQ_EXCEPTION_CLASS, DLQ_EXCEPTION_MESSAGE, DLQ_STACKTRACE),
         *(DLQ_CONSUMER_GROUP, DLQ_ATTEMPTS, DLQ_FIRST_FAILED_AT, DLQ_FAILED_AT, DLQ_CUT),
         DLQ_REQUEST_ID,
+        DLQ_WAIT_RECORD,
     }
 )
 KEY_LIMIT_BYTES = 1024

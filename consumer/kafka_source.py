@@ -20,9 +20,9 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import IllegalStateError, KafkaError, TopicAuthorizationFailedError
 
 import feedback.kafka_sockets  # noqa: F401 - mends kafka-python for this process
-from consumer import kafka_fetching
 from consumer.kafka_membership import SHORTEST_POLL_S, mend
 from consumer.set_aside import SetAside
+from feedback import kafka_fetching
 from feedback.clock import monotonic_s
 from feedback.envelope import Record
 from feedback.errors import KafkaUnavailable
@@ -45,7 +45,7 @@ COORDINATOR_LIMIT_S = 3.0
 # Less than a session: who holds up a rebalance longer is put out of the group.
 HAND_OVER_MS = 3_000
 # A rebalance on kafka-python's thread may take a partition away between two calls.
-_NOT_OURS = (KeyError, AssertionError, IllegalStateError, ValueError)
+NOT_OURS = (KeyError, AssertionError, IllegalStateError, ValueError)
 
 
 Unclaimed = Callable[[Collection[Partition]], Mapping[Partition, int]]
@@ -177,7 +177,7 @@ class KafkaSource:
     def _try_again(self) -> None:
         for partition in self._aside.due(monotonic_s()):
             if not self._is_paused and partition[0] not in self._left:
-                with suppress(*_NOT_OURS):
+                with suppress(*NOT_OURS):
                     self._consumer.resume(TopicPartition(*partition))
 
     def _note_gone(self) -> None:
@@ -225,14 +225,14 @@ class KafkaSource:
     def rewind(self, offsets: Mapping[Partition, int]) -> None:
         """Read these partitions again from these offsets, where they are still ours."""
         for partition, offset in offsets.items():
-            with suppress(*_NOT_OURS):
+            with suppress(*NOT_OURS):
                 self._consumer.seek(TopicPartition(*partition), offset)
 
     def pause(self) -> None:
         """Stop fetching, and stay a member of the group."""
         self._is_paused = True
         for partition in self._consumer.assignment():
-            with suppress(*_NOT_OURS):
+            with suppress(*NOT_OURS):
                 self._consumer.pause(partition)
 
     def resume(self) -> None:
@@ -240,7 +240,7 @@ class KafkaSource:
         self._is_paused = False
         for partition in self._consumer.paused():
             if (*partition,) not in self._aside.out and partition.topic not in self._left:
-                with suppress(*_NOT_OURS):
+                with suppress(*NOT_OURS):
                     self._consumer.resume(partition)
 
     def leave(self, topics: frozenset[str]) -> None:
@@ -251,7 +251,7 @@ class KafkaSource:
         self._left = topics
         for partition in self._consumer.assignment():
             if partition.topic in topics:
-                with suppress(*_NOT_OURS):
+                with suppress(*NOT_OURS):
                     self._consumer.pause(partition)
 
     def hold(self, partitions: Collection[Partition]) -> None:
@@ -259,7 +259,7 @@ class KafkaSource:
         paused = self._consumer.paused()
         for one in self._consumer.assignment():
             is_held = (*one,) in partitions
-            with suppress(*_NOT_OURS):
+            with suppress(*NOT_OURS):
                 if is_held and one not in paused:
                     self._consumer.pause(one)
                 elif not is_held and one in paused and (*one,) not in self._aside.out:
@@ -300,7 +300,7 @@ class KafkaSource:
     def is_read(self, partition: Partition) -> bool:
         """Whether a partition was read to its end, as of the last answer of its leader."""
         one = TopicPartition(*partition)
-        with suppress(*_NOT_OURS):
+        with suppress(*NOT_OURS):
             end = self._consumer.highwater(one)
             return end is not None and (self._consumer.position(one, timeout_ms=1) or 0) >= end
         return False

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import UnknownTopicOrPartitionError, for_code
 
+from feedback import kafka_fetching
 from feedback.clock import monotonic_s
 from feedback.envelope import Record
 from feedback.errors import KafkaUnavailable
@@ -223,6 +224,8 @@ class KafkaScan:
                     reconnect_backoff_max_ms=1000,
                     metrics_enabled=False,
                 )
+            # Partitions that were read whole are paused, with records of later in them.
+            kafka_fetching.mend(self._consumer)
         return self._consumer
 
     def _silent(self) -> KafkaUnavailable:

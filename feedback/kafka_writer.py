@@ -50,6 +50,12 @@ class Outgoing(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
 
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes of a batch."""
+        headers = sum(len(name) + len(value) for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
     def __repr__(self) -> str:
         return f"Outgoing({self.topic})"  # no payload in a log
 

@@ -104,6 +104,19 @@ class JournalSection(_Section):
         return url
 
 
+class RegistrySection(_Section):
+    """`[registry]`: what `onceward-dlq expire` knows of unfinished requests."""
+
+    # Empty: the journal's. One for all registries of a group.
+    url: str = Field("", repr=False)
+    lease_s: Seconds = 10.0
+
+    @field_validator("url")
+    @classmethod
+    def _known_scheme(cls, url: str) -> str:
+        return url and JournalSection._known_scheme(url)
+
+
 class WorkerSection(_Section):
     """`[worker]`: the handlers and the room they have."""
 

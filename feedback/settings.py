@@ -29,6 +29,7 @@ from feedback.sections import (
     JournalSection,
     KafkaSection,
     RedisSection,
+    RegistrySection,
     WorkerSection,
 )
 
@@ -39,6 +40,7 @@ __all__ = [
     "JournalSection",
     "KafkaSection",
     "RedisSection",
+    "RegistrySection",
     "Settings",
     "WorkerSection",
     "load",
@@ -62,6 +64,7 @@ class Settings(BaseSettings):
     kafka: KafkaSection = KafkaSection()
     redis: RedisSection = RedisSection()
     journal: JournalSection = JournalSection()
+    registry: RegistrySection = RegistrySection()
     worker: WorkerSection = WorkerSection()
     client: ClientSection = ClientSection()
     audit: AuditSection = AuditSection()

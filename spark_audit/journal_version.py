@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from feedback.errors import NotAvailable
 from spark_audit.jdbc import Database
 
-VERSION = "2"
+VERSION = "3"
 _QUERY = "SELECT value FROM onceward_meta WHERE name = 'schema_version'"
 
 

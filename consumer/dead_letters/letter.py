@@ -90,7 +90,7 @@ def headers_of(
     texts = _texts(record, row, raised, trim)
     cut = _cut(texts, _texts(record, row, raised, TRIMS[0]))
     return [
-        *_kept(record.headers, ours),
+        *kept_headers(record.headers, ours),
         *[one for one in texts if one[0] == ORIGINAL_KEY],
         *originals(record, key_limit_bytes=0),
         *_facts(dead, record, group),
@@ -100,8 +100,13 @@ def headers_of(
     ]
 
 
-def _kept(headers: Headers, ours: Headers) -> list[tuple[str, bytes]]:
-    """Return the record's own headers; those that ours replace by another name, as they were."""
+def kept_headers(headers: Headers, ours: Headers) -> list[tuple[str, bytes]]:
+    """Return the record's own headers; those that ours replace by another name, as they were.
+
+    Args:
+        headers: of the record that failed.
+        ours: id, attempt and deadline, as the letter says them.
+    """
     new = dict(ours)
     counts: dict[str, int] = {}
     for name, _ in headers:
@@ -118,18 +123,22 @@ def _kept(headers: Headers, ours: Headers) -> list[tuple[str, bytes]]:
 def _facts(dead: Dead, record: Record, group: str) -> list[tuple[str, bytes]]:
     row = dead.row
     failed_at = row.finished_at or 0
-    first_failed_at = _number(dict(record.headers).get(DLQ_FIRST_FAILED_AT))
-    if first_failed_at is None:
-        first_failed_at = failed_at if dead.first_failed_at is None else dead.first_failed_at
+    otherwise = failed_at if dead.first_failed_at is None else dead.first_failed_at
     return [
         (DLQ_REQUEST_ID, utf8(row.request_id)),
         (DLQ_REASON, utf8(row.code or row.state, REASON_LIMIT_BYTES)),
         (DLQ_STAGE, utf8(stage(row))),
         (DLQ_CONSUMER_GROUP, utf8(group)),
         (DLQ_ATTEMPTS, decimal(shown_generation(row))),
-        (DLQ_FIRST_FAILED_AT, decimal(first_failed_at)),
+        (DLQ_FIRST_FAILED_AT, decimal(first_failed_at(record.headers, otherwise=otherwise))),
         (DLQ_FAILED_AT, decimal(failed_at)),
     ]
+
+
+def first_failed_at(headers: Headers, *, otherwise: int) -> int:
+    """Return when a record failed first, in epoch ms: it may have been set aside before."""
+    found = _number(dict(headers).get(DLQ_FIRST_FAILED_AT))
+    return otherwise if found is None else found
 
 
 def stage(row: Row) -> str:

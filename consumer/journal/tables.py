@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # SQLite's STRICT tables know five types; INTEGER there has 64 bits.
 BIGINT = BigInteger().with_variant(Integer(), "sqlite")

@@ -11,6 +11,7 @@ import click
 import pytest
 
 import consumer.commands
+import consumer.dlq.commands
 import producer_client.commands
 import spark_audit.commands
 from feedback.errors import ExitCode
@@ -29,6 +30,7 @@ COMMANDS: dict[str, click.Group] = {
     "onceward-worker": consumer.commands.cli,
     "onceward-client": producer_client.commands.cli,
     "onceward-audit": spark_audit.commands.cli,
+    "onceward-dlq": consumer.dlq.commands.cli,
 }
 
 

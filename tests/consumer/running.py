@@ -49,13 +49,21 @@ class RunningWorker:
         config: its settings.
         log: the file for what it writes to stderr.
         settings: environment variables beside this process's own.
+        argv: another command than that, without its settings.
     """
 
-    def __init__(self, config: Path, *, log: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        config: Path,
+        *,
+        log: Path,
+        settings: Mapping[str, str],
+        argv: Sequence[str] = (*COMMAND, "run"),
+    ) -> None:
         self._log = log
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                (*COMMAND, "run", "--config", str(config)),
+                (*argv, "--config", str(config)),
                 cwd=ROOT,
                 env=environment(**settings),
                 stdout=subprocess.DEVNULL,

@@ -149,3 +149,15 @@ def test_a_partition_that_gives_nothing_is_not_waited_for_for_ever(
         pytest.raises(KafkaUnavailable, match="has given nothing for 1 s"),
     ):
         list(impatient.pages({(name, 0): Span(0, 5)}))
+
+
+def test_a_scan_is_used_again_while_the_topic_grows(
+    scan: KafkaScan, producer: KafkaProducer, topic: MakeTopic
+) -> None:
+    name = topic(2)
+    for turn in range(1, 16):
+        fill(producer, name, 200, partitions=2)
+        spans = scan.spans([name])
+        # What comes now is fetched with the rest, and belongs to the next reading.
+        fill(producer, name, 200, partitions=2)
+        assert len(values(scan, spans)) == 400 * turn - 200

@@ -12,7 +12,8 @@ from alembic.migration import MigrationContext
 from sqlalchemy import NullPool, create_engine
 
 from consumer.journal import Journal, JournalVersionError, migrate
-from consumer.journal.tables import SCHEMA_VERSION, metadata
+from consumer.journal.tables import SCHEMA_VERSION
+from consumer.journal.wait_tables import wait
 from feedback.errors import ExitCode
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, kinds, new_id
@@ -55,7 +56,7 @@ def test_the_migrated_tables_are_those_that_the_statements_expect(database: Data
     with database.engine.connect() as connection:
         options = {"version_table": "onceward_alembic_version", "compare_type": True}
         context = MigrationContext.configure(connection, opts=options)
-        assert compare_metadata(context, metadata) == []
+        assert compare_metadata(context, wait.metadata) == []
 
 
 def test_a_users_own_alembic_version_is_left_alone(journal_url: str) -> None:

@@ -1,0 +1,60 @@
+"""`onceward-dlq expire`: the registry of unfinished requests, as a service or once."""
+
+from __future__ import annotations
+
+import click
+
+from consumer.dlq.acting_options import stopping_at_signals
+from consumer.dlq.redrive_owner import new_owner
+from feedback import logs
+from feedback.commands import config_option, settings_of
+from feedback.errors import ExitCode
+from feedback.systemd import notify, unit
+
+
+@click.command()
+@config_option
+@click.option("--topic", "topics", multiple=True, help="Only requests of this topic; repeatable.")
+@click.option("--once", is_flag=True, help="End when all is read and what is due is moved.")
+@click.option("--log-level", default="INFO", show_default=True)
+def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: str) -> int:
+    """Move requests that waited too long to the dead letters, until SIGTERM or Ctrl-C.
+
+    It reads the wait topics of handlers with delivery="at_least_once". What is past its expiry and
+    has no living worker becomes a dead letter (EXPIRED), once, however many of these run. Letters
+    without a journal row are sent back by `onceward-dlq redrive --unknown`.
+
+    \b
+    Examples:
+      onceward-worker migrate --config payments.toml
+      onceward-dlq expire --config payments.toml
+      onceward-dlq expire --config payments.toml --topic payments --once
+    """
+    # Only here: the other commands need none of it.
+    from consumer.waits.registry.registry import Registry
+
+    settings = settings_of(config)
+    logs.configure(level=log_level.upper())
+    # Emptied of systemd's variables before anything else may inherit them.
+    unit()
+    with stopping_at_signals() as stopping:
+        registry = Registry(
+            settings, name=new_owner(), topics=topics, stopping=stopping, on_read=_alive
+        )
+        try:
+            notify("READY=1")
+            if once:
+                registry.once()
+            else:
+                registry.serve()
+        finally:
+            notify("STOPPING=1")
+            registry.close()
+    return int(ExitCode.BAD_ANSWER if registry.tally.refused else ExitCode.FINE)
+
+
+COMMANDS = (expire,)
+
+
+def _alive() -> None:
+    notify("WATCHDOG=1")
