@@ -125,8 +125,8 @@ class Scene:
         return Wait(request_id, generation, holder, now + int(expires_in_s * 1000), record)
 
     def write(self, waits: Iterable[Wait]) -> None:
-        """Write wait records."""
-        self.send([encode(one, group=self.group) for one in waits])
+        """Write wait records, each into the partition that its request came from."""
+        self.send([encode(one, group=self.group, partition=one.record.partition) for one in waits])
 
     def end(self, request_ids: Iterable[str], *, partition: int = 0) -> None:
         """Write tombstones, as the worker does that has finished these."""

@@ -70,7 +70,7 @@ def test_an_older_record_and_its_tombstone_change_nothing_newer(scene: Scene) ->
 def test_records_of_a_group_with_a_longer_name_are_left_alone(make_scene: MakeScene) -> None:
     scene = make_scene()
     longer = f"x.{scene.group}"
-    foreign = encode(scene.wait("theirs"), group=longer)
+    foreign = encode(scene.wait("theirs"), group=longer, partition=0)
     scene.create(foreign.topic, configs={"cleanup.policy": "compact"})
     scene.send([foreign])
     done = scene.once()
