@@ -48,6 +48,8 @@ log = EventLog("onceward.worker")
 
 GATHER_S = 0.005
 MANY_SLOTS = 16
+# Of what is gathered: with less than one in so many, others are not waited for.
+FEW = 4
 
 Place = tuple[str, int, int]
 
@@ -123,6 +125,7 @@ class Worker:
         self._gathered = slots // (2 if slots > MANY_SLOTS else 4)
         self._backlog = True
         self._written_s = 0.0
+        self._written = 0
         self._retry_at_s = 0.0
         self.journal_away = False
 
@@ -191,6 +194,7 @@ class Worker:
             self._journal_lost(error, now_s)
             return
         self._written_s = monotonic_s()
+        self._written = len(self._held.finishes)
         self._journal_answered()
         self._answer_effects(applied)
         self._told.finished(applied)
@@ -215,8 +219,11 @@ class Worker:
         """While requests queue for slots, let some outcomes come together before writing.
 
         A transaction costs nearly the same for one as for thirty, and children answer one by one.
-        With nobody waiting for a slot this does nothing, so it costs no latency.
+        With nobody waiting for a slot this does nothing, so it costs no latency. Nor where handlers
+        take their time, and the last transaction had few: a slot that waits would cost more.
         """
+        if FEW * self._written < self._gathered:
+            return
         until_s = self._written_s + GATHER_S
         while 0 < len(self._held.finishes) < self._gathered and self.admission.backlog:
             left_s = until_s - monotonic_s()
