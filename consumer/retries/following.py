@@ -28,7 +28,8 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
         return finish
     if handler.retries is None:
         # Where nobody waits for it, nobody resends it.
-        return finish._replace(resend=handler.delivery != "at_least_once")
+        is_waited_for = handler.delivery != "at_least_once"
+        return finish if is_waited_for else finish._replace(resend=False)
     within_s = handler.retries_within_s
     delay_ms = next_delay_ms(
         handler.retries,

@@ -172,6 +172,6 @@ def test_migrate_and_prune_work_from_the_command_line(stage: Stage, tmp_path: Pa
     config = str(stage.config(journal={"url": f"sqlite:///{tmp_path}/new.db"}))
     for _ in range(2):
         ran = command("migrate", "--config", config)
-        assert (ran.returncode, ran.stdout) == (0, "the journal has version 2\n")
+        assert (ran.returncode, ran.stdout) == (0, "the journal has version 3\n")
     ran = command("prune", "--json", "--config", config)
     assert (ran.returncode, json.loads(ran.stdout)) == (0, {"requests": 0, "runs": 0})

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from consumer.declaration import Order
+from consumer.declaration import DeliveryKind, Order
 from consumer.delivery import Delivery
 from consumer.journal import Finish
 from consumer.retries import Tiers
@@ -64,6 +64,13 @@ def test_any_other_end_stays_as_it_is(finish: Finish) -> None:
 def test_without_retries_a_resend_runs_it_again() -> None:
     finish = _finish()
     assert ended(finish, delivery("a"), now_ms=NOW) is finish
+
+
+def test_where_nobody_waits_for_it_nobody_resends_it_and_it_is_for_good() -> None:
+    one = delivery("a")
+    one = one._replace(handler=replace(one.handler, delivery=DeliveryKind.AT_LEAST_ONCE))
+    found = ended(_finish(), one, now_ms=NOW)
+    assert (found.state, found.resend) == ("FAILED", False)
 
 
 def test_a_wake_up_counts_runs_and_knows_the_first_failure() -> None:
