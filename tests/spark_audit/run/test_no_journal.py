@@ -52,7 +52,7 @@ FAULTS: tuple[tuple[Act, str, Act], ...] = (
     ),
     (
         _change("UPDATE onceward_meta SET value = '7' WHERE name = 'schema_version'"),
-        "is of version 7, and this audit reads 2",
+        "is of version 7, and this audit reads 3",
         _change("UPDATE onceward_meta SET value = '3' WHERE name = 'schema_version'"),
     ),
     (
