@@ -25,12 +25,16 @@ setup: $(READY) ## a virtual environment, servers and broker jars, once
 	$(RUN) -m tests.stack --install
 	$(RUN) -m tests.spark_audit.jars
 
+.PHONY: test-setup
+test-setup: setup
+	$(RUN) -m tests.quick_starts
+
 .PHONY: demo
 demo: setup ## 2,000 payments, one worker killed on the way, the account and the audit of them
 	$(RUN) -m tests.stack -- $(RUN) -m tests.demo
 
 .PHONY: test
-test: setup lint ## all tests, on real servers
+test: test-setup lint ## all tests, on real servers
 	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here
 
 # Side by side, because most of them wait: for servers, leases, deaths. ARGS="-n 0" is one by one.

@@ -25,7 +25,7 @@ from feedback.settings import KafkaSection
 # Kafka's own default, of brokers and topics, for who may not read their settings.
 MAX_MESSAGE_BYTES = 1_048_588
 _LIMIT = "max.message.bytes"
-_CLEANUP, COMPACT = "cleanup.policy", "compact"
+CLEANUP, COMPACT = "cleanup.policy", "compact"
 
 
 class TopicMissing(KafkaUnavailable):
@@ -96,7 +96,7 @@ class KafkaTopics:
             KafkaUnavailable: Kafka did not answer.
         """
         with self._admin() as admin:
-            said = _setting(admin, name, _CLEANUP)
+            said = topic_setting(admin, name, CLEANUP)
         return None if said is None else COMPACT in said
 
     def forget(self, name: str) -> None:
@@ -115,7 +115,7 @@ class KafkaTopics:
             limit = MAX_MESSAGE_BYTES if source is None else _max_message_bytes(admin, like)
             configs[_LIMIT] = str(limit + room_bytes)
         if compacted:
-            configs[_CLEANUP] = COMPACT
+            configs[CLEANUP] = COMPACT
         if configs:
             wanted["configs"] = configs
         limit_ms = int(self._timeout_s * 1000)
@@ -143,11 +143,16 @@ def _described(admin: Any, name: str) -> dict[str, Any] | None:
 
 
 def _max_message_bytes(admin: Any, name: str) -> int:
-    said = _setting(admin, name, _LIMIT)
+    said = topic_setting(admin, name, _LIMIT)
     return MAX_MESSAGE_BYTES if said is None else int(said)
 
 
-def _setting(admin: Any, name: str, setting: str) -> str | None:
+def topic_setting(admin: Any, name: str, setting: str) -> str | None:
+    """Return a setting of a topic; None when Kafka does not say.
+
+    Args:
+        setting: by Kafka's name, as `cleanup.policy`.
+    """
     wanted = ConfigResource(ConfigResourceType.TOPIC, name, [setting])
     try:
         found = admin.describe_configs([wanted], config_filter="all")

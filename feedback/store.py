@@ -201,7 +201,9 @@ class StatusStore:
         pipe = self.redis.pipeline(transaction=False)
         for worker_id in ids:
             pipe.exists(self.worker_key(worker_id))
-        return {worker_id for worker_id, found in zip(ids, execute(pipe), strict=True) if found}
+        with guarded():
+            found = execute(pipe)
+        return {worker_id for worker_id, is_there in zip(ids, found, strict=True) if is_there}
 
     def kept_payload(self, request_id: str) -> KeptPayload | None:
         """Return what a resend needs, or None when nothing was kept or it is gone.

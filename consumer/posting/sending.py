@@ -25,6 +25,8 @@ class Sending(Generic[Item]):
             much as a hundred.
         limit: how many wait at most; the oldest is dropped first. None: all are kept, because
             their number is bounded elsewhere.
+        is_ordered: whether what has to be tried again goes before what came later. Else it goes
+            behind it, so that what can never be written holds up nobody.
     """
 
     def __init__(
@@ -35,7 +37,9 @@ class Sending(Generic[Item]):
         close: Callable[[], None],
         gather_s: float,
         limit: int | None = None,
+        is_ordered: bool = True,
     ) -> None:
+        self._is_ordered = is_ordered
         self._write = write
         self._close = close
         self._gather_s = gather_s
@@ -87,6 +91,9 @@ class Sending(Generic[Item]):
             self._close()
 
     def _put_back(self, left: Sequence[Item]) -> None:
+        if not self._is_ordered:
+            self._waiting.extend(left)
+            return
         limit = self._waiting.maxlen
         room = len(left) if limit is None else limit - len(self._waiting)
         # The oldest of them are dropped first as well.

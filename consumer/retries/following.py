@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from consumer.declaration import Order
+from consumer.declaration import DeliveryKind, Order
 from consumer.delivery import Delivery
 from consumer.journal import Finish, Row, State
 from consumer.retries.decision import next_delay_ms
@@ -28,7 +28,7 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
         return finish
     if handler.retries is None:
         # Where nobody waits for it, nobody resends it.
-        is_waited_for = handler.delivery != "at_least_once"
+        is_waited_for = handler.delivery is not DeliveryKind.AT_LEAST_ONCE
         return finish if is_waited_for else finish._replace(resend=False)
     within_s = handler.retries_within_s
     delay_ms = next_delay_ms(

@@ -10,8 +10,9 @@ keeper ◀── <topic>.<group>.wait ◀─────────────
 
 `record` is what stands in the topic. `preparing` and `holding` write it before an offset is
 committed, `ends` says how a request ended, `keeper` goes on with what dead workers left: `table`
-says what is unfinished and who took it first, `holders` who lives. `waits` connects them, `checks`
-refuses what cannot be kept. `private_journal` stands in where there is no journal.
+says what is unfinished and who took it first, `holders` who lives, `resuming` makes of it what goes
+on; `ended` is what `ends` says. `waits` connects them, `checks` refuses what cannot be kept, and
+`looking` names what is wrong with topics. `private_journal` stands in where there is no journal.
 
 Decisions taken, and their cost. The log itself decides who goes on, so no database is needed: a
 taking is a record, and whose stands first has it; each taking costs a write and waiting until it is

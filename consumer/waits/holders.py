@@ -1,66 +1,76 @@
-"""Who of the workers that wait records name is alive, by their heartbeats in Redis."""
+"""Who of the workers that wait records name is alive, by their heartbeats in Redis.
+
+One that has none may have lost it together with Redis' data, and beats again within a third of its
+length: so nobody is taken for gone before he was missing for a while.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from feedback.clock import monotonic_s
-from feedback.errors import RedisUnavailable
-
-# A living worker beats three times within the time that its heartbeat lasts: a Redis that has come
-# back empty knows of it after a third.
-GRACE = 0.5
-ASK_EVERY_S = 0.5
+from consumer.waits.record import GIVEN_BACK
 
 
-class Heartbeats(Protocol):
+class Store(Protocol):
     """Where workers say that they live."""
 
     def alive(self, worker_ids: Collection[str]) -> set[str]: ...
 
 
-class Holders:
-    """Remembers since when a worker was not heard of. Belongs to one thread.
+class Holders(NamedTuple):
+    """Holders, sorted.
 
     Args:
-        store: the heartbeats.
-        heartbeat_ttl_s: how long one of them lasts.
+        gone: those that do not live, and nobody.
+        living: those that have a heartbeat.
+        missing: those that have none, and perhaps will again in a moment.
     """
 
-    def __init__(self, store: Heartbeats, *, heartbeat_ttl_s: float) -> None:
-        self._store = store
-        self._grace_s = GRACE * heartbeat_ttl_s
-        self._silent_since_s: dict[str, float] = {}
-        self._asked_s = float("-inf")
-        self._living: set[str] = set()
+    gone: tuple[str, ...]
+    living: tuple[str, ...]
+    missing: tuple[str, ...]
 
-    def living(self, workers: Collection[str]) -> set[str]:
-        """Return which of these are alive, or were until a moment ago.
+
+class Heartbeats:
+    """Looks for heartbeats. Belongs to one thread.
+
+    Args:
+        store: of the group.
+        grace_s: for how long a holder was missing who is gone; more than a third of the length of
+            a heartbeat.
+    """
+
+    def __init__(self, store: Store, *, grace_s: float) -> None:
+        self._store = store
+        self._grace_s = grace_s
+        self._missing_since_s: dict[str, float] = {}
+
+    def look(self, holders: Collection[str], *, now_s: float) -> Holders:
+        """Sort holders.
 
         Args:
-            workers: all that are asked about now; of others what is known is forgotten.
+            now_s: monotonic.
 
         Raises:
-            RedisUnavailable: nobody knows.
+            RedisUnavailable: nobody is known to be gone now, whoever was missing before.
         """
-        now_s = monotonic_s()
-        known = self._living | self._silent_since_s.keys()
-        if now_s - self._asked_s >= ASK_EVERY_S or not known >= {*workers}:
-            self._ask(workers, now_s)
-        recent = {
-            one for one, since_s in self._silent_since_s.items() if now_s - since_s < self._grace_s
-        }
-        return (self._living | recent) & {*workers}
+        # Nobody is asked for as well: without Redis nothing is known, of anybody.
+        asked = sorted(set(holders))
+        alive = self._store.alive(asked)
+        gone: list[str] = []
+        missing: list[str] = []
+        for name in asked:
+            if name == GIVEN_BACK:
+                gone.append(name)
+            elif name in alive:
+                self._missing_since_s.pop(name, None)
+            else:
+                since_s = self._missing_since_s.setdefault(name, now_s)
+                (gone if now_s - since_s >= self._grace_s else missing).append(name)
+        living = tuple(name for name in asked if name in alive and name != GIVEN_BACK)
+        return Holders(tuple(gone), living, tuple(missing))
 
-    def _ask(self, workers: Collection[str], now_s: float) -> None:
-        try:
-            self._living = self._store.alive(workers) if workers else set()
-        except RedisUnavailable:
-            # It may come back empty: whoever was silent before has to be heard of anew.
-            self._silent_since_s = {}
-            self._living = set()
-            raise
-        self._asked_s = now_s
-        silent = sorted({*workers} - self._living)
-        self._silent_since_s = {one: self._silent_since_s.get(one, now_s) for one in silent}
+    def forget(self) -> None:
+        """Begin anew: nobody was looking for a while, or Redis was away."""
+        self._missing_since_s.clear()

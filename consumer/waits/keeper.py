@@ -14,24 +14,22 @@ compaction has not taken away yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, Protocol
 
-from consumer.buffer import Buffer, Received
-from consumer.declaration import Handler
-from consumer.delivery import Delivery, RefusedRecord, receive
+from consumer.buffer import Buffer
+from consumer.delivery import Delivery, RefusedRecord
 from consumer.kafka_source import KafkaSource, Partition
 from consumer.kafka_thread import KafkaThread
 from consumer.pausing.pausing import NEVER_PAUSED, Pausing
-from consumer.waits.checks import may_run_again
-from consumer.waits.holders import Holders
-from consumer.waits.record import GIVEN_BACK, Ended, Wait, decode, source_topic
+from consumer.waits.holders import Heartbeats
+from consumer.waits.record import Ended, Wait, decode, source_topic
+from consumer.waits.resuming import Resuming
 from consumer.waits.table import Entry, Table, Taking
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.envelope import Record
 from feedback.errors import InvalidMessage, KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
-from feedback.statuses import Status
 
 log = EventLog("onceward.waits")
 
@@ -39,7 +37,7 @@ POLL_S = 0.25
 MAX_RECORDS = 500
 AWAY_PAUSE_S = 1.0
 READ_TIMEOUT_S = 5.0
-LOOK_EVERY_S = 0.25
+LOOK_EVERY_S = 0.5
 # Of the buffer: what is taken over must not keep others from reading their own.
 SHARE = 2
 
@@ -68,12 +66,6 @@ class Ends(Protocol):
     def took(self, wait: Wait, partition: int, *, ends_as: str) -> None: ...
 
 
-class Statuses(Protocol):
-    """What clients see."""
-
-    def read(self, request_id: str) -> Status: ...
-
-
 class Asked(NamedTuple):
     """A taking that is written and not read back yet.
 
@@ -91,15 +83,12 @@ class Keeper(KafkaThread):
     Args:
         worker_id: as wait records name us.
         group: the workers' consumer group.
-        handlers: those with `delivery="at_least_once"`, by topic.
-        holders: knows who lives.
+        heartbeats: say who lives.
         reader: reads payloads again.
         takings: writes that we take something over.
         ends: writes what else is to be said.
-        statuses: what clients see: without a journal they alone know of the runs before.
+        resuming: makes of a wait record what goes on.
         buffer: where requests wait for a slot.
-        default_deadline_s: for requests without a deadline, where the handler names none.
-        has_journal: whether claims say what may run: without one the handler alone does.
         open_source: makes the `KafkaSource`; called in this thread.
         on_buffered: called after requests were buffered, to wake the worker.
         on_end: called with the error that ended the thread, or None after `stop`.
@@ -111,15 +100,12 @@ class Keeper(KafkaThread):
         *,
         worker_id: str,
         group: str,
-        handlers: Mapping[str, Handler],
-        holders: Holders,
+        heartbeats: Heartbeats,
         reader: Reader,
         takings: Takings,
         ends: Ends,
-        statuses: Statuses,
+        resuming: Resuming,
         buffer: Buffer,
-        default_deadline_s: float,
-        has_journal: bool,
         open_source: Callable[[], KafkaSource],
         on_buffered: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
@@ -128,25 +114,17 @@ class Keeper(KafkaThread):
         super().__init__("waits", away="waits", open_source=open_source, on_end=on_end)
         self._worker_id = worker_id
         self._group = group
-        self._handlers = handlers
-        self._holders = holders
+        self._heartbeats = heartbeats
         self._reader = reader
         self._takings = takings
         self._ends = ends
-        self._statuses = statuses
+        self._resuming = resuming
         self._buffer = buffer
-        self._default_deadline_s = default_deadline_s
-        self._has_journal = has_journal
         self._on_buffered = on_buffered
         self._pausing = pausing
         self._tables: dict[Partition, Table] = {}
         self._asked: dict[tuple[Partition, str], Asked] = {}
         self._looked_s = float("-inf")
-
-    @property
-    def unfinished(self) -> int:
-        """How many requests are known as unfinished. Any thread."""
-        return sum(len(table) for table in self._tables.copy().values())
 
     def _turn(self, source: KafkaSource) -> None:
         try:
@@ -225,26 +203,25 @@ class Keeper(KafkaThread):
             for partition, table in self._tables.items()
             if self._is_ours(partition) and source.is_read(partition)
         }
-        holders = set().union(*(table.holders() for table in tables.values()))
-        try:
-            living = self._holders.living(holders - {self._worker_id})
-        except RedisUnavailable as error:
-            log.debug("waits.left", reason=str(error))
-            living = holders
+        gone = self._gone(set().union(*(table.holders() for table in tables.values())), now_s)
         now_ms = epoch_ms()
         for partition, table in tables.items():
-            found = [one for one in table if self._is_left(one, table, living, now_ms)][:room]
+            found = [one for one in table if _is_left(one, table, gone, now_ms)][:room]
             room -= len(found)
             self._ask(partition, table, found)
 
+    def _gone(self, holders: set[str], now_s: float) -> Collection[str]:
+        """Return those who do not live; while nobody knows, nobody is taken for gone."""
+        try:
+            return self._heartbeats.look(holders - {self._worker_id}, now_s=now_s).gone
+        except RedisUnavailable as error:
+            log.debug("waits.left", reason=str(error))
+            self._heartbeats.forget()
+            return ()
+
     def _is_ours(self, partition: Partition) -> bool:
         topic = source_topic(partition[0], self._group)
-        return topic in self._handlers and topic not in self._pausing.unread
-
-    def _is_left(self, one: Entry, table: Table, living: Collection[str], now_ms: int) -> bool:
-        """Whether nobody living holds it; what is past its expiry is the registry's."""
-        is_held = one.holder == self._worker_id or bool(one.holder and one.holder in living)
-        return not is_held and one.expires_at > now_ms and one.request_id not in table.asked
+        return self._resuming.has(topic) and topic not in self._pausing.unread
 
     def _ask(self, partition: Partition, table: Table, entries: Iterable[Entry]) -> None:
         taking: list[Asked] = []
@@ -280,47 +257,25 @@ class Keeper(KafkaThread):
 
     def _go_on(self, asked: Asked, partition: int) -> None:
         wait, was = asked
-        handler = self._handlers[wait.record.topic]
-        received = self._received(wait, handler)
-        is_safe = self._has_journal or was == GIVEN_BACK or may_run_again(handler)
+        received = self._resuming.received(wait)
         # What breaks the contract has never run.
-        goes_on = is_safe or isinstance(received, RefusedRecord)
+        runs = isinstance(received, RefusedRecord) or self._resuming.may_run(wait, was)
         log.warning(
             "wait.taken_over",
             request_id=wait.request_id,
             generation=wait.generation,
             holder=was or "",
-            runs=goes_on,
+            runs=runs,
         )
         self._ends.took(wait, partition, ends_as=received.request_id)
-        if goes_on:
+        if runs:
             self._buffer.put([received])
             self._on_buffered()
         elif isinstance(received, Delivery):
             self._ends.in_doubt(received)
 
-    def _received(self, wait: Wait, handler: Handler) -> Received:
-        received = receive(
-            wait.record,
-            handler,
-            default_deadline_s=self._default_deadline_s,
-            now_s=monotonic_s(),
-            now_ms=epoch_ms(),
-        )
-        if isinstance(received, RefusedRecord):
-            return received
-        return received._replace(
-            # What was written by hand may name it there alone.
-            envelope=received.envelope._replace(request_id=wait.request_id),
-            taken=wait.generation,
-            deadline_at=wait.expires_at,
-            begins_at=1 if self._has_journal else self._next_generation(wait),
-        )
 
-    def _next_generation(self, wait: Wait) -> int:
-        """Return a generation that its client takes for newer than those of the dead worker."""
-        try:
-            seen = self._statuses.read(wait.request_id).generation
-        except RedisUnavailable:
-            seen = 0
-        return max(seen + 1, wait.generation)
+def _is_left(one: Entry, table: Table, gone: Collection[str], now_ms: int) -> bool:
+    """Whether nobody living holds it; what is past its expiry is the registry's."""
+    is_free = not one.holder or one.holder in gone
+    return is_free and one.expires_at > now_ms and one.request_id not in table.asked

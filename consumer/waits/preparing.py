@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from consumer.buffer import Received
 from consumer.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
+from consumer.outage import Outage
 from consumer.waits.holding import Holding
 from consumer.waits.record import Wait
 from feedback.errors import KafkaUnavailable
@@ -15,6 +16,8 @@ from feedback.kafka_writer import RecordRefused
 from feedback.logs import EventLog
 
 log = EventLog("onceward.waits")
+
+_ME = "intake"
 
 
 class Prepared(NamedTuple):
@@ -53,13 +56,16 @@ class Preparing:
         worker_id: who holds them from now on.
         topics: those with `delivery="at_least_once"`.
         holding: writes the records.
+        outage: told when they cannot be written.
     """
 
-    def __init__(self, *, worker_id: str, topics: Collection[str], holding: Holding) -> None:
+    def __init__(
+        self, *, worker_id: str, topics: Collection[str], holding: Holding, outage: Outage
+    ) -> None:
         self._worker_id = worker_id
         self._topics = frozenset(topics)
         self._holding = holding
-        self._is_away = False
+        self._outage = outage
 
     def prepare(self, received: Sequence[Received]) -> Prepared:
         """Return which of these may be committed: those whose wait record Kafka has.
@@ -104,11 +110,10 @@ class Preparing:
         return replace(one, message=why)
 
     def _note(self, error: KafkaUnavailable | None) -> None:
-        if error is not None and not self._is_away:
-            log.error("waits.not_written", reason=str(error))
-        elif error is None and self._is_away:
-            log.info("waits.written_again")
-        self._is_away = error is not None
+        if error is None:
+            self._outage.ends(_ME)
+        else:
+            self._outage.begins(_ME, str(error))
 
 
 def _is_away(error: KafkaUnavailable | None) -> bool:

@@ -11,13 +11,15 @@ from consumer.dead_letters.payloads import Payloads
 from consumer.dead_letters.posting import Posting
 from consumer.declaration import DeliveryKind, Handler
 from consumer.kafka_source import KafkaSource
+from consumer.outage import Outage
 from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.waits.ends import Ends
-from consumer.waits.holders import Holders
+from consumer.waits.holders import Heartbeats
 from consumer.waits.holding import ROOM_BYTES, Holding
 from consumer.waits.keeper import Keeper
 from consumer.waits.preparing import NOTHING_PREPARED, Prepares, Preparing
 from consumer.waits.record import wait_topic
+from consumer.waits.resuming import Resuming
 from feedback.kafka_reader import RecordReader
 from feedback.kafka_topics import KafkaTopics
 from feedback.kafka_writer import KafkaWriter
@@ -29,6 +31,8 @@ from feedback.store import StatusStore
 log = EventLog("onceward.waits")
 
 END_S = 5.0
+# Of a heartbeat's length: who lives beats three times within it.
+GRACE = 0.5
 
 
 class Waits:
@@ -73,10 +77,14 @@ class Waits:
         self._holding = Holding(
             group=group, writer=KafkaWriter(kafka), topics=KafkaTopics(kafka, create=create)
         )
+        outage = Outage("wait_records")
         self.preparing: Prepares = NOTHING_PREPARED
         if self._handlers:
             self.preparing = Preparing(
-                worker_id=worker_id, topics=self._handlers.keys(), holding=self._holding
+                worker_id=worker_id,
+                topics=self._handlers.keys(),
+                holding=self._holding,
+                outage=outage,
             )
         self.ends = _make_ends(
             settings,
@@ -86,19 +94,22 @@ class Waits:
             store=store,
             redis_away=redis_away,
             tell=tell,
+            outage=outage,
         )
         self._keeper = Keeper(
             worker_id=worker_id,
             group=group,
-            handlers=self._handlers,
-            holders=Holders(store, heartbeat_ttl_s=settings.redis.heartbeat_ttl_s),
+            heartbeats=Heartbeats(store, grace_s=GRACE * settings.redis.heartbeat_ttl_s),
             reader=RecordReader(kafka),
             takings=self._holding,
             ends=self.ends,
-            statuses=store,
+            resuming=Resuming(
+                self._handlers,
+                statuses=store,
+                default_deadline_s=settings.worker.deadline_s,
+                has_journal=outlives,
+            ),
             buffer=buffer,
-            default_deadline_s=settings.worker.deadline_s,
-            has_journal=outlives,
             open_source=self._open_source,
             on_buffered=wake,
             on_end=on_end,
@@ -156,6 +167,7 @@ def _make_ends(
     store: StatusStore,
     redis_away: Callable[[], bool],
     tell: Callable[[Iterable[StatusWrite]], None],
+    outage: Outage,
 ) -> Ends:
     kafka = settings.kafka
     evidence = Evidence()
@@ -184,5 +196,6 @@ def _make_ends(
         letters=posting,
         evidence=evidence,
         tell=tell,
+        outage=outage,
         close=close,
     )

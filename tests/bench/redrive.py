@@ -18,7 +18,6 @@ import sys
 import tempfile
 import uuid
 from collections import Counter
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,10 +30,11 @@ from consumer.journal.tables import redrive
 from feedback.clock import monotonic_s
 from feedback.kafka_scan import KafkaScan
 from feedback.settings import KafkaSection
+from tests.bench.rows import write_json
+from tests.bench.systems.onceward import fresh_journal
 from tests.consumer.redrive.planting import plant
 from tests.consumer.running import ROOT, environment, toml
 from tests.stack import Servers, Stack
-from tests.stack.postgres import fresh_database
 
 OUTPUT = ROOT / "build" / "bench" / "redrive.json"
 SAMPLE_S = 0.1
@@ -154,23 +154,19 @@ def main() -> None:
     given = parser.parse_args()
     figures = []
     cases = [(given.letters // 10, 0), (given.letters, 0), (given.letters, given.kills)]
-    with ExitStack() as stack:
-        servers = stack.enter_context(Stack.start())
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    with Stack.start() as servers:
         for letters, kills in cases:
             for journal in ("postgres", "sqlite"):
-                with ExitStack() as one:
-                    name = f"redrive_{uuid.uuid4().hex}"
-                    url = (
-                        f"sqlite:///{folder / name}.db"
-                        if journal == "sqlite"
-                        else one.enter_context(fresh_database(servers.postgres, name))
+                with (
+                    tempfile.TemporaryDirectory() as name,
+                    fresh_journal(servers, journal, Path(name)) as url,
+                ):
+                    figure = measure(
+                        servers, journal, url, Path(name), letters=letters, kills=kills
                     )
-                    figure = measure(servers, journal, url, folder, letters=letters, kills=kills)
                 figures.append(figure)
                 print(json.dumps(asdict(figure)), flush=True)
-    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
-    OUTPUT.write_text(json.dumps([asdict(one) for one in figures], indent=1) + "\n")
+    write_json(OUTPUT, [asdict(one) for one in figures])
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import uuid
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,11 +21,12 @@ import psutil
 
 from consumer.journal import migrate
 from feedback.clock import monotonic_s
+from tests.bench.rows import write_json
+from tests.bench.systems.onceward import fresh_journal
 from tests.consumer.running import ROOT
 from tests.consumer.waits.registry.scene import Scene
 from tests.eventually import eventually
 from tests.stack import Servers, Stack
-from tests.stack.postgres import fresh_database
 
 OUTPUT = ROOT / "build" / "bench" / "registry.json"
 PARTITIONS = 4
@@ -135,29 +134,23 @@ def main() -> None:
     parser.add_argument("--unfinished", type=int, default=40)
     given = parser.parse_args()
     figures = []
-    with ExitStack() as stack:
-        servers = stack.enter_context(Stack.start())
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    with Stack.start() as servers:
         for database in ("postgres", "sqlite"):
-            with ExitStack() as one:
-                name = f"registry_{uuid.uuid4().hex}"
-                url = (
-                    f"sqlite:///{folder / name}.db"
-                    if database == "sqlite"
-                    else one.enter_context(fresh_database(servers.postgres, name))
-                )
+            with (
+                tempfile.TemporaryDirectory() as name,
+                fresh_journal(servers, database, Path(name)) as url,
+            ):
                 figure = measure(
                     servers,
                     database,
                     url,
-                    folder,
+                    Path(name),
                     requests=given.requests,
                     unfinished=given.unfinished,
                 )
             figures.append(figure)
             print(json.dumps(asdict(figure)), flush=True)
-    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
-    OUTPUT.write_text(json.dumps([asdict(one) for one in figures], indent=1) + "\n")
+    write_json(OUTPUT, [asdict(one) for one in figures])
 
 
 if __name__ == "__main__":

@@ -28,10 +28,11 @@ CALLS: list[Callable[[StatusStore], object]] = [
     lambda store: store.forget("r", attempt=1, payload_sha256="a", deadline_at=1),
     lambda store: store.beat("w", {}),
     lambda store: store.end_heartbeat("w"),
+    lambda store: store.alive(["w"]),
     lambda store: store.agree_on_journal("j"),
     lambda store: store.server_version(),
 ]
-NAMES = ["write", "read", "kept", "forget", "beat", "end_heartbeat", "journal", "version"]
+NAMES = ["write", "read", "kept", "forget", "beat", "end_heartbeat", "alive", "journal", "version"]
 
 
 OPENED: list[StatusStore] = []

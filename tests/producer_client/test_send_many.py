@@ -57,9 +57,10 @@ def test_nothing_is_sent_before_somebody_asks_for_results(client: Client, worker
 def test_the_rate_is_kept_within_ten_percent(client: Client) -> None:
     client.send(b"the first send connects")
     began_s = monotonic_s()
-    count = sum(result.sent for result in client.send_many(_numbered(200), rate=100))
-    assert count == 200
-    assert 180 / 100 < monotonic_s() - began_s < 220 / 100
+    # So many that a processor's pause of half a second is within them as well.
+    count = sum(result.sent for result in client.send_many(_numbered(1_000), rate=200))
+    assert count == 1_000
+    assert 900 / 200 < monotonic_s() - began_s < 1_100 / 200
 
 
 def test_each_fault_stands_in_its_place_beside_what_was_sent(

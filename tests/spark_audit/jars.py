@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from spark_audit.jars import find_jars, jars_folder
-from tests.spark_audit.classes import write_classes
 from tests.stack.cache import cache_folder
 from tests.stack.jars import fetch
 from tests.stack.packages import install_missing
@@ -27,4 +26,3 @@ def audit_jars() -> list[Path]:
 
 if __name__ == "__main__":
     audit_jars()
-    write_classes()

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from tests.stack.classes import write_classes
-from tests.stack.jars import classes_file, fetch_jars, jars_folder
+from tests.stack.jars import fetch_jars, jars_folder
 from tests.stack.packages import install_missing
 from tests.stack.toxiproxy_build import build_toxiproxy, toxiproxy_program
 
@@ -32,8 +31,6 @@ def install(kinds: Iterable[str]) -> list[str]:
     done = install_missing(programs)
     if "kafka" in wanted and fetch_jars():
         done.append(str(jars_folder()))
-    if "kafka" in wanted and write_classes():
-        done.append(str(classes_file()))
     if "toxiproxy" in wanted and build_toxiproxy():
         done.append(str(toxiproxy_program()))
     return done

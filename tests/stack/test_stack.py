@@ -17,6 +17,7 @@ from sqlalchemy import create_engine, text
 
 from tests.eventually import eventually
 from tests.stack import Servers, Stack, StackError
+from tests.stack.classes import write_classes
 from tests.stack.installing import install
 from tests.stack.jars import classes_file
 from tests.stack.kafka import Broker
@@ -183,6 +184,7 @@ def test_only_what_is_not_given_is_started() -> None:
 
 def test_a_broker_has_its_classes_from_the_file_beside_its_jars() -> None:
     install(["kafka"])
+    write_classes()
     with Keeper() as keeper:
         running = launch(keeper, Broker)
         mapped = Path(f"/proc/{running.pid}/maps").read_text()

@@ -10,7 +10,7 @@
 `registry` is one process of it, from outage to outage; `held` are the partitions that the group and
 the table say are its own, each one `owned`. `topics` finds the wait topics and says what is wrong
 with them. `changes` is what records mean, pure; `table` keeps it, by `partitions` only for their
-owner; `facts` are its rows. `holders` knows who lives. `moving` moves what expired, and says what
+owner; `facts` are its rows. `moving` moves what expired, and says what
 is true after each step; `letter` is what is written, pure; `reading` brings records back, since the
 table has no payload. `tally` counts.
 

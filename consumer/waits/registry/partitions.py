@@ -11,7 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
+    Table,
     bindparam,
     delete,
     literal_column,
@@ -70,7 +72,7 @@ class Owner:
             )
             connection.execute(_BEGIN_ANEW, given)
             position = 0
-        expiries = connection.execute(_EXPIRIES, named).all()
+        expiries = connection.execute(EXPIRIES, named).all()
         return Opened(position, tuple(Expiry(*one) for one in expiries), forgotten)
 
     def hold(self, connection: Connection, place: Place, *, read_to: tuple[int, int]) -> int:
@@ -99,11 +101,16 @@ class Owner:
         connection.execute(_RELEASE, {**self.named(place), **self._facts})
 
 
-_HERE = (
-    partition.c.group == bindparam("this_group"),
-    partition.c.wait_topic == bindparam("this_topic"),
-    partition.c.partition == bindparam("this_partition"),
-)
+def here(table: Table) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of a table's rows of one partition, named as by `Owner.named`."""
+    return (
+        table.c.group == bindparam("this_group"),
+        table.c.wait_topic == bindparam("this_topic"),
+        table.c.partition == bindparam("this_partition"),
+    )
+
+
+_HERE = here(partition)
 _MINE = (*_HERE, partition.c.owner == bindparam("whose"))
 _LEASE = now_ms() + bindparam("lease")
 _IS_FREE = or_(
@@ -128,20 +135,11 @@ _HOLD = (
 )
 _BEGIN_ANEW = update(partition).where(*_HERE).values(topic_id=bindparam("topic_id"), position=0)
 _RELEASE = update(partition).where(*_MINE).values(owner=None, lease_until=0)
-_FORGET_WAITS = delete(wait).where(
-    wait.c.group == bindparam("this_group"),
-    wait.c.wait_topic == bindparam("this_topic"),
-    wait.c.partition == bindparam("this_partition"),
-)
-_OF_EXPIRIES = (
-    expiry.c.group == bindparam("this_group"),
-    expiry.c.wait_topic == bindparam("this_topic"),
-    expiry.c.partition == bindparam("this_partition"),
-)
-_FORGET_EXPIRIES = delete(expiry).where(*_OF_EXPIRIES)
-_EXPIRIES = (
+_FORGET_WAITS = delete(wait).where(*here(wait))
+_FORGET_EXPIRIES = delete(expiry).where(*here(expiry))
+EXPIRIES = (
     select(*(expiry.c[name] for name in Expiry._fields))
-    .where(*_OF_EXPIRIES)
+    .where(*here(expiry))
     .order_by(expiry.c.offset)
 )
 

@@ -13,9 +13,9 @@ from contextlib import ExitStack
 
 from consumer.journal.errors import JournalUnavailable
 from consumer.outage import Outage
+from consumer.waits.holders import Heartbeats
 from consumer.waits.registry.facts import Place
 from consumer.waits.registry.held import Held, Stopping
-from consumer.waits.registry.holders import Heartbeats
 from consumer.waits.registry.moving import Moving
 from consumer.waits.registry.owned import Owned
 from consumer.waits.registry.partitions import LeaseLost
@@ -91,7 +91,7 @@ class Registry:
         )
         self._topics = WaitTopics(settings.kafka, topics)
         self._store = StatusStore(connect(settings.redis), self._group, settings.redis)
-        self._heartbeats = Heartbeats(self._store, heartbeat_ttl_s=settings.redis.heartbeat_ttl_s)
+        self._heartbeats = Heartbeats(self._store, grace_s=settings.redis.heartbeat_ttl_s)
         self._scan = KafkaScan(settings.kafka, committed_only=False)
         self._letters = KafkaScan(settings.kafka, committed_only=False)
         self._wire = KafkaWire(settings.kafka)

@@ -27,7 +27,7 @@ from consumer.journal.schema import check_version
 from consumer.journal.wait_tables import expiry, wait
 from consumer.waits.registry.changes import Changes
 from consumer.waits.registry.facts import Expiry, Opened, Place, Standing, Unfinished
-from consumer.waits.registry.partitions import Owner
+from consumer.waits.registry.partitions import EXPIRIES, Owner, here
 
 HOLDERS_AT_ONCE = 1000
 
@@ -142,7 +142,7 @@ class WaitTable(GroupJournal):
     def expiries(self, place: Place) -> list[Expiry]:
         """Return what is on its way to the dead letters."""
         with self._session.transaction(read_only=True) as connection:
-            found = connection.execute(_EXPIRIES, self._owner.named(place))
+            found = connection.execute(EXPIRIES, self._owner.named(place))
             return [Expiry(*one) for one in found]
 
     def waiting_again(self, place: Place, request_ids: Collection[str]) -> set[str]:
@@ -200,16 +200,7 @@ def _columns(named: dict[str, Any]) -> dict[str, Any]:
     return {"group": named["this_group"], "wait_topic": topic, "partition": number}
 
 
-_HERE = (
-    wait.c.group == bindparam("this_group"),
-    wait.c.wait_topic == bindparam("this_topic"),
-    wait.c.partition == bindparam("this_partition"),
-)
-_MOVING = (
-    expiry.c.group == bindparam("this_group"),
-    expiry.c.wait_topic == bindparam("this_topic"),
-    expiry.c.partition == bindparam("this_partition"),
-)
+_HERE, _MOVING = here(wait), here(expiry)
 _IS_DUE = (*_HERE, wait.c.expires_at <= clock.once())
 _HELD = wait.c.holder.in_(bindparam("holders", expanding=True))
 _DUE_HOLDERS = select(wait.c.holder).where(*_IS_DUE).distinct().limit(HOLDERS_AT_ONCE)
@@ -230,9 +221,6 @@ _END_EXPIRY = (
     update(expiry)
     .where(*_MOVING, expiry.c.request_id == bindparam("name"), expiry.c.offset < bindparam("end"))
     .values(ended_offset=bindparam("end"))
-)
-_EXPIRIES = (
-    select(*(expiry.c[name] for name in Expiry._fields)).where(*_MOVING).order_by(expiry.c.offset)
 )
 _WAITING_AGAIN = select(wait.c.request_id).where(
     *_HERE, wait.c.request_id.in_(bindparam("names", expanding=True))

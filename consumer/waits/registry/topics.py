@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError
-
 from consumer.waits.record import source_topic, wait_topic
 from feedback.errors import NotAvailable
 from feedback.kafka_admin import administrator, kafka_faults
+from feedback.kafka_topics import CLEANUP, COMPACT, topic_setting
 from feedback.logs import EventLog
 from feedback.settings import KafkaSection
 
 log = EventLog("onceward.waits")
 
-_POLICY = "cleanup.policy"
 TIMEOUT_S = 10.0
 
 
@@ -100,8 +97,8 @@ class WaitTopics:
             if source is not None and mine != len(source["partitions"]):
                 of_source = len(source["partitions"])
                 self._warn("waits.other_partitions", name, partitions=mine, of_source=of_source)
-            policy = _policy(admin, name)
-            if policy is not None and "compact" not in policy:
+            policy = topic_setting(admin, name, CLEANUP)
+            if policy is not None and COMPACT not in policy:
                 # Retention would take away requests that wait for longer.
                 self._warn("waits.not_compacted", name, cleanup_policy=policy)
             self._said.add(("", name))
@@ -110,12 +107,3 @@ class WaitTopics:
         if (event, name) not in self._said:
             self._said.add((event, name))
             log.warning(event, topic=name, **facts)
-
-
-def _policy(admin: Any, name: str) -> str | None:
-    wanted = ConfigResource(ConfigResourceType.TOPIC, name, [_POLICY])
-    try:
-        found = admin.describe_configs([wanted], config_filter="all")
-        return str(found["topic"][name][_POLICY]["value"])
-    except (KafkaError, KeyError):
-        return None  # who may read records may still not read settings

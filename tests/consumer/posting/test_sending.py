@@ -33,8 +33,17 @@ class Kafka:
 
 
 @contextmanager
-def sending(kafka: Kafka, limit: int | None = None) -> Iterator[Sending[int]]:
-    made = Sending[int]("test", write=kafka.write, close=kafka.close, gather_s=0.01, limit=limit)
+def sending(
+    kafka: Kafka, limit: int | None = None, *, is_ordered: bool = True
+) -> Iterator[Sending[int]]:
+    made = Sending[int](
+        "test",
+        write=kafka.write,
+        close=kafka.close,
+        gather_s=0.01,
+        limit=limit,
+        is_ordered=is_ordered,
+    )
     made.start()
     try:
         yield made
@@ -95,3 +104,14 @@ def test_with_a_limit_the_oldest_are_dropped_also_of_what_comes_back() -> None:
         kafka.away.clear()
         eventually(lambda: len(kafka.has) == 4, timeout_s=5)
     assert kafka.has == [3, 4, 5, 6]
+
+
+def test_without_an_order_what_is_not_taken_is_tried_again_behind_what_came_later() -> None:
+    kafka = Kafka()
+    kafka.away = {*range(BATCH)}
+    with sending(kafka, is_ordered=False) as made:
+        made.send(range(BATCH + 1))
+        eventually(lambda: kafka.has == [BATCH], timeout_s=5)
+        kafka.away.clear()
+        eventually(lambda: len(kafka.has) == BATCH + 1, timeout_s=5)
+    assert sorted(kafka.has) == list(range(BATCH + 1))

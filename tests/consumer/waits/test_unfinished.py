@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,13 @@ from consumer.waits.record import Ended, decode, wait_topic
 from feedback.dead_letter_topics import dead_letter_topic
 from feedback.status import State
 from tests.consumer.foreign import identity
+from tests.consumer.running import COMMAND, RunningWorker
 from tests.consumer.stage import Stage
 from tests.consumer.waits.topics import read_all, unfinished
 from tests.eventually import eventually
 from tests.stack import Servers
+from tests.stack.redis import Redis
+from tests.stack.restartable import restartable
 
 HANDLERS = "tests.consumer.waits.wait_handlers"
 MakeStage = Callable[..., Stage]
@@ -167,3 +171,37 @@ def test_a_rebalance_runs_nothing_again_while_the_first_owner_lives(
     assert {stage.final(name).state for name in ids} == {State.SUCCEEDED}
     nothing_unfinished(servers, stage, "kept")
     assert sorted(one["request_id"] for one in stage.runs()) == ids
+
+
+def test_while_redis_is_away_nobody_is_taken_for_dead_and_the_keeper_goes_on(
+    make: MakeStage, servers: Servers, tmp_path: Path
+) -> None:
+    with restartable(Redis) as redis:
+        stage = make(
+            "kept",
+            servers=Servers(kafka=servers.kafka, redis=redis.address),
+            worker={"processes": 1, "slots_per_process": 2},
+        )
+        gate = stage.gate()
+        first = stage.start()
+        body = json.dumps({"gate": str(gate.path)}).encode()
+        stage.produce(body, headers=identity("begun"), handler="kept")
+        eventually(lambda: stage.runs("begun"), timeout_s=20, what="it runs")
+        second = RunningWorker(
+            stage.config(),
+            log=tmp_path / "second.log",
+            settings=stage.variables(),
+            argv=(*COMMAND, "run", "--log-level", "debug"),
+        )
+        stage.workers.append(second)
+        second.told("worker.started")
+        eventually(lambda: len(stage.members()) == 2, timeout_s=20, what="the second is a member")
+        with redis.down():
+            first.kill()
+            # It keeps the wait topic and looks for who lives, again and again.
+            eventually(lambda: len(second.events("waits.left")) >= 3, timeout_s=40, what="looks")
+            assert second.events("wait.taken_over") == []
+        gate.open()
+        assert stage.final("begun", timeout_s=40).state is State.SUCCEEDED
+        assert len(stage.runs("begun")) == 2
+        assert second.stop() == 0

@@ -1,0 +1,86 @@
+"""What goes on from a wait record that was taken over: a delivery like any other, or a doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from consumer.buffer import Received
+from consumer.declaration import Handler
+from consumer.delivery import RefusedRecord, receive
+from consumer.waits.checks import may_run_again
+from consumer.waits.record import GIVEN_BACK, Wait
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.errors import RedisUnavailable
+from feedback.statuses import Status
+
+
+class Statuses(Protocol):
+    """What clients see."""
+
+    def read(self, request_id: str) -> Status: ...
+
+
+class Resuming:
+    """Makes deliveries of wait records, and says which of them may run.
+
+    Args:
+        handlers: those with `delivery="at_least_once"`, by topic.
+        statuses: without a journal they alone know of the runs before.
+        default_deadline_s: for requests without a deadline, where the handler names none.
+        has_journal: whether claims say what may run: without one the handler alone does.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        *,
+        statuses: Statuses,
+        default_deadline_s: float,
+        has_journal: bool,
+    ) -> None:
+        self._handlers = handlers
+        self._statuses = statuses
+        self._default_deadline_s = default_deadline_s
+        self._has_journal = has_journal
+
+    def has(self, topic: str | None) -> bool:
+        """Whether requests of this topic run here."""
+        return topic in self._handlers
+
+    def may_run(self, wait: Wait, was: str | None) -> bool:
+        """Whether a request may run again, or for the first time.
+
+        Args:
+            was: the holder before.
+        """
+        if self._has_journal or was == GIVEN_BACK:
+            return True
+        return may_run_again(self._handlers[wait.record.topic])
+
+    def received(self, wait: Wait) -> Received:
+        """Return the request as it was read first; what breaks the contract is refused again."""
+        received = receive(
+            wait.record,
+            self._handlers[wait.record.topic],
+            default_deadline_s=self._default_deadline_s,
+            now_s=monotonic_s(),
+            now_ms=epoch_ms(),
+        )
+        if isinstance(received, RefusedRecord):
+            return received
+        return received._replace(
+            # What was written by hand may name it there alone.
+            envelope=received.envelope._replace(request_id=wait.request_id),
+            taken=wait.generation,
+            deadline_at=wait.expires_at,
+            begins_at=1 if self._has_journal else self._next_generation(wait),
+        )
+
+    def _next_generation(self, wait: Wait) -> int:
+        """Return a generation that its client takes for newer than those of the dead worker."""
+        try:
+            seen = self._statuses.read(wait.request_id).generation
+        except RedisUnavailable:
+            seen = 0
+        return max(seen + 1, wait.generation)
