@@ -1,12 +1,6 @@
-"""Sorts what a driver raises by what the caller can do about it.
-
-Nothing that is raised here carries SQL, parameters or a server's text about a value: those may hold
-a user's payload.
-"""
+"""Makes the journal's errors of what a driver raises; see `feedback.sql.faults`."""
 
 from __future__ import annotations
-
-import sqlite3
 
 from sqlalchemy.exc import DBAPIError
 
@@ -18,24 +12,7 @@ from consumer.journal.errors import (
 )
 from consumer.journal.tables import SCHEMA_VERSION
 from feedback.errors import OncewardError
-
-# https://www.sqlite.org/rescode.html, primary codes.
-_SQLITE_REFUSED = frozenset(
-    {
-        sqlite3.SQLITE_TOOBIG,
-        sqlite3.SQLITE_CONSTRAINT,
-        sqlite3.SQLITE_MISMATCH,
-        sqlite3.SQLITE_RANGE,
-    }
-)
-_SQLITE_ERROR_MASK = 0xFF
-# SQLSTATE classes of the PostgreSQL manual, appendix A; psycopg's errors carry `sqlstate`.
-_REFUSED_CLASSES = frozenset({"22", "23", "54"})
-_CONTENDED = frozenset({"40001", "40P01"})
-_NO_TABLE = frozenset({"42P01", "42703", "3F000"})
-# A statement that is wrong is a fault of this program: it must not look like an outage.
-_PROGRAM_CLASSES = frozenset({"0A", "42"})
-_NO_PRIVILEGE = "42501"
+from feedback.sql.faults import FaultKind, sort
 
 
 def translate(error: DBAPIError) -> OncewardError | None:
@@ -44,46 +21,15 @@ def translate(error: DBAPIError) -> OncewardError | None:
     Args:
         error: what SQLAlchemy raised; `error.orig` is the driver's own.
     """
-    if isinstance(error.orig, sqlite3.Error):
-        return _of_sqlite(error.orig)
-    return _of_postgres(error)
-
-
-def _of_sqlite(error: sqlite3.Error) -> OncewardError | None:
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:  # raised by the driver itself, not by SQLite
-        return JournalUnavailable(type(error).__name__) if _is_closed(error) else None
-    primary = code & _SQLITE_ERROR_MASK
-    if primary in _SQLITE_REFUSED:
-        return DataRefused(f"{type(error).__name__} {error.sqlite_errorname}")
-    if primary != sqlite3.SQLITE_ERROR:
-        return JournalUnavailable(f"{one_line(error)}, {error.sqlite_errorname}")
-    return JournalVersionError(None, SCHEMA_VERSION) if "no such table" in str(error) else None
-
-
-def _is_closed(error: sqlite3.Error) -> bool:
-    return isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error)
-
-
-def _of_postgres(error: DBAPIError) -> OncewardError | None:
-    name = type(error.orig).__name__
-    state: str | None = getattr(error.orig, "sqlstate", None)
-    if state is None:  # no server spoke: connecting failed, or the connection broke
-        if error.connection_invalidated or name in ("OperationalError", "ConnectionTimeout"):
-            return JournalUnavailable(f"{name}: {one_line(error.orig)}")
-        return DataRefused(name) if name == "DataError" else None
-    if state[:2] in _REFUSED_CLASSES:
-        return DataRefused(f"{name} {state}")
-    if state in _CONTENDED:
-        return Contended(f"{name} {state}")
-    if state in _NO_TABLE:
-        return JournalVersionError(None, SCHEMA_VERSION)
-    if state[:2] in _PROGRAM_CLASSES and state != _NO_PRIVILEGE:
+    fault = sort(error)
+    if fault is None:
         return None
-    return JournalUnavailable(f"{name} {state}")
-
-
-def one_line(error: BaseException | None) -> str:
-    """Return the first line of an error's text; for errors that cannot hold a request's data."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+    match fault.kind:
+        case FaultKind.REFUSED:
+            return DataRefused(fault.reason)
+        case FaultKind.CONTENDED:
+            return Contended(fault.reason)
+        case FaultKind.NO_TABLE:
+            return JournalVersionError(None, SCHEMA_VERSION)
+        case FaultKind.AWAY:
+            return JournalUnavailable(fault.reason)

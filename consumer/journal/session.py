@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from sqlalchemy import Connection, NullPool
-from sqlalchemy.exc import DBAPIError
-
-from consumer.journal.engine import open_engine
-from consumer.journal.errors import JournalUnavailable
+import feedback.sql.session
 from consumer.journal.faults import translate
 
 
-class Session:
+class Session(feedback.sql.session.Session):
     """Keeps one connection for one thread and opens it again after a fault.
+
+    Its transactions raise JournalUnavailable when the database is away or busy (a commit's outcome
+    is then unknown), DataRefused when it refuses the data (rolled back), and JournalVersionError
+    when the journal's tables are missing.
 
     Args:
         url: the journal's URL.
@@ -31,61 +30,10 @@ class Session:
         at_connect: Sequence[str] = (),
         one_statement: bool = False,
     ) -> None:
-        self._engine = open_engine(
+        super().__init__(
             url,
             timeout_s=timeout_s,
-            pool={"poolclass": NullPool},
-            autocommit=one_statement,
+            translate=translate,
             at_connect=at_connect,
+            one_statement=one_statement,
         )
-        self._connection: Connection | None = None
-
-    @property
-    def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
-        return self._engine.dialect.name
-
-    @contextmanager
-    def transaction(self, *, read_only: bool = False) -> Iterator[Connection]:
-        """Yield the connection in a transaction that commits at the end and rolls back on an error.
-
-        On SQLite it holds the write lock from its beginning, so nothing that it reads can change,
-        unless it is `read_only`.
-
-        Raises:
-            JournalUnavailable: the database is away or busy; a commit's outcome is unknown.
-            DataRefused: the database refuses the data; rolled back.
-            JournalVersionError: the journal's tables are missing.
-        """
-        try:
-            connection = self._connect()
-            with connection.begin():
-                if self.dialect == "sqlite":
-                    connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
-                yield connection
-        except DBAPIError as error:
-            translated = translate(error)
-            if translated is None or isinstance(translated, JournalUnavailable):
-                self._drop()
-            if translated is None:
-                raise
-            # The driver's error may quote a value, so it is not shown as the cause.
-            raise translated from None
-
-    def close(self) -> None:
-        """Close the connection; the next transaction opens one again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _connect(self) -> Connection:
-        if self._connection is None:
-            self._connection = self._engine.connect()
-        return self._connection
-
-    def _drop(self) -> None:
-        """Throw the connection away without a word to a server that may not answer."""
-        if self._connection is not None:
-            self._connection.invalidate()
-            self._connection.close()
-            self._connection = None

@@ -17,10 +17,10 @@ from sqlalchemy import Connection, QueuePool, Update, bindparam, event, null, up
 from sqlalchemy.exc import DBAPIError
 
 from consumer.journal.clock import now_ms
-from consumer.journal.engine import open_engine
 from consumer.journal.faults import translate
 from consumer.journal.records import State
 from consumer.journal.tables import request
+from feedback.sql.engine import open_engine
 
 FINISH_LIMIT_MS = 5_000
 _FINISHING = "onceward_finishing"

@@ -1,4 +1,4 @@
-"""Opens the journal's database: the settings that durability and time limits rest on."""
+"""Opens a database: the settings that durability and time limits rest on."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ def open_engine(
     bounded: bool = True,
     autocommit: bool = False,
     at_connect: Sequence[str] = (),
+    at_connect_postgres: Sequence[str] = (),
+    what: str = "journal",
 ) -> Engine:
-    """Return an engine on a journal; it connects when it is first used.
+    """Return an engine on a database of ours; it connects when it is first used.
 
     Args:
         url: `sqlite:///path` or `postgresql+psycopg://...`; parameters of the URL pass through.
@@ -37,12 +39,14 @@ def open_engine(
             longer than `timeout_s`; False where a user's own statements run.
         autocommit: on PostgreSQL each statement is a transaction: one round trip instead of three.
         at_connect: SQL to run on every new connection to SQLite.
+        at_connect_postgres: the same for PostgreSQL.
+        what: is kept there, as its section of the settings is named.
 
     Raises:
         SettingsError: the URL is malformed, or of another database.
         NotAvailable: the driver is not installed.
     """
-    parsed = _parse(url)
+    parsed = _parse(url, what)
     if parsed.get_backend_name() == "sqlite":
         engine = create_engine(
             parsed,
@@ -63,17 +67,19 @@ def open_engine(
         )
     except ModuleNotFoundError as error:
         raise NotAvailable(
-            "a journal in PostgreSQL needs psycopg: pip install 'onceward[postgres]'"
+            f"the {what} in PostgreSQL needs psycopg: pip install 'onceward[postgres]'"
         ) from error
     if bounded:
         _bound_postgres(engine, timeout_s)
         _bound_waiting(engine, timeout_s + ANSWER_MARGIN_S)
+    if at_connect_postgres:
+        _settle_postgres(engine, at_connect_postgres)
     return engine
 
 
-def _parse(url: str) -> URL:
+def _parse(url: str, what: str) -> URL:
     if not url:
-        raise SettingsError("this needs a journal, and [journal] url is empty")
+        raise SettingsError(f"this needs the {what}, and [{what}] url is empty")
     # The text of the URL is left out of every message: it may hold a password.
     try:
         parsed = make_url(url)
@@ -86,7 +92,7 @@ def _parse(url: str) -> URL:
         parsed = None
     if parsed is None or parsed.drivername not in (_SQLITE_DRIVER, _POSTGRES_DRIVER):
         raise SettingsError(
-            "journal.url must begin with sqlite:/// or postgresql+psycopg://; correct it"
+            f"{what}.url must begin with sqlite:/// or postgresql+psycopg://; correct it"
         )
     return parsed
 
@@ -130,8 +136,8 @@ def _postgres_arguments(url: URL, timeout_s: float) -> dict[str, object]:
 
 
 def _bound_waiting(engine: Engine, limit_s: float) -> None:
-    # Only here: without the driver a journal in SQLite works as well.
-    from consumer.journal.bounded_connection import bounded
+    # Only here: without the driver SQLite works as well.
+    from feedback.sql.bounded_connection import bounded
 
     connection = bounded(limit_s)
 
@@ -149,4 +155,13 @@ def _bound_postgres(engine: Engine, timeout_s: float) -> None:
         connection.execute(f"SET statement_timeout = {limit_ms}")
         # A worker that is paused inside a transaction must not hold its locks for ever.
         connection.execute(f"SET idle_in_transaction_session_timeout = {limit_ms}")
+        connection.autocommit = wanted
+
+
+def _settle_postgres(engine: Engine, statements: Sequence[str]) -> None:
+    @event.listens_for(engine, "connect")
+    def _settle(connection: Any, record: object) -> None:
+        wanted, connection.autocommit = connection.autocommit, True
+        for statement in statements:
+            connection.execute(statement)
         connection.autocommit = wanted

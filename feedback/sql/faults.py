@@ -1,0 +1,98 @@
+"""Sorts what a driver raises by what the caller can do about it.
+
+Nothing that is said here carries SQL, parameters or a server's text about a value: those may hold
+a user's payload.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from enum import StrEnum
+from typing import NamedTuple
+
+from sqlalchemy.exc import DBAPIError
+
+# https://www.sqlite.org/rescode.html, primary codes.
+_SQLITE_REFUSED = frozenset(
+    {
+        sqlite3.SQLITE_TOOBIG,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_RANGE,
+    }
+)
+_SQLITE_ERROR_MASK = 0xFF
+# SQLSTATE classes of the PostgreSQL manual, appendix A; psycopg's errors carry `sqlstate`.
+_REFUSED_CLASSES = frozenset({"22", "23", "54"})
+_CONTENDED = frozenset({"40001", "40P01"})
+_NO_TABLE = frozenset({"42P01", "42703", "3F000"})
+# A statement that is wrong is a fault of this program: it must not look like an outage.
+_PROGRAM_CLASSES = frozenset({"0A", "42"})
+_NO_PRIVILEGE = "42501"
+
+
+class FaultKind(StrEnum):
+    """What a fault means to the caller."""
+
+    AWAY = "away"
+    CONTENDED = "contended"
+    REFUSED = "refused"
+    NO_TABLE = "no_table"
+
+
+class Fault(NamedTuple):
+    """A driver's error: its kind, and one line that holds no data."""
+
+    kind: FaultKind
+    reason: str
+
+
+def sort(error: DBAPIError) -> Fault | None:
+    """Return what an error means; None when it is a fault of this program.
+
+    Args:
+        error: what SQLAlchemy raised; `error.orig` is the driver's own.
+    """
+    if isinstance(error.orig, sqlite3.Error):
+        return _of_sqlite(error.orig)
+    return _of_postgres(error)
+
+
+def _of_sqlite(error: sqlite3.Error) -> Fault | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # raised by the driver itself, not by SQLite
+        return Fault(FaultKind.AWAY, type(error).__name__) if _is_closed(error) else None
+    primary = code & _SQLITE_ERROR_MASK
+    if primary in _SQLITE_REFUSED:
+        return Fault(FaultKind.REFUSED, f"{type(error).__name__} {error.sqlite_errorname}")
+    if primary != sqlite3.SQLITE_ERROR:
+        return Fault(FaultKind.AWAY, f"{one_line(error)}, {error.sqlite_errorname}")
+    return Fault(FaultKind.NO_TABLE, "no such table") if "no such table" in str(error) else None
+
+
+def _is_closed(error: sqlite3.Error) -> bool:
+    return isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error)
+
+
+def _of_postgres(error: DBAPIError) -> Fault | None:
+    name = type(error.orig).__name__
+    state: str | None = getattr(error.orig, "sqlstate", None)
+    if state is None:  # no server spoke: connecting failed, or the connection broke
+        if error.connection_invalidated or name in ("OperationalError", "ConnectionTimeout"):
+            return Fault(FaultKind.AWAY, f"{name}: {one_line(error.orig)}")
+        return Fault(FaultKind.REFUSED, name) if name == "DataError" else None
+    if state[:2] in _REFUSED_CLASSES:
+        return Fault(FaultKind.REFUSED, f"{name} {state}")
+    if state in _CONTENDED:
+        return Fault(FaultKind.CONTENDED, f"{name} {state}")
+    if state in _NO_TABLE:
+        return Fault(FaultKind.NO_TABLE, f"{name} {state}")
+    if state[:2] in _PROGRAM_CLASSES and state != _NO_PRIVILEGE:
+        return None
+    return Fault(FaultKind.AWAY, f"{name} {state}")
+
+
+def one_line(error: BaseException | None) -> str:
+    """Return the first line of an error's text; for errors that cannot hold a request's data."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -1,0 +1,98 @@
+"""One held connection to a database, and the transactions on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, NullPool
+from sqlalchemy.exc import DBAPIError
+
+from feedback.errors import NotAvailable, OncewardError
+from feedback.sql.engine import open_engine
+
+
+class Session:
+    """Keeps one connection for one thread and opens it again after a fault.
+
+    Args:
+        url: the database's URL.
+        timeout_s: the longest wait for a connection, for a lock and for a statement, each.
+        translate: makes the error to raise of a driver's; None for a fault of this program.
+        at_connect: SQL to run on every new connection to SQLite.
+        at_connect_postgres: the same for PostgreSQL.
+        one_statement: each transaction has one only, which PostgreSQL commits by itself.
+        what: is kept there, as its section of the settings is named.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float,
+        translate: Callable[[DBAPIError], OncewardError | None],
+        at_connect: Sequence[str] = (),
+        at_connect_postgres: Sequence[str] = (),
+        one_statement: bool = False,
+        what: str = "journal",
+    ) -> None:
+        self._translate = translate
+        self._engine = open_engine(
+            url,
+            timeout_s=timeout_s,
+            pool={"poolclass": NullPool},
+            autocommit=one_statement,
+            at_connect=at_connect,
+            at_connect_postgres=at_connect_postgres,
+            what=what,
+        )
+        self._connection: Connection | None = None
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._engine.dialect.name
+
+    @contextmanager
+    def transaction(self, *, read_only: bool = False) -> Iterator[Connection]:
+        """Yield the connection in a transaction that commits at the end and rolls back on an error.
+
+        On SQLite it holds the write lock from its beginning, so nothing that it reads can change,
+        unless it is `read_only`.
+
+        Raises:
+            NotAvailable: the database is away or busy; a commit's outcome is unknown.
+            OncewardError: whatever else `translate` makes of a fault; rolled back.
+        """
+        try:
+            connection = self._connect()
+            with connection.begin():
+                if self.dialect == "sqlite":
+                    connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+                yield connection
+        except DBAPIError as error:
+            translated = self._translate(error)
+            if translated is None or isinstance(translated, NotAvailable):
+                self._drop()
+            if translated is None:
+                raise
+            # The driver's error may quote a value, so it is not shown as the cause.
+            raise translated from None
+
+    def close(self) -> None:
+        """Close the connection; the next transaction opens one again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        return self._connection
+
+    def _drop(self) -> None:
+        """Throw the connection away without a word to a server that may not answer."""
+        if self._connection is not None:
+            self._connection.invalidate()
+            self._connection.close()
+            self._connection = None
