@@ -120,7 +120,7 @@ def encode_headers(envelope: Envelope, user_headers: Headers = ()) -> list[tuple
 
     Headers of ours among the user's are dropped, since the last word on them is the envelope's.
     """
-    headers = [(name, value) for name, value in user_headers if name not in _OURS]
+    headers = [(name, value) for name, value in user_headers if name not in OURS]
     headers.append((REQUEST_ID, envelope.request_id.encode("ascii")))
     headers.append((ATTEMPT, b"%d" % envelope.attempt))
     if envelope.deadline_at is not None:
@@ -146,8 +146,8 @@ def decode_headers(record: Record) -> Envelope:
     )
 
 
-_OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE})
-_READ = _OURS | {OUTCOME_ID}
+OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE})
+_READ = OURS | {OUTCOME_ID}
 
 
 def _bounded(text: str) -> str:

@@ -179,6 +179,29 @@ class ClientSection(_Section):
     schema_file: str = Field("", alias="schema")
 
 
+class OutboxSection(_Section):
+    """`[outbox]`: requests that wait in a database until the relay has sent them."""
+
+    # Empty: there is none.
+    url: str = Field("", repr=False)
+    poll_s: Seconds = 1.0
+    notify: bool = True
+    batch_limit: int = Field(500, ge=1, le=10_000)
+    batch_bytes: int = Field(8_000_000, ge=1)
+    lease_s: Seconds = 5.0
+    keep_s: float = Field(86_400.0, ge=0, allow_inf_nan=False)
+    unknown_topic_s: Seconds = 30.0
+    send_timeout_s: Seconds = 30.0
+    timeout_s: Seconds = 10.0
+    http_port: int = Field(0, ge=0, le=65_535)
+    http_host: str = "127.0.0.1"
+
+    @field_validator("url")
+    @classmethod
+    def _known_scheme(cls, url: str) -> str:
+        return url and JournalSection._known_scheme(url)
+
+
 class AuditSection(_Section):
     """`[audit]`: what the daily job reads and where it writes."""
 

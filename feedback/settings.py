@@ -28,6 +28,7 @@ from feedback.sections import (
     ClientSection,
     JournalSection,
     KafkaSection,
+    OutboxSection,
     RedisSection,
     RegistrySection,
     WorkerSection,
@@ -39,6 +40,7 @@ __all__ = [
     "ClientSection",
     "JournalSection",
     "KafkaSection",
+    "OutboxSection",
     "RedisSection",
     "RegistrySection",
     "Settings",
@@ -67,6 +69,7 @@ class Settings(BaseSettings):
     registry: RegistrySection = RegistrySection()
     worker: WorkerSection = WorkerSection()
     client: ClientSection = ClientSection()
+    outbox: OutboxSection = OutboxSection()
     audit: AuditSection = AuditSection()
     alerts: AlertsSection = AlertsSection()
     _file: str | None = PrivateAttr(None)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from feedback.clock import monotonic_s
 from feedback.errors import OncewardError, SettingsError
@@ -26,6 +27,12 @@ from producer_client.sending import Sending
 from producer_client.sending_many import SendingMany
 from producer_client.submission import SendResult, Submission, Value
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+    from sqlalchemy.orm import Session, scoped_session
+
+    from producer_client.outbox.fallback import FallbackSending
+
 
 class ClientClosed(OncewardError):
     """The client was closed, and does nothing any more."""
@@ -39,6 +46,8 @@ class Handle:
     client: Client
     payload: KeptPayload
     deadline_at: int | None
+    # Until a relay has sent it, no wait may: its transaction may be rolled back.
+    in_transaction: bool = False
 
     def status(self) -> Status:
         """Return what is known of the request now."""
@@ -61,10 +70,13 @@ class Client:
         settings: a `Settings`, a TOML file, or None for the environment and defaults.
         model: a pydantic model that every value must be to be sent.
         schema: instead of a model, a JSON Schema file; default `[client] schema`.
+        outbox: the URL of a database with an outbox, where a request goes that Kafka or Redis
+            fails to take; half of `send_timeout_s` is then Kafka's.
 
     Raises:
         SettingsError: settings are wrong, or both a model and a schema are given.
         SchemaError: the schema cannot be used.
+        OutboxVersionError: the database has no outbox, or one of another version.
     """
 
     def __init__(
@@ -73,19 +85,30 @@ class Client:
         *,
         model: type | None = None,
         schema: Path | str | None = None,
+        outbox: str | None = None,
     ) -> None:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
         file = _schema(self.settings, model, schema)
-        redis = connect(self.settings.redis)
+        shares = _Shares(self.settings, has_outbox=outbox is not None)
+        redis = connect(shares.redis)
         self.store = StatusStore(redis, self.settings.kafka.group, self.settings.redis)
         self._events = EventListener(redis, self.store)
         self._sender = KafkaSender(
             self.settings.kafka,
-            send_timeout_s=self.settings.client.send_timeout_s,
+            send_timeout_s=shares.kafka_s,
             max_request_bytes=self.settings.client.max_request_bytes,
         )
         section = self.settings.client
-        self._sending = Sending(section, self.store, self._sender, model=model, schema=file)
+        self._fallback: FallbackSending | None = None
+        if outbox is None:
+            self._sending = Sending(section, self.store, self._sender, model=model, schema=file)
+        else:
+            # Only here: who needs no database loads no SQLAlchemy.
+            from producer_client.outbox.fallback import FallbackSending
+
+            self._sending = self._fallback = FallbackSending(
+                outbox, self.settings, self.store, self._sender, model=model, schema=file
+            )
         self._many = SendingMany(self._sending)
         self._is_closed = False
         self._following = Following(section, self.store, self._events, self._sending)
@@ -105,6 +128,8 @@ class Client:
         """Finish what is under way, for at most `send_timeout_s`, and close for good."""
         self._is_closed = True
         self._sender.close()
+        if self._fallback is not None:
+            self._fallback.close()
         self._events.close()
         self.store.close()
 
@@ -117,8 +142,14 @@ class Client:
         request_id: str | None = None,
         headers: Sequence[tuple[str, bytes]] = (),
         deadline_s: float | None = None,
+        connection: Connection | Session | scoped_session[Any] | None = None,
     ) -> Handle:
         """Send one request and return when Kafka has acknowledged it.
+
+        With `connection` it is only written into that database's outbox, within the transaction
+        that is open there: nothing is sent unless that commits, and then a relay sends it. Its
+        status is UNKNOWN until then. With an outbox of the client's own, it returns as well when
+        Kafka has failed and the outbox has it.
 
         Given the id of a request that is already known, the same request is sent again; one that
         has already ended is not: its handle answers at once.
@@ -126,6 +157,7 @@ class Client:
         Args:
             value: bytes as they are, text as UTF-8, dict or list as JSON, None as a tombstone.
             deadline_s: seconds from now after which it is not started any more.
+            connection: of SQLAlchemy, to PostgreSQL or SQLite, and not in autocommit.
 
         Raises:
             InvalidMessage: it breaks the contract; nothing was written.
@@ -133,11 +165,26 @@ class Client:
             PayloadMismatch: the id is taken by another key or value.
             NotSent: Redis or Kafka is away or refused it; no trace is left.
             SendUnknown: Kafka may have it; it stays PENDING, sending it again is harmless.
+            NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: with `connection`
+                only; nothing was written. See `producer_client.outbox`.
         """
         self._require_open()
         submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
+        if connection is not None:
+            return self._write(connection, submission)
         sent = self._sending.one(submission)
         return Handle(sent.request_id, self, sent.payload, sent.envelope.deadline_at)
+
+    def _write(self, connection: object, submission: Submission) -> Handle:
+        from producer_client.outbox import writing
+
+        one = self._sending.prepare(submission)
+        limit = self.settings.client.max_request_bytes
+        writing.require_sendable(one, max_request_bytes=limit)
+        group, notify = self.settings.kafka.group, self.settings.outbox.notify
+        writing.write(connection, one, group=group, notify=notify)
+        deadline_at = one.envelope.deadline_at
+        return Handle(one.request_id, self, one.payload, deadline_at, in_transaction=True)
 
     def send_many(
         self, submissions: Iterable[Submission | None], *, rate: float | None = None
@@ -208,7 +255,8 @@ class Client:
         if isinstance(request, str):
             pursuit = Pursuit(request, None, None, now_s)
         else:
-            pursuit = Pursuit(request.request_id, request.payload, request.deadline_at, now_s)
+            payload = None if request.in_transaction else request.payload
+            pursuit = Pursuit(request.request_id, payload, request.deadline_at, now_s)
         return self._following.one(pursuit, timeout_s=timeout_s, resend=resend)
 
     def wait_many(
@@ -228,6 +276,19 @@ class Client:
     def _require_open(self) -> None:
         if self._is_closed:
             raise ClientClosed(CLOSED)
+
+
+class _Shares:
+    """How long each server may take: with an outbox, all of them within `send_timeout_s`."""
+
+    def __init__(self, settings: Settings, *, has_outbox: bool) -> None:
+        self.redis, self.kafka_s = settings.redis, settings.client.send_timeout_s
+        if has_outbox:
+            from producer_client.outbox.fallback import KAFKA_SHARE, REDIS_SHARE
+
+            redis_s = min(self.redis.timeout_s, self.kafka_s * REDIS_SHARE)
+            self.redis = self.redis.model_copy(update={"timeout_s": redis_s})
+            self.kafka_s *= KAFKA_SHARE
 
 
 def _schema(settings: Settings, model: type | None, given: Path | str | None) -> SchemaFile | None:

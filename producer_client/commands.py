@@ -1,4 +1,4 @@
-"""`onceward-client`: send, status, wait, resend."""
+"""`onceward-client`: send, status, wait, resend; of the outbox see `outbox_commands`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from feedback.status import State
 from feedback.statuses import Status
 from producer_client.client import Client
 from producer_client.lines import lines_and_pauses, read_submissions
+from producer_client.outbox_commands import outbox, relay
 from producer_client.resender import Resender
 from producer_client.resends import Resent
 from producer_client.service import run_once, serve
@@ -37,6 +38,10 @@ from producer_client.submission import SendResult, Submission
 @click.version_option(__version__)
 def cli() -> None:
     """Sends requests that must not run twice, and follows them."""
+
+
+cli.add_command(relay)
+cli.add_command(outbox)
 
 
 @cli.command()

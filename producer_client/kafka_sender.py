@@ -28,6 +28,7 @@ from kafka.errors import (
     RecordListTooLargeError,
 )
 from kafka.net.compat import KafkaNetClient
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
 import feedback.kafka_sockets  # noqa: F401 - mends kafka-python for this process
 from feedback.clock import monotonic_s
@@ -37,11 +38,13 @@ from feedback.settings import KafkaSection
 # A record runs out of time inside the producer a moment after its sender was told.
 CLOSE_GRACE_S = 0.5
 
+ABANDON_S = 2.0
+_FOR_EVER_MS = 2**31 - 1
+
 CLOSED = "the client is closed: make a new one"
 
 # A broker that answers with one of these has not stored the record.
 _CERTAINLY_REFUSED = (
-    AuthorizationError,
     InvalidRecordError,
     InvalidTopicError,
     MessageSizeTooLargeError,
@@ -56,6 +59,14 @@ class RecordNotSent(KafkaUnavailable):
 
 class TopicAway(RecordNotSent):
     """Kafka or the topic is away: what is sent there next would only wait as long."""
+
+
+class TopicUnknown(TopicAway):
+    """Kafka answers, and knows no such topic."""
+
+
+class TopicForbidden(RecordNotSent):
+    """This user may not write there: a person has to allow it."""
 
 
 class RecordUnknown(KafkaUnavailable):
@@ -78,6 +89,13 @@ class PendingRecord:
         self._future = future
         self._deadline_s = deadline_s
 
+    def is_settled(self, wait_s: float) -> bool:
+        """Whether it is known what became of it, waiting for that at most so long."""
+        if not self._future.is_done and wait_s > 0:
+            with contextlib.suppress(KafkaError):
+                self._future.get(timeout=wait_s)
+        return bool(self._future.is_done)
+
     def result(self) -> Coordinates:
         """Return where the record lies, waiting no longer than `send_timeout_s` after the send.
 
@@ -87,6 +105,8 @@ class PendingRecord:
         """
         try:
             stored = self._future.get(timeout=max(0.001, self._deadline_s - monotonic_s()))
+        except AuthorizationError as error:
+            raise TopicForbidden(f"Kafka refused the record: {_in_words(error)}") from error
         except _CERTAINLY_REFUSED as error:
             raise RecordNotSent(f"Kafka refused the record: {_in_words(error)}") from error
         except KafkaError as error:
@@ -136,7 +156,7 @@ class KafkaSender:
             limit = self._max_request_bytes
             raise RecordNotSent(f"the record is larger than {limit} bytes") from error
         except KafkaError as error:
-            raise TopicAway(self._why_no_metadata(producer, topic, asked_s)) from error
+            raise self._why_no_metadata(producer, topic, asked_s) from error
         except (ValueError, TypeError) as error:
             raise RecordNotSent(str(error)) from error
         return PendingRecord(future, deadline_s)
@@ -181,12 +201,7 @@ class KafkaSender:
             return KafkaProducer(
                 **self._settings.connection(),
                 kafka_client=connect,
-                acks="all",
-                enable_idempotence=False,
-                max_in_flight_requests_per_connection=1,
-                delivery_timeout_ms=timeout_ms,
-                request_timeout_ms=max(100, timeout_ms - 100),
-                max_block_ms=timeout_ms,
+                **self._delivery(timeout_ms),
                 bootstrap_timeout_ms=max(1, int((deadline_s - monotonic_s()) * 1000)),
                 max_request_size=self._max_request_bytes,
                 linger_ms=0,
@@ -204,11 +219,23 @@ class KafkaSender:
             # An address that is none, a certificate that cannot be read.
             raise TopicAway(f"the [kafka] settings do not work: {error}") from error
 
-    def _why_no_metadata(self, producer: KafkaProducer, topic: str, asked_s: float) -> str:
+    def _delivery(self, timeout_ms: int) -> dict[str, Any]:
+        """Return what kafka-python is told about acknowledgements and about how long to try."""
+        return {
+            "acks": "all",
+            "enable_idempotence": False,
+            "max_in_flight_requests_per_connection": 1,
+            "delivery_timeout_ms": timeout_ms,
+            "request_timeout_ms": max(100, timeout_ms - 100),
+            "max_block_ms": timeout_ms,
+        }
+
+    def _why_no_metadata(self, producer: KafkaProducer, topic: str, asked_s: float) -> TopicAway:
         # kafka-python tells both with the same error; nothing public says whether Kafka answered.
         if producer._metadata._last_successful_refresh_ms >= asked_s * 1000:
-            return f"Kafka at {self._settings.bootstrap_servers} knows no topic {topic!r}"
-        return self._away("it does not answer")
+            where = self._settings.bootstrap_servers
+            return TopicUnknown(f"Kafka at {where} knows no topic {topic!r}")
+        return TopicAway(self._away("it does not answer"))
 
     def _away(self, why: str) -> str:
         return f"Kafka at {self._settings.bootstrap_servers} is away: {why}"
@@ -227,6 +254,60 @@ class KafkaSender:
             self._lock.release()
         if producer is not None:
             _close(producer, longest_s)
+
+
+class OrderedSender(KafkaSender):
+    """Sends in the order given, for a sender that keeps what it sends: the idempotent producer.
+
+    A record never runs out of time inside of it, since the next one of its key would then go
+    first: it tries until `abandon`. Belongs to one thread.
+
+    Args:
+        settings: brokers and security.
+        send_timeout_s: how long `PendingRecord.result` waits.
+        block_s: how long a topic that Kafka does not tell about may hold up a `send`.
+        request_timeout_s: after which a request is sent again, and Kafka knows it by its number.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSection,
+        *,
+        send_timeout_s: float,
+        block_s: float = 1.0,
+        request_timeout_s: float = 10.0,
+    ) -> None:
+        # The broker's limit is the one that counts, and it says so for one record alone.
+        super().__init__(settings, send_timeout_s=send_timeout_s, max_request_bytes=2**30)
+        self._block_s = block_s
+        self._request_timeout_s = request_timeout_s
+
+    def _delivery(self, timeout_ms: int) -> dict[str, Any]:
+        return {
+            "acks": "all",
+            "enable_idempotence": True,
+            "max_in_flight_requests_per_connection": 1,
+            "delivery_timeout_ms": _FOR_EVER_MS,
+            "request_timeout_ms": int(self._request_timeout_s * 1000),
+            "max_block_ms": int(self._block_s * 1000),
+        }
+
+    def abandon(self) -> None:
+        """Let nothing go out any more of what is not acknowledged; the next `send` begins anew."""
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        # Its own closing waits for what it has, and leaves its thread sending when that takes too
+        # long: an exception comes before the thread is told.
+        producer._sender.force_close()
+        producer._sender.join(ABANDON_S)
+        with contextlib.suppress(KafkaTimeoutError):
+            producer.close(timeout=0)
+
+
+def size_of_record(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]) -> int:
+    """Return how many bytes kafka-python counts for a record, the most that it may take."""
+    return int(DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers))
 
 
 def _close(producer: KafkaProducer, longest_s: float) -> None:

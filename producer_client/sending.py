@@ -109,7 +109,7 @@ class Sending:
         places = [at for at, reason in enumerate(told) if reason is None]
         handed = self.hand_over([batch[at] for at in places])
         for at, (one, record) in zip(places, handed, strict=True):
-            told[at] = _ending(one, record)
+            told[at] = ending_of(one, record)
         return told
 
     def next_attempt(
@@ -171,7 +171,7 @@ class Sending:
         self, batch: Sequence[Prepared], *, keep_payloads: bool
     ) -> list[Refused | None]:
         look_at = epoch_ms() + int(self._section.resend_after_s * 1000)
-        writes = [_pending(one, one.payload if keep_payloads else None) for one in batch]
+        writes = [pending_write(one, one.payload if keep_payloads else None) for one in batch]
         try:
             return self._store.write(writes, look_at=look_at)
         except RedisUnavailable as error:
@@ -218,7 +218,12 @@ class Sending:
     ) -> NotSent | SendUnknown | None:
         """Return what became of a sending; of one that certainly failed no trace is left, unless
         it was not the first of its request."""
-        error = _ending(one, record)
+        return self.withdraw(one, ending_of(one, record))
+
+    def withdraw(
+        self, one: Prepared, error: NotSent | SendUnknown | None
+    ) -> NotSent | SendUnknown | None:
+        """Remove the trace of a sending that certainly failed, and return what became of it."""
         if not isinstance(error, NotSent) or one.envelope.attempt > 1:
             # An earlier attempt may be under way: its trace is not ours to remove.
             return error
@@ -235,7 +240,7 @@ class Sending:
         return error
 
 
-def _ending(one: Prepared, record: PendingRecord | RecordNotSent) -> NotSent | SendUnknown | None:
+def ending_of(one: Prepared, record: PendingRecord | RecordNotSent) -> NotSent | SendUnknown | None:
     """Return what became of a record; the error's cause tells a topic that is away from a record
     that was refused."""
     ending: NotSent | SendUnknown
@@ -253,7 +258,12 @@ def _ending(one: Prepared, record: PendingRecord | RecordNotSent) -> NotSent | S
     return ending
 
 
-def _pending(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
+def pending_write(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
+    """Return what is told of a request before it is sent.
+
+    Args:
+        payload: to be kept for resends; None where it is kept already.
+    """
     return StatusWrite(
         request_id=one.request_id,
         state=State.PENDING,

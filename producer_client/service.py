@@ -1,10 +1,11 @@
-"""The resender as a process: signals, the service manager, the exit code."""
+"""The resender and the relay as processes: signals, the service manager, the exit code."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from feedback.clock import monotonic_s
 from feedback.errors import ExitCode, RedisUnavailable
@@ -19,21 +20,36 @@ STALLED_S = 30.0
 UNWATCHED_S = 60.0
 
 
-def serve(resender: Resender) -> ExitCode:
-    """Resend until SIGTERM or SIGINT; the exit comes within about two seconds of it.
+class Service(Protocol):
+    """What works until it is asked to stop.
+
+    Attributes:
+        turned_s: monotonic time of its last sign of life.
+    """
+
+    @property
+    def turned_s(self) -> float: ...
+    def start(self) -> None: ...
+    def wait(self, timeout_s: float) -> bool: ...
+    def stop(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def serve(service: Service) -> ExitCode:
+    """Work until SIGTERM or SIGINT; the exit comes within about two seconds of it.
 
     Raises:
         Exception: the fault that ended it, if one did.
     """
-    with _stopped_by_signals(resender.stop):
-        resender.start()
+    with _stopped_by_signals(service.stop):
+        service.start()
         notify("READY=1")
         watchdog_s = unit().watchdog_s
-        while not resender.wait(UNWATCHED_S if watchdog_s is None else watchdog_s / 3):
-            if monotonic_s() - resender.turned_s < STALLED_S:
+        while not service.wait(UNWATCHED_S if watchdog_s is None else watchdog_s / 3):
+            if monotonic_s() - service.turned_s < STALLED_S:
                 notify("WATCHDOG=1")
         notify("STOPPING=1")
-        resender.close()
+        service.close()
     return ExitCode.FINE
 
 

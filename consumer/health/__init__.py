@@ -10,8 +10,8 @@ worker's parts ──▶ Probe ──▶ Vitals ──▶ readiness ──▶ /r
 that applies it. `probe` reads the parts of the worker from outside, `vitals` is what it saw,
 `readiness` says what is missing. `metrics` is what the road calls (and costs nothing when nobody
 listens), `exposed` counts it for Prometheus, `gauges` adds what is read at a scrape. `watched` are
-the worker's own parts with a tick and a clock around what they do. `server` is the HTTP side,
-`stacks` what a stall is logged with, `health` puts it together for the service.
+the worker's own parts with a tick and a clock around what they do. `feedback.page_server` is the
+HTTP side, `stacks` what a stall is logged with, `health` puts it together for the service.
 
 Decisions. A loop lives when it comes round, so a handler of an hour is no stall, and neither is a
 server that is known to be away: restarting the worker would bring nothing back. Threads of the

@@ -22,7 +22,7 @@ from feedback.systemd import unit
 
 if TYPE_CHECKING:
     from consumer.health.exposed import ExposedMetrics
-    from consumer.health.server import PageServer
+    from feedback.page_server import PageServer
 
 log = EventLog("onceward.health")
 
@@ -87,7 +87,7 @@ class Health:
         # Only here: who has no port pays neither their memory nor the time of their import.
         from consumer.health.gauges import Gauges
         from consumer.health.pages import pages
-        from consumer.health.server import PageServer
+        from feedback.page_server import PageServer
 
         def late() -> dict[str, float]:
             return dict(watch.stalled)

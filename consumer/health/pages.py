@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from consumer.health.readiness import missing
-from consumer.health.server import Answer, Pages
 from consumer.health.vitals import Oldest, Vitals
+from feedback.page_server import Answer, Pages
 
 
 def pages(

@@ -35,13 +35,17 @@ def make_settings(
     own_topic = topic(1)
 
     def make(
-        kafka: dict[str, Any] | None = None, redis: dict[str, Any] | None = None, **client: Any
+        kafka: dict[str, Any] | None = None,
+        redis: dict[str, Any] | None = None,
+        outbox: dict[str, Any] | None = None,
+        **client: Any,
     ) -> Settings:
         return load(
             None,
             kafka={"bootstrap_servers": servers.kafka, "group": group} | (kafka or {}),
             redis={"url": servers.redis} | (redis or {}),
             client={"topic": own_topic} | client,
+            outbox=outbox or {},
         )
 
     return make

@@ -8,8 +8,8 @@ from http import HTTPStatus
 import pytest
 import requests
 
-from consumer.health.server import MAX_CLIENTS, Answer, PageServer
 from feedback.errors import ExitCode, NotAvailable
+from feedback.page_server import MAX_CLIENTS, Answer, PageServer
 from tests.eventually import eventually
 
 HOST = "127.0.0.1"

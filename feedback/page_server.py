@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from feedback.errors import NotAvailable
 from feedback.logs import EventLog
 
-log = EventLog("onceward.health")
+log = EventLog("onceward.http")
 
 # A client that says or reads nothing is let go after this time.
 CLIENT_LIMIT_S = 5.0
@@ -41,17 +41,18 @@ class PageServer:
         host: the address to listen on.
         port: the port; 0 takes any that is free.
         pages: by path; each is called in a thread of its own.
+        section: of the settings, where host and port stand.
 
     Raises:
         NotAvailable: nobody can listen there.
     """
 
-    def __init__(self, *, host: str, port: int, pages: Pages) -> None:
+    def __init__(self, *, host: str, port: int, pages: Pages, section: str = "worker") -> None:
         try:
             self._server = _Server(host, port, pages)
         except OSError as error:
             raise NotAvailable(
-                f"[worker] http_port: nobody can listen on {host}:{port} "
+                f"[{section}] http_port: nobody can listen on {host}:{port} "
                 f"({error.strerror or error}): choose another port or http_host, "
                 "or end what has it"
             ) from error

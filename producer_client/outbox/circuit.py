@@ -1,0 +1,52 @@
+"""Whether it is worth asking who was away a moment ago. Pure, but for what it remembers."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+PAUSE_S = (0.5, 4.0)
+
+
+@dataclass(slots=True)
+class _Open:
+    pause_s: float
+    until_s: float
+
+
+class Circuit:
+    """Remembers who was away: one caller at a time asks again, the others need not wait for it.
+
+    Safe to share between threads; times are monotonic.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._lock = threading.Lock()
+
+    def allows(self, name: str, now_s: float) -> bool:
+        """Whether to ask it now; who is told so while it is away asks for all."""
+        with self._lock:
+            known = self._open.get(name)
+            if known is None:
+                return True
+            if now_s < known.until_s:
+                return False
+            known.until_s = now_s + known.pause_s
+            return True
+
+    def failed(self, name: str, now_s: float) -> bool:
+        """Note that it did not answer; say whether it did before."""
+        shortest_s, longest_s = PAUSE_S
+        with self._lock:
+            known = self._open.get(name)
+            pause_s = shortest_s if known is None else min(longest_s, known.pause_s * 2)
+            # Many may have asked before the first of them knew: that is one failure.
+            if known is None or now_s >= known.until_s - known.pause_s + shortest_s:
+                self._open[name] = _Open(pause_s, now_s + pause_s)
+            return known is None
+
+    def worked(self, name: str) -> bool:
+        """Note that it answered; say whether it did not before."""
+        # Without the lock: this is asked with each send, and a key is there or is not.
+        return name in self._open and self._open.pop(name, None) is not None

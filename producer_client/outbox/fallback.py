@@ -1,0 +1,213 @@
+"""Kafka first; what Kafka or Redis fails to take goes into the outbox, unknown to its caller.
+
+A send is then three steps, each with its share of `send_timeout_s`: PENDING, Kafka, the row. While
+one of them is known to be away it is not asked, but by one caller at a time.
+
+If the process dies after the first, the request is PENDING with its payload kept, and the resender
+sends it; after the second, Kafka has it or may have it; after the third, a relay sends it. What two
+of them send is one request, since it has one id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
+from dataclasses import dataclass, fields
+
+from sqlalchemy import QueuePool
+from sqlalchemy.exc import DBAPIError
+
+from feedback.clock import monotonic_s
+from feedback.errors import NotAvailable, NotSent, OncewardError, SendUnknown
+from feedback.logs import EventLog
+from feedback.schemas import SchemaFile
+from feedback.settings import Settings
+from feedback.sql.engine import open_engine
+from feedback.store import StatusStore
+from producer_client.kafka_sender import (
+    KafkaSender,
+    PendingRecord,
+    RecordNotSent,
+    TopicAway,
+    TopicUnknown,
+)
+from producer_client.outbox import writing
+from producer_client.outbox.circuit import Circuit
+from producer_client.outbox.errors import OutboxUnavailable
+from producer_client.outbox.faults import translate
+from producer_client.outbox.schema import check_version
+from producer_client.sending import Sending, ending_of
+from producer_client.submission import Prepared
+
+log = EventLog("onceward.client")
+
+# Of `send_timeout_s`: Redis may be asked twice, then Kafka, then the database.
+REDIS_SHARE, KAFKA_SHARE, ROW_SHARE = 0.15, 0.5, 0.2
+THREADS = 4
+_REDIS = "redis"
+
+
+@dataclass(frozen=True, slots=True)
+class Untold(Prepared):
+    """A request that Redis was not told of: it must not go to Kafka."""
+
+    reason: str = ""
+
+
+class Diverted(TopicAway):
+    """It was not tried: who would have to take it is known to be away."""
+
+
+class FallbackSending(Sending):
+    """Sends as `Sending` does, and writes to the outbox what an outage stops.
+
+    Args:
+        url: the outbox' database; it may be away now.
+        settings: checked settings.
+        store: where PENDING is told.
+        sender: hands records to Kafka, within `KAFKA_SHARE`.
+
+    Raises:
+        SettingsError: the URL is malformed.
+        OutboxVersionError: the database has no outbox, or one of another version.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        settings: Settings,
+        store: StatusStore,
+        sender: KafkaSender,
+        *,
+        model: type | None = None,
+        schema: SchemaFile | None = None,
+    ) -> None:
+        super().__init__(settings.client, store, sender, model=model, schema=schema)
+        self._group = settings.kafka.group
+        self._notify = settings.outbox.notify
+        self._max_request_bytes = settings.client.max_request_bytes
+        self._row_s = settings.client.send_timeout_s * ROW_SHARE
+        self._circuit = Circuit()
+        pool = {"poolclass": QueuePool, "pool_size": THREADS, "max_overflow": 0}
+        self._engine = open_engine(url, timeout_s=self._row_s, pool=pool, what="outbox")
+        # In threads of their own: a database that hangs must not hold up a caller for longer.
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-outbox")
+        try:
+            self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connections to the outbox."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._engine.dispose()
+
+    def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
+        """Tell PENDING for each; see `Sending.announce`. Redis away is no error."""
+        if not self._circuit.allows(_REDIS, monotonic_s()):
+            return [_untold(one, "Redis was away a moment ago") for one in batch]
+        try:
+            told = super().announce(batch)
+        except (NotSent, SendUnknown) as error:
+            if self._circuit.failed(_REDIS, monotonic_s()):
+                log.warning("redis.away", reason=error.reason)
+            return [_untold(one, error.reason) for one in batch]
+        if self._circuit.worked(_REDIS):
+            log.info("redis.back")
+        return told
+
+    def _hand_over_one(self, one: Prepared) -> PendingRecord | RecordNotSent:
+        if isinstance(one, Untold):
+            return Diverted(one.reason)
+        if not self._circuit.allows(_topic(one), monotonic_s()):
+            return Diverted(f"Kafka did not take {one.payload.topic} a moment ago")
+        return super()._hand_over_one(one)
+
+    def outcome(
+        self, one: Prepared, record: PendingRecord | RecordNotSent
+    ) -> NotSent | SendUnknown | None:
+        """Return None when Kafka or the outbox has it, else what became of it."""
+        error = ending_of(one, record)
+        if error is None:
+            if self._circuit.worked(_topic(one)):
+                log.info("topic.back", topic=one.payload.topic)
+            return None
+        if not _is_outage(error):
+            return self.withdraw(one, error)
+        if not isinstance(record, Diverted) and self._circuit.failed(_topic(one), monotonic_s()):
+            log.warning("topic.away", topic=one.payload.topic, reason=error.reason)
+        return self.withdraw(one, self._into_outbox(one, error))
+
+    def _into_outbox(
+        self, one: Prepared, error: NotSent | SendUnknown
+    ) -> NotSent | SendUnknown | None:
+        """Write the row; None when it is committed, else the first error with both reasons."""
+        if writing.is_too_large(one, max_request_bytes=self._max_request_bytes):
+            reason = f"the record is larger than {self._max_request_bytes} bytes"
+            return type(error)(one.request_id, reason)
+        written = self._threads.submit(self._write, one)
+        try:
+            written.result(self._row_s)
+            return None
+        except (NotInTime, CancelledError):
+            why = "the outbox did not answer in time"
+            # One that had not begun never will.
+            is_certain = written.cancel() or written.cancelled()
+        except _Uncommitted as fault:
+            why, is_certain = str(fault), False
+        except OncewardError as fault:
+            why, is_certain = str(fault), True
+        log.warning("outbox.away", reason=why)
+        kind = type(error) if is_certain else SendUnknown
+        return kind(one.request_id, f"{error.reason}; and {why}")
+
+    def _write(self, one: Prepared) -> None:
+        try:
+            with self._engine.connect() as connection:
+                if self._engine.dialect.name == "sqlite":
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                writing.write(connection, one, group=self._group, notify=self._notify)
+                try:
+                    connection.commit()
+                except DBAPIError as error:
+                    if getattr(error.orig, "sqlstate", None) is None:
+                        raise _Uncommitted(str(translate(error) or type(error).__name__)) from None
+                    raise
+        except DBAPIError as error:
+            raise translate(error) or error from None
+
+    def _check(self) -> None:
+        """Have a wrong database be found at the start; one that is away is found out later."""
+        checked = self._threads.submit(self._check_version)
+        try:
+            checked.result(2 * self._row_s)
+        except (NotInTime, OutboxUnavailable) as error:
+            log.warning("outbox.away", reason=str(error) or "it does not answer")
+
+    def _check_version(self) -> None:
+        try:
+            with self._engine.connect() as connection:
+                check_version(connection)
+        except DBAPIError as error:
+            raise translate(error) or error from None
+
+
+class _Uncommitted(NotAvailable):
+    """Nobody knows whether the row is there."""
+
+
+def _topic(one: Prepared) -> str:
+    return f"topic {one.payload.topic}"
+
+
+def _is_outage(error: NotSent | SendUnknown) -> bool:
+    cause = error.__cause__
+    if isinstance(error, SendUnknown):
+        return True
+    return isinstance(cause, TopicAway) and not isinstance(cause, TopicUnknown)
+
+
+def _untold(one: Prepared, reason: str) -> Untold:
+    return Untold(**{name.name: getattr(one, name.name) for name in fields(one)}, reason=reason)

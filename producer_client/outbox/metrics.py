@@ -1,0 +1,118 @@
+"""What a relay counts, for Prometheus and for whoever looks at its pages."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Protocol
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+from feedback.clock import monotonic_s
+from feedback.page_server import Answer, Pages
+from producer_client.outbox.table import Standing
+
+
+class RelayMetrics:
+    """Hears what a relay does; any thread may call. This one listens to nothing."""
+
+    def sent(self, count: int) -> None:
+        """Hear of rows that Kafka has."""
+
+    def parked(self, topic: str, code: str) -> None:
+        """Hear of one row that Kafka can never take.
+
+        Args:
+            code: stable, as `REFUSED`.
+        """
+
+    def standing(self, standing: Standing) -> None:
+        """Hear how the outbox stands."""
+
+
+NO_METRICS = RelayMetrics()
+
+
+class ExposedMetrics(RelayMetrics):
+    """Counts what it hears.
+
+    Attributes:
+        registry: what a scrape reads.
+    """
+
+    def __init__(self) -> None:
+        # Else each counter has a second series with the time of its making.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._sent = Counter("onceward_outbox_sent", "Rows that Kafka has.", registry=self.registry)
+        self._parked = Counter(
+            "onceward_outbox_parked",
+            "Rows that Kafka can never take.",
+            ["topic", "code"],
+            registry=self.registry,
+        )
+        self._waiting = self._gauge("waiting", "Rows of the group that wait.")
+        self._oldest = self._gauge("oldest_seconds", "Age of the oldest of them.")
+        self._aside = self._gauge("parked_rows", "Rows of the group that are parked.")
+
+    def sent(self, count: int) -> None:
+        """Count rows that Kafka has."""
+        self._sent.inc(count)
+
+    def parked(self, topic: str, code: str) -> None:
+        """Count a row that Kafka can never take."""
+        self._parked.labels(topic, code).inc()
+
+    def standing(self, standing: Standing) -> None:
+        """Show how the outbox stands; the age is that of the moment of the scrape."""
+        self._waiting.set(standing.waiting)
+        self._aside.set(standing.parked)
+        since_s = monotonic_s() - standing.oldest_ms / 1000
+        is_empty = not standing.waiting
+        self._oldest.set_function(lambda: 0.0 if is_empty else monotonic_s() - since_s)
+
+    def _gauge(self, what: str, text: str) -> Gauge:
+        return Gauge(f"onceward_outbox_{what}", text, registry=self.registry)
+
+
+class Watched(Protocol):
+    """What the pages say something about."""
+
+    @property
+    def turned_s(self) -> float: ...
+    @property
+    def missing(self) -> str | None: ...
+
+
+def pages(relay: Watched, metrics: ExposedMetrics, *, stalled_s: float) -> Pages:
+    """Return the pages of a relay by their paths.
+
+    Args:
+        stalled_s: without a sign of life for so long, it does not get on.
+    """
+
+    def live() -> Answer:
+        late_s = monotonic_s() - relay.turned_s
+        return _json(late_s < stalled_s, {"live": late_s < stalled_s, "late_s": round(late_s, 1)})
+
+    def ready() -> Answer:
+        missing = relay.missing
+        return _json(missing is None, {"ready": missing is None, "missing": missing})
+
+    def scrape() -> Answer:
+        return Answer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(metrics.registry))
+
+    return {"/live": live, "/ready": ready, "/metrics": scrape}
+
+
+def _json(is_fine: bool, content: dict[str, object]) -> Answer:
+    status = HTTPStatus.OK if is_fine else HTTPStatus.SERVICE_UNAVAILABLE
+    return Answer(status, "application/json", json.dumps(content).encode() + b"\n")

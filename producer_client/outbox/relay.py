@@ -1,0 +1,297 @@
+"""The relay: sends what waits in the outbox, in order per key, however often it is killed.
+
+Theory of operation. A turn takes lanes that are nobody's and have rows (`table`), tells PENDING and
+hands the rows to Kafka (`shipping`), and settles what Kafka has acknowledged: rows are marked, and
+the lanes let go. Two batches are on their way at a time, so that the database works while Kafka
+does; more, when Kafka is slow over one topic, so that others do not wait for it. All that a relay
+knows lies in the database: one that is killed leaves rows that wait and lanes whose lease ends.
+
+No outage ends it: it waits, says so once, and goes on. Redis away means that nothing is sent: a
+request that Redis does not know has no resender, and would be lost with the worker that takes it.
+Kafka away: the same rows are tried again, and nothing is parked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+from feedback.clock import monotonic_s
+from feedback.errors import NotAvailable, RedisUnavailable
+from feedback.logs import EventLog
+from feedback.redis_server import connect
+from feedback.settings import Settings
+from feedback.store import StatusStore
+from producer_client.kafka_sender import OrderedSender
+from producer_client.outbox.errors import OutboxVersionError
+from producer_client.outbox.metrics import NO_METRICS, RelayMetrics
+from producer_client.outbox.rests import Rests
+from producer_client.outbox.shipping import Landed, Shipment, Shipping
+from producer_client.outbox.table import OutboxTable
+from producer_client.outbox.telling import Telling
+from producer_client.outbox.waking import Waker, waker
+
+log = EventLog("onceward.relay")
+
+FLYING = 2
+FLYING_WHEN_SLOW = 8
+SLOW_S = 0.5
+WAIT_S = 0.05
+AWAY_PAUSE_S = (0.25, 2.0)
+STANDING_S = 5.0
+PRUNE_S = 10.0
+STOP_S = 2.0
+CLOSE_S = 0.3
+SIGNAL_S = 0.2
+
+
+class Relay:
+    """One relay, from its start to its end.
+
+    Args:
+        settings: checked settings.
+        metrics: hears what it does.
+
+    Raises:
+        SettingsError: `[outbox] url` is empty or malformed.
+    """
+
+    def __init__(self, settings: Settings, *, metrics: RelayMetrics = NO_METRICS) -> None:
+        outbox = settings.outbox
+        self._settings = settings
+        self._metrics = metrics
+        self._table = OutboxTable(
+            outbox.url,
+            group=settings.kafka.group,
+            lease_s=outbox.lease_s,
+            timeout_s=outbox.timeout_s,
+        )
+        self._store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
+        self._sender = OrderedSender(settings.kafka, send_timeout_s=outbox.send_timeout_s)
+        self._shipping = Shipping(
+            telling=Telling(self._store, resend_after_s=settings.client.resend_after_s),
+            sender=self._sender,
+            patience_s=outbox.send_timeout_s,
+            tick=self._renew,
+        )
+        self._rests = Rests(unknown_s=outbox.unknown_topic_s)
+        self._flying: list[Shipment] = []
+        self._away: str | None = None
+        self._renew_s = self._standing_s = self._prune_s = 0.0
+        self._waker: Waker | None = None
+        self._stopping = threading.Event()
+        self._is_asked = False
+        self._fault: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="onceward-relay", daemon=True)
+        self.turned_s = monotonic_s()
+
+    # its life -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Check the tables and begin to work, also when Kafka and Redis are not there yet.
+
+        Raises:
+            OutboxVersionError: the tables are missing, older or newer.
+            OutboxUnavailable: the database is away.
+        """
+        self._table.prepare()
+        self._table.close()  # its connection is the thread's
+        outbox = self._settings.outbox
+        self._waker = waker(outbox.url, timeout_s=outbox.timeout_s, notify=outbox.notify)
+        self._thread.start()
+        log.info("relay.started", group=self._settings.kafka.group, outbox=self._table.dialect)
+
+    @property
+    def missing(self) -> str | None:
+        """Which server is away, in one line; None when it gets on."""
+        return self._away or (", ".join(self._rests.away) or None)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it is asked to stop or has failed, at most that long; say whether it is."""
+        until_s = monotonic_s() + timeout_s
+        while not self._is_asked and (left_s := until_s - monotonic_s()) > 0:
+            if self._stopping.wait(min(left_s, SIGNAL_S)):
+                break
+        return self._is_asked or self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Ask it to stop; `close` ends it. A signal handler may call this: it takes no lock."""
+        self._is_asked = True
+
+    def close(self) -> None:
+        """Settle what is on its way, within about two seconds, and close all connections.
+
+        Raises:
+            BaseException: the fault that ended it, if one did.
+        """
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(STOP_S + CLOSE_S)
+        self._sender.close(CLOSE_S)
+        if self._waker is not None:
+            self._waker.close()
+        # What hangs over a connection goes with the process; closing it would wait as well.
+        if not self._thread.is_alive():
+            self._store.close()
+        log.info("relay.stopped")
+        if self._fault is not None:
+            raise self._fault
+
+    # its work -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            for pause_s in self._turns():
+                self.turned_s = monotonic_s()
+                if self._stopping.is_set() or self._is_asked:
+                    self._land_last()
+                    return
+                self._pause(pause_s)
+        except Exception as error:  # a thread nobody looks at: the service ends by it
+            self._fault = error
+            self._stopping.set()
+        finally:
+            self._table.close()
+
+    def _pause(self, pause_s: float) -> None:
+        """Wait so long, or until rows were committed, or it is to end."""
+        assert self._waker is not None
+        until_s = monotonic_s() + pause_s
+        while not self._is_asked and (left_s := until_s - monotonic_s()) > 0:
+            if self._waker.wait(min(left_s, SIGNAL_S)):
+                break
+
+    def _turns(self) -> Iterator[float]:
+        """Yield how long to rest after each turn."""
+        shortest_s, longest_s = AWAY_PAUSE_S
+        pause_s = 0.0
+        while True:
+            try:
+                worked = self._turn()
+                if self._away is not None:
+                    log.info("relay.goes_on")
+                self._away, pause_s = None, 0.0
+                yield 0.0 if worked else self._idle_s()
+            except OutboxVersionError:
+                raise
+            except NotAvailable as error:
+                if self._away is None:
+                    server = "redis" if isinstance(error, RedisUnavailable) else "database"
+                    log.warning(f"{server}.away", reason=str(error))
+                self._away = str(error)
+                pause_s = min(longest_s, max(shortest_s, pause_s * 2))
+                until_s = monotonic_s() + pause_s
+                while (left_s := until_s - monotonic_s()) > 0:
+                    yield left_s
+
+    def _turn(self) -> bool:
+        """Do what there is to do; say whether there may be more at once."""
+        self._renew()
+        self._look_after()
+        worked = self._land_settled()
+        room = FLYING_WHEN_SLOW if self._is_slow() else FLYING
+        if len(self._flying) < room and self._launch():
+            return True
+        if self._flying:
+            self._shipping.is_settled(self._flying[0], WAIT_S)
+            return True
+        return worked
+
+    def _launch(self) -> bool:
+        now_s = monotonic_s()
+        resting = {*self._rests.resting(now_s), *self._slow_topics(now_s)}
+        outbox = self._settings.outbox
+        batch = self._table.take(
+            limit=outbox.batch_limit, limit_bytes=outbox.batch_bytes, resting=resting
+        )
+        if batch is None:
+            return False
+        lost = self._rests.lost(now_s)
+        try:
+            self._flying.append(self._shipping.launch(batch, lost_topics=lost))
+        except RedisUnavailable:
+            self._table.settle(batch, sent={}, parked={})
+            raise
+        self._rests.forget(lost)
+        return True
+
+    def _land_settled(self) -> bool:
+        landed = False
+        for one in list(self._flying):
+            is_settled = self._shipping.is_settled(one, 0.0)
+            if is_settled or self._shipping.is_overdue(one):
+                self._land(one)
+                landed = True
+                if not is_settled:
+                    # The producer is gone, and with it what all others had in it.
+                    self._land_all()
+                    break
+        return landed
+
+    def _land_all(self) -> None:
+        while self._flying:
+            self._land(self._flying[0])
+
+    def _land(self, shipment: Shipment) -> None:
+        self._flying.remove(shipment)
+        landed = self._shipping.land(shipment)
+        self._note(shipment, landed)
+        settled = self._table.settle(shipment.batch, sent=landed.sent, parked=landed.parked)
+        for row in settled:
+            topic = row.request.payload.topic
+            if row.id in landed.parked:
+                reason = landed.parked[row.id]
+                log.warning("request.parked", request_id=row.request.request_id, reason=reason)
+                self._metrics.parked(topic, reason.partition(":")[0])
+        self._metrics.sent(sum(row.id in landed.sent for row in settled))
+
+    def _note(self, shipment: Shipment, landed: Landed) -> None:
+        sent = {one.request.payload.topic for one in shipment.batch.rows if one.id in landed.sent}
+        new, back = self._rests.note(
+            sent=sent, away=landed.away, unknown=landed.unknown, now_s=monotonic_s()
+        )
+        for topic in new:
+            log.warning("topic.away", topic=topic, reason=landed.away[topic])
+        for topic in back:
+            log.info("topic.back", topic=topic)
+
+    def _land_last(self) -> None:
+        """Settle what Kafka acknowledges in time, and give up the rest: its rows wait on."""
+        until_s = monotonic_s() + STOP_S
+        for one in list(self._flying):
+            self._shipping.is_settled(one, max(0.0, until_s - monotonic_s()))
+        with suppress(NotAvailable):  # the leases end by themselves
+            self._land_all()
+
+    def _renew(self) -> None:
+        if monotonic_s() < self._renew_s:
+            return
+        for one in self._flying:
+            self._table.renew(one.batch)
+        self._renew_s = monotonic_s() + self._settings.outbox.lease_s / 3
+
+    def _is_slow(self) -> bool:
+        return bool(self._flying) and monotonic_s() > self._flying[0].launched_s + SLOW_S
+
+    def _slow_topics(self, now_s: float) -> set[str]:
+        slow: set[str] = set()
+        for one in self._flying:
+            if now_s > one.launched_s + SLOW_S:
+                slow |= one.open_topics()
+        return slow
+
+    def _idle_s(self) -> float:
+        due_s = self._rests.due_in_s(monotonic_s())
+        poll_s = self._settings.outbox.poll_s
+        return poll_s if due_s is None else min(poll_s, max(0.01, due_s))
+
+    def _look_after(self) -> None:
+        """Count and prune, now and then."""
+        now_s = monotonic_s()
+        if now_s >= self._prune_s:
+            removed = self._table.prune(keep_s=self._settings.outbox.keep_s)
+            self._prune_s = now_s if removed else now_s + PRUNE_S
+        if now_s >= self._standing_s:
+            self._metrics.standing(self._table.standing())
+            self._standing_s = now_s + STANDING_S

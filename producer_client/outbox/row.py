@@ -1,0 +1,83 @@
+"""A row of the outbox: a request as it is written there, and as a relay reads it again. Pure."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any, NamedTuple
+
+from feedback.envelope import Envelope
+from feedback.kept import KeptPayload
+from producer_client.outbox.tables import LANES
+from producer_client.submission import Prepared
+
+
+class WaitingRow(NamedTuple):
+    """A row that waits to be sent."""
+
+    id: int
+    lane: int
+    created_at: int
+    request: Prepared
+
+    def __repr__(self) -> str:
+        return f"WaitingRow({self.id}, {self.request.request_id})"  # no payload in a log
+
+
+def lane_of(topic: str, key: bytes | None, request_id: str) -> int:
+    """Return the lane of a request: the same for all of a topic's key; by its id without a key.
+
+    >>> lane_of("payments", b"card-1", "a") == lane_of("payments", b"card-1", "b")
+    True
+    """
+    name = request_id.encode() if key is None else b"%b\0%b" % (topic.encode(), key)
+    return zlib.crc32(name) % LANES
+
+
+def columns_of(one: Prepared, *, group: str) -> dict[str, Any]:
+    """Return the values of a new row, but for what the database says itself."""
+    payload = one.payload
+    headers = json.dumps([[name, value.hex()] for name, value in payload.headers])
+    return {
+        "group": group,
+        "lane": lane_of(payload.topic, payload.key, one.request_id),
+        "request_id": one.request_id,
+        "topic": payload.topic,
+        "message_key": payload.key,
+        "value": payload.value,
+        "headers": headers,
+        "payload_sha256": one.payload_sha256,
+        "size_bytes": len(payload.key or b"") + len(payload.value or b"") + len(headers),
+        "attempt": one.envelope.attempt,
+        "deadline_at": one.envelope.deadline_at,
+    }
+
+
+# The columns that `row_of` takes, in this order.
+READ = (
+    "id",
+    "lane",
+    "created_at",
+    "request_id",
+    "topic",
+    "message_key",
+    "value",
+    "headers",
+    "payload_sha256",
+    "attempt",
+    "deadline_at",
+)
+
+
+def row_of(found: Any) -> WaitingRow:
+    """Return what was read, as `READ` names it."""
+    number, lane, created_at, request_id, topic, key, value, headers, digest, attempt, due = found
+    pairs = () if headers == "[]" else json.loads(headers)
+    payload = KeptPayload(
+        topic,
+        None if key is None else bytes(key),
+        None if value is None else bytes(value),
+        tuple((name, bytes.fromhex(raw)) for name, raw in pairs),
+    )
+    request = Prepared(Envelope(request_id, attempt, due), payload, digest, named_by_caller=True)
+    return WaitingRow(number, lane, created_at, request)

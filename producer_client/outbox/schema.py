@@ -1,0 +1,88 @@
+"""Makes the outbox' tables, and tells whether they are this program's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, inspect, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+
+from feedback.sql.session import Session
+from producer_client.outbox.errors import OutboxVersionError
+from producer_client.outbox.faults import translate
+from producer_client.outbox.tables import SCHEMA_VERSION, VERSION, meta, metadata
+
+# Any number that nobody else locks: "outboxes" in ASCII.
+_LOCK = 0x6F7574626F786573
+_READ_VERSION = select(meta.c.value).where(meta.c.name == VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What a migration found and what it left; `found` is None for a database without an outbox."""
+
+    found: int | None
+    version: int
+
+
+def migrate(url: str, *, timeout_s: float = 60.0) -> Migrated:
+    """Bring an outbox up to this program's version; two at once wait for each other.
+
+    All of it is one transaction: it happens whole or not at all.
+
+    Args:
+        url: the database's URL; a missing SQLite file is made, its folder is not.
+        timeout_s: the longest wait for another migration or statement.
+
+    Raises:
+        OutboxVersionError: the tables are newer than this program.
+        OutboxUnavailable: the database is away, or was busy for too long.
+    """
+    session = Session(url, timeout_s=timeout_s, translate=translate, what="outbox")
+    try:
+        with session.transaction() as connection:
+            return create(connection)
+    finally:
+        session.close()
+
+
+def create(connection: Connection) -> Migrated:
+    """Make the tables that are missing, within the caller's transaction; for migrations.
+
+    In a migration of Alembic: `outbox.create(op.get_bind())`.
+
+    Raises:
+        OutboxVersionError: there are tables of a newer version.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    found = None
+    if inspect(connection).has_table(meta.name):
+        found = _version(connection)
+    if found is not None and found > SCHEMA_VERSION:
+        raise OutboxVersionError(found, SCHEMA_VERSION)
+    metadata.create_all(connection)
+    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    value = str(SCHEMA_VERSION)
+    written = make(meta).values(name=VERSION, value=value)
+    connection.execute(
+        written.on_conflict_do_update(index_elements=[meta.c.name], set_={"value": value})
+    )
+    return Migrated(found, SCHEMA_VERSION)
+
+
+def check_version(connection: Connection) -> None:
+    """Return when the tables are those that this program works with.
+
+    Raises:
+        OutboxVersionError: there are older or newer ones.
+        DBAPIError: there are none, or the database is away; see `faults`.
+    """
+    found = _version(connection)
+    if found != SCHEMA_VERSION:
+        raise OutboxVersionError(found, SCHEMA_VERSION)
+
+
+def _version(connection: Connection) -> int | None:
+    value = connection.execute(_READ_VERSION).scalar()
+    return None if value is None else int(value)

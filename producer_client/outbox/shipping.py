@@ -1,0 +1,223 @@
+"""One batch of rows on its way: PENDING told, handed to Kafka, and what became of each.
+
+What is true if the relay dies right after a step: after PENDING, see `telling`; after Kafka has
+taken it, the row still waits, and the next relay sends it again under the same id, which the
+journal answers. Only what Kafka has acknowledged is ever marked.
+
+Kafka gets rows in the order of their ids, from a producer that keeps it and never gives a record
+up by itself. What is not acknowledged in time ends the producer with all that it still has, so
+that nothing of a key goes out before what comes first; the rows are read again from the database.
+So the first records of a key's requests lie in the order of their rows, whatever is sent twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from feedback.clock import monotonic_s
+from feedback.envelope import encode_headers
+from producer_client.kafka_sender import (
+    OrderedSender,
+    PendingRecord,
+    RecordNotSent,
+    RecordUnknown,
+    TopicAway,
+    TopicForbidden,
+    TopicUnknown,
+)
+from producer_client.outbox.table import Batch, Place
+from producer_client.outbox.telling import Step, Telling, Told
+from producer_client.submission import Prepared
+
+NOWHERE = Place(None, None)
+# What is sent alone was refused a moment ago: Kafka is there.
+ALONE_S = 3.0
+
+Ending = Place | RecordNotSent | RecordUnknown
+
+
+@dataclass(slots=True)
+class Landed:
+    """What became of a batch.
+
+    Attributes:
+        sent: by the row's id; nowhere, where a status says that it has ended already.
+        parked: reasons, by the row's id.
+        away: topics that are to be left alone for a while, and why.
+        unknown: those of them that Kafka says it does not know.
+    """
+
+    sent: dict[int, Place] = field(default_factory=dict)
+    parked: dict[int, str] = field(default_factory=dict)
+    away: dict[str, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Shipment:
+    """A batch that was handed to Kafka.
+
+    Attributes:
+        launched_s: monotonic.
+        records: what Kafka was told, or why it was not.
+        landed: what is known without it.
+    """
+
+    batch: Batch
+    launched_s: float = 0.0
+    records: list[tuple[Told, PendingRecord | RecordNotSent]] = field(default_factory=list)
+    landed: Landed = field(default_factory=Landed)
+
+    def open_topics(self) -> set[str]:
+        """Return the topics that Kafka has not acknowledged all of."""
+        return {
+            told.request.payload.topic
+            for told, record in self.records
+            if isinstance(record, PendingRecord) and not record.is_settled(0.0)
+        }
+
+
+class Shipping:
+    """Sends batches. Belongs to one thread.
+
+    Args:
+        telling: tells PENDING.
+        sender: hands records to Kafka.
+        patience_s: how long Kafka may take to acknowledge a batch.
+        tick: called between records that are sent alone, which may take long.
+    """
+
+    def __init__(
+        self,
+        *,
+        telling: Telling,
+        sender: OrderedSender,
+        patience_s: float,
+        tick: Callable[[], None],
+    ) -> None:
+        self._telling = telling
+        self._sender = sender
+        self._patience_s = patience_s
+        self._tick = tick
+
+    def launch(self, batch: Batch, *, lost_topics: Collection[str]) -> Shipment:
+        """Tell PENDING of a batch and hand it to Kafka.
+
+        Args:
+            lost_topics: topics that Kafka has not known for long enough: their rows are parked.
+
+        Raises:
+            RedisUnavailable: nothing was sent.
+        """
+        shipment = Shipment(batch)
+        landed = shipment.landed
+        known = []
+        for row in batch.rows:
+            topic = row.request.payload.topic
+            if topic in lost_topics:
+                landed.parked[row.id] = f"UNKNOWN_TOPIC: Kafka knows no topic {topic}"
+            else:
+                known.append(row)
+        away: dict[str, TopicAway] = {}
+        for told in self._telling.tell(known):
+            if told.step is Step.PARK:
+                landed.parked[told.row.id] = told.reason
+            elif told.step is Step.ANSWERED:
+                landed.sent[told.row.id] = NOWHERE
+            else:
+                shipment.records.append((told, self._hand_over(told.request, away)))
+        shipment.launched_s = monotonic_s()
+        return shipment
+
+    def is_settled(self, shipment: Shipment, wait_s: float) -> bool:
+        """Whether Kafka has said what became of all of it, waiting for that at most so long."""
+        until_s = monotonic_s() + wait_s
+        for _, record in reversed(shipment.records):
+            if isinstance(record, RecordNotSent):
+                continue
+            if not record.is_settled(max(0.0, until_s - monotonic_s())):
+                return False
+        return True
+
+    def is_overdue(self, shipment: Shipment) -> bool:
+        """Whether Kafka has had its time."""
+        return monotonic_s() > shipment.launched_s + self._patience_s
+
+    def land(self, shipment: Shipment) -> Landed:
+        """Return what became of a batch; what Kafka has said nothing of is given up."""
+        landed = shipment.landed
+        if not self.is_settled(shipment, 0.0):
+            # Before anything else: what is behind a record must not overtake it.
+            self._sender.abandon()
+        alone: list[Told] = []
+        for told, record in shipment.records:
+            ending = self._ending(record)
+            if _is_refusal(ending):
+                # A broker refuses a whole batch of Kafka's for one record in it.
+                alone.append(told)
+            else:
+                _note(landed, told, ending)
+        for told in alone:
+            self._tick()
+            if not self._send_alone(told, landed):
+                break
+        return landed
+
+    def _hand_over(
+        self, one: Prepared, away: dict[str, TopicAway]
+    ) -> PendingRecord | RecordNotSent:
+        payload = one.payload
+        if payload.topic in away:
+            return away[payload.topic]
+        try:
+            return self._sender.send(
+                payload.topic,
+                key=payload.key,
+                value=payload.value,
+                headers=encode_headers(one.envelope, payload.headers),
+            )
+        except TopicAway as error:
+            away[payload.topic] = error
+            return error
+        except RecordNotSent as error:
+            return error
+
+    def _send_alone(self, told: Told, landed: Landed) -> bool:
+        """Send what was refused together with others; say whether Kafka is there."""
+        record = self._hand_over(told.request, {})
+        if isinstance(record, PendingRecord) and not record.is_settled(ALONE_S):
+            self._sender.abandon()
+        ending = self._ending(record)
+        if _is_refusal(ending):
+            landed.parked[told.row.id] = f"REFUSED: {ending}"
+            return True
+        _note(landed, told, ending)
+        return isinstance(ending, Place)
+
+    def _ending(self, record: PendingRecord | RecordNotSent) -> Ending:
+        if isinstance(record, RecordNotSent):
+            return record
+        try:
+            stored = record.result()
+        except RecordNotSent as error:
+            return error
+        except RecordUnknown as error:
+            self._sender.abandon()
+            return error
+        return Place(stored.partition, stored.offset)
+
+
+def _is_refusal(ending: Ending) -> bool:
+    """Whether the record itself is at fault, or another one that went with it."""
+    return isinstance(ending, RecordNotSent) and not isinstance(ending, TopicAway | TopicForbidden)
+
+
+def _note(landed: Landed, told: Told, ending: Ending) -> None:
+    topic = told.request.payload.topic
+    if isinstance(ending, Place):
+        landed.sent[told.row.id] = ending
+        return
+    landed.away.setdefault(topic, str(ending))
+    if isinstance(ending, TopicUnknown):
+        landed.unknown.add(topic)

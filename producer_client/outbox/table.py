@@ -1,0 +1,356 @@
+"""The outbox as relays see it: lanes are taken, rows are read in order, what was sent is marked.
+
+A row's lane comes from its topic and key, and a lane is one relay's at a time: so several share the
+work, and rows of a key are sent in the order of their ids. A lane is held by a lease of the
+database's clock, under a name that is new for each batch: whoever lost it marks nothing.
+
+Rows of one key become visible in the order of their commits. Transactions that are in each other's
+way over a row of their own (an account) write to the outbox in that order as well, when they lock
+before they send; between those that are not, there is no order to keep.
+
+Nothing here waits for the disk: a mark that a crash of the database loses is a request that is sent
+again, and answered from the journal.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.selectable import CompoundSelect
+
+from feedback.sql import clock
+from feedback.sql.clock import now_ms
+from feedback.sql.session import Session
+from producer_client.outbox.faults import translate
+from producer_client.outbox.row import READ, WaitingRow, row_of
+from producer_client.outbox.schema import check_version
+from producer_client.outbox.tables import LANES, RowState, lane, row
+
+# Of one batch: enough for its size, and some are left for other relays.
+LANES_AT_ONCE = 8
+PRUNE_AT_ONCE = 1000
+REASON_LENGTH = 500
+
+
+class Batch(NamedTuple):
+    """Rows that are this relay's to send.
+
+    Attributes:
+        owner: the name that their lanes are held under.
+        rows: in the order of their ids.
+    """
+
+    owner: str
+    lanes: tuple[int, ...]
+    rows: list[WaitingRow]
+
+
+class Place(NamedTuple):
+    """Where Kafka has a row's record; nowhere, when it was answered without being sent."""
+
+    partition: int | None
+    offset: int | None
+
+
+class Standing(NamedTuple):
+    """How the outbox of a group stands.
+
+    Attributes:
+        oldest_ms: age of the row that has waited for longest.
+    """
+
+    waiting: int
+    oldest_ms: int
+    parked: int
+
+
+class OutboxTable:
+    """The rows of one group; for one thread, on a connection of its own.
+
+    Args:
+        url: the database's.
+        group: the consumer group whose requests these are.
+        lease_s: how long a batch's lanes stay this relay's without a word.
+        timeout_s: the longest wait for a connection, for a lock and for a statement, each.
+
+    Raises:
+        SettingsError: the URL is malformed or empty.
+        NotAvailable: the driver for this database is not installed.
+    """
+
+    def __init__(self, url: str, *, group: str, lease_s: float, timeout_s: float) -> None:
+        self._session = Session(
+            url,
+            timeout_s=timeout_s,
+            translate=translate,
+            at_connect=("PRAGMA synchronous=NORMAL",),
+            at_connect_postgres=("SET synchronous_commit = off",),
+            what="outbox",
+        )
+        self._group = group
+        self._lease_ms = math.ceil(lease_s * 1000)
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._session.dialect
+
+    def prepare(self) -> None:
+        """Check the tables, and make this group's lanes where they are missing.
+
+        Raises:
+            OutboxVersionError: the tables are missing, older or newer.
+            OutboxUnavailable: the database is away.
+        """
+        with self._session.transaction() as connection:
+            check_version(connection)
+            known = set(connection.execute(_LANES, {"g": self._group}).scalars())
+            missing = [
+                {"group": self._group, "lane": number, "lease_until": 0}
+                for number in range(LANES)
+                if number not in known
+            ]
+            if missing:
+                connection.execute(_new_lanes(self.dialect), missing)
+
+    def take(self, *, limit: int, limit_bytes: int, resting: Collection[str]) -> Batch | None:
+        """Take lanes with rows that wait, and return the first of these; None without any.
+
+        Args:
+            limit: of rows, at least one a lane.
+            limit_bytes: of them together, but for one a lane.
+            resting: topics to be left alone.
+
+        Raises:
+            OutboxUnavailable: the database is away.
+        """
+        asked = {"g": self._group, "resting": list(resting), "most": LANES_AT_ONCE}
+        if self.dialect == "sqlite" and not self._has_waiting(asked):
+            return None  # without the write lock, which others want
+        with self._session.transaction() as connection:
+            lanes = list(connection.execute(_FREE, asked).scalars())
+            if not lanes:
+                return None
+            owner = uuid.uuid4().hex
+            held = {"g": self._group, "lanes": lanes, "whose": owner, "lease": self._lease_ms}
+            connection.execute(_TAKE, held)
+            bounds = {"most": max(1, limit // len(lanes)), "bytes": limit_bytes // len(lanes)}
+            named = {f"lane_{at}": number for at, number in enumerate(lanes)}
+            found = connection.execute(_first_rows(len(lanes)), asked | bounds | named)
+            rows = [row_of(one) for one in found]
+        return Batch(owner, tuple(lanes), sorted(rows, key=lambda one: one.id))
+
+    def renew(self, batch: Batch) -> None:
+        """Hold the lanes of a batch for another lease, those that are still ours.
+
+        Raises:
+            OutboxUnavailable: the database is away.
+        """
+        with self._session.transaction() as connection:
+            connection.execute(_RENEW, {**self._mine(batch), "lease": self._lease_ms})
+
+    def settle(
+        self, batch: Batch, *, sent: Mapping[int, Place], parked: Mapping[int, str]
+    ) -> list[WaitingRow]:
+        """Mark what was sent and what never can be, and let the lanes go; return what was marked.
+
+        Rows of lanes that are another relay's by now are left to it.
+
+        Args:
+            sent: by the row's id.
+            parked: reasons, by the row's id.
+
+        Raises:
+            OutboxUnavailable: the database is away; what was sent is sent again.
+        """
+        with self._session.transaction() as connection:
+            kept = set(connection.execute(_RELEASE, self._mine(batch)).scalars())
+            mine = [one for one in batch.rows if one.lane in kept]
+            marks = [[one.id, *sent[one.id]] for one in mine if one.id in sent]
+            if marks:
+                self._mark(connection, marks)
+            aside = [
+                {"number": one.id, "why": parked[one.id][:REASON_LENGTH]}
+                for one in mine
+                if one.id in parked
+            ]
+            if aside:
+                connection.execute(_PARK, aside)
+        return [one for one in mine if one.id in sent or one.id in parked]
+
+    def prune(self, *, keep_s: float) -> int:
+        """Remove some of what was sent longer ago than that; return how many.
+
+        Raises:
+            OutboxUnavailable: the database is away.
+        """
+        given = {"g": self._group, "keep": int(keep_s * 1000), "most": PRUNE_AT_ONCE}
+        with self._session.transaction() as connection:
+            return connection.execute(_PRUNE, given).rowcount
+
+    def standing(self) -> Standing:
+        """Return how things stand.
+
+        Raises:
+            OutboxUnavailable: the database is away.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            waiting, oldest, now = connection.execute(_STANDING, {"g": self._group}).one()
+            parked = connection.execute(_COUNT_PARKED, {"g": self._group}).scalar_one()
+        return Standing(waiting, 0 if oldest is None else max(0, now - oldest), parked)
+
+    def close(self) -> None:
+        """Close the connection; the next call opens one again."""
+        self._session.close()
+
+    def _has_waiting(self, asked: Mapping[str, Any]) -> bool:
+        with self._session.transaction(read_only=True) as connection:
+            return connection.execute(_FREE, asked).first() is not None
+
+    def _mine(self, batch: Batch) -> dict[str, Any]:
+        return {"g": self._group, "whose": batch.owner}
+
+    def _mark(self, connection: Connection, marks: Sequence[Sequence[int | None]]) -> None:
+        if self.dialect == "sqlite":
+            connection.execute(_MARK_SQLITE, {"marks": json.dumps(marks)})
+            return
+        numbers, partitions, offsets = (list(column) for column in zip(*marks, strict=True))
+        given = {"numbers": numbers, "partitions": partitions, "offsets": offsets}
+        connection.execute(_MARK_POSTGRES, given)
+
+
+def _waits(number: ColumnElement[int] | Any) -> tuple[ColumnElement[bool], ...]:
+    return (
+        row.c.group == bindparam("g"),
+        row.c.lane == number,
+        # As in the index: a parameter would keep a generic plan from using it.
+        row.c.state == literal_column(f"'{RowState.WAITING}'"),
+        row.c.topic.not_in(bindparam("resting", expanding=True)),
+    )
+
+
+_LANES = select(lane.c.lane).where(lane.c.group == bindparam("g"))
+_FREE = (
+    select(lane.c.lane)
+    .where(
+        lane.c.group == bindparam("g"),
+        or_(lane.c.owner.is_(None), lane.c.lease_until <= now_ms()),
+        exists(select(literal_column("1")).where(*_waits(lane.c.lane)).correlate(lane)),
+    )
+    # The one that was served longest ago.
+    .order_by(lane.c.lease_until)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True, of=lane)
+)
+_TAKE = (
+    update(lane)
+    .where(lane.c.group == bindparam("g"), lane.c.lane.in_(bindparam("lanes", expanding=True)))
+    .values(owner=bindparam("whose"), lease_until=now_ms() + bindparam("lease"))
+)
+_MINE = (lane.c.group == bindparam("g"), lane.c.owner == bindparam("whose"))
+_RENEW = update(lane).where(*_MINE).values(lease_until=now_ms() + bindparam("lease"))
+_RELEASE = (
+    update(lane).where(*_MINE).values(owner=None, lease_until=now_ms()).returning(lane.c.lane)
+)
+
+
+@lru_cache
+def _first_rows(lanes: int) -> CompoundSelect[Any]:
+    """Return the statement that reads the first rows of so many lanes, each by the index."""
+    return union_all(*(_first_rows_of(bindparam(f"lane_{at}")) for at in range(lanes)))
+
+
+def _first_rows_of(number: Any) -> Select[Any]:
+    first = (
+        select(*(row.c[name] for name in READ), row.c.size_bytes)
+        .where(*_waits(number))
+        .order_by(row.c.id)
+        .limit(bindparam("most"))
+        .subquery()
+    )
+    size = first.c.size_bytes
+    before = func.sum(size).over(order_by=first.c.id) - size
+    summed = select(*(first.c[name] for name in READ), before.label("before")).subquery()
+    return select(*(summed.c[name] for name in READ)).where(summed.c.before <= bindparam("bytes"))
+
+
+_WAITS = row.c.state == literal_column(f"'{RowState.WAITING}'")
+_SENT = {"state": RowState.SENT, "ended_at": now_ms()}
+# PostgreSQL unpacks arrays, SQLite JSON: one statement for all of a batch in either.
+_UNPACKED = (
+    func.unnest(
+        cast(bindparam("numbers"), ARRAY(BigInteger)),
+        cast(bindparam("partitions"), ARRAY(Integer)),
+        cast(bindparam("offsets"), ARRAY(BigInteger)),
+    )
+    .table_valued("number", "partition", "offset", name="marks")
+    .render_derived()
+)
+_MARK_POSTGRES = (
+    update(row)
+    .where(row.c.id == _UNPACKED.c.number, _WAITS)
+    .values(**_SENT, partition=_UNPACKED.c.partition, offset=_UNPACKED.c.offset)
+)
+_EACH = func.json_each(bindparam("marks")).table_valued("value", name="marks")
+_MARK_SQLITE = (
+    update(row)
+    .where(row.c.id == func.json_extract(_EACH.c.value, "$[0]"), _WAITS)
+    .values(
+        **_SENT,
+        partition=func.json_extract(_EACH.c.value, "$[1]"),
+        offset=func.json_extract(_EACH.c.value, "$[2]"),
+    )
+)
+_PARK = (
+    update(row)
+    .where(row.c.id == bindparam("number"), row.c.state == RowState.WAITING)
+    .values(state=RowState.PARKED, ended_at=now_ms(), reason=bindparam("why"))
+)
+_PRUNE = delete(row).where(
+    row.c.id.in_(
+        select(row.c.id)
+        .where(
+            row.c.group == bindparam("g"),
+            row.c.state == RowState.SENT,
+            row.c.ended_at < clock.once() - bindparam("keep"),
+        )
+        .limit(bindparam("most"))
+    )
+)
+_STANDING = select(func.count(), func.min(row.c.created_at), clock.once()).where(
+    row.c.group == bindparam("g"), row.c.state == literal_column(f"'{RowState.WAITING}'")
+)
+_COUNT_PARKED = (
+    select(func.count())
+    .select_from(row)
+    .where(row.c.group == bindparam("g"), row.c.state == RowState.PARKED)
+)
+
+
+def _new_lanes(dialect: str) -> Any:
+    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    return make(lane).on_conflict_do_nothing()

@@ -1,0 +1,124 @@
+"""PENDING told of what a relay is about to send, and what is to be done with each row then.
+
+If the relay dies right after it, the requests are PENDING with their payloads kept and a look of
+the resender ahead: it sends them, and so does the next relay, under one id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from feedback.apart import batches, write_apart
+from feedback.clock import epoch_ms
+from feedback.envelope import Envelope
+from feedback.errors import RedisRefused
+from feedback.status import Refusal, State, may_reopen
+from feedback.statuses import Refused, Status
+from feedback.store import StatusStore
+from producer_client.outbox.row import WaitingRow
+from producer_client.sending import pending_write
+from producer_client.submission import Prepared
+
+MISMATCH = "PAYLOAD_MISMATCH: the id is taken by another key or value"
+
+
+class Step(StrEnum):
+    """What is done with a row next."""
+
+    SEND = "send"
+    ANSWERED = "answered"
+    PARK = "park"
+    LOOK = "look"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A row after PENDING was told.
+
+    Attributes:
+        request: as it is sent.
+        reason: why it is parked.
+    """
+
+    row: WaitingRow
+    step: Step
+    request: Prepared
+    reason: str = ""
+
+
+def step_after(refused: Refused | RedisRefused | None) -> Step:
+    """Return what follows for a row whose PENDING was taken (None) or refused. Pure."""
+    if refused is None:
+        return Step.SEND
+    if isinstance(refused, RedisRefused) or refused.reason is Refusal.PAYLOAD:
+        return Step.PARK
+    if refused.state is State.FAILED and refused.resend:
+        return Step.LOOK
+    # What is open may be of an attempt that Kafka has or has not: the journal answers a duplicate.
+    return Step.SEND if may_reopen(refused.state, resend=refused.resend) else Step.ANSWERED
+
+
+def is_own_end(request: Prepared, status: Status) -> bool:
+    """Whether a failure that a resend may reopen is what this very sending has come to. Pure.
+
+    A relay that sends a row again must not run it again; a caller who asks for it again by a new
+    row, with a deadline of its own, wants just that.
+    """
+    envelope = request.envelope
+    return status.attempt >= envelope.attempt and status.deadline_at == envelope.deadline_at
+
+
+class Telling:
+    """Tells PENDING for rows of the outbox.
+
+    Args:
+        store: where it is told.
+        resend_after_s: when the resender first looks at them.
+    """
+
+    def __init__(self, store: StatusStore, *, resend_after_s: float) -> None:
+        self._store = store
+        self._resend_after_s = resend_after_s
+
+    def tell(self, rows: Sequence[WaitingRow]) -> list[Told]:
+        """Tell PENDING for each row, and return them with what follows.
+
+        Raises:
+            RedisUnavailable: nothing may be sent: what Redis does not know, no resender looks
+                after, and a worker that dies with it would leave it lost.
+        """
+        told: list[Told] = []
+        for row, refused in zip(rows, self._write([one.request for one in rows]), strict=True):
+            step = step_after(refused)
+            if step is Step.LOOK:
+                told.append(self._look(row))
+            elif isinstance(refused, RedisRefused):
+                told.append(Told(row, step, row.request, f"REDIS_REFUSED: {refused}"))
+            else:
+                told.append(Told(row, step, row.request, MISMATCH if step is Step.PARK else ""))
+        return told
+
+    def _write(self, requests: Sequence[Prepared]) -> list[Refused | RedisRefused | None]:
+        look_at = epoch_ms() + int(self._resend_after_s * 1000)
+        refused: list[Refused | RedisRefused | None] = []
+        for batch in batches(pending_write(one, one.payload) for one in requests):
+            refused += write_apart(self._store, batch, look_at=look_at)
+        return refused
+
+    def _look(self, row: WaitingRow) -> Told:
+        """Decide about a request that failed, and that a resend may reopen; rare."""
+        status = self._store.read(row.request.request_id)
+        if is_own_end(row.request, status):
+            return Told(row, Step.ANSWERED, row.request)
+        deadline_at = status.deadline_at or row.request.envelope.deadline_at
+        envelope = Envelope(row.request.request_id, status.attempt + 1, deadline_at)
+        again = Prepared(
+            envelope, row.request.payload, row.request.payload_sha256, named_by_caller=True
+        )
+        (refused,) = self._write([again])
+        step = step_after(refused)
+        if step is Step.LOOK:  # somebody else was quicker: it has failed once more
+            step = Step.ANSWERED
+        return Told(row, step, again, MISMATCH if step is Step.PARK else "")

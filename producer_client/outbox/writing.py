@@ -1,0 +1,151 @@
+"""One request written into the outbox, within a transaction that somebody else ends.
+
+One statement, and nothing else: no Redis, no Kafka. If the process dies right after it, the
+transaction ends without a commit and nothing was ever asked for; once it is committed, a relay
+sends the request.
+
+On PostgreSQL the same statement wakes the relays. A NOTIFY is delivered at the commit, and those of
+one transaction are one. Its price: commits that notify go through one after the other.
+"""
+
+from __future__ import annotations
+
+import weakref
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Executable, bindparam, func, insert, literal, select
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session, scoped_session
+
+from feedback.envelope import OURS, encode_headers
+from feedback.errors import InvalidMessage, OncewardError
+from feedback.sql.clock import now_ms
+from producer_client.kafka_sender import size_of_record
+from producer_client.outbox.errors import NoTransaction
+from producer_client.outbox.faults import translate
+from producer_client.outbox.row import columns_of
+from producer_client.outbox.schema import check_version
+from producer_client.outbox.tables import RowState, row
+from producer_client.submission import Prepared
+
+CHANNEL = "onceward_outbox"
+
+# Engines whose database was seen to have our tables.
+_known: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def write(connection: object, one: Prepared, *, group: str, notify: bool = True) -> None:
+    """Write a request into the outbox of the database that a connection leads to.
+
+    Args:
+        connection: a SQLAlchemy `Connection` or `Session`; its transaction is joined, or begins
+            here if none has.
+        notify: whether relays on PostgreSQL are woken; else they find it when they poll.
+
+    Raises:
+        NoTransaction: it is in autocommit, no such connection, or of another database.
+        OutboxVersionError: the tables are missing or of another version.
+        OutboxUnavailable: the database is away, full or read-only.
+        RowRefused: the database does not take it. After all of these nothing is written, and on
+            PostgreSQL the transaction can only be rolled back, but after the first.
+    """
+    joined = _joined(connection)
+    try:
+        if joined.engine not in _known:
+            check_version(joined)
+            _known.add(joined.engine)
+        wakes = notify and joined.dialect.name == "postgresql"
+        joined.execute(_insert(wakes), columns_of(one, group=group))
+    except DBAPIError as error:
+        raise _translated(error) from None
+
+
+def require_sendable(one: Prepared, *, max_request_bytes: int) -> None:
+    """Return when Kafka can take a request as far as that is known without asking.
+
+    Raises:
+        InvalidMessage: it is too large, or has a header of ours.
+    """
+    ours = sorted({name for name, _ in one.payload.headers} & OURS)
+    if ours:
+        raise InvalidMessage(f"header {', '.join(ours)}: that name is ours, choose another")
+    if is_too_large(one, max_request_bytes=max_request_bytes):
+        raise InvalidMessage(f"the record is larger than {max_request_bytes} bytes")
+
+
+def is_too_large(one: Prepared, *, max_request_bytes: int) -> bool:
+    """Whether a sender with this limit would not take it."""
+    payload = one.payload
+    headers = encode_headers(one.envelope, payload.headers)
+    return size_of_record(payload.key, payload.value, headers) > max_request_bytes
+
+
+def _joined(connection: object) -> Connection:
+    if isinstance(connection, (Session, scoped_session)):
+        connection = connection.connection()
+    if not isinstance(connection, Connection):
+        raise NoTransaction(
+            f"connection={type(connection).__name__}: give a SQLAlchemy Connection or Session "
+            "(those of asyncio: through their run_sync)"
+        )
+    if connection.dialect.name not in ("postgresql", "sqlite"):
+        raise NoTransaction(
+            f"an outbox lies in PostgreSQL or SQLite, not in {connection.dialect.name}"
+        )
+    try:
+        driver = _driver(connection)
+    except DBAPIError as error:
+        raise _translated(error) from None
+    if _commits_by_itself(driver):
+        raise NoTransaction(
+            "the connection is in autocommit: there is no transaction to join; "
+            "give one without that isolation level"
+        )
+    return connection
+
+
+def _driver(connection: Connection) -> Any:
+    pooled = connection.connection
+    # Of asyncio's, the adapter knows of a transaction on PostgreSQL, and aiosqlite itself does.
+    is_sqlite = connection.dialect.name == "sqlite"
+    return pooled.driver_connection if is_sqlite else pooled.dbapi_connection
+
+
+def _commits_by_itself(driver: Any) -> bool:
+    if not hasattr(driver, "in_transaction"):
+        return bool(driver.autocommit)
+    if driver.in_transaction:
+        return False
+    # sqlite3: the classic mode without its own BEGIN, or the newer attribute (Python 3.12).
+    return driver.isolation_level is None or getattr(driver, "autocommit", -1) is True
+
+
+def _translated(error: DBAPIError) -> OncewardError | DBAPIError:
+    return translate(error) or error
+
+
+@lru_cache
+def _insert(wakes: bool) -> Executable:
+    named: dict[str, Any] = {name: bindparam(name) for name in _GIVEN}
+    written = insert(row).values(**named, created_at=now_ms(), state=literal(RowState.WAITING))
+    if not wakes:
+        return written.inline()
+    # One statement, one round trip: the row, and the word of it.
+    made = written.returning(row.c.id).cte("made")
+    return select(func.pg_notify(CHANNEL, "")).select_from(made)
+
+
+_GIVEN = (
+    "group",
+    "lane",
+    "request_id",
+    "topic",
+    "message_key",
+    "value",
+    "headers",
+    "payload_sha256",
+    "size_bytes",
+    "attempt",
+    "deadline_at",
+)
