@@ -10,6 +10,7 @@ of them send is one request, since it has one id.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
@@ -147,14 +148,14 @@ class FallbackSending(Sending):
         if writing.is_too_large(one, max_request_bytes=self._max_request_bytes):
             reason = f"the record is larger than {self._max_request_bytes} bytes"
             return type(error)(one.request_id, reason)
-        written = self._threads.submit(self._write, one)
+        attempt = _Attempt()
+        written = self._threads.submit(self._write, one, attempt)
         try:
             written.result(self._row_s)
             return None
         except (NotInTime, CancelledError):
             why = "the outbox did not answer in time"
-            # One that had not begun never will.
-            is_certain = written.cancel() or written.cancelled()
+            is_certain = written.cancel() or attempt.give_up()
         except _Uncommitted as fault:
             why, is_certain = str(fault), False
         except OncewardError as fault:
@@ -163,12 +164,14 @@ class FallbackSending(Sending):
         kind = type(error) if is_certain else SendUnknown
         return kind(one.request_id, f"{error.reason}; and {why}")
 
-    def _write(self, one: Prepared) -> None:
+    def _write(self, one: Prepared, attempt: _Attempt) -> None:
         try:
             with self._engine.connect() as connection:
                 if self._engine.dialect.name == "sqlite":
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 writing.write(connection, one, group=self._group, notify=self._notify)
+                if not attempt.may_commit():
+                    return
                 try:
                     connection.commit()
                 except DBAPIError as error:
@@ -192,6 +195,26 @@ class FallbackSending(Sending):
                 check_version(connection)
         except DBAPIError as error:
             raise translate(error) or error from None
+
+
+class _Attempt:
+    """One row on its way: either its caller gives it up, or it goes on to its commit."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_over = self._commits = False
+
+    def give_up(self) -> bool:
+        """Whether it will never be committed."""
+        with self._lock:
+            self._is_over = not self._commits
+            return self._is_over
+
+    def may_commit(self) -> bool:
+        """Whether its caller still waits."""
+        with self._lock:
+            self._commits = not self._is_over
+            return self._commits
 
 
 class _Uncommitted(NotAvailable):

@@ -53,7 +53,7 @@ class Rests:
             rest_s = min(longest_s, shortest_s * 2 ** min(failures, 10))
             since_s = None if known is None else known.unknown_since_s
             if topic in unknown:
-                rest_s = UNKNOWN_REST_S
+                rest_s = min(UNKNOWN_REST_S, self._unknown_s)
             if topic not in unknown:
                 # Only Kafka's own word counts, and only while it is not away.
                 since_s = None

@@ -12,7 +12,7 @@ So the first records of a key's requests lie in the order of their rows, whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
@@ -33,6 +33,7 @@ from producer_client.submission import Prepared
 NOWHERE = Place(None, None)
 # What is sent alone was refused a moment ago: Kafka is there.
 ALONE_S = 3.0
+ALONE_AT_ONCE = 100
 
 Ending = Place | RecordNotSent | RecordUnknown
 
@@ -154,15 +155,25 @@ class Shipping:
         for told, record in shipment.records:
             ending = self._ending(record)
             if _is_refusal(ending):
-                # A broker refuses a whole batch of Kafka's for one record in it.
                 alone.append(told)
             else:
                 _note(landed, told, ending)
-        for told in alone:
+        if alone:
+            self._send_each(alone, landed)
+        return landed
+
+    def _send_each(self, refused: Sequence[Told], landed: Landed) -> None:
+        """Find out which records Kafka does not take; those that are not tried wait on.
+
+        A broker refuses a batch of Kafka's as a whole, and kafka-python's idempotent producer then
+        says the same of all that comes after. So what was said of several means nothing, and each
+        refusal ends the producer.
+        """
+        self._sender.abandon()
+        for told in refused[:ALONE_AT_ONCE]:
             self._tick()
             if not self._send_alone(told, landed):
                 break
-        return landed
 
     def _hand_over(
         self, one: Prepared, away: dict[str, TopicAway]
@@ -190,6 +201,7 @@ class Shipping:
             self._sender.abandon()
         ending = self._ending(record)
         if _is_refusal(ending):
+            self._sender.abandon()
             landed.parked[told.row.id] = f"REFUSED: {ending}"
             return True
         _note(landed, told, ending)

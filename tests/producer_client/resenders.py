@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -71,16 +71,22 @@ class Process:
 
     Args:
         folder: for what it prints and logs.
+        argv: another command of `onceward-client`.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], folder: Path, name: str, *options: str
+        self,
+        environment: Mapping[str, str],
+        folder: Path,
+        name: str,
+        *options: str,
+        argv: Sequence[str] = ("resend", "--json"),
     ) -> None:
         self._out = folder / f"{name}.out"
         self._log = folder / f"{name}.log"
         with self._out.open("wb") as out, self._log.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "producer_client", "resend", "--json", *options],
+                [sys.executable, "-m", "producer_client", *argv, *options],
                 env=dict(environment),
                 stdout=out,
                 stderr=errors,

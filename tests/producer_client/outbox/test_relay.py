@@ -1,21 +1,36 @@
 """A relay on real servers: what is committed reaches Kafka, in order, as it was written."""
 
+from collections import defaultdict
 from collections.abc import Callable
 
-from sqlalchemy import Engine
+import pytest
+from kafka.admin import KafkaAdminClient, NewTopic
+from sqlalchemy import Connection, Engine
 
 from feedback.envelope import Record, decode_headers
 from feedback.settings import Settings
 from feedback.status import State
+from feedback.statuses import StatusWrite
 from producer_client import Client
+from producer_client.outbox.parked import OutboxDesk
+from producer_client.outbox.tables import RowState
 from tests.eventually import eventually
+from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import Rows, relaying
+from tests.producer_client.records import records_of
 
 Records = Callable[[], list[Record]]
+LIMIT_S = 40.0
 
 
-def sent(rows: Rows, count: int) -> bool:
-    return sum(one["state"] == "SENT" for one in rows()) == count
+def settled(rows: Rows, **wanted: int) -> None:
+    """Return when so many rows stand so: `settled(rows, SENT=3, PARKED=1)`."""
+
+    def are_so() -> bool:
+        states = [str(one["state"]) for one in rows()]
+        return all(states.count(state) == count for state, count in wanted.items())
+
+    eventually(are_so, timeout_s=LIMIT_S, what=f"{wanted} of {rows()}")
 
 
 def test_a_committed_request_is_sent_as_it_was_written_and_known_to_redis(
@@ -27,7 +42,7 @@ def test_a_committed_request_is_sent_as_it_was_written_and_known_to_redis(
             handle = client.send(
                 {"amount": 5}, key="card-1", request_id="a", headers=headers, connection=connection
             )
-        eventually(lambda: sent(rows, 1), timeout_s=20)
+        settled(rows, SENT=1)
         assert handle.status().state is State.PENDING
         assert client.store.kept_payload("a") == handle.payload
         assert client.store.redis.zscore(client.store.deadlines_key, "a") is not None
@@ -37,3 +52,123 @@ def test_a_committed_request_is_sent_as_it_was_written_and_known_to_redis(
     assert record.headers[:3] == tuple(headers)
     assert decode_headers(record)[:] == ("a", 1, handle.deadline_at)
     assert (row["partition"], row["offset"]) == (record.partition, record.offset)
+
+
+def test_requests_of_a_key_are_sent_in_the_order_of_their_commits(
+    settings: Settings, user: Connection, rows: Rows, records: Records
+) -> None:
+    with Client(settings) as client, relaying(settings), relaying(settings):
+        for number in range(300):
+            client.send(b"%d" % number, key=b"%d" % (number % 7), connection=user)
+            if number % 11 == 0:
+                user.commit()
+        user.commit()
+        settled(rows, SENT=300)
+    by_key = defaultdict(list)
+    for record in records():
+        by_key[record.key].append(int(record.value or b""))
+    assert sum(map(len, by_key.values())) == 300
+    assert all(numbers == sorted(numbers) for numbers in by_key.values())
+
+
+def test_a_relay_that_starts_later_finds_what_waits_and_prunes_what_was_sent(
+    make_settings: MakeSettings, outbox_url: str, user: Connection, rows: Rows, records: Records
+) -> None:
+    settings = make_settings(outbox={"url": outbox_url, "keep_s": 0, "notify": False})
+    with Client(settings) as client:
+        client.send(b"waits", connection=user)
+        user.commit()
+        with relaying(settings):
+            eventually(lambda: not rows(), timeout_s=LIMIT_S)
+            client.send(b"found by polling", connection=user)
+            user.commit()
+            eventually(lambda: len(records()) == 2, timeout_s=LIMIT_S)
+
+
+@pytest.fixture
+def narrow(settings: Settings, group: str) -> str:
+    """Return a topic that takes small records only."""
+    name = f"narrow-{group}"
+    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
+        topic = NewTopic(name, 1, 1, topic_configs={"max.message.bytes": "2000"})
+        admin.create_topics([topic])
+        admin.wait_for_topics([name])
+    return name
+
+
+def test_what_kafka_can_never_take_is_parked_and_in_nobodys_way(
+    settings: Settings, user: Connection, rows: Rows, records: Records, narrow: str
+) -> None:
+    with Client(settings) as client, relaying(settings):
+        for number in range(20):
+            client.send(b"%d" % number, key="k", topic=narrow, connection=user)
+            if number == 9:
+                client.send(b"x" * 5000, key="k", request_id="large", topic=narrow, connection=user)
+        client.send(b"v", topic="no-such-topic", request_id="lost", connection=user)
+        client.send(b"v", request_id="goes", connection=user)
+        user.commit()
+        settled(rows, SENT=21, PARKED=2)
+        reasons = {one["request_id"]: one["reason"] for one in rows() if one["reason"]}
+        assert reasons["large"].startswith("REFUSED: Kafka refused the record: MessageSizeTooLarge")
+        assert reasons["lost"].startswith("UNKNOWN_TOPIC: ")
+    written = [one.value for one in records_of(settings.kafka.bootstrap_servers, narrow)]
+    assert written == [b"%d" % number for number in range(20)]
+    assert [decode_headers(one).request_id for one in records()] == ["goes"]
+
+
+def test_an_id_that_another_payload_has_is_parked(
+    settings: Settings, user: Connection, rows: Rows, records: Records
+) -> None:
+    with Client(settings) as client, relaying(settings):
+        client.send(b"first", request_id="a")
+        client.send(b"other", request_id="a", connection=user)
+        client.send(b"first", request_id="a", connection=user)
+        user.commit()
+        settled(rows, SENT=1, PARKED=1)
+        assert rows()[0]["reason"].startswith("PAYLOAD_MISMATCH")
+    assert {one.value for one in records()} == {b"first"}
+
+
+def test_what_has_ended_is_not_sent_again_and_what_may_be_reopened_is(
+    settings: Settings, user: Connection, rows: Rows, records: Records
+) -> None:
+    with Client(settings) as client:
+
+        def tell(request_id: str, state: State, **fields: str) -> None:
+            known = client.store.read(request_id)
+            digest = known.payload_sha256 or ""
+            write = StatusWrite(request_id, state, known.attempt, 1, digest, fields)
+            assert client.store.write([write]) == [None]
+
+        for name in ("done", "failed"):
+            client.send(name.encode(), request_id=name)
+        tell("done", State.SUCCEEDED)
+        tell("failed", State.FAILED, code="BUSY", resend="1")
+        with relaying(settings):
+            client.send(b"done", request_id="done", connection=user)
+            client.send(b"failed", request_id="failed", deadline_s=60, connection=user)
+            user.commit()
+            settled(rows, SENT=2)
+        sent = [decode_headers(one)[:2] for one in records()]
+        assert sent == [("done", 1), ("failed", 1), ("failed", 2)]
+        assert rows()[0]["offset"] is None
+        # Once more by a relay that does not know that it was sent: it is this row's own end.
+        tell("failed", State.FAILED, code="BUSY", resend="1")
+
+
+def test_parked_rows_are_tried_again_when_somebody_says_so(
+    settings: Settings, user: Connection, rows: Rows, topic: Callable[..., str], group: str
+) -> None:
+    desk = OutboxDesk(settings.outbox.url, group=settings.kafka.group, timeout_s=10)
+    with Client(settings) as client, relaying(settings):
+        client.send(b"v", topic=f"later-{group}", request_id="a", connection=user)
+        user.commit()
+        settled(rows, PARKED=1)
+        (parked,) = desk.rows(RowState.PARKED, limit=10)
+        assert parked.request_id == "a"
+        topic(1, name=f"later-{group}")
+        assert desk.retry(["other"]) == 0
+        assert desk.retry(["a"]) == 1
+        settled(rows, SENT=1)
+    assert desk.rows(RowState.PARKED, limit=10) == []
+    desk.close()

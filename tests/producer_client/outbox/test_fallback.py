@@ -1,0 +1,184 @@
+"""Kafka first, else the outbox: the caller has its handle in time, whatever is away."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from kafka.admin import KafkaAdminClient, NewTopic
+from sqlalchemy import Engine
+
+from feedback.clock import monotonic_s
+from feedback.envelope import Record, decode_headers
+from feedback.errors import InvalidMessage, NotSent, PayloadMismatch, SendUnknown
+from feedback.settings import Settings
+from feedback.status import State
+from producer_client import Client, Submission
+from producer_client.outbox import OutboxVersionError
+from tests.eventually import eventually
+from tests.paused import paused
+from tests.producer_client.acting import Worker
+from tests.producer_client.conftest import MakeSettings
+from tests.producer_client.outbox.conftest import Rows, relaying
+from tests.producer_client.records import records_of
+from tests.stack import Stack
+from tests.stack.launch import Running
+
+Records = Callable[[], list[Record]]
+AtOnce = Callable[..., Future[Any]]
+TOPIC = "stopped"
+TIMEOUT_S = 2.0
+# For a machine that does five other things.
+LATE_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Running]:
+    """Yield a broker that these tests alone may stop, with one topic."""
+    stack = Stack.start(redis=False, postgres=False, environ={})
+    with stack as servers:
+        with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])
+            admin.wait_for_topics([TOPIC])
+        yield stack.running["kafka"]
+
+
+@pytest.fixture
+def behind(broker: Running, make_settings: MakeSettings, outbox_url: str) -> Settings:
+    """Return settings of the broker that may be stopped."""
+    return make_settings(
+        kafka={"bootstrap_servers": broker.address},
+        topic=TOPIC,
+        send_timeout_s=TIMEOUT_S,
+        outbox={"url": outbox_url, "lease_s": 2},
+    )
+
+
+def test_while_kafka_is_there_nothing_is_written(
+    settings: Settings, rows: Rows, records: Records
+) -> None:
+    with Client(settings, outbox=settings.outbox.url) as client:
+        client.send(b"v", request_id="a")
+        assert all(one.sent for one in client.send_many(Submission(b"%d" % n) for n in range(200)))
+    assert rows() == []
+    assert len(records()) == 201
+
+
+def test_while_kafka_stands_still_every_send_is_taken_in_time_and_none_is_lost_or_changed(
+    broker: Running, behind: Settings, rows: Rows, at_once: AtOnce, left_open: None
+) -> None:
+    names = [f"{behind.kafka.group}-{n}" for n in range(60)]
+    with Client(behind, outbox=behind.outbox.url) as client:
+        client.send(b"before", request_id="before")
+
+        def send(name: str) -> float:
+            began_s = monotonic_s()
+            assert client.send(b"v", key="k", request_id=name).request_id == name
+            return monotonic_s() - began_s
+
+        with paused(broker.pid):
+            first = [at_once(send, name) for name in names[:8]]
+            assert max(one.result() for one in first) < TIMEOUT_S + LATE_S
+            # Now Kafka is known to be away: these do not wait for it, but for the ones that ask.
+            quick = sorted(at_once(send, name).result() for name in names[8:])
+            assert quick[len(quick) // 2] < TIMEOUT_S / 4
+            assert quick[-1] < TIMEOUT_S + LATE_S
+            assert {one["request_id"] for one in rows()} == set(names)
+            status = client.status(names[0])
+            assert (status.state, status.attempt) == (State.PENDING, 1)
+        with relaying(behind):
+            eventually(lambda: all(one["state"] == "SENT" for one in rows()), timeout_s=60)
+    found = [decode_headers(one) for one in records_of(broker.address, TOPIC)]
+    assert {one.request_id for one in found} >= set(names)
+    assert {one.attempt for one in found if one.request_id in names} == {1}
+
+
+def test_many_at_once_go_the_same_way(
+    broker: Running, behind: Settings, rows: Rows, left_open: None
+) -> None:
+    with Client(behind, outbox=behind.outbox.url) as client:
+        client.send(b"before")
+        with paused(broker.pid):
+            told = list(client.send_many(Submission(b"%d" % n) for n in range(300)))
+            assert all(one.sent for one in told)
+            assert {one["request_id"] for one in rows()} == {one.request_id for one in told}
+
+
+def test_what_is_the_callers_fault_is_raised_and_written_nowhere(
+    settings: Settings, rows: Rows
+) -> None:
+    with Client(settings, outbox=settings.outbox.url) as client:
+        client.send(b"v", request_id="a")
+        with pytest.raises(PayloadMismatch):
+            client.send(b"other", request_id="a")
+        with pytest.raises(InvalidMessage):
+            client.send(b"v", request_id="with space")
+        with pytest.raises(NotSent, match="larger than"):
+            client.send(b"x" * 2_000_000, request_id="large")
+        with pytest.raises(NotSent, match="knows no topic"):
+            client.send(b"v", topic="no-such-topic", request_id="lost")
+        assert client.status("large").state is State.UNKNOWN
+        assert client.status("lost").state is State.UNKNOWN
+    assert rows() == []
+
+
+def test_what_is_too_large_is_refused_also_while_kafka_is_away(
+    make_settings: MakeSettings, outbox_url: str, refusing: str, rows: Rows
+) -> None:
+    settings = make_settings(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
+    with Client(settings, outbox=outbox_url) as client:
+        with pytest.raises(NotSent, match="larger than"):
+            client.send(b"x" * 2_000_000)
+        client.send(b"v")
+    assert len(rows()) == 1
+
+
+def test_redis_away_is_no_reason_to_wait_or_to_send_what_nobody_looks_after(
+    make_settings: MakeSettings, outbox_url: str, mute: str, rows: Rows, records: Records
+) -> None:
+    settings = make_settings(redis={"url": f"redis://{mute}/0"}, send_timeout_s=TIMEOUT_S)
+    with Client(settings, outbox=outbox_url) as client:
+        for number in range(10):
+            began_s = monotonic_s()
+            client.send(b"v", request_id=str(number))
+            assert monotonic_s() - began_s < TIMEOUT_S + LATE_S
+    assert len(rows()) == 10
+    assert records() == []
+
+
+def test_the_database_away_as_well_is_told_with_both_reasons(
+    make_settings: MakeSettings, refusing: str, mute: str, worker: Worker
+) -> None:
+    settings = make_settings(kafka={"bootstrap_servers": refusing}, send_timeout_s=TIMEOUT_S)
+    for where in (refusing, mute):
+        url = f"postgresql+psycopg://me@{where}/none"
+        with Client(settings, outbox=url) as client:
+            for number in range(3):
+                began_s = monotonic_s()
+                with pytest.raises(NotSent, match=r"Kafka .* and the outbox"):
+                    client.send(b"v", request_id=f"a{number}")
+                assert monotonic_s() - began_s < TIMEOUT_S + LATE_S
+                assert worker.store.read(f"a{number}").state is State.UNKNOWN
+
+
+@pytest.mark.parametrize("outbox_url", ["postgres"], indirect=True)
+def test_a_row_of_unknown_outcome_is_an_unknown_send(
+    broker: Running, behind: Settings, engine: Engine, left_open: None
+) -> None:
+    with Client(behind, outbox=behind.outbox.url) as client, engine.connect() as locking:
+        client.send(b"before")
+        locking.exec_driver_sql("LOCK TABLE onceward_outbox IN EXCLUSIVE MODE")
+        with paused(broker.pid), pytest.raises(SendUnknown, match="outbox") as caught:
+            client.send(b"v", request_id="a")
+        assert caught.value.request_id == "a"
+        assert client.status("a").state is State.PENDING
+        locking.rollback()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_database_without_an_outbox_is_found_out_at_the_start(
+    make_settings: MakeSettings, kind: str, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue(f"{kind}_url")
+    with pytest.raises(OutboxVersionError, match="outbox migrate"):
+        Client(make_settings(), outbox=url)

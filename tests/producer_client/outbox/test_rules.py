@@ -1,0 +1,94 @@
+"""The pure parts: what follows PENDING, which topics rest, and who is asked again."""
+
+import pytest
+
+from feedback.envelope import Envelope
+from feedback.errors import RedisRefused
+from feedback.kept import KeptPayload
+from feedback.status import Refusal, State
+from feedback.statuses import Refused, Status
+from producer_client.outbox.circuit import Circuit
+from producer_client.outbox.rests import Rests
+from producer_client.outbox.telling import Step, is_own_end, step_after
+from producer_client.submission import Prepared
+
+
+def refused(state: State, *, resend: bool = False, reason: Refusal = Refusal.GENERATION) -> Refused:
+    return Refused(reason=reason, state=state, attempt=1, generation=1, resend=resend)
+
+
+@pytest.mark.parametrize(
+    ("what", "step"),
+    [
+        (None, Step.SEND),
+        (refused(State.PENDING, reason=Refusal.ATTEMPT), Step.SEND),
+        (refused(State.RUNNING), Step.SEND),
+        (refused(State.IN_DOUBT), Step.ANSWERED),
+        (refused(State.SUCCEEDED), Step.ANSWERED),
+        (refused(State.FAILED), Step.ANSWERED),
+        (refused(State.FAILED, resend=True), Step.LOOK),
+        (refused(State.SUCCEEDED, reason=Refusal.PAYLOAD), Step.PARK),
+        (RedisRefused("WRONGTYPE"), Step.PARK),
+    ],
+)
+def test_what_follows_a_pending(what: Refused | RedisRefused | None, step: Step) -> None:
+    assert step_after(what) is step
+
+
+@pytest.mark.parametrize(
+    ("attempt", "deadline_at", "is_own"), [(1, 500, True), (2, 500, True), (1, 400, False)]
+)
+def test_a_failure_is_this_rows_own_end_or_an_earlier_sendings(
+    attempt: int, deadline_at: int, is_own: bool
+) -> None:
+    request = Prepared(Envelope("a", 1, 500), KeptPayload("t", None, b""), "", True)
+    status = Status("a", State.FAILED, attempt=attempt, deadline_at=deadline_at)
+    assert is_own_end(request, status) is is_own
+
+
+def test_a_topic_rests_for_longer_each_time_and_is_back_when_it_takes_something() -> None:
+    rests = Rests(unknown_s=30)
+    now_s, rest_s = 100.0, []
+    for _ in range(5):
+        assert rests.note(sent=[], away={"t": "why"}, unknown=[], now_s=now_s)[1] == []
+        due_s = rests.due_in_s(now_s)
+        assert due_s is not None
+        rest_s.append(due_s)
+        assert rests.resting(now_s) == ["t"]
+        now_s += due_s
+        assert rests.resting(now_s) == []
+    assert rest_s == [0.25, 0.5, 1.0, 2.0, 2.0]
+    assert rests.away == ["t"]
+    assert rests.note(sent=["t"], away={}, unknown=[], now_s=now_s) == ([], ["t"])
+    assert rests.due_in_s(now_s) is None
+
+
+def test_a_topic_is_lost_when_kafka_alone_has_said_so_for_long_enough() -> None:
+    rests = Rests(unknown_s=30)
+    rests.note(sent=[], away={"t": ""}, unknown=["t"], now_s=0)
+    rests.note(sent=[], away={"t": ""}, unknown=["t"], now_s=29)
+    assert rests.lost(29) == set()
+    assert rests.lost(31) == {"t"}
+    rests.note(sent=[], away={"t": ""}, unknown=[], now_s=32)  # Kafka itself was away
+    assert rests.lost(100) == set()
+    rests.note(sent=[], away={"t": ""}, unknown=["t"], now_s=100)
+    rests.forget(rests.lost(131))
+    assert rests.lost(131) == set()
+
+
+def test_while_somebody_is_away_one_caller_at_a_time_asks_again() -> None:
+    circuit = Circuit()
+    assert circuit.allows("k", 0)
+    assert circuit.failed("k", 0) is True
+    # Those that had asked before it was known are no further failures.
+    assert circuit.failed("k", 0.1) is False
+    assert not circuit.allows("k", 0.4)
+    assert circuit.allows("k", 0.6)
+    assert not circuit.allows("k", 0.7)
+    assert circuit.failed("k", 1.2) is False
+    assert not circuit.allows("k", 2.1)
+    assert circuit.allows("k", 2.3)
+    assert circuit.worked("k") is True
+    assert circuit.worked("k") is False
+    assert circuit.allows("k", 2.3)
+    assert circuit.allows("other", 0)

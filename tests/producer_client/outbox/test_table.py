@@ -1,0 +1,168 @@
+"""Rows and lanes as relays share them: in order, by one at a time, and marked by nobody else."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Connection, update
+
+from feedback.envelope import Envelope, payload_sha256
+from feedback.kept import KeptPayload
+from producer_client.outbox import writing
+from producer_client.outbox.row import lane_of
+from producer_client.outbox.table import Batch, OutboxTable, Place
+from producer_client.outbox.tables import lane
+from producer_client.submission import Prepared
+from tests.producer_client.outbox.conftest import Rows
+
+HERE = Place(0, 7)
+
+
+def request(
+    name: str, *, key: bytes | None = b"k", topic: str = "t", value: bytes = b"v"
+) -> Prepared:
+    payload = KeptPayload(topic, key, value)
+    return Prepared(Envelope(name, 1, 10**13), payload, payload_sha256(key, value), True)
+
+
+@pytest.fixture
+def tables(outbox_url: str) -> Iterator[list[OutboxTable]]:
+    """Yield two relays' views of one group."""
+    made = [OutboxTable(outbox_url, group="g", lease_s=30, timeout_s=10) for _ in range(2)]
+    for one in made:
+        one.prepare()
+    yield made
+    for one in made:
+        one.close()
+
+
+def write(user: Connection, *requests: Prepared, group: str = "g") -> None:
+    for one in requests:
+        writing.write(user, one, group=group)
+    user.commit()
+
+
+def take(table: OutboxTable, *, limit: int = 100, limit_bytes: int = 10**6) -> Batch | None:
+    return table.take(limit=limit, limit_bytes=limit_bytes, resting=())
+
+
+def ids(batch: Batch | None) -> list[str]:
+    return [] if batch is None else [one.request.request_id for one in batch.rows]
+
+
+def every(batch: Batch) -> dict[int, Place]:
+    return {one.id: HERE for one in batch.rows}
+
+
+def test_rows_come_in_the_order_of_their_ids_and_never_to_two(
+    tables: list[OutboxTable], user: Connection
+) -> None:
+    write(user, *(request(f"{n:03}", key=b"%d" % (n % 40)) for n in range(400)))
+    got: list[tuple[str, bytes | None]] = []
+    batches = []
+    while True:
+        taken = [one for one in (take(table, limit=64) for table in tables) if one is not None]
+        if not taken:
+            break
+        for batch in taken:
+            got += [(one.request.request_id, one.request.payload.key) for one in batch.rows]
+        batches += taken
+        for table, batch in zip(tables, taken, strict=False):
+            assert len(table.settle(batch, sent=every(batch), parked={})) == len(batch.rows)
+    assert sorted(name for name, _ in got) == [f"{n:03}" for n in range(400)]
+    by_key = defaultdict(list)
+    for name, key in got:
+        by_key[key].append(name)
+    assert all(names == sorted(names) for names in by_key.values())
+    assert len(batches) > 6
+
+
+def test_a_lane_is_one_relays_at_a_time(tables: list[OutboxTable], user: Connection) -> None:
+    mine, other = tables
+    write(user, request("a"), request("b"))
+    batch = take(mine, limit=1)
+    assert batch is not None
+    assert ids(batch) == ["a"]
+    assert take(other) is None
+    assert take(mine) is None
+    mine.settle(batch, sent=every(batch), parked={})
+    assert ids(take(other)) == ["b"]
+
+
+def test_whoever_lost_its_lane_marks_nothing(
+    tables: list[OutboxTable], user: Connection, rows: Rows
+) -> None:
+    mine, other = tables
+    write(user, request("a"))
+    batch = take(mine)
+    assert batch is not None
+    user.execute(update(lane).values(lease_until=0))  # as if it had stood still
+    user.commit()
+    theirs = take(other)
+    assert ids(theirs) == ["a"]
+    assert mine.settle(batch, sent={}, parked={batch.rows[0].id: "no"}) == []
+    mine.renew(batch)
+    assert rows()[0]["state"] == "WAITING"
+    assert take(mine) is None
+    assert theirs is not None
+    assert len(other.settle(theirs, sent=every(theirs), parked={})) == 1
+    assert (rows()[0]["state"], rows()[0]["offset"]) == ("SENT", 7)
+
+
+def test_what_is_not_settled_waits_on_and_what_is_parked_does_not(
+    tables: list[OutboxTable], user: Connection, rows: Rows
+) -> None:
+    table = tables[0]
+    write(user, request("a"), request("b"), request("c"))
+    batch = take(table)
+    assert batch is not None
+    first, second, _ = batch.rows
+    table.settle(batch, sent={first.id: Place(None, None)}, parked={second.id: "x" * 900})
+    assert [one["state"] for one in rows()] == ["SENT", "PARKED", "WAITING"]
+    assert rows()[0]["partition"] is None
+    assert len(rows()[1]["reason"]) == 500
+    assert ids(take(table)) == ["c"]
+
+
+def test_other_groups_and_resting_topics_are_left_alone(
+    tables: list[OutboxTable], user: Connection
+) -> None:
+    table = tables[0]
+    write(user, request("other"), group="h")
+    assert take(table) is None
+    write(user, request("rests", topic="away"), request("goes", topic="there"))
+    batch = table.take(limit=10, limit_bytes=10**6, resting=["away"])
+    assert ids(batch) == ["goes"]
+
+
+def test_a_batch_is_bounded_in_bytes_but_never_empty(
+    tables: list[OutboxTable], user: Connection
+) -> None:
+    write(user, *(request(str(n), value=b"x" * 1000) for n in range(5)))
+    batch = take(tables[0], limit_bytes=2500)
+    assert ids(batch) == ["0", "1", "2"]
+    assert batch is not None
+    tables[0].settle(batch, sent=every(batch), parked={})
+    assert ids(take(tables[0], limit_bytes=1)) == ["3"]
+
+
+def test_pruning_takes_what_was_sent_and_nothing_else(
+    tables: list[OutboxTable], user: Connection, rows: Rows
+) -> None:
+    table = tables[0]
+    write(user, request("a"), request("b"), request("c"))
+    batch = take(table)
+    assert batch is not None
+    table.settle(batch, sent={batch.rows[0].id: HERE}, parked={batch.rows[1].id: "why"})
+    assert table.prune(keep_s=3600) == 0
+    standing = table.standing()
+    assert (standing.waiting, standing.parked) == (1, 1)
+    assert 0 <= standing.oldest_ms < 60_000
+    assert table.prune(keep_s=-1) == 1
+    assert [one["request_id"] for one in rows()] == ["b", "c"]
+
+
+def test_a_request_without_a_key_has_its_lane_by_its_id() -> None:
+    lanes = {lane_of("t", None, str(n)) for n in range(500)}
+    assert lanes == set(range(32))
+    assert lane_of("t", b"k", "a") == lane_of("t", b"k", "b")
