@@ -30,8 +30,8 @@ test-setup: setup
 	$(RUN) -m tests.quick_starts
 
 .PHONY: demo
-demo: setup ## 2,000 payments, one worker killed on the way, the account and the audit of them
-	$(RUN) -m tests.stack -- $(RUN) -m tests.demo
+demo: setup ## 2,000 payments, one worker killed on the way, their account; ARGS="--cut-kafka"
+	$(RUN) -m tests.stack -- $(RUN) -m tests.demo $(ARGS)
 
 .PHONY: test
 test: test-setup lint ## all tests, on real servers

@@ -16,6 +16,7 @@ through the `store` (Redis) by the `status` rule, and wait for changes through `
   as ours; `kafka_writer`: records that a worker writes itself, `kafka_topics`: topics that it makes
   for them; `kafka_sockets`: a mend of kafka-python. `systemd`: what a service tells its manager.
 - `events`: waiting for a change by event, with polling as the fallback.
+- `sql/`: what all databases of ours have in common. `page_server`: pages over HTTP.
 - `webhook`: JSON posted to a chat, over HTTP; `slack`: what text means there.
 - `commands`: what the console commands of all rooms share (exit codes, `--config`).
 

@@ -8,11 +8,14 @@ Kafka (`kafka_sender`) → a wait hears its events and resends by `resending`'s 
 - `submission`: what is asked to be sent, made ready; what became of it.
 - `resending`: when a waiting client, and when the resender, sends again; pure.
 - `kafka_sender`: the one file that imports kafka-python.
-- `commands`: `onceward-client`; `lines` reads what it sends.
+- `commands`, `outbox_commands`: `onceward-client`; `lines` reads what it sends.
+- `outbox/`: requests written into the caller's own transaction, and what Kafka failed to take,
+  until a relay has sent them.
 
 The resender: `resender` takes what is due (`feedback.deadlines`), `plan` decides by `resending`,
 `lanes` keep topics apart, `resends` sends one batch again with what `payloads` finds, `lost_scan`
-looks for dead workers' requests in between; `service` is the process around it.
+looks for dead workers' requests in between; `service` is the process around it,
+and around the relay.
 
 Not obvious: a send that fails for certain removes its PENDING again, so that nobody waits for what
 was never sent; one of unknown outcome leaves it, because the request may yet run. A resend never

@@ -25,6 +25,7 @@ from feedback.logs import EventLog
 from feedback.schemas import SchemaFile
 from feedback.settings import Settings
 from feedback.sql.engine import open_engine
+from feedback.statuses import Refused
 from feedback.store import StatusStore
 from producer_client.kafka_sender import (
     KafkaSender,
@@ -47,6 +48,7 @@ log = EventLog("onceward.client")
 REDIS_SHARE, KAFKA_SHARE, ROW_SHARE = 0.15, 0.5, 0.2
 THREADS = 4
 _REDIS = "redis"
+_AWAY = "Kafka did not take {} a moment ago"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,29 @@ class FallbackSending(Sending):
             log.info("redis.back")
         return told
 
+    def again_many(
+        self, batch: Sequence[Prepared], *, keep_payloads: bool
+    ) -> list[OncewardError | Refused | None]:
+        """Send requests again; see `Sending.again_many`. While Kafka is known to be away nothing
+        is told: a PENDING of an attempt that nobody sends would hide the one that a worker has."""
+        now_s = monotonic_s()
+        told: list[OncewardError | Refused | None] = [
+            NotSent(one.request_id, _AWAY.format(one.payload.topic))
+            if self._circuit.is_open(_topic(one), now_s)
+            else None
+            for one in batch
+        ]
+        places = [at for at, error in enumerate(told) if error is None]
+        sent = super().again_many([batch[at] for at in places], keep_payloads=keep_payloads)
+        for at, ending in zip(places, sent, strict=True):
+            told[at] = ending
+        return told
+
     def _hand_over_one(self, one: Prepared) -> PendingRecord | RecordNotSent:
         if isinstance(one, Untold):
             return Diverted(one.reason)
         if not self._circuit.allows(_topic(one), monotonic_s()):
-            return Diverted(f"Kafka did not take {one.payload.topic} a moment ago")
+            return Diverted(_AWAY.format(one.payload.topic))
         return super()._hand_over_one(one)
 
     def outcome(

@@ -7,7 +7,7 @@ the resender ahead: it sends them, and so does the next relay, under one id.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from feedback.apart import batches, write_apart
@@ -70,6 +70,19 @@ def is_own_end(request: Prepared, status: Status) -> bool:
     return status.attempt >= envelope.attempt and status.deadline_at == envelope.deadline_at
 
 
+def _as_known(request: Prepared, refused: Refused | None) -> Prepared:
+    """Return a request as the last attempt of it that was told.
+
+    A client that waits may have tried to send it again meanwhile. Sent as an earlier attempt, what
+    its worker says of it would not be taken, and nobody would see that worker die.
+    """
+    envelope = request.envelope
+    if refused is None or refused.attempt <= envelope.attempt:
+        return request
+    latest = Envelope(envelope.request_id, refused.attempt, envelope.deadline_at)
+    return replace(request, envelope=latest)
+
+
 class Telling:
     """Tells PENDING for rows of the outbox.
 
@@ -97,7 +110,8 @@ class Telling:
             elif isinstance(refused, RedisRefused):
                 told.append(Told(row, step, row.request, f"REDIS_REFUSED: {refused}"))
             else:
-                told.append(Told(row, step, row.request, MISMATCH if step is Step.PARK else ""))
+                reason = MISMATCH if step is Step.PARK else ""
+                told.append(Told(row, step, _as_known(row.request, refused), reason))
         return told
 
     def _write(self, requests: Sequence[Prepared]) -> list[Refused | RedisRefused | None]:
@@ -114,9 +128,7 @@ class Telling:
             return Told(row, Step.ANSWERED, row.request)
         deadline_at = status.deadline_at or row.request.envelope.deadline_at
         envelope = Envelope(row.request.request_id, status.attempt + 1, deadline_at)
-        again = Prepared(
-            envelope, row.request.payload, row.request.payload_sha256, named_by_caller=True
-        )
+        again = replace(row.request, envelope=envelope)
         (refused,) = self._write([again])
         step = step_after(refused)
         if step is Step.LOOK:  # somebody else was quicker: it has failed once more

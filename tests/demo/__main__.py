@@ -5,7 +5,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from producer_client import Client
 from tests.demo.audit import audit
 from tests.demo.bank import account_of
 from tests.demo.closing import print_closing, write_json
+from tests.demo.cut import Cut
 from tests.demo.payments import Payments
 from tests.demo.plan import WORKERS, Plan
 from tests.demo.scene import PROCESSES, ROOT, SLOTS_PER_PROCESS, Scene, prepare
@@ -28,7 +30,10 @@ from tests.demo.verdict import Verdict, judge
 from tests.demo.workers import Workers
 from tests.eventually import eventually
 from tests.stack.errors import StackError
+from tests.stack.kafka import Broker
 from tests.stack.keeper import Keeper
+from tests.stack.restartable import restartable
+from tests.stack.servers import KAFKA
 
 TELL_WITHIN_S = 90.0
 MIGRATE_WITHIN_S = 60.0
@@ -73,6 +78,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="S",
         help="after the first kill, kill again every S seconds while payments are being sent",
     )
+    add(
+        "--cut-kafka",
+        type=_positive,
+        nargs="?",
+        const=20.0,
+        metavar="S",
+        help="kill Kafka (the demo's own) on the way, and start it again after S seconds, 20 by "
+        "default; clients then have an outbox to fall back on, and a relay runs",
+    )
     add("--output", type=Path, default=ROOT / "build", metavar="FOLDER", help="build by default")
     return parser
 
@@ -99,12 +113,15 @@ def _demo(asked: argparse.Namespace, console: Console) -> int:
         f"[bold]Onceward[/bold]  {asked.payments:,} payments, {WORKERS} workers of {slots} slots; "
         "one worker is killed on the way\n"
     )
-    with Keeper() as keeper:
+    with Keeper() as keeper, _own_broker(asked, keeper) as cut:
         began_ms = epoch_ms()
-        scene = prepare(asked.output, journal=asked.journal, environ=os.environ)
+        scene = prepare(
+            asked.output, journal=asked.journal, environ=os.environ, has_outbox=cut is not None
+        )
+        _migrate(keeper, scene)
         logging.basicConfig(filename=scene.folder / "client.log", level=logging.WARNING)
         with (
-            Client(load(scene.settings_file)) as client,
+            Client(load(scene.settings_file), outbox=scene.outbox_url or None) as client,
             Topics(scene.kafka, scene.name) as topics,
             open_screen(console) as screen,
         ):
@@ -112,13 +129,13 @@ def _demo(asked: argparse.Namespace, console: Console) -> int:
             _open(keeper, scene, screen, workers)
             payments = Payments(
                 client,
-                records=topics.records,
+                records=topics.records if cut is None else cut.counted(topics.records),
                 ids=[f"payment-{number + 1:05}" for number in range(asked.payments)],
                 rate=asked.rate,
                 tell_within_s=TELL_WITHIN_S,
             )
             plan = Plan(asked.payments, asked.seed, asked.kill_every)
-            Show(payments, workers, screen=screen, plan=plan).run()
+            Show(payments, workers, screen=screen, plan=plan, cut=cut).run()
             verdict = _verdict(payments, scene)
             screen.say("the audit reads topic and journal, and judges for itself")
             audited = audit(keeper, scene, began_ms=began_ms)
@@ -132,7 +149,9 @@ def _open(keeper: Keeper, scene: Scene, screen: Screen, workers: Workers) -> Non
     kind = scene.journal_url.partition(":")[0].partition("+")[0]
     screen.say(f"topic and group are {scene.name}, the journal is {kind}")
     keeper.start(scene.bank_command())
-    _migrate(keeper, scene)
+    if scene.outbox_url:
+        keeper.start(scene.relay_command())
+        screen.say("clients have an outbox for when Kafka is away; a relay sends what is in it")
     eventually(lambda: _is_open(scene.bank), timeout_s=BANK_WITHIN_S, what="the bank")
     screen.say("the bank is open: it charges as often as it is asked")
     workers.start(WORKERS)
@@ -140,9 +159,26 @@ def _open(keeper: Keeper, scene: Scene, screen: Screen, workers: Workers) -> Non
     screen.say(f"{named} are alive; now the payments")
 
 
+@contextmanager
+def _own_broker(asked: argparse.Namespace, keeper: Keeper) -> Iterator[Cut | None]:
+    """Yield what takes Kafka away, where that is wanted: then the demo has a broker of its own."""
+    if asked.cut_kafka is None:
+        yield None
+        return
+    with restartable(Broker, keeper=keeper) as broker:
+        os.environ[KAFKA] = broker.address
+        cut = Cut(broker, asked.cut_kafka)
+        try:
+            yield cut
+        finally:
+            cut.close()
+
+
 def _migrate(keeper: Keeper, scene: Scene) -> None:
     try:
         keeper.run(scene.migrate_command(), timeout_s=MIGRATE_WITHIN_S)
+        if scene.outbox_url:
+            keeper.run(scene.outbox_command(), timeout_s=MIGRATE_WITHIN_S)
     except StackError as error:
         raise NotAvailable(f"the journal's tables were not made:\n{error.log}") from error
 

@@ -91,6 +91,11 @@ class Payments:
         threading.Thread(target=self._send_all, name="demo-pace", daemon=True).start()
 
     @property
+    def begun(self) -> int:
+        """How many clients have begun to send."""
+        return self._begun
+
+    @property
     def sending(self) -> bool:
         """Whether some are still to be sent."""
         return self._begun < len(self._ids)

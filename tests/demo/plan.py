@@ -5,6 +5,7 @@ from random import Random
 
 WORKERS = 2
 EARLIEST, LATEST = 0.35, 0.45
+CUT_AT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +44,12 @@ class Plan:
         if self.kill_every_s is None or not sending:
             return False
         return since_last_s >= self.kill_every_s
+
+    def is_cut_due(self, *, begun: int) -> bool:
+        """Say whether Kafka is to be taken away, if it is at all: before any worker is killed,
+        since one that is started without Kafka ends.
+
+        Args:
+            begun: how many payments clients have begun to send.
+        """
+        return begun >= self.payments * CUT_AT

@@ -11,7 +11,7 @@ from feedback.errors import NotAvailable
 from tests.stack import Servers
 from tests.stack.keeper import Command
 from tests.stack.ports import HOST, free_port
-from tests.stack.servers import JOURNAL
+from tests.stack.servers import JOURNAL, KAFKA
 
 ROOT = Path(__file__).parents[2]
 PROCESSES = 2
@@ -29,6 +29,8 @@ slots_per_process = {slots}
 topic = "{name}"
 resend_after_s = 15         # what is LOST is sent again at once, without waiting for this
 poll_interval_s = 2         # an end wakes its client; only a LOST has to be looked for
+[outbox]
+url = "{outbox}"
 [audit]
 topics = ["{name}"]
 output = "{audit}"
@@ -45,6 +47,7 @@ class Scene:
     kafka: str
     bank: str
     journal_url: str
+    outbox_url: str = ""
 
     @property
     def settings_file(self) -> Path:
@@ -69,6 +72,14 @@ class Scene:
         """Return the command of a worker; its log goes on where a killed one's ended."""
         return self._command(worker, self._consumer("run"))
 
+    def outbox_command(self) -> Command:
+        """Return the command that makes the outbox' tables."""
+        return self._command("outbox", self._producer("outbox", "migrate"))
+
+    def relay_command(self) -> Command:
+        """Return the command of the relay."""
+        return self._command("relay", self._producer("relay"))
+
     def audit_command(self, *, date: str, since: str, until: str) -> Command:
         """Return the command that judges a time of a day."""
         window = ("--date", date, "--since", since, "--until", until)
@@ -78,11 +89,16 @@ class Scene:
     def _consumer(self, command: str) -> tuple[str, ...]:
         return (sys.executable, "-m", "consumer", command, "--config", str(self.settings_file))
 
+    def _producer(self, *command: str) -> tuple[str, ...]:
+        words = (sys.executable, "-m", "producer_client", *command)
+        return (*words, "--config", str(self.settings_file))
+
     def _command(self, name: str, argv: tuple[str, ...]) -> Command:
         # `env` becomes the program, pid and all.
         given = {
             "DEMO_TOPIC": self.name,
             "DEMO_BANK": self.bank,
+            KAFKA: self.kafka,
             JOURNAL: self.journal_url,
             "NO_PROXY": HOST,
             "no_proxy": HOST,
@@ -95,11 +111,14 @@ class Scene:
         )
 
 
-def prepare(output: Path, *, journal: str, environ: Mapping[str, str]) -> Scene:
+def prepare(
+    output: Path, *, journal: str, environ: Mapping[str, str], has_outbox: bool = False
+) -> Scene:
     """Empty the demo's folder under `output` and write the settings into it.
 
     Args:
         journal: `postgres`, the server that the environment names; or `sqlite`, a new file.
+        has_outbox: whether there is one, in the journal's server or in a file beside it.
 
     Raises:
         NotAvailable: the environment does not name the servers.
@@ -111,18 +130,22 @@ def prepare(output: Path, *, journal: str, environ: Mapping[str, str]) -> Scene:
     folder.mkdir(parents=True)
     name = f"payments-{uuid.uuid4().hex[:8]}"
     sqlite_url = f"sqlite:///{folder / 'journal.db'}"
+    journal_url = servers.postgres if journal == "postgres" else sqlite_url
+    beside = servers.postgres if journal == "postgres" else f"sqlite:///{folder / 'outbox.db'}"
     scene = Scene(
         folder=folder,
         name=name,
         kafka=servers.kafka,
         bank=f"{HOST}:{free_port()}",
-        journal_url=servers.postgres if journal == "postgres" else sqlite_url,
+        journal_url=journal_url,
+        outbox_url=beside if has_outbox else "",
     )
     scene.settings_file.write_text(
         SETTINGS.format(
             name=name,
             processes=PROCESSES,
             slots=SLOTS_PER_PROCESS,
+            outbox=scene.outbox_url,
             audit=scene.audit_folder.as_posix(),
         )
     )

@@ -1,6 +1,7 @@
 """The show: payments watched to their end, workers killed by plan, and what happens told."""
 
 from feedback.clock import monotonic_s
+from tests.demo.cut import Cut
 from tests.demo.payments import Payments
 from tests.demo.plan import Plan
 from tests.demo.screen import Screen
@@ -16,7 +17,16 @@ LOOK_SHARE = 0.1
 class Show:
     """One run from the first payment to the last client that is told."""
 
-    def __init__(self, payments: Payments, workers: Workers, *, screen: Screen, plan: Plan) -> None:
+    def __init__(
+        self,
+        payments: Payments,
+        workers: Workers,
+        *,
+        screen: Screen,
+        plan: Plan,
+        cut: Cut | None = None,
+    ) -> None:
+        self._cut = cut
         self._payments = payments
         self._workers = workers
         self._screen = screen
@@ -36,6 +46,7 @@ class Show:
         while not self._payments.finished.wait(TICK_S):
             self._see_after_workers()
             self._kill_if_due()
+            self._cut_if_due()
             if monotonic_s() >= self._look_s:
                 self._look()
         self._look()
@@ -47,6 +58,8 @@ class Show:
             self._screen.say(f"{worker.name} is alive again, as pid {worker.pid}", style="green")
 
     def _kill_if_due(self) -> None:
+        if self._cut is not None and self._cut.is_on:
+            return
         now_s = monotonic_s()
         if self._plan.is_due(
             kills=self._kills,
@@ -61,6 +74,14 @@ class Show:
                 f"{killed.name} KILLED by SIGKILL (pid {killed.pid}), and started again",
                 style="bold red",
             )
+
+    def _cut_if_due(self) -> None:
+        if self._cut is None:
+            return
+        if self._plan.is_cut_due(begun=self._payments.begun):
+            self._cut.begin()
+        for sentence in self._cut.news():
+            self._screen.say(sentence, style="bold red" if self._cut.is_on else "green")
 
     def _look(self) -> None:
         began_s = monotonic_s()

@@ -84,6 +84,27 @@ def test_a_demo_with_a_killed_worker_charges_nobody_twice_and_tells_everybody(
     assert left_running(tmp_path) == []
 
 
+@pytest.mark.timeout(AUDITED_WITHIN_S + 30)
+def test_a_demo_without_kafka_for_a_while_loses_no_payment_and_doubles_none(
+    servers: Servers, postgres_url: str, tmp_path: Path
+) -> None:
+    audit_jars()
+    settings = servers.settings() | {JOURNAL: postgres_url}
+    settings["ONCEWARD_AUDIT__SPARK_CONF"] = json.dumps(SMALL)
+    options = ("--payments", "200", "--rate", "40", "--cut-kafka", "5")
+    with start_demo(tmp_path, settings, *options) as demo:
+        printed, _ = demo.communicate(timeout=AUDITED_WITHIN_S)
+
+    assert demo.returncode == 0, printed
+    assert "KAFKA KILLED; it stays away for 5 s" in printed
+    assert "Kafka is back" in printed
+    assert "Nobody was charged twice, and every client was told." in printed
+    told = json.loads((tmp_path / "demo.json").read_text())
+    assert (told["sent"], told["ran_twice"], told["never_told"]) == (200, 0, 0)
+    assert ": GOOD, 200 requests: 0 lost" in " ".join(printed.split())
+    assert left_running(tmp_path) == []
+
+
 def test_a_demo_that_is_terminated_leaves_no_process_and_no_verdict(
     servers: Servers, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 from sqlalchemy import Connection, Engine
 
-from feedback.envelope import Record, decode_headers
+from feedback.envelope import Record, decode_headers, payload_sha256
 from feedback.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
@@ -154,6 +154,20 @@ def test_what_has_ended_is_not_sent_again_and_what_may_be_reopened_is(
         assert rows()[0]["offset"] is None
         # Once more by a relay that does not know that it was sent: it is this row's own end.
         tell("failed", State.FAILED, code="BUSY", resend="1")
+
+
+def test_what_was_tried_again_meanwhile_goes_as_that_attempt(
+    settings: Settings, user: Connection, rows: Rows, records: Records
+) -> None:
+    with Client(settings) as client:
+        handle = client.send(b"v", request_id="a", connection=user)
+        user.commit()
+        digest = payload_sha256(None, b"v")
+        pending = StatusWrite("a", State.PENDING, 3, 0, digest, {}, handle.payload)
+        assert client.store.write([pending]) == [None]
+        with relaying(settings):
+            settled(rows, SENT=1)
+    assert [decode_headers(one).attempt for one in records()] == [3]
 
 
 def test_parked_rows_are_tried_again_when_somebody_says_so(

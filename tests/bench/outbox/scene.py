@@ -1,0 +1,123 @@
+"""One case's database, group and topic, and relays as processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka.admin import KafkaAdminClient, NewTopic
+from sqlalchemy import Engine, create_engine, func, select
+
+from feedback.envelope import decode_headers
+from feedback.kafka_scan import KafkaScan
+from feedback.settings import KafkaSection, Settings, load
+from producer_client import Client
+from producer_client.outbox import migrate
+from producer_client.outbox.tables import row
+from tests.bench.systems.onceward import fresh_journal
+from tests.stack import Servers
+
+PARTITIONS = 4
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a case works with."""
+
+    servers: Servers
+    database: str
+    url: str
+    folder: Path
+    group: str
+    topic: str
+    engine: Engine
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of its clients."""
+        return load(
+            None,
+            kafka={"bootstrap_servers": self.servers.kafka, "group": self.group},
+            redis={"url": self.servers.redis},
+            client={"topic": self.topic},
+            outbox={"url": self.url},
+        )
+
+    def write(self, client: Client, count: int, *, keys: int = 1000) -> None:
+        """Write so many requests, a thousand in a transaction."""
+        for begin in range(0, count, PAGE):
+            with self.engine.begin() as connection:
+                for number in range(begin, min(begin + PAGE, count)):
+                    client.send(
+                        b"%0200d" % number,
+                        key=b"%d" % (number % keys),
+                        request_id=f"r{number:08}",
+                        connection=connection,
+                    )
+
+    def sent(self) -> int:
+        """Return how many rows are marked."""
+        wanted = select(func.count()).select_from(row).where(row.c.state == "SENT")
+        with self.engine.connect() as connection:
+            return int(connection.execute(wanted).scalar_one())
+
+    def in_topic(self) -> list[str]:
+        """Return the request ids of all records."""
+        section = KafkaSection(bootstrap_servers=self.servers.kafka)
+        with KafkaScan(section, committed_only=False) as scan:
+            return [
+                decode_headers(one).request_id
+                for page in scan.pages(scan.spans([self.topic]))
+                for one in page.records
+            ]
+
+    @contextmanager
+    def relay(self, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Yield a relay process; it is gone after the block."""
+        kept = {name: value for name, value in os.environ.items() if "ONCEWARD_" not in name}
+        told = {
+            "ONCEWARD_KAFKA__BOOTSTRAP_SERVERS": self.servers.kafka,
+            "ONCEWARD_KAFKA__GROUP": self.group,
+            "ONCEWARD_REDIS__URL": self.servers.redis,
+            "ONCEWARD_OUTBOX__URL": self.url,
+        }
+        with (self.folder / "relay.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "producer_client", "relay"],
+                env=kept | told | changes,
+                stderr=log,
+            )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+
+
+@contextmanager
+def open_scene(servers: Servers, database: str, *, partitions: int = PARTITIONS) -> Iterator[Scene]:
+    """Yield a scene on an empty database."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        fresh_journal(servers, database, Path(name)) as url,
+    ):
+        migrate(url)
+        topic = f"outbox-{uuid.uuid4().hex}"
+        with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
+            configs = {"message.timestamp.type": "LogAppendTime"}
+            admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)])
+            admin.wait_for_topics([topic])
+        engine = create_engine(url)
+        try:
+            yield Scene(servers, database, url, Path(name), f"g-{uuid.uuid4().hex}", topic, engine)
+        finally:
+            engine.dispose()
