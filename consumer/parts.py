@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from consumer import telling
@@ -19,6 +19,7 @@ from consumer.health.progress import HEARTBEAT, INTAKE
 from consumer.health.watched import WatchedSource
 from consumer.heartbeat import check_journal
 from consumer.intake import Intake
+from consumer.kafka_source import Partition, Unclaimed
 from consumer.kafka_thread import Threads
 from consumer.liveness import Liveness
 from consumer.making import (
@@ -252,16 +253,24 @@ class Parts:
         others = [one for one in handlers if one.delivery is not DeliveryKind.BATCH]
         made: list[Intake] = []
         if others:
-            made.append(Intake(**self._of_intake(others), preparing=self.waits.preparing))
+            made.append(
+                Intake(
+                    **self._of_intake(others),
+                    open_source=lambda: self._open_source(others, self._unclaimed),
+                    preparing=self.waits.preparing,
+                )
+            )
         if batched:
             worker = self.settings.worker
-            self.batches = BatchIntake(
+            batches: BatchIntake = BatchIntake(
                 **self._of_intake(batched),
+                open_source=lambda: self._open_source(batched, batches.uncommitted),
                 limit=worker.batch_size,
                 has_any=self.worker.has_any,
                 end_s=worker.drain_timeout_s,
             )
-            made.append(self.batches)
+            self.batches = batches
+            made.append(batches)
         return Threads(made)
 
     def _of_intake(self, handlers: Sequence[Handler]) -> dict[str, Any]:
@@ -271,7 +280,6 @@ class Parts:
             "handlers": handlers,
             "teller": self.teller,
             "buffer": self.buffer,
-            "open_source": lambda: self._open_source(handlers),
             "may_take": self.progress.ticking(INTAKE, self._may_take),
             "on_buffered": self.pool.wake,
             "on_end": self._intake_ended,
@@ -305,8 +313,11 @@ class Parts:
                 yield telling.accepted(one, worker_id=self.worker_id)
         yield from self.worker.holding()
 
-    def _open_source(self, handlers: Sequence[Handler]) -> WatchedSource:
+    def _open_source(self, handlers: Sequence[Handler], unclaimed: Unclaimed) -> WatchedSource:
         source = open_source(self.settings, handlers, self._watched)
         self.probe.sources.append(source)
-        source.unclaimed = lambda going: first_unclaimed(self.worker.unclaimed, going)
+        source.unclaimed = unclaimed
         return source
+
+    def _unclaimed(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
+        return first_unclaimed(self.worker.unclaimed, revoked)
