@@ -24,6 +24,7 @@ from feedback.kafka_writer import KafkaWriter, Outgoing
 from feedback.redis_server import connect
 from feedback.settings import KafkaSection, RedisSection
 from feedback.store import StatusStore
+from tests import preloaded
 from tests.consumer.running import RunningWorker, environment, toml
 from tests.eventually import eventually
 from tests.stack import Servers
@@ -287,13 +288,8 @@ class Scene:
 
     def dlq_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run another command of `onceward-dlq` to its end."""
-        return subprocess.run(
-            (*COMMAND[:-1], *arguments, "--config", str(self.config())),
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=CAUGHT_UP_S,
-        )
+        argv = (*COMMAND[:-1], *arguments, "--config", str(self.config()))
+        return preloaded.run(argv, environ=environment(), timeout_s=CAUGHT_UP_S)
 
     def ends(self, topic: str) -> dict[int, int]:
         """Return where the partitions of a topic end."""
