@@ -6,7 +6,8 @@ def recalculate(request): ...
 ```
 
 - `checks`: declarations that cannot be kept, pure. `collapsing`: who stands in for whom, from the
-  moment at which a run begins. `predicates`: the user's function is asked, in the child.
+  moment at which a run begins.
+- `consumer/pool/predicates.py` asks the user's function, in the child.
 - `consumer/order/lanes.py` gathers: of such a handler a request waits in its lane for others, until
   none has come for `QUIET_S`, at most `GATHER_S` after the first.
 - `consumer/journal/skipping.py` writes the rows: SKIPPED, with the request that ran in `by`.

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from consumer.collapse.predicates import refusal, refusal_coroutine
 from consumer.effect_gate import EffectGate
 from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Registry, Rejected
 from consumer.pool.effects import Effects
@@ -22,6 +21,7 @@ from consumer.pool.outcome import (
     raised_by,
     refuse_unstarted,
 )
+from consumer.pool.predicates import refusal, refusal_coroutine
 from consumer.pool.queries import Queries
 from consumer.retries.blocking import Tries
 from consumer.retries.classes import is_retryable
