@@ -97,6 +97,10 @@ def measure(servers: Servers, *, journal: str, case: str, number: int) -> Row:
         topic = opened.enter_context(onceward.fresh_topic(servers.kafka))
         url = opened.enter_context(onceward.fresh_journal(servers, journal, folder))
         environ = onceward.environment(url, topic=topic, handlers=HANDLERS)
+        environ |= {
+            "ONCEWARD_KAFKA__BOOTSTRAP_SERVERS": servers.kafka,
+            "ONCEWARD_REDIS__URL": servers.redis,
+        }
         for setting in _DEFAULTS:
             environ.pop(f"ONCEWARD_WORKER__{setting}")
         onceward.migrate(environ, folder)
@@ -107,13 +111,17 @@ def measure(servers: Servers, *, journal: str, case: str, number: int) -> Row:
         other_cpu_percent = psutil.cpu_percent(OTHERS_S)
         names = [f"event-{one}" for one in range(REQUESTS)]
         if case == "waiting":
-            _send(servers.kafka, topic, names)
+            with KafkaProducer(bootstrap_servers=servers.kafka) as producer:
+                _send(producer, topic, names)
         opened.enter_context(running(onceward.WORKER, environ=environ, log=log))
         try:
             if case == "live":
-                _warm(servers, topic, store)
+                producer = opened.enter_context(
+                    KafkaProducer(bootstrap_servers=servers.kafka, linger_ms=5)
+                )
+                _warm(producer, topic, store)
                 began_s = monotonic_s()
-                _send(servers.kafka, topic, names)
+                _send(producer, topic, names)
             else:
                 eventually(
                     lambda: store.read(names[0]).state is not State.UNKNOWN,
@@ -144,24 +152,23 @@ def measure(servers: Servers, *, journal: str, case: str, number: int) -> Row:
         )
 
 
-def _send(bootstrap_servers: str, topic: str, names: Sequence[str], key: bytes = b"k") -> None:
-    with KafkaProducer(bootstrap_servers=bootstrap_servers, linger_ms=5) as producer:
-        sent = [
-            producer.send(
-                topic,
-                key=key,
-                value=b"{}",
-                headers=[("onceward-request-id", name.encode())],
-            )
-            for name in names
-        ]
-        for future in sent:
-            future.get(timeout=30)
+def _send(producer: KafkaProducer, topic: str, names: Sequence[str], key: bytes = b"k") -> None:
+    sent = [
+        producer.send(
+            topic,
+            key=key,
+            value=b"{}",
+            headers=[("onceward-request-id", name.encode())],
+        )
+        for name in names
+    ]
+    for future in sent:
+        future.get(timeout=30)
 
 
-def _warm(servers: Servers, topic: str, store: StatusStore) -> None:
+def _warm(producer: KafkaProducer, topic: str, store: StatusStore) -> None:
     """Let the worker join its group and run once."""
-    _send(servers.kafka, topic, ["first"], key=b"another")
+    _send(producer, topic, ["first"], key=b"another")
     _ends(store, ["first"])
 
 

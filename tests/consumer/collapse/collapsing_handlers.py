@@ -38,9 +38,15 @@ def _run(request: Request) -> Any:
     return _do(body)
 
 
-@_declared("collapsed", order="key", collapse=_applies, time_limit_s=5)
+@_declared("collapsed", order="key", collapse=_applies)
 def collapsed(request: Request) -> Any:
     """Have an external effect."""
+    return _run(request)
+
+
+@_declared("limited", order="key", collapse=_applies, time_limit_s=2)
+def limited(request: Request) -> Any:
+    """Have an external effect, and not for long."""
     return _run(request)
 
 

@@ -108,14 +108,6 @@ def test_those_that_do_not_apply_end_as_that_until_one_does(make_burst: MakeBurs
     assert (burst.runs(), burst.asked()) == ([good], burst.sent[:3])
 
 
-def test_none_that_applies_runs_none(make_burst: MakeBurst) -> None:
-    burst = make_burst()
-    burst.many(20, applies=False)
-    burst.stage.start()
-    assert burst.states() == [NO] * 20
-    assert burst.runs() == []
-
-
 def test_while_one_waits_for_its_retry_nothing_ends_and_its_success_ends_what_waits_then(
     make_burst: MakeBurst,
 ) -> None:
@@ -171,7 +163,7 @@ def test_what_waits_beyond_its_deadline_expires(make_burst: MakeBurst) -> None:
 def test_a_predicate_that_hangs_is_ended_by_the_time_limit_and_the_next_one_runs(
     make_burst: MakeBurst,
 ) -> None:
-    burst = make_burst()
+    burst = make_burst("limited")
     burst.send(asked={"do": "hang"})
     good = burst.send()
     burst.send()
