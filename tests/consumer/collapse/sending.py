@@ -76,10 +76,12 @@ class Burst:
         """Wait until it has begun to run."""
         eventually(lambda: self.runs().count(name) >= times, timeout_s=20, what=f"start of {name}")
 
-    def has_read(self, worker: RunningWorker, *names: str) -> None:
-        """Wait until a worker has them."""
-        for name in names:
-            assert self.stage.seen(name, State.ACCEPTED).worker == worker.worker_id
+    def has_read_all(self, worker: RunningWorker) -> None:
+        """Wait until a worker has all that were sent, and has committed them."""
+        last = self.stage.seen(self.sent[-1], State.ACCEPTED)
+        assert last.worker == worker.worker_id
+        count = len(self.sent)
+        eventually(lambda: self.stage.committed(self._topic, 0) == count, timeout_s=20)
 
 
 @contextmanager
