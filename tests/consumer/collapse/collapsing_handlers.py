@@ -44,8 +44,8 @@ def collapsed(request: Request) -> Any:
     return _run(request)
 
 
-@_declared("limited", order="key", collapse=_applies, time_limit_s=2)
-def limited(request: Request) -> Any:
+@_declared("collapsed-soon", order="key", collapse=_applies, time_limit_s=2)
+def collapsed_soon(request: Request) -> Any:
     """Have an external effect, and not for long."""
     return _run(request)
 

@@ -164,7 +164,7 @@ def test_what_waits_beyond_its_deadline_expires(make_burst: MakeBurst) -> None:
 def test_a_predicate_that_hangs_is_ended_by_the_time_limit_and_the_next_one_runs(
     make_burst: MakeBurst,
 ) -> None:
-    burst = make_burst("limited")
+    burst = make_burst("collapsed-soon")
     burst.send(asked={"do": "hang"})
     good = burst.send()
     burst.send()
