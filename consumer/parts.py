@@ -259,7 +259,14 @@ class Parts:
         others = [one for one in handlers if one not in batched and one not in collapsing]
         made: list[Intake] = []
         if collapsing:
-            made.append(Intake(**self._of_intake(collapsing), gathers=True, name="collapse-intake"))
+            made.append(
+                Intake(
+                    **self._of_intake(collapsing),
+                    open_source=lambda: self._open_source(collapsing, self._unclaimed),
+                    gathers=True,
+                    name="collapse-intake",
+                )
+            )
         if others:
             made.append(
                 Intake(
