@@ -129,6 +129,7 @@ class Parts:
             self.retries.due,
             order_held_limit=settings.worker.order_held_limit,
             is_paused=self.pausing.is_paused,
+            collapsing=[one.topic for one in registry.handlers if one.collapse is not None],
         )
         self._news = News(self._outcomes.keys())
         self.waits = Waits(
@@ -248,10 +249,24 @@ class Parts:
         )
 
     def _make_intakes(self, handlers: Sequence[Handler]) -> Threads:
-        """Return who reads requests: those of batches apart, since they wait for their ends."""
+        """Return who reads requests.
+
+        Those of batches apart, since they wait for their ends; those that collapse, since what
+        the lanes take is not bound by the buffer.
+        """
         batched = [one for one in handlers if one.delivery is DeliveryKind.BATCH]
-        others = [one for one in handlers if one.delivery is not DeliveryKind.BATCH]
+        collapsing = [one for one in handlers if one.collapse is not None]
+        others = [one for one in handlers if one not in batched and one not in collapsing]
         made: list[Intake] = []
+        if collapsing:
+            made.append(
+                Intake(
+                    **self._of_intake(collapsing),
+                    open_source=lambda: self._open_source(collapsing, self._unclaimed),
+                    gathers=True,
+                    name="collapse-intake",
+                )
+            )
         if others:
             made.append(
                 Intake(
