@@ -139,11 +139,13 @@ def test_a_worker_that_is_stopped_gives_back_what_waits_and_the_next_one_collaps
 
 
 def test_what_another_worker_has_read_again_is_answered_there(
-    servers: Servers, tmp_path: Path
+    servers: Servers, postgres_url: str, tmp_path: Path
 ) -> None:
-    """The partition goes while the one runs: both workers have the others in their lanes."""
-    url = f"sqlite:///{tmp_path}/journal.db"
-    with open_burst(servers, url, tmp_path, "collapsed") as burst:
+    """The partition goes while the one runs: both workers have the others in their lanes.
+
+    On PostgreSQL alone: a worker that stands still may hold the lock of an SQLite file.
+    """
+    with open_burst(servers, postgres_url, tmp_path, "collapsed") as burst:
         first = burst.stage.start()
         gate = burst.stage.gate()
         head = burst.send(gate=gate.path)
