@@ -93,6 +93,14 @@ class PendingRecord:
             raise RecordUnknown(f"Kafka did not acknowledge: {_in_words(error)}") from error
         return Coordinates(stored.topic, stored.partition, stored.offset)
 
+    async def ending(self) -> Coordinates:
+        """Return `result`, where nothing else waits meanwhile: it blocks."""
+        return self.result()
+
+    def take_back(self) -> bool:
+        """Say that a record that was handed over cannot be taken back."""
+        return False
+
 
 class KafkaSender:
     """A producer that is made at the first send, so that nothing waits for Kafka before.
