@@ -65,6 +65,7 @@ class AsyncStatusStore(StoreCalls):
         self.redis = redis
         self._timeout_s = settings.timeout_s
         self._turns = asyncio.Semaphore(CONNECTIONS)
+        self._is_closed = False
 
     async def write(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
@@ -171,7 +172,8 @@ class AsyncStatusStore(StoreCalls):
             return bool(await cast("Any", self.redis.eval(FORGET, len(keys), *keys, *facts)))
 
     async def aclose(self) -> None:
-        """Give the connections back."""
+        """Give the connections back; who asks for one from now on gets none."""
+        self._is_closed = True
         await self.redis.aclose()
 
     @contextlib.asynccontextmanager
@@ -183,6 +185,8 @@ class AsyncStatusStore(StoreCalls):
             said = f"Redis: no connection was free for {self._timeout_s:g} s"
             raise RedisUnavailable(said, never_reached=True) from None
         try:
+            if self._is_closed:
+                raise RedisUnavailable("Redis: the client is closed", never_reached=True)
             with guarded():
                 yield
         finally:

@@ -22,10 +22,13 @@ removes anything.
 from feedback.errors import NotSent, PayloadMismatch, SendUnknown, WaitTimeout
 from feedback.status import State
 from feedback.statuses import Status
+from producer_client.async_client import AsyncClient, AsyncHandle
 from producer_client.client import Client, ClientClosed, Handle
 from producer_client.submission import SendResult, Submission
 
 __all__ = [
+    "AsyncClient",
+    "AsyncHandle",
     "Client",
     "ClientClosed",
     "Handle",

@@ -33,6 +33,8 @@ from producer_client.kafka_sender import (
 
 # So many topics that are away are waited for at the same time.
 ROOMS = 4
+# The first of a room learns at its end why its topic is away: those beside it hear it as well.
+HEARD_S = 0.1
 
 
 class Ticket:
@@ -41,14 +43,21 @@ class Ticket:
     Args:
         hand_over: gives it to the producer, in a thread.
         deadline_s: monotonic time until which its outcome is waited for.
+        address: of Kafka, to name it by.
     """
 
     def __init__(
-        self, topic: str, hand_over: Callable[[], PendingRecord], *, deadline_s: float
+        self,
+        topic: str,
+        hand_over: Callable[[], PendingRecord],
+        *,
+        deadline_s: float,
+        address: str,
     ) -> None:
         self.topic = topic
         self._hand_over = hand_over
         self._deadline_s = deadline_s
+        self._address = address
         self._loop = asyncio.get_running_loop()
         self._is_known = asyncio.Event()
         # One of two takes it out: taking from a list is atomic.
@@ -64,9 +73,11 @@ class Ticket:
             RecordNotSent: it certainly does not get it, or was not handed over in time.
             RecordUnknown: nobody answered in time, or the connection broke.
         """
-        if not await self._known_within(self._deadline_s - monotonic_s()):
+        if not await self._known_within(self._deadline_s + HEARD_S - monotonic_s()):
             if self.take_back():
-                raise TopicAway("Kafka was not ready in time")
+                raise TopicAway(
+                    f"Kafka at {self._address} was not ready for topic {self.topic!r} in time"
+                )
             # A thread may have it in hand: what it says comes about now.
             if self._record is None and self._error is None:
                 await self._known_within(CLOSE_GRACE_S)
@@ -158,7 +169,8 @@ class AsyncSender:
                 topic, key=key, value=value, headers=headers, deadline_s=deadline_s
             )
 
-        ticket = Ticket(topic, hand_over, deadline_s=deadline_s)
+        address = self._sender.address
+        ticket = Ticket(topic, hand_over, deadline_s=deadline_s, address=address)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="onceward-kafka", daemon=True)
             self._thread.start()

@@ -188,6 +188,11 @@ class KafkaSender:
             raise RecordNotSent(str(error)) from error
         return PendingRecord(future, deadline_s, lambda: self._replace(producer))
 
+    @property
+    def address(self) -> str:
+        """Where Kafka is."""
+        return self._settings.bootstrap_servers
+
     def knows(self, topic: str) -> bool:
         """Return whether a send to the topic would be handed over without waiting for anybody."""
         producer = self._producer
@@ -316,10 +321,16 @@ def _close(producer: KafkaProducer, longest_s: float) -> None:
     # Its own closing waits that long for the records, and then once more for its thread. What is
     # not acknowledged in time was told to its sender as unknown.
     deadline_s = monotonic_s() + longest_s
-    with contextlib.suppress(KafkaTimeoutError):
+    left_s = 0.0
+    try:
         producer.flush(timeout=longest_s)
+        left_s = max(0.0, deadline_s - monotonic_s())
+    except KafkaTimeoutError:
+        # Nothing public ends it now: its closing would flush again, raise, and leave its thread.
+        producer._sender.force_close()
+        left_s = CLOSE_GRACE_S
     with contextlib.suppress(KafkaTimeoutError):
-        producer.close(timeout=max(0.0, deadline_s - monotonic_s()))
+        producer.close(timeout=left_s)
 
 
 def _in_words(error: KafkaError) -> str:

@@ -32,11 +32,19 @@ def broker() -> Iterator[Running]:
         yield stack.running["kafka"]
 
 
-@pytest.fixture
-def connected(broker: Running, make_client: MakeClient, left_open: None) -> Client:
+# That of "safe" is idempotent, and kafka-python's would never send again after an unknown outcome.
+@pytest.fixture(params=["", "safe"], ids=["plain", "safe"])
+def connected(
+    request: pytest.FixtureRequest, broker: Running, make_client: MakeClient, left_open: None
+) -> Client:
     """Return a client that has sent to the broker already."""
-    kafka = {"bootstrap_servers": broker.address}
-    client = make_client(kafka=kafka, topic=TOPIC, send_timeout_s=TIMEOUT_S)
+    client = make_client(
+        kafka={"bootstrap_servers": broker.address},
+        topic=TOPIC,
+        send_timeout_s=TIMEOUT_S,
+        durability=request.param,
+        min_insync_replicas=1,
+    )
     client.send(b"while it runs")
     return client
 
