@@ -21,6 +21,7 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
 from feedback.store_calls import StoreCalls
+from feedback.tasks import end_tasks
 
 CONFIRMED_S = 0.25
 READ_S = 1.0
@@ -33,6 +34,7 @@ class AsyncWatch:
     """The changes of some requests, as they are published. Made by `AsyncEventListener.watch`."""
 
     def __init__(self) -> None:
+        self.has_begun = False
         self._changed: set[str] = set()
         self._is_told = asyncio.Event()
 
@@ -94,6 +96,7 @@ class AsyncEventListener:
                 async with asyncio.timeout(CONFIRMED_S):
                     for channel in channels:
                         await self._confirmed[channel].wait()
+            watch.has_begun = True
             yield watch
         finally:
             self._leave(watch, channels)
@@ -101,9 +104,7 @@ class AsyncEventListener:
     async def aclose(self) -> None:
         """Stop hearing and give the connection back."""
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
 
     def _leave(self, watch: AsyncWatch, channels: dict[str, str]) -> None:
         for channel in channels:
@@ -113,19 +114,14 @@ class AsyncEventListener:
         self._has_news.set()
 
     async def _listen(self) -> None:
-        is_first = True
         while True:
             pubsub: PubSub = self._redis.pubsub()
             self._subscribed, self._heard = set(), set()
             try:
                 # Nobody publishes here: a connection always has one channel, and so can be read.
                 await pubsub.subscribe(f"{self._calls.prefix}events")
-                if not is_first:
-                    self._tell_all()
-                is_first = False
                 await self._read_and_subscribe(pubsub)
             except FAULTS:
-                is_first = False
                 await asyncio.sleep(AWAY_PAUSE_S)
             finally:
                 for confirmed in self._confirmed.values():
@@ -143,9 +139,7 @@ class AsyncEventListener:
             for one in done:
                 one.result()  # it ends by a fault only
         finally:
-            for task in (subscribing, reading):
-                task.cancel()
-            await asyncio.gather(subscribing, reading, return_exceptions=True)
+            await end_tasks((subscribing, reading))
 
     async def _subscribe(self, pubsub: PubSub) -> None:
         while True:
@@ -171,12 +165,10 @@ class AsyncEventListener:
             self._heard.add(channel)
             if channel in self._confirmed:
                 self._confirmed[channel].set()
+                # For a watch that has begun this comes late: nobody knows what was missed.
+                for watch in self._watches[channel]:
+                    if watch.has_begun:
+                        watch.tell(self._ids[channel])
         if kind == "message" and channel in self._ids:
             for watch in self._watches[channel]:
-                watch.tell(self._ids[channel])
-
-    def _tell_all(self) -> None:
-        """Wake everybody: nobody knows what was missed meanwhile."""
-        for channel, watches in self._watches.items():
-            for watch in watches:
                 watch.tell(self._ids[channel])

@@ -1,8 +1,8 @@
 """Statuses in Redis for asyncio: what a client asks and tells, no more; the calls are `store`'s.
 
-A thousand tasks share few connections: each call waits for its turn, for no longer than Redis may
-take to answer, and what waited in vain has certainly done nothing. A call that is cancelled closes
-its connection: nobody can be handed the answer to it.
+A thousand tasks share few connections: what they tell and read at the same time is one call
+(`grouped`), and each call waits for its turn, for no longer than Redis may take to answer; what
+waited in vain has certainly done nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from redis.exceptions import NoScriptError
 
 from feedback.clock import epoch_ms
 from feedback.errors import RedisUnavailable
+from feedback.grouped import Grouped
 from feedback.kept import KeptPayload
 from feedback.redis_server import RedisSettings, guarded, replies_of
 from feedback.status_script import FORGET, PLACE, SCRIPT, UNPLACED
@@ -66,11 +67,14 @@ class AsyncStatusStore(StoreCalls):
         self._timeout_s = settings.timeout_s
         self._turns = asyncio.Semaphore(CONNECTIONS)
         self._is_closed = False
+        self._writing = Grouped(self._write_with_looks)
+        self._reading = Grouped(self._read_many)
 
     async def write(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
     ) -> list[Refused | None]:
-        """Tell a batch of statuses; see `StatusStore.write`.
+        """Tell a batch of statuses; see `StatusStore.write`. The look may be that of others who
+        tell at the same moment, if that is sooner.
 
         Raises:
             RedisRefused: one of the writes is at fault.
@@ -78,6 +82,23 @@ class AsyncStatusStore(StoreCalls):
         """
         if not writes:
             return []
+        if look_at is None:
+            return await self._write(writes, look_at=None)
+        return await self._writing([(write, look_at) for write in writes])
+
+    async def written(self) -> None:
+        """Return when what is being told now has been told, or has failed."""
+        await self._writing.settled()
+
+    async def _write_with_looks(
+        self, writes: Sequence[tuple[StatusWrite, int]]
+    ) -> list[Refused | None]:
+        soonest = min(look_at for _, look_at in writes)
+        return await self._write([write for write, _ in writes], look_at=soonest)
+
+    async def _write(
+        self, writes: Sequence[StatusWrite], *, look_at: int | None
+    ) -> list[Refused | None]:
         now = epoch_ms()
         async with self._turn():
             pipe = self.redis.pipeline(transaction=False)
@@ -130,6 +151,9 @@ class AsyncStatusStore(StoreCalls):
         Raises:
             RedisUnavailable: Redis did not answer.
         """
+        return await self._reading(request_ids) if request_ids else []
+
+    async def _read_many(self, request_ids: Sequence[str]) -> list[Status]:
         async with self._turn():
             pipe = self.redis.pipeline(transaction=False)
             self.fill_reads(pipe, request_ids)

@@ -218,6 +218,8 @@ class AsyncClient:
         task.add_done_callback(self._forgetting.discard)
 
     async def _forget(self, one: Prepared) -> None:
+        # What the send was telling when it was cancelled comes first.
+        await self.store.written()
         # Redis away: the payload is still kept, so a resender may yet send it.
         with contextlib.suppress(RedisUnavailable):
             await self._way.forget(one)

@@ -12,6 +12,7 @@ from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
 from feedback.settings import ClientSection
 from feedback.status import FINAL
 from feedback.statuses import Status
+from feedback.tasks import end_tasks
 from producer_client.following import MANY_POLL_S
 from producer_client.pursuit import Pursuit, end_of, seconds_left
 from producer_client.way import Way
@@ -62,8 +63,7 @@ class AsyncFollowing:
                     await watch.wait(longest_s if left_s is None else min(longest_s, left_s))
         finally:
             if resending is not None:
-                resending.cancel()
-                await asyncio.gather(resending, return_exceptions=True)
+                await end_tasks([resending])
 
     async def many(
         self, request_ids: Iterable[str], *, timeout_s: float | None
