@@ -198,6 +198,8 @@ class AsyncStatusStore(StoreCalls):
     async def aclose(self) -> None:
         """Give the connections back; who asks for one from now on gets none."""
         self._is_closed = True
+        await self._writing.settled()
+        await self._reading.settled()
         await self.redis.aclose()
 
     @contextlib.asynccontextmanager

@@ -59,7 +59,7 @@ class Grouped(Generic[Item, Answer]):
             await self._answer(group)
 
     def _next(self) -> list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]]:
-        group = []
+        group: list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]] = []
         room = GROUP
         while self._waiting and (not group or len(self._waiting[0][0]) <= room):
             items, answers = self._waiting.popleft()

@@ -141,7 +141,7 @@ class KafkaSender:
         self._settings = settings
         self._timeout_s = send_timeout_s
         self._max_request_bytes = max_request_bytes
-        self._delivery = delivery
+        self._durability = delivery
         self._safety: TopicSafety | None = None
         # Every topic has at least one replica in sync: its leader.
         if delivery.min_insync > 1:
@@ -210,7 +210,7 @@ class KafkaSender:
 
     def _replace(self, producer: KafkaProducer) -> None:
         """Let the next send make a new producer: an idempotent one is of no use any more."""
-        if not self._delivery.is_idempotent or self._producer is not producer:
+        if not self._durability.is_idempotent or self._producer is not producer:
             return  # without the lock: whoever has it may be connecting already
         with self._lock:
             if self._producer is not producer:
@@ -266,15 +266,15 @@ class KafkaSender:
             return KafkaProducer(
                 **self._settings.connection(),
                 kafka_client=connect,
-                acks=self._delivery.acks,
-                enable_idempotence=self._delivery.is_idempotent,
-                max_in_flight_requests_per_connection=self._delivery.in_flight,
+                acks=self._durability.acks,
+                enable_idempotence=self._durability.is_idempotent,
+                max_in_flight_requests_per_connection=self._durability.in_flight,
                 delivery_timeout_ms=timeout_ms,
                 request_timeout_ms=max(100, timeout_ms - 100),
                 max_block_ms=timeout_ms,
                 bootstrap_timeout_ms=max(1, int((deadline_s - monotonic_s()) * 1000)),
                 max_request_size=self._max_request_bytes,
-                linger_ms=self._delivery.linger_ms,
+                linger_ms=self._durability.linger_ms,
                 batch_size=65_536,
                 allow_auto_create_topics=False,
                 metrics_enabled=False,

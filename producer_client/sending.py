@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from feedback.errors import OncewardError
 from feedback.kept import KeptPayload
@@ -46,6 +46,7 @@ class Sending:
         sender: hands records to Kafka.
         model: a pydantic model that every value must be.
         schema: what every value must match.
+        make_way: for a way of another kind.
     """
 
     def __init__(
@@ -56,8 +57,9 @@ class Sending:
         *,
         model: type | None = None,
         schema: SchemaFile | None = None,
+        make_way: Callable[..., Way] = Way,
     ) -> None:
-        self.way = Way(section, _Blocking(store), sender, model=model, schema=schema)
+        self.way = make_way(section, _Blocking(store), sender, model=model, schema=schema)
         self.prepare = self.way.prepare
         self.next_attempt = self.way.next_attempt
 

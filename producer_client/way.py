@@ -174,7 +174,7 @@ class Way:
         places = [at for at, reason in enumerate(told) if reason is None]
         handed = self.hand_over([batch[at] for at in places])
         for at, (one, record) in zip(places, handed, strict=True):
-            told[at] = await _ending(one, record)
+            told[at] = await ending_of(one, record)
         return told
 
     def next_attempt(
@@ -236,7 +236,7 @@ class Way:
         self, batch: Sequence[Prepared], *, keep_payloads: bool
     ) -> list[Refused | None]:
         look_at = epoch_ms() + int(self._section.resend_after_s * 1000)
-        writes = [_pending(one, one.payload if keep_payloads else None) for one in batch]
+        writes = [pending_write(one, one.payload if keep_payloads else None) for one in batch]
         try:
             return await self._statuses.write(writes, look_at=look_at)
         except RedisUnavailable as error:
@@ -283,7 +283,12 @@ class Way:
     ) -> NotSent | SendUnknown | None:
         """Return what became of a sending; of one that certainly failed no trace is left, unless
         it was not the first of its request."""
-        error = await _ending(one, record)
+        return await self.withdraw(one, await ending_of(one, record))
+
+    async def withdraw(
+        self, one: Prepared, error: NotSent | SendUnknown | None
+    ) -> NotSent | SendUnknown | None:
+        """Remove the trace of a sending that certainly failed, and return what became of it."""
         if not isinstance(error, NotSent) or one.envelope.attempt > 1:
             # An earlier attempt may be under way: its trace is not ours to remove.
             return error
@@ -308,7 +313,9 @@ class Way:
         )
 
 
-async def _ending(one: Prepared, record: OnItsWay | RecordNotSent) -> NotSent | SendUnknown | None:
+async def ending_of(
+    one: Prepared, record: OnItsWay | RecordNotSent
+) -> NotSent | SendUnknown | None:
     """Return what became of a record; the error's cause tells a topic that is away from a record
     that was refused."""
     ending: NotSent | SendUnknown
@@ -326,7 +333,12 @@ async def _ending(one: Prepared, record: OnItsWay | RecordNotSent) -> NotSent | 
     return ending
 
 
-def _pending(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
+def pending_write(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
+    """Return what is told of a request before it is sent.
+
+    Args:
+        payload: to be kept for resends; None where it is kept already.
+    """
     return StatusWrite(
         request_id=one.request_id,
         state=State.PENDING,
