@@ -1,8 +1,9 @@
 """`python -m tests.bench.durability`: what acks and min.insync.replicas give, and what they cost.
 
-Three brokers, a topic of three replicas for each row. Undisturbed: one sender for the time of a
-send, many for their number a second. Then, with many sending, one of two things happens to the
-brokers, and what became of each send is counted beside what the topic holds afterwards:
+Three brokers, a topic of three replicas for each row, nothing lingers. First, undisturbed and in
+rounds, one sender for the time of a send and eight for their number a second. Then, with eight
+sending, one of two things happens to the brokers, and what became of each send is counted beside
+what the topic holds afterwards:
 
 - `leader killed`: SIGKILL for the leader; the other two go on.
 - `leader killed, followers behind`: before it both followers stand still for a moment, as in a long
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import sys
 import threading
 import time
@@ -24,13 +26,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import cast
 
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.clock import monotonic_s
 from feedback.settings import KafkaSection
-from producer_client.delivery import FAST_LINGER_MS, Acks, Delivery
+from producer_client.delivery import Acks, Delivery
 from producer_client.kafka_sender import KafkaSender, RecordNotSent, RecordUnknown
 from tests.bench.launching import ROOT
 from tests.bench.measure.cost import Reading, cost
@@ -50,27 +51,41 @@ KILLED, BEHIND = "leader killed", "leader killed, followers behind"
 VALUE = b"v" * 1024
 SENDERS = 8
 SEND_TIMEOUT_S = 3.0
-ALONE_S = 4.0
-TOGETHER_S = 4.0
+ROUNDS = 2
+ALONE_S = 3.0
+TOGETHER_S = 3.0
 BEFORE_S = 1.0
 BEHIND_S = 1.5
 AFTER_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What one combination costs while nothing happens.
+
+    Attributes:
+        other_cpu_percent: what others took of the machine meanwhile.
+    """
+
+    p50_ms: float
+    p99_ms: float
+    sends_per_s: float
+    other_cpu_percent: float
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """One combination, undisturbed and with one thing happening to the brokers.
+    """One combination: its costs, the median of the rounds, and what one event did to its sends.
 
     Attributes:
         lost: of the acknowledged: those that the topic does not hold afterwards.
-        other_cpu_percent: what others took of the machine, undisturbed.
     """
 
     acks: Acks
     min_insync: int
-    p50_ms: float | None
-    p99_ms: float | None
-    sends_per_s: float | None
+    p50_ms: float
+    p99_ms: float
+    sends_per_s: float
     other_cpu_percent: float
     event: str
     acknowledged: int
@@ -95,20 +110,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--output", type=Path, default=OUTPUT, help="default: build/bench/…")
     asked = parser.parse_args(arguments)
     chosen = set(asked.only.split(",")) if asked.only else None
+    combinations = [one for one in COMBINATIONS if chosen is None or f"{one[0]}-{one[1]}" in chosen]
     rows: list[Row] = []
     with left_open(), cluster() as three:
-        for acks, min_insync in COMBINATIONS:
-            if chosen is None or f"{acks}-{min_insync}" in chosen:
-                for row in measured(three, acks, min_insync):
-                    rows.append(row)
-                    write_json(asked.output, [asdict(one) for one in rows])
-                    print(row, flush=True)
+        costs: dict[tuple[Acks, int], list[Cost]] = {one: [] for one in combinations}
+        for _ in range(ROUNDS):
+            for one in combinations:
+                costs[one].append(_cost_of(three, *one))
+                print(*one, costs[one][-1], flush=True)
+        for one in combinations:
+            for event in (KILLED, BEHIND):
+                rows.append(_row(three, one, costs[one], event))
+                write_json(asked.output, [asdict(row) for row in rows])
+                print(rows[-1], flush=True)
     print(table(rows))
     return 0
 
 
-def measured(three: Cluster, acks: Acks, min_insync: int) -> list[Row]:
-    """Return the rows of one combination."""
+def _cost_of(three: Cluster, acks: Acks, min_insync: int) -> Cost:
     topic = _topic(three, min_insync)
     with ExitStack() as opened:
         send = _sender(three, acks, opened)
@@ -118,27 +137,29 @@ def measured(three: Cluster, acks: Acks, min_insync: int) -> list[Row]:
         began_s = monotonic_s()
         together = _sending(send, topic, senders=SENDERS, during=lambda: time.sleep(TOGETHER_S))
         per_s = len(together.acknowledged) / (monotonic_s() - began_s)
-        spent = cost(before, _reading(three))
-        seconds = alone.seconds
-    rows = []
-    for event in (KILLED, BEHIND):
-        sent, lost = _disturbed(three, acks, min_insync, event)
-        rows.append(
-            Row(
-                acks=acks,
-                min_insync=min_insync,
-                p50_ms=percentile(seconds, 50) * 1000 if seconds else None,
-                p99_ms=percentile(seconds, 99) * 1000 if seconds else None,
-                sends_per_s=per_s,
-                other_cpu_percent=spent.other_cpu_percent,
-                event=event,
-                acknowledged=len(sent.acknowledged),
-                lost=lost,
-                refused=sent.others["refused"],
-                unknown=sent.others["unknown"],
-            )
-        )
-    return rows
+        others = cost(before, _reading(three)).other_cpu_percent
+    seconds = alone.seconds
+    return Cost(percentile(seconds, 50) * 1000, percentile(seconds, 99) * 1000, per_s, others)
+
+
+def _row(three: Cluster, one: tuple[Acks, int], costs: Sequence[Cost], event: str) -> Row:
+    sent, lost = _disturbed(three, *one, event)
+
+    def median(name: str) -> float:
+        return float(statistics.median(getattr(one, name) for one in costs))
+
+    return Row(
+        *one,
+        p50_ms=median("p50_ms"),
+        p99_ms=median("p99_ms"),
+        sends_per_s=median("sends_per_s"),
+        other_cpu_percent=median("other_cpu_percent"),
+        event=event,
+        acknowledged=len(sent.acknowledged),
+        lost=lost,
+        refused=sent.others["refused"],
+        unknown=sent.others["unknown"],
+    )
 
 
 def _disturbed(three: Cluster, acks: Acks, min_insync: int, event: str) -> tuple[Sent, int]:
@@ -199,14 +220,7 @@ def _sending(
 
 
 def _sender(three: Cluster, acks: Acks, opened: ExitStack) -> Callable[[str, bytes], str]:
-    # As the words say it: 1 is `fast`, all is `safe`.
-    is_all = acks == "all"
-    delivery = Delivery(
-        acks=acks,
-        is_idempotent=is_all,
-        in_flight=1 if is_all else 5,
-        linger_ms=0 if is_all else FAST_LINGER_MS,
-    )
+    delivery = Delivery(acks=acks, is_idempotent=acks == "all")
     sender = KafkaSender(
         KafkaSection(bootstrap_servers=three.address),
         send_timeout_s=SEND_TIMEOUT_S,
@@ -256,11 +270,10 @@ def table(rows: Sequence[Row]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        times = "" if row.p50_ms is None else f"{row.p50_ms:.1f} / {cast(float, row.p99_ms):.1f}"
         lines.append(
-            f"| {row.acks} | {row.min_insync} | {times} | {row.sends_per_s or 0:,.0f} | "
-            f"{row.event} | {row.acknowledged:,} | {row.lost:,} | {row.refused:,} | "
-            f"{row.unknown:,} |"
+            f"| {row.acks} | {row.min_insync} | {row.p50_ms:.1f} / {row.p99_ms:.1f} | "
+            f"{row.sends_per_s:,.0f} | {row.event} | {row.acknowledged:,} | "
+            f"{row.lost:,} | {row.refused:,} | {row.unknown:,} |"
         )
     return "\n".join(lines)
 
