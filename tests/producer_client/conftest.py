@@ -40,10 +40,21 @@ OF_BOTH = frozenset(
 )
 
 
+# But for these: they take seconds, and asyncio has shorter ones of its own.
+OF_THREADS = frozenset(
+    {
+        "test_the_rate_is_kept_within_ten_percent",
+        "test_only_a_bounded_number_is_taken_from_the_source_ahead_of_the_results",
+        "test_a_resend_that_hangs_in_kafka_does_not_hold_up_the_wait_past_its_end",
+    }
+)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Let the tests of a client run with that for threads and with that for asyncio."""
     module = metafunc.module.__name__.rpartition(".")[2]
-    if module in OF_BOTH and "make_client" in metafunc.fixturenames:
+    is_of_both = module in OF_BOTH and metafunc.function.__name__ not in OF_THREADS
+    if is_of_both and "make_client" in metafunc.fixturenames:
         metafunc.parametrize("make_client", ["threads", "asyncio"], indirect=True)
 
 

@@ -14,7 +14,7 @@ import pytest
 from feedback.async_store import CONNECTIONS
 from feedback.clock import monotonic_s
 from feedback.envelope import Record, decode_headers
-from feedback.errors import NotSent, RedisUnavailable, SendUnknown
+from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
 from feedback.status import State
 from producer_client import AsyncClient, Submission
 from producer_client.async_kafka import ROOMS
@@ -27,7 +27,7 @@ Records = Callable[[], list[Record]]
 
 TICK_S = 0.01
 # A send that blocked would hold the loop for its whole time limit.
-TIMEOUT_S = 2.5
+TIMEOUT_S = 2.0
 GAP_AT_MOST_S = 1.0
 TASKS = 1000
 
@@ -286,6 +286,35 @@ def test_many_are_sent_from_an_asynchronous_source_with_a_bounded_number_ahead(
 
     asyncio.run(main())
     assert [record.value for record in records()] == [b"%d" % number for number in range(1_000)]
+
+
+def test_the_rate_of_many_is_not_exceeded(make_settings: MakeSettings) -> None:
+    async def main() -> None:
+        async with AsyncClient(make_settings()) as client:
+            await client.send(b"the first connects")
+            began_s = monotonic_s()
+            numbered = (Submission(b"v") for _ in range(100))
+            assert len([one async for one in client.send_many(numbered, rate=200)]) == 100
+            assert monotonic_s() - began_s > 0.45
+
+    asyncio.run(main())
+
+
+def test_a_resend_that_hangs_in_kafka_ends_with_its_wait(
+    make_settings: MakeSettings, worker: Worker, mute: str
+) -> None:
+    async def main() -> None:
+        async with AsyncClient(make_settings()) as client:
+            await client.send(b"v", request_id="r1")
+            worker.accept("r1")
+        settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=TIMEOUT_S)
+        async with AsyncClient(settings) as cut_off:
+            began_s = monotonic_s()
+            with pytest.raises(WaitTimeout):
+                await cut_off.wait("r1", timeout_s=0.3)
+            assert monotonic_s() - began_s < TIMEOUT_S * 0.8
+
+    asyncio.run(main())
 
 
 def test_closing_ends_every_thread_and_task(make_settings: MakeSettings) -> None:

@@ -32,8 +32,7 @@ def broker() -> Iterator[Running]:
         yield stack.running["kafka"]
 
 
-# That of "safe" is idempotent, and kafka-python's would never send again after an unknown outcome.
-@pytest.fixture(params=["", "safe"], ids=["plain", "safe"])
+@pytest.fixture
 def connected(
     request: pytest.FixtureRequest, broker: Running, make_client: MakeClient, left_open: None
 ) -> Client:
@@ -42,7 +41,7 @@ def connected(
         kafka={"bootstrap_servers": broker.address},
         topic=TOPIC,
         send_timeout_s=TIMEOUT_S,
-        durability=request.param,
+        durability=getattr(request, "param", ""),
         min_insync_replicas=1,
     )
     client.send(b"while it runs")
@@ -54,6 +53,8 @@ def _attempts(broker: Running, request_id: str) -> list[int]:
     return [one.attempt for one in envelopes if one.request_id == request_id]
 
 
+# That of "safe" is idempotent, and kafka-python's would never send again after an unknown outcome.
+@pytest.mark.parametrize("connected", ["", "safe"], ids=["plain", "safe"], indirect=True)
 def test_the_send_is_unknown_in_time_stays_pending_and_can_be_sent_again(
     broker: Running, connected: Client, worker: Worker, group: str
 ) -> None:
