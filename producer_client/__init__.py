@@ -4,7 +4,7 @@ A request flows: `submission` (checked, encoded, named) → PENDING in Redis (`f
 Kafka (`kafka_sender`) → a wait hears its events and resends by `resending`'s decision.
 
 - `client`: what a user holds, the `Client` and its `Handle`; `async_client`: the same for asyncio.
-- `way`: the way of a send and of a resend, written once for both; `flights`: of many.
+- `way`: the way of a send and of a resend, written once for both `worlds`; `flights`: of many.
 - For threads: `sending`, `sending_many`, `following`. For asyncio: `async_sending_many`,
   `async_following`, and `async_kafka`, whose threads wait for Kafka in a task's stead.
 - `pursuit`: when a wait resends, and when it is over; pure.

@@ -61,7 +61,7 @@ class Ticket:
         self._loop = asyncio.get_running_loop()
         self._is_known = asyncio.Event()
         # One of two takes it out: taking from a list is atomic.
-        self._to_take = [self]
+        self._to_take = [None]
         self._was_taken_back = False
         self._record: PendingRecord | None = None
         self._error: Exception | None = None

@@ -230,8 +230,13 @@ class Client:
             raise ClientClosed(CLOSED)
 
 
-def sender_of(settings: Settings, durability: str | None) -> KafkaSender:
+def sender_of(
+    settings: Settings, durability: str | None, *, send_timeout_s: float | None = None
+) -> KafkaSender:
     """Return what hands a client's records to Kafka.
+
+    Args:
+        send_timeout_s: instead of the setting.
 
     Raises:
         SettingsError: `durability` is no such word.
@@ -239,7 +244,7 @@ def sender_of(settings: Settings, durability: str | None) -> KafkaSender:
     section = settings.client
     return KafkaSender(
         settings.kafka,
-        send_timeout_s=section.send_timeout_s,
+        send_timeout_s=section.send_timeout_s if send_timeout_s is None else send_timeout_s,
         max_request_bytes=section.max_request_bytes,
         delivery=delivery_of(
             section.durability if durability is None else durability,

@@ -12,7 +12,8 @@ from feedback.statuses import Refused, Status, StatusWrite
 from feedback.store import StatusStore
 from producer_client.kafka_sender import KafkaSender
 from producer_client.submission import Prepared, Submission
-from producer_client.way import Way, at_once
+from producer_client.way import Way
+from producer_client.worlds import at_once
 
 
 class _Blocking:

@@ -18,7 +18,7 @@ from producer_client.flights import (
 )
 from producer_client.sending import Sending
 from producer_client.submission import SendResult, Submission
-from producer_client.way import at_once
+from producer_client.worlds import at_once
 
 Source = Iterable[Submission | None]
 

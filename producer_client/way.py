@@ -3,17 +3,15 @@
 PENDING is told before Kafka is asked, so that a status exists for whatever Kafka may have. If the
 process dies in between, the request is PENDING with its payload kept, and a resender sends it.
 
-It is written once, as coroutines, for two worlds that differ in what carries a call: where that
-blocks (`sending`) nothing here ever suspends, and `at_once` runs it like any function; where it
-suspends (`async_client`) a task may be cancelled at each `await`. One that is cancelled before
-its record was handed over takes back what it told; after that it is like a send of unknown outcome.
+It is written once, as coroutines, for both of the `worlds`. Where calls suspend, a task may be
+cancelled at each `await`: before its record was handed over it takes back what it told, after that
+it is like a send of unknown outcome.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
 
 from feedback.clock import epoch_ms
 from feedback.envelope import Envelope, encode_headers, payload_sha256
@@ -32,63 +30,9 @@ from feedback.status import FINAL, Refusal, State, may_reopen
 from feedback.statuses import Refused, Status, StatusWrite
 from producer_client.kafka_sender import RecordNotSent, RecordUnknown, TopicAway
 from producer_client.submission import Prepared, Submission, prepare
-
-T = TypeVar("T")
-
-
-class Statuses(Protocol):
-    """Where statuses are told; `feedback.async_store` as it is."""
-
-    async def write(
-        self, writes: Sequence[StatusWrite], *, look_at: int | None = None
-    ) -> list[Refused | None]: ...
-    async def read_many(self, request_ids: Sequence[str]) -> list[Status]: ...
-    async def forget(
-        self, request_id: str, *, attempt: int, payload_sha256: str, deadline_at: int | None
-    ) -> bool: ...
-
-
-class OnItsWay(Protocol):
-    """A record that was handed over."""
-
-    async def ending(self) -> object:
-        """Return when Kafka has it.
-
-        Raises:
-            RecordNotSent, RecordUnknown: see `PendingRecord.result`.
-        """
-        ...
-
-    def take_back(self) -> bool:
-        """Keep it from being sent; say whether that was still possible."""
-        ...
-
-
-class Sender(Protocol):
-    """Hands records to Kafka."""
-
-    def send(
-        self,
-        topic: str,
-        *,
-        key: bytes | None,
-        value: bytes | None,
-        headers: list[tuple[str, bytes]],
-    ) -> OnItsWay: ...
-
+from producer_client.worlds import OnItsWay, Sender, Statuses
 
 Handed = tuple[Prepared, OnItsWay | RecordNotSent]
-
-
-def at_once(way: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine gives that never suspends, because nothing it awaits does."""
-    try:
-        way.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    way.close()
-    raise RuntimeError("a call that should have blocked was suspended")
 
 
 class Way:
