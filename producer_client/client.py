@@ -20,8 +20,10 @@ from feedback.schemas import SchemaFile
 from feedback.settings import Settings, load
 from feedback.statuses import Status
 from feedback.store import StatusStore
-from producer_client.following import Following, Pursuit
+from producer_client.delivery import delivery_of
+from producer_client.following import Following
 from producer_client.kafka_sender import CLOSED, KafkaSender
+from producer_client.pursuit import Pursuit
 from producer_client.sending import Sending
 from producer_client.sending_many import SendingMany
 from producer_client.submission import SendResult, Submission, Value
@@ -61,6 +63,7 @@ class Client:
         settings: a `Settings`, a TOML file, or None for the environment and defaults.
         model: a pydantic model that every value must be to be sent.
         schema: instead of a model, a JSON Schema file; default `[client] schema`.
+        durability: "safe" or "fast", see `delivery`; default `[client] durability`.
 
     Raises:
         SettingsError: settings are wrong, or both a model and a schema are given.
@@ -73,17 +76,14 @@ class Client:
         *,
         model: type | None = None,
         schema: Path | str | None = None,
+        durability: str | None = None,
     ) -> None:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
-        file = _schema(self.settings, model, schema)
+        file = schema_of(self.settings, model, schema)
         redis = connect(self.settings.redis)
         self.store = StatusStore(redis, self.settings.kafka.group, self.settings.redis)
         self._events = EventListener(redis, self.store)
-        self._sender = KafkaSender(
-            self.settings.kafka,
-            send_timeout_s=self.settings.client.send_timeout_s,
-            max_request_bytes=self.settings.client.max_request_bytes,
-        )
+        self._sender = sender_of(self.settings, durability)
         section = self.settings.client
         self._sending = Sending(section, self.store, self._sender, model=model, schema=file)
         self._many = SendingMany(self._sending)
@@ -230,7 +230,38 @@ class Client:
             raise ClientClosed(CLOSED)
 
 
-def _schema(settings: Settings, model: type | None, given: Path | str | None) -> SchemaFile | None:
+def sender_of(
+    settings: Settings, durability: str | None, *, send_timeout_s: float | None = None
+) -> KafkaSender:
+    """Return what hands a client's records to Kafka.
+
+    Args:
+        send_timeout_s: instead of the setting.
+
+    Raises:
+        SettingsError: `durability` is no such word.
+    """
+    section = settings.client
+    return KafkaSender(
+        settings.kafka,
+        send_timeout_s=section.send_timeout_s if send_timeout_s is None else send_timeout_s,
+        max_request_bytes=section.max_request_bytes,
+        delivery=delivery_of(
+            section.durability if durability is None else durability,
+            min_insync_replicas=section.min_insync_replicas,
+        ),
+    )
+
+
+def schema_of(
+    settings: Settings, model: type | None, given: Path | str | None
+) -> SchemaFile | None:
+    """Return what every value must match; None with a model or with neither.
+
+    Raises:
+        SettingsError: both are given, or the model is none.
+        SchemaError: the schema cannot be used.
+    """
     if model is not None and given is not None:
         raise SettingsError("give model= or schema=, not both: each says what a value is")
     if model is not None and not hasattr(model, "model_validate_json"):
