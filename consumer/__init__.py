@@ -17,6 +17,7 @@ The way of a request (contract, section 5) and the file of each step:
 
 Beside the road: `dead_letters/` sets aside what failed for good (`failure_headers` are its words),
 `dead_letter_handlers/` gives it to handlers of the user's, `alerts/` tells the data's owner.
+Of requests of one key that wait together one may run for all: `collapse/`, with `order/`.
 Requests that no client waits for have wait records: `waits/`. `batch_intake` reads in batches.
 `liveness` keeps the lease, `heartbeat` says so in Redis, `republisher` tells again what a restarted
 Redis forgot, `outage` logs who is away, `set_aside` leaves out partitions that Kafka refuses.

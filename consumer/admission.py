@@ -8,7 +8,8 @@ are given up like what is in the buffer.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeGuard
 
 from consumer.buffer import Buffer, Received
 from consumer.delivery import Delivery
@@ -41,6 +42,7 @@ class Admission:
             in the buffer goes on.
         is_paused: whether requests of a topic are not to run now; what is committed of it already
             waits, and goes first when this is over.
+        collapsing: topics whose requests wait for others of their key, to run in their stead.
 
     Attributes:
         full: topics of which nothing more is to be read, since as many as may wait for their keys.
@@ -55,11 +57,13 @@ class Admission:
         *,
         order_held_limit: int = ORDER_HELD_LIMIT,
         is_paused: Callable[[str], bool] = never_paused,
+        collapsing: Collection[str] = (),
     ) -> None:
         self._buffer = buffer
         self._due = Buffer(1) if due is None else due
         self._share = Share()
         self._is_paused = is_paused
+        self._collapsing = frozenset(collapsing)
         self._aside: deque[Delivery] = deque()
         self._due_aside: deque[Delivery] = deque()
         self.lanes = Lanes(order_held_limit)
@@ -96,14 +100,33 @@ class Admission:
         while len(taken) < room:
             most = room - len(taken)
             if resumed := self._resumed(self._aside, most):
-                taken += [one for one in resumed if self.lanes.admits(one)]
+                taken += [one for one in resumed if self._enters(one, now_s)]
             elif found := self._buffer.take(most):
                 self._share.earn(len(found))
-                taken += [one for one in found if self._admits(one)]
+                taken += [one for one in found if self._admits(one, now_s)]
             else:
                 break
         self._note_full()
         return taken
+
+    def gather(self, now_s: float) -> None:
+        """Let all that the buffer has of topics that collapse wait for its key, for others of it.
+
+        Whether slots are free or not: what a run is to stand in for has to be here when it begins.
+        """
+        if not (self._collapsing and len(self._buffer)):
+            return
+        found = [one for one in self._buffer.waiting if self._collapses(one)]
+        # In the lane before it is out of the buffer: who looks for it meanwhile finds it.
+        self._buffer.remove([one for one in found if not self.lanes.gather(one, now_s)])
+        self._note_full()
+
+    def _collapses(self, one: Received) -> TypeGuard[Delivery]:
+        if not isinstance(one, Delivery) or one.handler.topic not in self._collapsing:
+            return False
+        if lane_of(one) is None:
+            return False
+        return not (self._is_paused(one.handler.topic) or self._is_aside(one.handler.topic))
 
     def probe(self, topic: str) -> Delivery | None:
         """Remove and return one request of a paused topic, to see how it does now."""
@@ -138,12 +161,17 @@ class Admission:
     def _may_take(self, topic: str) -> bool:
         return not self._is_paused(topic)
 
-    def _admits(self, one: Received) -> bool:
+    def _admits(self, one: Received, now_s: float) -> bool:
         if not isinstance(one, Delivery):
             return True  # it never runs
         if self._is_paused(one.handler.topic) or self._is_aside(one.handler.topic):
             self._aside.append(one)
             return False
+        return self._enters(one, now_s)
+
+    def _enters(self, one: Delivery, now_s: float) -> bool:
+        if one.handler.topic in self._collapsing:
+            return self.lanes.gather(one, now_s)
         return self.lanes.admits(one)
 
     def _is_aside(self, topic: str) -> bool:

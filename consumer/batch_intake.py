@@ -1,13 +1,15 @@
 """The thread that reads topics with `delivery="batch"`: poll, run all of it, commit, poll again.
 
 If the process dies, all of the batch is read again by the next owner of its partitions: what had
-ended is answered from the journal, and what had begun goes by the policy of its handler.
+ended is answered from the journal, and what had begun goes by the policy of its handler. So the
+commit may come a moment late, and comes while the next batch begins: it takes as long as a claim,
+and the handlers would wait for it. Who loses a partition commits it then (`kafka_source`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from consumer import telling
@@ -52,6 +54,7 @@ class BatchIntake(Intake):
         self._ended: set[str] = set()
         self._given_up: set[Place] = set()
         self._was_gone = False
+        self._due: dict[Partition, int] = {}
         self._told = threading.Event()
 
     def hear(self, writes: Iterable[StatusWrite]) -> None:
@@ -78,9 +81,10 @@ class BatchIntake(Intake):
     def _turn(self, source: KafkaSource) -> None:
         if not self._batch:
             super()._turn(source)
+            self._commit_due(source)
             return
         if self._await_batch(POLL_S):
-            self._commit_batch(source)
+            self._end_batch(source)
             return
         # A batch of ten minutes costs no group membership.
         source.pause()
@@ -95,7 +99,8 @@ class BatchIntake(Intake):
         until_s = monotonic_s() + self._end_s
         while self._batch and monotonic_s() < until_s:
             if self._await_batch(POLL_S):
-                self._commit_batch(source)
+                self._end_batch(source)
+        self._commit_due(source)
         super()._leave(source)
 
     @property
@@ -117,9 +122,8 @@ class BatchIntake(Intake):
         self._batch = self._receive(records)
         self._running = [*self._batch]
         accepted = [one for one in self._batch if isinstance(one, Delivery)]
-        self._teller.tell_now(
-            [telling.accepted(one, worker_id=self._worker_id) for one in accepted]
-        )
+        # Not `tell_now`: it is not committed, so whoever dies here leaves nothing that is lost.
+        self._teller.tell([telling.accepted(one, worker_id=self._worker_id) for one in accepted])
         self._buffer.put(self._batch)
         self._on_buffered()
 
@@ -150,20 +154,28 @@ class BatchIntake(Intake):
         was_gone, self._was_gone = self._was_gone, is_gone
         return is_gone and was_gone
 
-    def _commit_batch(self, source: KafkaSource) -> None:
-        wanted: dict[Partition, int] = {}
+    def uncommitted(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
+        """Return what has ended and is not committed yet, of partitions that are taken away."""
+        return {one: self._due[one] for one in revoked if one in self._due}
+
+    def _end_batch(self, source: KafkaSource) -> None:
+        """Have what has ended committed, and read again what was given up."""
         again: dict[Partition, int] = {}
         for one in self._batch:
             topic, partition, offset = one.record[:3]
             if (topic, partition, offset) in self._given_up:
                 again.setdefault((topic, partition), offset)
             if (topic, partition) not in again:
-                wanted[topic, partition] = offset + 1
+                self._due[topic, partition] = offset + 1
         self._batch = []
+        source.rewind(again)
+
+    def _commit_due(self, source: KafkaSource) -> None:
+        if not self._due:
+            return
+        wanted, self._due = self._due, {}
         try:
-            if wanted:
-                source.commit(wanted)
+            source.commit(wanted)
         except CommitFailed as error:
             # Another has them by now, or will: what has ended is answered there.
             log.warning("commit.failed", reason=str(error), partitions=len(wanted))
-        source.rewind(again)

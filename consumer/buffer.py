@@ -50,6 +50,15 @@ class Buffer:
                 self._room.notify_all()
             return taken
 
+    def remove(self, taken: Iterable[Received]) -> None:
+        """Remove what was taken from here otherwise."""
+        gone = {id(one) for one in taken}
+        if not gone:
+            return
+        with self._room:
+            self._waiting = deque(one for one in self._waiting if id(one) not in gone)
+            self._room.notify_all()
+
     def take_older_than(self, buffered_s: float) -> list[Received]:
         """Remove and return the deliveries that were read before `buffered_s` (monotonic).
 

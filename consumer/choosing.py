@@ -83,6 +83,8 @@ class Choosing:
     def take(self, now_s: float, free_slots: int) -> None:
         """Take into hand what may be claimed, and what is to be refused."""
         self._give_up_paused(now_s)
+        if self.taking:
+            self._admission.gather(now_s)
         room = free_slots - len(self._held.claiming)
         if not self.taking or room <= 0 or not self._lease.lease_holds(now_s):
             return

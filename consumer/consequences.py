@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from consumer import telling
+from consumer.collapse.collapsing import Skipping
 from consumer.continuation import Continuation
 from consumer.dead_letters.evidence import NO_EVIDENCE, NoEvidence
 from consumer.delivery import (
@@ -152,6 +153,22 @@ class Consequences:
         if wakeups:
             self._on_retrying(wakeups)
         self.refused(applied)
+
+    def skipped(self, skips: Sequence[Skipping], applied: Applied) -> None:
+        """Tell what has ended in another's stead."""
+        rows = {row.request_id: row for row in applied.skipped}
+        told = [
+            (one.delivery, rows[name]) for one in skips if (name := one.delivery.request_id) in rows
+        ]
+        for delivery, row in told:
+            self._metrics.outcome(delivery.record.topic, row.state, row.code)
+            if delivery.handler.outcome_topic is not None:
+                self._news.ended((row.request_id, row.generation), delivery.record)
+        self._teller.tell(
+            [telling.from_row(row, attempt=delivery.envelope.attempt) for delivery, row in told]
+        )
+        if told:
+            log.info("requests.skipped", count=len(told), runs=len({one.by for one in skips}))
 
     def refused(self, applied: Applied) -> None:
         """Tell which records never run."""

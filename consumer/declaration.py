@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from consumer.collapse.checks import fault_of_collapse
 from consumer.dead_letter_handlers.declaring import fault_of_letters
 from consumer.dead_letter_handlers.on_error import OnError
 from consumer.order.checks import fault_of_order
@@ -104,6 +105,8 @@ class Handler:
         outcome_topic: where the record of how each of its requests ended goes; None: nowhere.
         schema: what the value must match, instead of `model`.
         delivery: when its records count as read.
+        collapse: says of a request whether it may run in the stead of those that wait with it;
+            None: each runs.
     """
 
     function: Callable[..., Any]
@@ -129,6 +132,7 @@ class Handler:
     outcome_topic: str | None = None
     schema: SchemaFile | None = None
     delivery: DeliveryKind = DeliveryKind.AT_MOST_ONCE
+    collapse: Callable[..., Any] | None = None
 
 
 def choose(kind: type[_Choice], value: str, *, name: str, setting: str) -> _Choice:
@@ -161,6 +165,7 @@ def check(handler: Handler) -> None:
         or fault_of_letters(handler)
         or fault_of_order(handler)
         or fault_of_delivery(handler)
+        or fault_of_collapse(handler)
     )
     if fault:
         raise HandlerDefinitionError(handler.name, fault)

@@ -75,11 +75,12 @@ def refusal(one: RefusedRecord) -> Refusal:
     )
 
 
-def job(delivery: Delivery, row: Row, *, asks: bool = False) -> Job:
+def job(delivery: Delivery, row: Row, *, asks: bool = False, collapses: bool = False) -> Job:
     """One run of a delivery, under the claim that was granted for it.
 
     Args:
         asks: the counterparty is asked about this run, instead of running it.
+        collapses: the handler's predicate is asked first.
     """
     record = delivery.record
     return Job(
@@ -97,4 +98,5 @@ def job(delivery: Delivery, row: Row, *, asks: bool = False) -> Job:
         voids=row.voids,
         time_limit_s=delivery.handler.time_limit_s,
         asks=asks,
+        collapses=collapses,
     )

@@ -125,6 +125,7 @@ def handler(
     outcome_topic: str | None = None,
     schema: str | Path | None = None,
     delivery: str = DeliveryKind.AT_MOST_ONCE,
+    collapse: Callable[..., Any] | None = None,
 ) -> Callable[[Function], Function]:
     """Make the function the handler of `topic`; it stays callable as it was (contract, section 9).
 
@@ -155,6 +156,10 @@ def handler(
         schema: a JSON Schema file instead of a model, beside the handler's own file or absolute.
         delivery: `at_most_once`; `at_least_once` (nothing is lost though no client waits, see
             `consumer.waits`); or `batch` (read some, run all, and only then read on).
+        collapse: with `order="key"`: a function of the request. Of those of one key that wait
+            together, the first for which it returns true runs; once it has succeeded the others
+            end SKIPPED. One for which it returns false ends SKIPPED at once, see
+            `consumer.collapse`.
 
     Raises:
         HandlerDefinitionError: the declaration cannot be kept; the sentence says why.
@@ -188,6 +193,7 @@ def handler(
                 blocking_within_s=blocking_within_s,
                 order=choose(Order, order, name=name, setting="order"),
                 delivery=choose(DeliveryKind, delivery, name=name, setting="delivery"),
+                collapse=collapse,
                 outcome_topic=outcome_topic,
                 schema=None if schema is None else SchemaFile(_home(function) / schema),
                 is_coroutine=inspect.iscoroutinefunction(function),

@@ -36,6 +36,9 @@ from feedback.status import State
 
 log = EventLog("onceward.worker")
 
+# What ran, and the names of what waited behind it.
+Cover = tuple[Delivery, tuple[tuple[str, str, int], ...]]
+
 
 @dataclass(slots=True)
 class Held:
@@ -55,6 +58,9 @@ class Held:
         entered: runs that the journal let into their effect.
         doubtful: runs that follow one whose effect may have happened.
         asking: runs about which the counterparty is asked, instead of running them.
+        covers: what waited behind a run of its key when it began, by name, and that run's own
+            delivery: what ends with its success (`consumer.collapse`).
+        stood_in: of these, runs whose success a child has committed; what waits is still to end.
     """
 
     claiming: list[Delivery] = field(default_factory=list)
@@ -69,11 +75,14 @@ class Held:
     entered: set[Run] = field(default_factory=set)
     doubtful: set[Run] = field(default_factory=set)
     asking: set[Run] = field(default_factory=set)
+    covers: dict[Run, Cover] = field(default_factory=dict)
+    stood_in: dict[Run, Cover] = field(default_factory=dict)
 
     @property
     def idle(self) -> bool:
         """Whether nothing is claimed, running, or waiting to be written."""
-        return not (self.running or self.claiming or self.refusing or self.finishes)
+        held = self.running or self.claiming or self.refusing or self.finishes
+        return not (held or self.stood_in)
 
     def in_hand(self) -> Iterator[Delivery]:
         """Yield what is claimed, about to be, or to go on: what its key waits for."""
@@ -81,6 +90,8 @@ class Held:
         yield from self.running.values()
         for one in self.continuing.values():
             yield one.delivery
+        for head, _ in self.stood_in.values():
+            yield head
 
     def continuations(self, now_s: float, most: int) -> list[Continuation]:
         """Return what may go on now, the oldest first."""
@@ -96,6 +107,7 @@ class Held:
         for names in (self.entered, self.doubtful, self.asking):
             names.discard(run)
         self.continuing.pop(run, None)
+        self.covers.pop(run, None)
         return self.running.pop(run, None)
 
     def follow(self, one: Continuation, generation: int) -> None:
@@ -148,6 +160,9 @@ class Held:
         if outcome.stale:
             self.forget(run)
         elif outcome.committed:
+            cover = self.covers.get(run)
+            if cover is not None and run not in self.asking:
+                self.stood_in[run] = cover
             delivery = self.forget(run)
             if delivery is not None:
                 self.committed.append((delivery, entries.finish(run, outcome)))
@@ -214,6 +229,7 @@ class Held:
     def _not_begun(self, run: Run, delivery: Delivery) -> None:
         # No child acknowledged it, so it has not begun: asked for again, it is still ours.
         self.running.pop(run, None)
+        self.covers.pop(run, None)
         if run in self.asking:
             self.running[run] = delivery
             self._continue(continuation(delivery, run[1], After.ASK, because=CHILD_DIED))

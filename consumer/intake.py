@@ -55,6 +55,8 @@ class Intake(KafkaThread):
         pausing: knows the topics of which nothing is to be read now; they stay in Kafka.
         preparing: writes wait records of those topics that want them.
         full: returns the topics of which as many wait for their keys as may.
+        gathers: whether more is read at a time than the buffer holds: its topics collapse, and
+            what they have in it goes to its key at once.
     """
 
     def __init__(
@@ -73,11 +75,13 @@ class Intake(KafkaThread):
         preparing: Prepares = NOTHING_PREPARED,
         name: str = "intake",
         full: Callable[[], frozenset[str]] = frozenset,
+        gathers: bool = False,
     ) -> None:
         super().__init__(name, away="kafka", open_source=open_source, on_end=on_end)
         self._preparing = preparing
         self._pausing = pausing
         self._full = full
+        self._gathers = gathers
         self._settings = settings
         self._worker_id = worker_id
         self._handlers = {handler.topic: handler for handler in handlers}
@@ -121,7 +125,7 @@ class Intake(KafkaThread):
 
     @property
     def _most(self) -> int:
-        return min(self._buffer.room, MAX_RECORDS)
+        return MAX_RECORDS if self._gathers else min(self._buffer.room, MAX_RECORDS)
 
     @property
     def _unread(self) -> frozenset[str]:

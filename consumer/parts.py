@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from consumer import telling
@@ -19,6 +19,7 @@ from consumer.health.progress import HEARTBEAT, INTAKE
 from consumer.health.watched import WatchedSource
 from consumer.heartbeat import check_journal
 from consumer.intake import Intake
+from consumer.kafka_source import Partition, Unclaimed
 from consumer.kafka_thread import Threads
 from consumer.liveness import Liveness
 from consumer.making import (
@@ -128,6 +129,7 @@ class Parts:
             self.retries.due,
             order_held_limit=settings.worker.order_held_limit,
             is_paused=self.pausing.is_paused,
+            collapsing=[one.topic for one in registry.handlers if one.collapse is not None],
         )
         self._news = News(self._outcomes.keys())
         self.waits = Waits(
@@ -247,21 +249,43 @@ class Parts:
         )
 
     def _make_intakes(self, handlers: Sequence[Handler]) -> Threads:
-        """Return who reads requests: those of batches apart, since they wait for their ends."""
+        """Return who reads requests.
+
+        Those of batches apart, since they wait for their ends; those that collapse, since what
+        the lanes take is not bound by the buffer.
+        """
         batched = [one for one in handlers if one.delivery is DeliveryKind.BATCH]
-        others = [one for one in handlers if one.delivery is not DeliveryKind.BATCH]
+        collapsing = [one for one in handlers if one.collapse is not None]
+        others = [one for one in handlers if one not in batched and one not in collapsing]
         made: list[Intake] = []
+        if collapsing:
+            made.append(
+                Intake(
+                    **self._of_intake(collapsing),
+                    open_source=lambda: self._open_source(collapsing, self._unclaimed),
+                    gathers=True,
+                    name="collapse-intake",
+                )
+            )
         if others:
-            made.append(Intake(**self._of_intake(others), preparing=self.waits.preparing))
+            made.append(
+                Intake(
+                    **self._of_intake(others),
+                    open_source=lambda: self._open_source(others, self._unclaimed),
+                    preparing=self.waits.preparing,
+                )
+            )
         if batched:
             worker = self.settings.worker
-            self.batches = BatchIntake(
+            batches: BatchIntake = BatchIntake(
                 **self._of_intake(batched),
+                open_source=lambda: self._open_source(batched, batches.uncommitted),
                 limit=worker.batch_size,
                 has_any=self.worker.has_any,
                 end_s=worker.drain_timeout_s,
             )
-            made.append(self.batches)
+            self.batches = batches
+            made.append(batches)
         return Threads(made)
 
     def _of_intake(self, handlers: Sequence[Handler]) -> dict[str, Any]:
@@ -271,7 +295,6 @@ class Parts:
             "handlers": handlers,
             "teller": self.teller,
             "buffer": self.buffer,
-            "open_source": lambda: self._open_source(handlers),
             "may_take": self.progress.ticking(INTAKE, self._may_take),
             "on_buffered": self.pool.wake,
             "on_end": self._intake_ended,
@@ -305,8 +328,11 @@ class Parts:
                 yield telling.accepted(one, worker_id=self.worker_id)
         yield from self.worker.holding()
 
-    def _open_source(self, handlers: Sequence[Handler]) -> WatchedSource:
+    def _open_source(self, handlers: Sequence[Handler], unclaimed: Unclaimed) -> WatchedSource:
         source = open_source(self.settings, handlers, self._watched)
         self.probe.sources.append(source)
-        source.unclaimed = lambda going: first_unclaimed(self.worker.unclaimed, going)
+        source.unclaimed = unclaimed
         return source
+
+    def _unclaimed(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
+        return first_unclaimed(self.worker.unclaimed, revoked)

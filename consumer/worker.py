@@ -25,6 +25,7 @@ from consumer import entries, telling
 from consumer.admission import Admission
 from consumer.buffer import Received
 from consumer.choosing import Choosing
+from consumer.collapse.collapsing import Collapsing
 from consumer.consequences import Consequences, no_retries, nobody_hears
 from consumer.continuation import Continuation
 from consumer.dead_letters.evidence import NO_EVIDENCE, NoEvidence
@@ -36,7 +37,7 @@ from consumer.lease import Lease
 from consumer.outcomes.news import NO_NEWS, NoNews
 from consumer.pacing import AWAY_POLL_S, Pacing
 from consumer.pausing.pausing import NEVER_PAUSED, Pausing
-from consumer.pool import Pool
+from consumer.pool import Job, Pool
 from consumer.retries.wakeup import WakeUp
 from consumer.teller import Teller
 from consumer.writing import Writing
@@ -116,6 +117,7 @@ class Worker:
             slots=slots,
             journal_wait_s=journal_wait_s,
         )
+        self._collapsing = Collapsing(held=self._held, lanes=admission.lanes)
         self._writing = Writing(held=self._held, journal=journal, teller=teller)
         self._pacing = Pacing(
             held=self._held, admission=admission, pool=pool, lease=lease, pausing=pausing
@@ -186,10 +188,12 @@ class Worker:
         again = self._choosing.continuable(now_s, self._pool.free_slots)
         self._choosing.take(now_s, self._pool.free_slots - len(again))
         batch = self._choosing.claimable(now_s, self._pool.free_slots - len(again))
-        if not (batch or again or self._writing.has_more(now_s)):
+        skips = self._collapsing.skips()
+        if not (batch or again or skips or self._writing.has_more(now_s)):
             return
         try:
-            applied = self._writing.write(batch, again, now_s)
+            entered = [one.entry for one in skips]
+            applied = self._writing.write(batch, again, now_s, skips=entered)
         except JournalUnavailable as error:
             self._journal_lost(error, now_s)
             return
@@ -198,6 +202,8 @@ class Worker:
         self._journal_answered()
         self._answer_effects(applied)
         self._told.finished(applied)
+        self._told.skipped(skips, applied)
+        self._collapsing.written(skips, applied.skipped)
         granted = [*self._told.continued(again, applied), *self._told.claimed(batch, applied)]
         del self._held.claiming[: len(batch)]
         self._dispatch(granted)
@@ -250,15 +256,19 @@ class Worker:
             log.warning("lease.ended_before_dispatch", requests=len(granted))
             self._held.not_dispatched(granted)
             return
-        asking = self._held.asking
-        self._pool.dispatch(
-            [
-                entries.job(delivery, row, asks=(row.request_id, row.generation) in asking)
-                for delivery, row in granted
-            ]
-        )
+        self._collapsing.begin(granted)
+        self._pool.dispatch([self._job(delivery, row) for delivery, row in granted])
         self._held.running |= {(row.request_id, row.generation): one for one, row in granted}
         self._teller.tell_running(row for _, row in granted)
+
+    def _job(self, delivery: Delivery, row: Row) -> Job:
+        run = (row.request_id, row.generation)
+        return entries.job(
+            delivery,
+            row,
+            asks=run in self._held.asking,
+            collapses=self._collapsing.asks_first(delivery, run),
+        )
 
     # the journal away ----------------------------------------------------------------------
 

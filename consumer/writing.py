@@ -8,7 +8,7 @@ from consumer import entries
 from consumer.continuation import Continuation
 from consumer.delivery import Delivery
 from consumer.held import Held
-from consumer.journal import Applied, Journal, Published, Refusal
+from consumer.journal import Applied, Journal, Published, Refusal, Skip
 from consumer.teller import Teller
 
 PUBLISHED_AT_ONCE = 512
@@ -41,13 +41,19 @@ class Writing:
         return self._published_due(now_s)
 
     def write(
-        self, batch: Sequence[Delivery], again: Sequence[Continuation], now_s: float
+        self,
+        batch: Sequence[Delivery],
+        again: Sequence[Continuation],
+        now_s: float,
+        *,
+        skips: Sequence[Skip] = (),
     ) -> Applied:
         """Write all of a turn; repeated as it is when its outcome is unknown.
 
         Args:
             batch: what is to be claimed.
             again: what is to be taken over.
+            skips: what is to end, since others have succeeded in its stead.
 
         Raises:
             JournalUnavailable: the outcome is unknown; the same call may be repeated.
@@ -59,6 +65,7 @@ class Writing:
         applied = self._journal.apply(
             claims=[entries.claim(one) for one in batch],
             refusals=self._refusals(),
+            skips=skips,
             effects=list(self._held.effects.values()),
             takeovers=[one.takeover for one in again],
             finishes=list(self._held.finishes.values()),

@@ -11,6 +11,8 @@ through the `store` (Redis) by the `status` rule, and wait for changes through `
 - `statuses`: a status as it is written and read. `kept`: the payload a resend needs.
 - `store`: statuses, kept payloads, deadlines, heartbeats and the journal's id in Redis;
   `redis_server`: the connection to it. `apart`: telling a batch of which one may be at fault.
+  `store_calls`: what it asks and what that means, for threads and for asyncio.
+- For asyncio: `async_store`, `async_events`; `grouped`: calls of many tasks made as one; `tasks`.
 - `deadlines`: the set of open requests by next look, leased to resenders.
 - `kafka_reader`: one record read again by its coordinates; `kafka_records`: kafka-python's records
   as ours; `kafka_writer`: records that a worker writes itself, `kafka_topics`: topics that it makes

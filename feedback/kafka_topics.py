@@ -25,6 +25,7 @@ from feedback.settings import KafkaSection
 # Kafka's own default, of brokers and topics, for who may not read their settings.
 MAX_MESSAGE_BYTES = 1_048_588
 _LIMIT = "max.message.bytes"
+_MIN_INSYNC = "min.insync.replicas"
 CLEANUP, COMPACT = "cleanup.policy", "compact"
 
 
@@ -159,3 +160,23 @@ def topic_setting(admin: Any, name: str, setting: str) -> str | None:
         return str(found["topic"][name][setting]["value"])
     except (KafkaError, KeyError):
         return None  # who may make topics may still not read their settings
+
+
+def min_insync_replicas(settings: KafkaSection, topic: str, *, timeout_s: float) -> int | None:
+    """Return how many replicas of a topic must have a record before `acks=all` is answered; None
+    when this user may not know, or there is no such topic.
+
+    Args:
+        timeout_s: how long Kafka may take for one answer.
+
+    Raises:
+        KafkaUnavailable: Kafka did not answer.
+    """
+    wanted = ConfigResource(ConfigResourceType.TOPIC, topic, [_MIN_INSYNC])
+    with kafka_faults(settings), administrator(settings, timeout_s=timeout_s) as admin:
+        found = admin.describe_configs([wanted], config_filter="all")
+    try:
+        # kafka-python leaves out what it was refused.
+        return int(found["topic"][topic][_MIN_INSYNC]["value"])
+    except KeyError:
+        return None

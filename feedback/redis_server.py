@@ -104,7 +104,15 @@ def execute(pipe: Any) -> list[Any]:
         RedisError: the first error, as the server said it: redis-py's own text would quote the
             command, and with it ids and keys.
     """
-    replies: list[Any] = pipe.execute(raise_on_error=False)
+    return replies_of(pipe.execute(raise_on_error=False))
+
+
+def replies_of(replies: list[Any]) -> list[Any]:
+    """Return what a pipeline that raises nothing gave.
+
+    Raises:
+        RedisError: the first error among the replies, as the server said it.
+    """
     for reply in replies:
         if isinstance(reply, Exception):
             raise reply

@@ -175,6 +175,9 @@ class ClientSection(_Section):
     deadline_s: Seconds = 3600.0
     poll_interval_s: Seconds = 1.0
     max_request_bytes: int = Field(1_000_000, ge=1)
+    # Neither: acks=all, without asking what that is worth.
+    durability: str = Field("", pattern=r"^(safe|fast)?$")
+    min_insync_replicas: int = Field(2, ge=1)
     # Its attribute cannot be called so: that name is pydantic's.
     schema_file: str = Field("", alias="schema")
 

@@ -7,7 +7,6 @@ worker's heartbeat must be looked at. Safe to share between threads.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -18,8 +17,6 @@ from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 from feedback.clock import epoch_ms
 from feedback.kept import KeptPayload
 from feedback.redis_server import RedisSettings, execute, guarded
-from feedback.script_call import arguments_of, by_openness
-from feedback.status import State, may_reopen
 from feedback.status_script import FORGET, PLACE, SCRIPT, UNPLACED
 from feedback.statuses import (
     Refused,
@@ -29,11 +26,10 @@ from feedback.statuses import (
     decode_refusal,
     status_of,
 )
+from feedback.store_calls import StoreCalls, holders_of
 
-_SCRIPT_SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
-
-class StatusStore:
+class StatusStore(StoreCalls):
     """The statuses of one group.
 
     Args:
@@ -43,31 +39,9 @@ class StatusStore:
     """
 
     def __init__(self, redis: Redis, group: str, settings: RedisSettings) -> None:
+        super().__init__(group, settings)
         self.redis = redis
-        self.prefix = f"onceward:{group}:"
-        self._ttl_ms = int(settings.status_ttl_s * 1000)
         self._heartbeat_ttl_ms = int(settings.heartbeat_ttl_s * 1000)
-
-    def request_key(self, request_id: str) -> str:
-        """Return the key of the request's hash."""
-        return f"{self.prefix}request:{{{request_id}}}"
-
-    def payload_key(self, request_id: str) -> str:
-        """Return the key of the kept payload; it shares the hash's cluster slot."""
-        return f"{self.prefix}payload:{{{request_id}}}"
-
-    def events_channel(self, request_id: str) -> str:
-        """Return the channel on which each change of the status is published."""
-        return f"{self.prefix}events:{{{request_id}}}"
-
-    @property
-    def deadlines_key(self) -> str:
-        """The sorted set of requests by the time of the next look (epoch ms)."""
-        return f"{self.prefix}deadlines"
-
-    def worker_key(self, worker_id: str) -> str:
-        """Return the key that exists while the worker is alive."""
-        return f"{self.prefix}worker:{worker_id}"
 
     @property
     def journal_key(self) -> str:
@@ -91,39 +65,21 @@ class StatusStore:
         """
         if not writes:
             return []
-        keys: list[str] = []
-        arguments: list[str | bytes | int] = []
-        now = str(epoch_ms())
-        for write in writes:
-            keys += (self.request_key(write.request_id), self.payload_key(write.request_id))
-            channel = self.events_channel(write.request_id)
-            arguments += arguments_of(write, now=now, ttl_ms=self._ttl_ms, channel=channel)
-        open_ids, closed_ids = by_openness(writes)
+        now = epoch_ms()
         with guarded():
             pipe = self.redis.pipeline(transaction=False)
-            if look_at is not None and open_ids:
-                # First: a Redis that is killed in between must not have a PENDING that no resender
-                # ever looks at. An entry without a status is dropped at its first look.
-                pipe.zadd(self.deadlines_key, dict.fromkeys(open_ids, look_at), nx=True)
-            place = len(pipe.command_stack)
-            pipe.evalsha(_SCRIPT_SHA, len(keys), *keys, *arguments)
-            if closed_ids:
-                pipe.zrem(self.deadlines_key, *closed_ids)
+            place = self.fill_write(pipe, writes, look_at=look_at, now=now)
             replies = self._execute(pipe)[place]
         if UNPLACED in replies:
             self._place(writes, replies)
         told = [decode_refusal(reply) for reply in replies]
-        self._mend_deadlines(writes, told, now=int(now))
+        if any(told):
+            self._mend_deadlines(writes, told, now=now)
         return told
 
     def _place(self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]) -> None:
         """Tell where requests came from, where Redis did not know; rare, so a trip of its own."""
-        keys: list[str] = []
-        words: list[str] = []
-        for write, reply in zip(writes, replies, strict=True):
-            if reply == UNPLACED and write.origin is not None:
-                keys.append(self.request_key(write.request_id))
-                words += [word for pair in write.origin.fields.items() for word in pair]
+        keys, words = self.unplaced(writes, replies)
         if keys:
             with guarded(reached=True):
                 self.redis.eval(PLACE, len(keys), *keys, *words)
@@ -131,29 +87,10 @@ class StatusStore:
     def _mend_deadlines(
         self, writes: Sequence[StatusWrite], told: Sequence[Refused | None], *, now: int
     ) -> None:
-        """Undo what refused writes did to the set: what stands there is open, or is not.
-
-        Rare, and so a round trip of its own: an ending told late must not take a request that was
-        reopened since away from the resender.
-        """
-        last = {write.request_id: refused for write, refused in zip(writes, told, strict=True)}
-        stands_open = {
-            request_id: may_reopen(refused.state, resend=refused.resend)
-            for request_id, refused in last.items()
-            if refused is not None
-        }
-        if not stands_open:
-            return
-        meant_open, meant_closed = by_openness(writes)
-        again = [one for one in meant_closed if stands_open.get(one, False)]
-        gone = [one for one in meant_open if not stands_open.get(one, True)]
         with guarded(reached=True):
             pipe = self.redis.pipeline(transaction=False)
-            if again:
-                pipe.zadd(self.deadlines_key, dict.fromkeys(again, now), nx=True)
-            if gone:
-                pipe.zrem(self.deadlines_key, *gone)
-            execute(pipe)
+            if self.fill_mend(pipe, writes, told, now=now):
+                execute(pipe)
 
     def _execute(self, pipe: Any) -> list[Any]:
         commands = list(pipe.command_stack)
@@ -177,13 +114,9 @@ class StatusStore:
         """
         with guarded():
             pipe = self.redis.pipeline(transaction=False)
-            for request_id in request_ids:
-                pipe.hgetall(self.request_key(request_id))
+            self.fill_reads(pipe, request_ids)
             hashes = [decode_hash(found) for found in execute(pipe)]
-            holders = {
-                found.get("worker", "") for found in hashes if found.get("status") == State.ACCEPTED
-            }
-            alive = self.alive(holders - {""})
+            alive = self.alive(holders_of(hashes))
         return [
             status_of(request_id, found, alive)
             for request_id, found in zip(request_ids, hashes, strict=True)
@@ -199,8 +132,7 @@ class StatusStore:
         if not ids:
             return set()
         pipe = self.redis.pipeline(transaction=False)
-        for worker_id in ids:
-            pipe.exists(self.worker_key(worker_id))
+        self.fill_heartbeats(pipe, ids)
         with guarded():
             found = execute(pipe)
         return {worker_id for worker_id, is_there in zip(ids, found, strict=True) if is_there}
@@ -229,8 +161,9 @@ class StatusStore:
         Raises:
             RedisUnavailable: the trace may still be there.
         """
-        keys = (self.request_key(request_id), self.payload_key(request_id), self.deadlines_key)
-        facts = (str(attempt), payload_sha256, str(deadline_at), request_id)
+        keys, facts = self.forgetting(
+            request_id, attempt=attempt, payload_sha256=payload_sha256, deadline_at=deadline_at
+        )
         with guarded():
             return bool(self.redis.eval(FORGET, len(keys), *keys, *facts))
 

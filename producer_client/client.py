@@ -6,7 +6,7 @@ repeated freely. How it is done stands in `sending` and `following`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,17 +21,20 @@ from feedback.schemas import SchemaFile
 from feedback.settings import Settings, load
 from feedback.statuses import Status
 from feedback.store import StatusStore
-from producer_client.following import Following, Pursuit
+from producer_client.delivery import delivery_of
+from producer_client.following import Following
 from producer_client.kafka_sender import CLOSED, KafkaSender
+from producer_client.pursuit import Pursuit
 from producer_client.sending import Sending
 from producer_client.sending_many import SendingMany
 from producer_client.submission import SendResult, Submission, Value
+from producer_client.way import Way
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
     from sqlalchemy.orm import Session, scoped_session
 
-    from producer_client.outbox.fallback import FallbackSending
+    from producer_client.outbox.fallback import Fallback
 
 
 class ClientClosed(OncewardError):
@@ -70,6 +73,7 @@ class Client:
         settings: a `Settings`, a TOML file, or None for the environment and defaults.
         model: a pydantic model that every value must be to be sent.
         schema: instead of a model, a JSON Schema file; default `[client] schema`.
+        durability: "safe" or "fast", see `delivery`; default `[client] durability`.
         outbox: the URL of a database with an outbox, where a request goes that Kafka or Redis
             fails to take; half of `send_timeout_s` is then Kafka's.
 
@@ -85,30 +89,28 @@ class Client:
         *,
         model: type | None = None,
         schema: Path | str | None = None,
+        durability: str | None = None,
         outbox: str | None = None,
     ) -> None:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
-        file = _schema(self.settings, model, schema)
+        file = schema_of(self.settings, model, schema)
         shares = _Shares(self.settings, has_outbox=outbox is not None)
         redis = connect(shares.redis)
         self.store = StatusStore(redis, self.settings.kafka.group, self.settings.redis)
         self._events = EventListener(redis, self.store)
-        self._sender = KafkaSender(
-            self.settings.kafka,
-            send_timeout_s=shares.kafka_s,
-            max_request_bytes=self.settings.client.max_request_bytes,
-        )
+        self._sender = sender_of(self.settings, durability, send_timeout_s=shares.kafka_s)
         section = self.settings.client
-        self._fallback: FallbackSending | None = None
-        if outbox is None:
-            self._sending = Sending(section, self.store, self._sender, model=model, schema=file)
-        else:
+        self._fallback: Fallback | None = None
+        make_way: Callable[..., Way] = Way
+        if outbox is not None:
             # Only here: who needs no database loads no SQLAlchemy.
-            from producer_client.outbox.fallback import FallbackSending
+            from producer_client.outbox.fallback import Fallback
 
-            self._sending = self._fallback = FallbackSending(
-                outbox, self.settings, self.store, self._sender, model=model, schema=file
-            )
+            self._fallback = Fallback(outbox, self.settings)
+            make_way = self._fallback.way
+        self._sending = Sending(
+            section, self.store, self._sender, model=model, schema=file, make_way=make_way
+        )
         self._many = SendingMany(self._sending)
         self._is_closed = False
         self._following = Following(section, self.store, self._events, self._sending)
@@ -291,7 +293,38 @@ class _Shares:
             self.kafka_s *= KAFKA_SHARE
 
 
-def _schema(settings: Settings, model: type | None, given: Path | str | None) -> SchemaFile | None:
+def sender_of(
+    settings: Settings, durability: str | None, *, send_timeout_s: float | None = None
+) -> KafkaSender:
+    """Return what hands a client's records to Kafka.
+
+    Args:
+        send_timeout_s: instead of the setting.
+
+    Raises:
+        SettingsError: `durability` is no such word.
+    """
+    section = settings.client
+    return KafkaSender(
+        settings.kafka,
+        send_timeout_s=section.send_timeout_s if send_timeout_s is None else send_timeout_s,
+        max_request_bytes=section.max_request_bytes,
+        delivery=delivery_of(
+            section.durability if durability is None else durability,
+            min_insync_replicas=section.min_insync_replicas,
+        ),
+    )
+
+
+def schema_of(
+    settings: Settings, model: type | None, given: Path | str | None
+) -> SchemaFile | None:
+    """Return what every value must match; None with a model or with neither.
+
+    Raises:
+        SettingsError: both are given, or the model is none.
+        SchemaError: the schema cannot be used.
+    """
     if model is not None and given is not None:
         raise SettingsError("give model= or schema=, not both: each says what a value is")
     if model is not None and not hasattr(model, "model_validate_json"):

@@ -4,44 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
 from feedback.events import EventListener, Watch
-from feedback.kept import KeptPayload
 from feedback.settings import ClientSection
-from feedback.status import FINAL, State
+from feedback.status import FINAL
 from feedback.statuses import Status
 from feedback.store import StatusStore
-from producer_client.resending import Step, next_step
+from producer_client.pursuit import Pursuit, end_of, seconds_left
 from producer_client.sending import Sending
 
 # Of many requests so many are listened for; the others are looked at when one of these has ended.
 SENTINELS = 16
 # And in any case this often, since a sentinel may be the slowest of its neighbours.
 MANY_POLL_S = 0.25
-
-
-@dataclass(slots=True)
-class Pursuit:
-    """One request that is waited for.
-
-    Attributes:
-        payload: what a resend needs; None: what is kept in Redis.
-        deadline_at: epoch ms, should its status be gone.
-        last_send_s: monotonic time of the last sending, or of the beginning of the wait.
-        resending: the resend that is under way.
-        fault: what a resend ended with that ends the wait.
-    """
-
-    request_id: str
-    payload: KeptPayload | None
-    deadline_at: int | None
-    last_send_s: float
-    resends: int = 0
-    resending: threading.Thread | None = None
-    fault: BaseException | None = None
 
 
 class Following:
@@ -69,11 +46,11 @@ class Following:
             while True:
                 left_s = _left_s(began_s, timeout_s)
                 status = self._look(pursuit.request_id, last_chance=left_s == 0)
-                if status is not None and status.state in FINAL:
-                    return status
-                if left_s == 0:
-                    state = State.UNKNOWN if status is None else status.state
-                    raise WaitTimeout(pursuit.request_id, state, monotonic_s() - began_s)
+                end = end_of(
+                    pursuit.request_id, status, began_s=began_s, now_s=monotonic_s(), left_s=left_s
+                )
+                if end is not None:
+                    return end
                 if resend and status is not None:
                     self._pursue(pursuit, status)
                 self._pause(watch, self._section.poll_interval_s, left_s)
@@ -127,21 +104,11 @@ class Following:
         return watch.wait(longest_s if left_s is None else min(longest_s, left_s))
 
     def _pursue(self, pursuit: Pursuit, status: Status) -> None:
-        if pursuit.fault is not None:
-            raise pursuit.fault
-        if pursuit.resending is not None and pursuit.resending.is_alive():
-            return
-        step = next_step(
-            status.state,
-            since_send_s=monotonic_s() - pursuit.last_send_s,
-            resends=pursuit.resends,
-            resend_after_s=self._section.resend_after_s,
-        )
-        if step is Step.RESEND:
-            pursuit.resending = threading.Thread(
+        after_s = self._section.resend_after_s
+        if pursuit.begins_resend(status, now_s=monotonic_s(), resend_after_s=after_s):
+            threading.Thread(
                 target=self._resend, args=(pursuit, status), name="onceward-resend", daemon=True
-            )
-            pursuit.resending.start()
+            ).start()
 
     def _resend(self, pursuit: Pursuit, status: Status) -> None:
         """Send again, in a thread of its own: Kafka away would hold up the wait past its end."""
@@ -156,7 +123,7 @@ class Following:
             pass  # the next round tries again, the status says what is true
         except BaseException as error:  # told by the wait: nobody else looks at this thread
             pursuit.fault = error
-        pursuit.last_send_s = monotonic_s()
+        pursuit.ended_resend(now_s=monotonic_s())
 
 
 def choose_sentinels(open_ids: Sequence[str], most: int) -> list[str]:
@@ -177,4 +144,4 @@ def up_to_last(open_ids: Sequence[str], ended: Collection[str]) -> Sequence[str]
 
 
 def _left_s(began_s: float, timeout_s: float | None) -> float | None:
-    return None if timeout_s is None else max(0.0, began_s + timeout_s - monotonic_s())
+    return seconds_left(began_s, timeout_s, now_s=monotonic_s())

@@ -1,18 +1,18 @@
 """The one place of this room that knows kafka-python: sending a record, and how it ended.
 
 kafka-python's producer retries without end and has no memory bound: so its delivery timeout is
-`send_timeout_s`, and callers bound what is in flight. It is not the idempotent one: in 3.0.12 that
-one never sends again after a sent record has run out of time (its producer id is reset and not
-asked for again), so that a broker which stalls for `send_timeout_s` would end the client. What its
-retries may duplicate is a resend like any other, answered by the journal; one request in flight for
-each broker keeps them in order.
+`send_timeout_s`, and callers bound what is in flight. By default it is not the idempotent one: what
+its retries may duplicate is a resend like any other, answered by the journal; one request in flight
+for each broker keeps them in order. The idempotent one of 3.0.12 never sends again after a sent
+record has run out of time (its producer id is reset and not asked for again): so after an unknown
+outcome it is replaced, else a broker that stalls for `send_timeout_s` would end the client.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,8 @@ import feedback.kafka_sockets  # noqa: F401 - mends kafka-python for this proces
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.settings import KafkaSection
+from producer_client.delivery import PLAIN, Delivery
+from producer_client.topic_safety import TopicSafety
 
 # A record runs out of time inside the producer a moment after its sender was told.
 CLOSE_GRACE_S = 0.5
@@ -61,6 +63,10 @@ class TopicAway(RecordNotSent):
     """Kafka or the topic is away: what is sent there next would only wait as long."""
 
 
+class TopicUnsafe(RecordNotSent):
+    """The topic may lose what it acknowledges, and the client asked for one that does not."""
+
+
 class TopicUnknown(TopicAway):
     """Kafka answers, and knows no such topic."""
 
@@ -85,9 +91,12 @@ class Coordinates:
 class PendingRecord:
     """A record on its way to Kafka."""
 
-    def __init__(self, future: Any, deadline_s: float) -> None:
+    def __init__(
+        self, future: Any, deadline_s: float, on_unknown: Callable[[], None] = lambda: None
+    ) -> None:
         self._future = future
         self._deadline_s = deadline_s
+        self._on_unknown = on_unknown
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether it is known what became of it, waiting for that at most so long."""
@@ -103,15 +112,32 @@ class PendingRecord:
             RecordNotSent: the broker refused it.
             RecordUnknown: nobody answered in time, or the connection broke.
         """
+        left_s = self._deadline_s - monotonic_s()
         try:
-            stored = self._future.get(timeout=max(0.001, self._deadline_s - monotonic_s()))
+            if left_s <= 0 and not self._future.is_done:
+                raise KafkaTimeoutError("no answer in time")
+            stored = self._future.get(timeout=max(0.001, left_s))
         except AuthorizationError as error:
             raise TopicForbidden(f"Kafka refused the record: {_in_words(error)}") from error
         except _CERTAINLY_REFUSED as error:
             raise RecordNotSent(f"Kafka refused the record: {_in_words(error)}") from error
         except KafkaError as error:
+            self._on_unknown()
             raise RecordUnknown(f"Kafka did not acknowledge: {_in_words(error)}") from error
         return Coordinates(stored.topic, stored.partition, stored.offset)
+
+    def when_known(self, tell: Callable[[], None]) -> None:
+        """Call `tell`, in a thread of the producer, when `result` need not wait any more."""
+        self._future.add_callback(lambda stored: tell())
+        self._future.add_errback(lambda error: tell())
+
+    async def ending(self) -> Coordinates:
+        """Return `result`, where nothing else waits meanwhile: it blocks."""
+        return self.result()
+
+    def take_back(self) -> bool:
+        """Say that a record that was handed over cannot be taken back."""
+        return False
 
 
 class KafkaSender:
@@ -121,15 +147,27 @@ class KafkaSender:
         settings: brokers and security.
         send_timeout_s: no send waits longer, neither here nor inside the producer.
         max_request_bytes: the largest record, key and headers included.
+        delivery: who must have a record before it counts as sent.
     """
 
     def __init__(
-        self, settings: KafkaSection, *, send_timeout_s: float, max_request_bytes: int
+        self,
+        settings: KafkaSection,
+        *,
+        send_timeout_s: float,
+        max_request_bytes: int,
+        delivery: Delivery = PLAIN,
     ) -> None:
         self._settings = settings
         self._timeout_s = send_timeout_s
         self._max_request_bytes = max_request_bytes
+        self._durability = delivery
+        self._safety: TopicSafety | None = None
+        # Every topic has at least one replica in sync: its leader.
+        if delivery.min_insync > 1:
+            self._safety = TopicSafety(settings, at_least=delivery.min_insync)
         self._producer: KafkaProducer | None = None
+        self._closings: list[threading.Thread] = []
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -140,17 +178,26 @@ class KafkaSender:
         key: bytes | None,
         value: bytes | None,
         headers: list[tuple[str, bytes]],
+        deadline_s: float | None = None,
     ) -> PendingRecord:
         """Hand a record to the producer and return at once when the topic is known.
 
+        Args:
+            deadline_s: monotonic time to be done by; None: `send_timeout_s` from now.
+
         Raises:
             TopicAway: Kafka is away, the topic does not exist, or this sender is closed.
+            TopicUnsafe: the topic may lose what it acknowledges.
             RecordNotSent: the record is too large, or not what Kafka takes.
         """
         asked_s = monotonic_s()
-        deadline_s = asked_s + self._timeout_s
+        if deadline_s is None:
+            deadline_s = asked_s + self._timeout_s
         producer = self._connected(deadline_s)
         try:
+            if self._safety is not None and not self._safety.knows(topic):
+                producer.partitions_for(topic)  # first: whether there is such a topic
+                self._require_safe(self._safety, topic, deadline_s)
             future = producer.send(topic, key=key, value=value, headers=headers)
         except MessageSizeTooLargeError as error:
             limit = self._max_request_bytes
@@ -159,7 +206,45 @@ class KafkaSender:
             raise self._why_no_metadata(producer, topic, asked_s) from error
         except (ValueError, TypeError) as error:
             raise RecordNotSent(str(error)) from error
-        return PendingRecord(future, deadline_s)
+        return PendingRecord(future, deadline_s, lambda: self._replace(producer))
+
+    @property
+    def address(self) -> str:
+        """Where Kafka is."""
+        return self._settings.bootstrap_servers
+
+    def knows(self, topic: str) -> bool:
+        """Return whether a send to the topic would be handed over without waiting for anybody."""
+        producer = self._producer
+        if producer is None or producer._metadata.partitions_for_topic(topic) is None:
+            return False
+        return self._safety is None or self._safety.knows(topic)
+
+    def _require_safe(self, safety: TopicSafety, topic: str, deadline_s: float) -> None:
+        try:
+            fault = safety.fault(topic, until_s=deadline_s)
+        except KafkaUnavailable as error:
+            raise TopicAway(str(error)) from error
+        if fault is not None:
+            raise TopicUnsafe(fault)
+
+    def _replace(self, producer: KafkaProducer) -> None:
+        """Let the next send make a new producer: an idempotent one is of no use any more."""
+        if not self._durability.is_idempotent or self._producer is not producer:
+            return  # without the lock: whoever has it may be connecting already
+        with self._lock:
+            if self._producer is not producer:
+                return
+            self._producer = None
+            # What else it was given has until then, and is told to its senders.
+            closing = threading.Thread(
+                target=_close,
+                args=(producer, self._timeout_s + CLOSE_GRACE_S),
+                name="onceward-closing",
+                daemon=True,
+            )
+            self._closings = [one for one in self._closings if one.is_alive()] + [closing]
+            closing.start()
 
     def _connected(self, deadline_s: float) -> KafkaProducer:
         if self._producer is not None:
@@ -204,7 +289,7 @@ class KafkaSender:
                 **self._delivery(timeout_ms),
                 bootstrap_timeout_ms=max(1, int((deadline_s - monotonic_s()) * 1000)),
                 max_request_size=self._max_request_bytes,
-                linger_ms=0,
+                linger_ms=self._durability.linger_ms,
                 batch_size=65_536,
                 allow_auto_create_topics=False,
                 metrics_enabled=False,
@@ -222,9 +307,9 @@ class KafkaSender:
     def _delivery(self, timeout_ms: int) -> dict[str, Any]:
         """Return what kafka-python is told about acknowledgements and about how long to try."""
         return {
-            "acks": "all",
-            "enable_idempotence": False,
-            "max_in_flight_requests_per_connection": 1,
+            "acks": self._durability.acks,
+            "enable_idempotence": self._durability.is_idempotent,
+            "max_in_flight_requests_per_connection": self._durability.in_flight,
             "delivery_timeout_ms": timeout_ms,
             "request_timeout_ms": max(100, timeout_ms - 100),
             "max_block_ms": timeout_ms,
@@ -252,8 +337,11 @@ class KafkaSender:
         producer, self._producer, self._is_closed = self._producer, None, True
         if is_mine:
             self._lock.release()
+        until_s = monotonic_s() + longest_s
         if producer is not None:
             _close(producer, longest_s)
+        for closing in self._closings:
+            closing.join(max(0.0, until_s - monotonic_s()))
 
 
 class OrderedSender(KafkaSender):
@@ -314,10 +402,16 @@ def _close(producer: KafkaProducer, longest_s: float) -> None:
     # Its own closing waits that long for the records, and then once more for its thread. What is
     # not acknowledged in time was told to its sender as unknown.
     deadline_s = monotonic_s() + longest_s
-    with contextlib.suppress(KafkaTimeoutError):
+    left_s = 0.0
+    try:
         producer.flush(timeout=longest_s)
+        left_s = max(0.0, deadline_s - monotonic_s())
+    except KafkaTimeoutError:
+        # Nothing public ends it now: its closing would flush again, raise, and leave its thread.
+        producer._sender.force_close()
+        left_s = CLOSE_GRACE_S
     with contextlib.suppress(KafkaTimeoutError):
-        producer.close(timeout=max(0.0, deadline_s - monotonic_s()))
+        producer.close(timeout=left_s)
 
 
 def _in_words(error: KafkaError) -> str:

@@ -1,39 +1,41 @@
-"""The way of a send: PENDING told, handed to Kafka, and what became of it said.
-
-PENDING is told before Kafka is asked, so that a status exists for whatever Kafka may have. If the
-process dies in between, the request is PENDING with its payload kept, and a resender sends it.
-"""
+"""Sending from a thread: the way of a send over calls that block until they are answered."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from feedback.clock import epoch_ms
-from feedback.envelope import Envelope, encode_headers, payload_sha256
-from feedback.errors import (
-    InvalidValue,
-    NotSent,
-    OncewardError,
-    PayloadMismatch,
-    RedisUnavailable,
-    SendUnknown,
-)
+from feedback.errors import OncewardError
 from feedback.kept import KeptPayload
-from feedback.schemas import SchemaFile, fault_of
+from feedback.schemas import SchemaFile
 from feedback.settings import ClientSection
-from feedback.status import FINAL, Refusal, State, may_reopen
 from feedback.statuses import Refused, Status, StatusWrite
 from feedback.store import StatusStore
-from producer_client.kafka_sender import (
-    KafkaSender,
-    PendingRecord,
-    RecordNotSent,
-    RecordUnknown,
-    TopicAway,
-)
-from producer_client.submission import Prepared, Submission, prepare
+from producer_client.kafka_sender import KafkaSender
+from producer_client.submission import Prepared, Submission
+from producer_client.way import Way
+from producer_client.worlds import at_once
 
-Handed = tuple[Prepared, PendingRecord | RecordNotSent]
+
+class _Blocking:
+    """A store whose calls are answered when they return."""
+
+    def __init__(self, store: StatusStore) -> None:
+        self._store = store
+
+    async def write(
+        self, writes: Sequence[StatusWrite], *, look_at: int | None = None
+    ) -> list[Refused | None]:
+        return self._store.write(writes, look_at=look_at)
+
+    async def read_many(self, request_ids: Sequence[str]) -> list[Status]:
+        return self._store.read_many(request_ids)
+
+    async def forget(
+        self, request_id: str, *, attempt: int, payload_sha256: str, deadline_at: int | None
+    ) -> bool:
+        return self._store.forget(
+            request_id, attempt=attempt, payload_sha256=payload_sha256, deadline_at=deadline_at
+        )
 
 
 class Sending:
@@ -45,6 +47,7 @@ class Sending:
         sender: hands records to Kafka.
         model: a pydantic model that every value must be.
         schema: what every value must match.
+        make_way: for a way of another kind.
     """
 
     def __init__(
@@ -55,25 +58,15 @@ class Sending:
         *,
         model: type | None = None,
         schema: SchemaFile | None = None,
+        make_way: Callable[..., Way] = Way,
     ) -> None:
-        self._model = model
-        self._schema = schema
-        self._section = section
-        self._store = store
-        self._sender = sender
+        self.way = make_way(section, _Blocking(store), sender, model=model, schema=schema)
+        self.prepare = self.way.prepare
+        self.next_attempt = self.way.next_attempt
 
     def one(self, submission: Submission) -> Prepared:
         """Send one request and return it as it was sent; see `Client.send`."""
-        one = self.prepare(submission)
-        told = self.announce([one])[0]
-        if isinstance(told, OncewardError):
-            raise told
-        if told is None:
-            return one
-        error = self.outcome(*self.hand_over([told])[0])
-        if error is not None:
-            raise error
-        return told
+        return at_once(self.way.one(submission))
 
     def again(
         self,
@@ -84,220 +77,10 @@ class Sending:
         deadline_at: int | None = None,
     ) -> None:
         """Send a request again under the same id; see `Client.resend`."""
-        again = self.next_attempt(request_id, payload, known=known, deadline_at=deadline_at)
-        told = self.again_many([again], keep_payloads=True)[0]
-        if isinstance(told, OncewardError):
-            raise told
+        at_once(self.way.again(request_id, payload, known=known, deadline_at=deadline_at))
 
     def again_many(
         self, batch: Sequence[Prepared], *, keep_payloads: bool
     ) -> list[OncewardError | Refused | None]:
-        """Send requests again; for each None when Kafka has it, what stands in Redis when it is
-        not sent because of that, or the error. No trace is removed, whatever happens.
-
-        Args:
-            keep_payloads: whether Redis has to be given the payloads (again).
-
-        Raises:
-            NotSent, SendUnknown: Redis is away; nothing was sent.
-        """
-        told: list[OncewardError | Refused | None] = []
-        for one, refused in zip(
-            batch, self._tell_pending(batch, keep_payloads=keep_payloads), strict=True
-        ):
-            told.append(None if refused is None else _why_not_again(one, refused))
-        places = [at for at, reason in enumerate(told) if reason is None]
-        handed = self.hand_over([batch[at] for at in places])
-        for at, (one, record) in zip(places, handed, strict=True):
-            told[at] = ending_of(one, record)
-        return told
-
-    def next_attempt(
-        self,
-        request_id: str,
-        payload: KeptPayload,
-        *,
-        known: Status,
-        deadline_at: int | None = None,
-    ) -> Prepared:
-        """Return a request as it is sent again: attempt + 1, the same deadline.
-
-        Args:
-            deadline_at: epoch ms, for a request whose status names none.
-        """
-        deadline_at = known.deadline_at or deadline_at
-        if deadline_at is None:
-            deadline_at = epoch_ms() + int(self._section.deadline_s * 1000)
-        return Prepared(
-            Envelope(request_id, known.attempt + 1, deadline_at),
-            payload,
-            payload_sha256(payload.key, payload.value),
-            named_by_caller=True,
-        )
-
-    def prepare(self, submission: Submission) -> Prepared:
-        """Return a submission checked, encoded and named.
-
-        Raises:
-            InvalidMessage: it cannot be sent.
-            InvalidValue: its value is not what the model or the schema says.
-        """
-        prepared = prepare(
-            submission,
-            default_topic=self._section.topic,
-            default_deadline_s=self._section.deadline_s,
-            now_ms=epoch_ms(),
-        )
-        if self._model is not None or self._schema is not None:
-            fault = fault_of(prepared.payload.value, model=self._model, schema=self._schema)
-            if fault is not None:
-                raise InvalidValue(fault)
-        return prepared
-
-    def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
-        """Tell PENDING for each; None for one that has already ended, an error for a taken id.
-
-        Raises:
-            NotSent, SendUnknown: Redis is away; nothing was sent.
-        """
-        ready = self._as_resends(batch)
-        told: list[Prepared | OncewardError | None] = list(ready)
-        for at, refused in enumerate(self._tell_pending(ready, keep_payloads=True)):
-            if refused is not None:
-                told[at] = _after_refusal(ready[at], refused)
-        return told
-
-    def _tell_pending(
-        self, batch: Sequence[Prepared], *, keep_payloads: bool
-    ) -> list[Refused | None]:
-        look_at = epoch_ms() + int(self._section.resend_after_s * 1000)
-        writes = [pending_write(one, one.payload if keep_payloads else None) for one in batch]
-        try:
-            return self._store.write(writes, look_at=look_at)
-        except RedisUnavailable as error:
-            known_absent = error.never_reached
-            kind = NotSent if known_absent else SendUnknown
-            raise kind(batch[0].request_id, str(error)) from error
-
-    def _as_resends(self, batch: Sequence[Prepared]) -> list[Prepared]:
-        named = [one.request_id for one in batch if one.named_by_caller]
-        if not named:
-            return list(batch)
-        try:
-            known = {one.request_id: one for one in self._store.read_many(named)}
-        except RedisUnavailable as error:
-            raise NotSent(named[0], str(error)) from error
-        return [_as_resend(one, known.get(one.request_id)) for one in batch]
-
-    def hand_over(self, batch: Sequence[Prepared]) -> list[Handed]:
-        """Give requests to Kafka and return at once, or when one has waited for its topic."""
-        handed: list[Handed] = []
-        # One of a batch waits for a topic that is away; the others need not wait as long again.
-        away: dict[str, TopicAway] = {}
-        for one in batch:
-            topic = one.payload.topic
-            handed.append((one, away.get(topic) or self._hand_over_one(one)))
-            if isinstance(record := handed[-1][1], TopicAway):
-                away[topic] = record
-        return handed
-
-    def _hand_over_one(self, one: Prepared) -> PendingRecord | RecordNotSent:
-        payload = one.payload
-        try:
-            return self._sender.send(
-                payload.topic,
-                key=payload.key,
-                value=payload.value,
-                headers=encode_headers(one.envelope, payload.headers),
-            )
-        except RecordNotSent as error:
-            return error
-
-    def outcome(
-        self, one: Prepared, record: PendingRecord | RecordNotSent
-    ) -> NotSent | SendUnknown | None:
-        """Return what became of a sending; of one that certainly failed no trace is left, unless
-        it was not the first of its request."""
-        return self.withdraw(one, ending_of(one, record))
-
-    def withdraw(
-        self, one: Prepared, error: NotSent | SendUnknown | None
-    ) -> NotSent | SendUnknown | None:
-        """Remove the trace of a sending that certainly failed, and return what became of it."""
-        if not isinstance(error, NotSent) or one.envelope.attempt > 1:
-            # An earlier attempt may be under way: its trace is not ours to remove.
-            return error
-        try:
-            self._store.forget(
-                one.request_id,
-                attempt=one.envelope.attempt,
-                payload_sha256=one.payload_sha256,
-                deadline_at=one.envelope.deadline_at,
-            )
-        except RedisUnavailable as away:
-            # The payload is still kept, so a resender may yet send it.
-            return SendUnknown(one.request_id, f"{error.reason}; and then {away}")
-        return error
-
-
-def ending_of(one: Prepared, record: PendingRecord | RecordNotSent) -> NotSent | SendUnknown | None:
-    """Return what became of a record; the error's cause tells a topic that is away from a record
-    that was refused."""
-    ending: NotSent | SendUnknown
-    try:
-        if isinstance(record, RecordNotSent):
-            raise record
-        record.result()
-        return None
-    except RecordUnknown as error:
-        ending = SendUnknown(one.request_id, str(error))
-        ending.__cause__ = error
-    except RecordNotSent as error:
-        ending = NotSent(one.request_id, str(error))
-        ending.__cause__ = error
-    return ending
-
-
-def pending_write(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
-    """Return what is told of a request before it is sent.
-
-    Args:
-        payload: to be kept for resends; None where it is kept already.
-    """
-    return StatusWrite(
-        request_id=one.request_id,
-        state=State.PENDING,
-        attempt=one.envelope.attempt,
-        generation=0,
-        payload_sha256=one.payload_sha256,
-        fields={"deadline_at": str(one.envelope.deadline_at), "topic": one.payload.topic},
-        payload=payload,
-    )
-
-
-def _as_resend(one: Prepared, known: Status | None) -> Prepared:
-    if known is None or known.state is State.UNKNOWN:
-        return one
-    if known.payload_sha256 != one.payload_sha256:
-        return one
-    deadline_at = known.deadline_at or one.envelope.deadline_at
-    envelope = Envelope(one.request_id, known.attempt + 1, deadline_at)
-    return Prepared(envelope, one.payload, one.payload_sha256, named_by_caller=True)
-
-
-def _after_refusal(one: Prepared, refused: Refused) -> OncewardError | Prepared | None:
-    if refused.reason is Refusal.PAYLOAD:
-        return PayloadMismatch(one.request_id)
-    if may_reopen(refused.state, resend=refused.resend):
-        # It runs or is about to: the resend goes out, and the journal answers it.
-        return one
-    return None
-
-
-def _why_not_again(one: Prepared, refused: Refused) -> PayloadMismatch | Refused | None:
-    if refused.reason is Refusal.PAYLOAD:
-        return PayloadMismatch(one.request_id)
-    has_ended = refused.state in FINAL and not refused.resend
-    # Somebody else's resend is under way already.
-    was_quicker = refused.attempt > one.envelope.attempt
-    return refused if has_ended or was_quicker else None
+        """Send requests again; see `Way.again_many`."""
+        return at_once(self.way.again_many(batch, keep_payloads=keep_payloads))

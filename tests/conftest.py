@@ -5,10 +5,21 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from tests.stack import Servers, Stack
 from tests.stack.postgres import fresh_database
+
+# A machine that is busy with servers is slow now and then: that is no finding.
+settings.register_profile(
+    "onceward",
+    deadline=None,
+    max_examples=60,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("onceward")
 
 
 @pytest.hookimpl(wrapper=True)

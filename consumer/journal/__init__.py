@@ -6,7 +6,7 @@ confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdic
 - `journal`: the worker's object. `work`: one call's writes, in order, and how they are halved.
 - `records`: what goes in and comes out. `verdict`: the rules, pure.
 - `takeover_rule`: what may follow a run that has no end, pure; `takeover` carries it out.
-- `claiming`, `refusing`, `finishing`: each kind of write for a whole batch; `claim_sql` and
+- `claiming`, `refusing`, `skipping`, `finishing`: each kind of write for a batch; `claim_sql` and
   `history` hold the statements that they share. `ordering`: who goes first of one key.
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
 - `leases`: that a worker lives. `sweep`: what peers do for the dead. `pruning`: what is forgotten.
@@ -28,9 +28,9 @@ costs the whole transaction: it is halved until the offender is alone, which tak
 before it is overwritten, so a verdict is never a guess. Of the two databases only the way a batch
 reaches them, the clock and the locks differ; the same tests run on both.
 
-What is not obvious. A first claim is answered without reading its row back. A row of state EXPIRED
-or a refusal has no `claimed_at`: it never ran. The version table of Alembic has a name of its own,
-because a user's tables may be in the same database.
+What is not obvious. A first claim is answered without reading its row back. A row of state EXPIRED,
+a refusal, or one that is SKIPPED by another has no `claimed_at`: it never ran. The version table of
+Alembic has a name of its own, because a user's tables may be in the same database.
 """
 
 from consumer.journal.errors import DataRefused, JournalUnavailable, JournalVersionError
@@ -52,6 +52,7 @@ from consumer.journal.records import (
     Refusal,
     Retried,
     Row,
+    Skip,
     State,
     Takeover,
     TakeoverKind,
@@ -85,6 +86,7 @@ __all__ = [
     "Refusal",
     "Retried",
     "Row",
+    "Skip",
     "State",
     "Takeover",
     "TakeoverKind",

@@ -44,7 +44,7 @@ def insert_claims(dialect: str, *, outcomes: bool = False) -> ReturningInsert[An
     clock = select(now_ms().label("now")).subquery("clock")
     too_late = batch.c.deadline_at <= clock.c.now
     values: dict[str, ColumnElement[Any]] = {
-        **_record(batch, dialect, outcomes=outcomes),
+        **first_values(batch, dialect, outcomes=outcomes),
         "generation": batch.c.generation,
         "effect_kind": batch.c.effect_kind,
         "order_key": batch.c.order_key,
@@ -55,7 +55,7 @@ def insert_claims(dialect: str, *, outcomes: bool = False) -> ReturningInsert[An
         "claimed_at": case((too_late, null()), else_=clock.c.now),
         "finished_at": case((too_late, clock.c.now), else_=null()),
     }
-    return _insert_new(values, batch.join(clock, true()), dialect).returning(
+    return insert_new(values, batch.join(clock, true()), dialect).returning(
         request.c.request_id,
         request.c.state,
         func.coalesce(request.c.claimed_at, request.c.finished_at),
@@ -67,13 +67,13 @@ def insert_refusals(dialect: str, *, outcomes: bool = False) -> postgresql.Inser
     """Return the insert of refused records; what is there already stays as it is."""
     batch = REFUSALS.source(dialect)
     values: dict[str, ColumnElement[Any]] = {
-        **_record(batch, dialect, outcomes=outcomes),
+        **first_values(batch, dialect, outcomes=outcomes),
         "state": literal(State.FAILED.value),
         "finished_at": now_ms(),
         "code": batch.c.code,
         "message": batch.c.message,
     }
-    return _insert_new(values, batch, dialect)
+    return insert_new(values, batch, dialect)
 
 
 @lru_cache
@@ -183,7 +183,10 @@ def refuse_again(dialect: str) -> ReturningUpdate[Any]:
     )
 
 
-def _record(batch: FromClause, dialect: str, *, outcomes: bool) -> dict[str, ColumnElement[Any]]:
+def first_values(
+    batch: FromClause, dialect: str, *, outcomes: bool
+) -> dict[str, ColumnElement[Any]]:
+    """Return what every new row takes from its record."""
     copied = ("group", "request_id", "topic", "partition", "offset", "payload_sha256", "attempt")
     is_wanted = batch.c.topic.in_(bindparam("outcome_topics", expanding=True))
     # No run has had its outcome told yet.
@@ -197,9 +200,10 @@ def _record(batch: FromClause, dialect: str, *, outcomes: bool) -> dict[str, Col
     }
 
 
-def _insert_new(
+def insert_new(
     values: dict[str, ColumnElement[Any]], source: FromClause, dialect: str
 ) -> postgresql.Insert | sqlite.Insert:
+    """Return the insert of these rows, which leaves alone what is there already."""
     # SQLite reads ON CONFLICT as part of a join unless a WHERE stands before it.
     rows = select(*values.values()).select_from(source).where(literal_column("1 = 1"))
     make = sqlite.insert if dialect == "sqlite" else postgresql.insert

@@ -21,6 +21,7 @@ from consumer.journal.records import (
     Published,
     Refusal,
     Row,
+    Skip,
     Takeover,
     TakeoverResult,
     TakeoverResultKind,
@@ -65,6 +66,7 @@ class Journal(GroupJournal):
         *,
         claims: Sequence[Claim] = (),
         refusals: Sequence[Refusal] = (),
+        skips: Sequence[Skip] = (),
         effects: Sequence[EffectMark] = (),
         takeovers: Sequence[Takeover] = (),
         finishes: Sequence[Finish] = (),
@@ -73,9 +75,9 @@ class Journal(GroupJournal):
     ) -> Applied:
         """Commit everything in one transaction and return what became of it.
 
-        The order is: finishes, effects, takeovers, published, refusals, claims. What the database
-        refuses because of its data is set apart, by halves, and the rest is committed without it:
-        such a claim is REFUSED, such an ending is written without its result.
+        The order is: finishes, effects, takeovers, published, refusals, skips, claims. What the
+        database refuses because of its data is set apart, by halves, and the rest is committed
+        without it: such a claim is REFUSED, such an ending is written without its result.
 
         Args:
             held: (request_id, generation) of what this worker has in a child or in a waiting
@@ -92,6 +94,7 @@ class Journal(GroupJournal):
             takeovers=takeovers,
             published=published,
             refusals=refusals,
+            skips=skips,
             claims=claims,
         )
         return self._settle(work, held) if len(work) else _NOTHING
@@ -261,6 +264,8 @@ class Journal(GroupJournal):
             return replace(_NOTHING, verdicts=(verdict,))
         if work.finishes:
             return self._finish_without_result(work.finishes[0].cleaned(), held)
+        if work.skips:
+            return _NOTHING  # it goes on, and its claim is refused
         if work.refusals:
             return self._commit(Work(refusals=[work.refusals[0].cleaned()]), held)
         # No run can have such an id or generation: there is nothing to mark or to take over.
@@ -288,6 +293,7 @@ def _joined(first: Applied, second: Applied) -> Applied:
         {**first.finished, **second.finished},
         (*first.refusals, *second.refusals),
         {**first.takeovers, **second.takeovers},
+        (*first.skipped, *second.skipped),
     )
 
 

@@ -55,6 +55,25 @@ class Claim(NamedTuple):
     begins_at: int = 1
 
 
+class Skip(NamedTuple):
+    """A request that is to end without a run, since another one has succeeded in its stead.
+
+    Args:
+        claim: the wish that it would have been.
+        by: the request that has succeeded.
+        by_generation: of the run that has.
+    """
+
+    claim: Claim
+    by: str
+    by_generation: int
+
+    @property
+    def request_id(self) -> str:
+        """The request that is to end."""
+        return self.claim.request_id
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A record that is refused and never runs: it leaves a FAILED row under its coordinates.
@@ -343,6 +362,7 @@ class Applied:
         refusals: the rows of the refusals, in their order.
         takeovers: what became of each takeover, by (request_id, generation) of the run without
             an end.
+        skipped: the rows of what ended in another's stead, or would have and had expired.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -350,6 +370,7 @@ class Applied:
     finished: Mapping[tuple[str, int], FinishResult]
     refusals: tuple[Row, ...]
     takeovers: Mapping[tuple[str, int], TakeoverResult] = field(default_factory=dict)
+    skipped: tuple[Row, ...] = ()
 
 
 def cleaned(text: str) -> str:

@@ -156,9 +156,12 @@ def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind
 def resolution(finish: Finish) -> Finish:
     """Return how a doubt ends about a run that has ended like this after all.
 
-    A run that was to be followed by another has failed, and nothing happened. But no doubt is ever
+    A run that was not to run at all has failed, and nothing happened: a doubt has only two ends
+    (contract, section 4). So has one that was to be followed by another. But no doubt is ever
     reopened (contract, section 3): the next run is a resend's, where that may help.
     """
+    if finish.state == State.SKIPPED:
+        return finish._replace(state=State.FAILED.value)
     if finish.state != State.RETRYING:
         return finish
     return finish._replace(state=State.FAILED.value, resend=finish.resend_if_late, delay_ms=None)

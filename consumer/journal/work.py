@@ -18,14 +18,16 @@ from consumer.journal.records import (
     Published,
     Refusal,
     Row,
+    Skip,
     Takeover,
 )
 from consumer.journal.refusing import refuse
+from consumer.journal.skipping import skip
 from consumer.journal.takeover import granted_names, take_over
 
 Name = tuple[str, int]
 
-_KINDS = ("finishes", "effects", "takeovers", "published", "refusals", "claims")
+_KINDS = ("finishes", "effects", "takeovers", "published", "refusals", "skips", "claims")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Work:
     takeovers: Sequence[Takeover] = ()
     published: Sequence[Published] = ()
     refusals: Sequence[Refusal] = ()
+    skips: Sequence[Skip] = ()
     claims: Sequence[Claim] = ()
 
     def __len__(self) -> int:
@@ -46,6 +49,7 @@ class Work:
             + len(self.takeovers)
             + len(self.published)
             + len(self.refusals)
+            + len(self.skips)
             + len(self.claims)
         )
 
@@ -83,6 +87,10 @@ class Work:
             refusals = refuse(
                 connection, group, worker_id, self.refusals, outcome_topics=outcome_topics
             )
+        # After the finish of what they name, which they look for, and before the next claim.
+        skipped: Sequence[Row] = ()
+        if self.skips:
+            skipped = skip(connection, group, worker_id, self.skips, outcome_topics=outcome_topics)
         mine = {*held, *granted_names(taken)}
         claims = Claims(
             connection,
@@ -92,4 +100,6 @@ class Work:
             outcome_topics=outcome_topics,
         )
         verdicts = claims.decide(self.claims) if self.claims else []
-        return Applied(tuple(verdicts), frozenset(effects), finished, tuple(refusals), taken)
+        return Applied(
+            tuple(verdicts), frozenset(effects), finished, tuple(refusals), taken, tuple(skipped)
+        )

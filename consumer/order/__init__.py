@@ -19,6 +19,9 @@ What is promised: two requests of a key never run at once, whatever dies. What w
 run holds its key; what ended lets the next one go, also when it failed for good or is in doubt: a
 key must not stand still until a person has time. Requests without a key keep no order.
 
+Where a handler collapses (`consumer.collapse`), its lanes also gather: the first of a key waits a
+little for others, and they leave their lane without a run when it has succeeded.
+
 Of a topic of which as many wait as may (`order_held_limit`) nothing more is read, as of one that
 is paused. What the buffer has of it by then goes behind the others of its key: of a topic there
 wait at most that many and a buffer more, and no other topic waits for it.

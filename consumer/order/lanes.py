@@ -20,6 +20,10 @@ from consumer.order.keys import Key, lane_of
 # How long a key is left alone that another worker has, or that waits for its next run: at least
 # so long that a busy key costs few claims, at most so long that an end elsewhere is soon seen.
 LOOK_AFTER_S = (0.5, 5.0)
+# What collapses waits for others of its key until none has come for so long, and at most so long:
+# a little longer than two polls are apart.
+QUIET_S = 0.05
+GATHER_S = 0.25
 
 Name = tuple[str, str, int]
 
@@ -28,6 +32,8 @@ Name = tuple[str, str, int]
 class _Lane:
     waiting: OrderedDict[Name, Delivery] = field(default_factory=OrderedDict)
     look_at_s: float = 0.0
+    since_s: float = 0.0
+    ripe_at_s: float = 0.0
 
 
 class Lanes:
@@ -100,6 +106,48 @@ class Lanes:
         self._busy.setdefault(key, set()).add(one.request_id)
         return True
 
+    def gather(self, one: Delivery, now_s: float) -> bool:
+        """Whether a request that collapses may be claimed now; if not, it waits here for others.
+
+        As for `admits`: a retry that is due may, and what is sent again while it is in our hands.
+        """
+        key = lane_of(one)
+        if key is None or one.wakes or one.request_id in self._busy.get(key, ()):
+            return self.admits(one)
+        self._is_used = True
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(since_s=now_s)
+            if not self._busy.get(key):
+                self._free[key] = None
+        self._add(lane, one)
+        lane.ripe_at_s = min(now_s + QUIET_S, lane.since_s + GATHER_S)
+        return False
+
+    def names(self, key: Key) -> tuple[Name, ...]:
+        """Return what waits for a key, by name."""
+        lane = self._lanes.get(key)
+        return () if lane is None else tuple(lane.waiting)
+
+    def those(self, key: Key, names: Iterable[Name]) -> list[Delivery]:
+        """Return what of this still waits, in its order."""
+        lane = self._lanes.get(key)
+        if lane is None:
+            return []
+        return [lane.waiting[name] for name in names if name in lane.waiting]
+
+    def drop(self, ended: Iterable[Delivery]) -> None:
+        """Remove what has ended while it waited."""
+        for one in ended:
+            key = lane_of(one)
+            lane = None if key is None else self._lanes.get(key)
+            if key is None or lane is None or lane.waiting.pop(_name(one), None) is None:
+                continue
+            self._count(one.handler.topic, -1)
+            if not lane.waiting:
+                del self._lanes[key]
+                self._free.pop(key, None)
+
     def hold_back(self, one: Delivery, *, now_s: float, for_s: float) -> None:
         """Put back at the head of its lane what the journal does not let run yet.
 
@@ -127,15 +175,21 @@ class Lanes:
             may_take: whether requests of a topic are taken now.
         """
         self._look(now_s)
-        chosen = [key for key in self._free if may_take(key[0])]
-        return [self._pop(key) for key in islice(chosen, max(0, most))]
+        chosen = [
+            key for key in self._free if may_take(key[0]) and self._lanes[key].ripe_at_s <= now_s
+        ]
+        return [self._pop(key, now_s) for key in islice(chosen, max(0, most))]
 
     def next_look_s(self, now_s: float, may_take: Callable[[str], bool]) -> float | None:
         """Return the monotonic time at which something may be taken; None when nothing waits."""
         self._look(now_s)
-        if any(may_take(key[0]) for key in self._free):
-            return now_s
-        return self._looks[0][0] if self._looks else None
+        ripe_s = min(
+            (self._lanes[key].ripe_at_s for key in self._free if may_take(key[0])), default=None
+        )
+        if ripe_s is not None and (ripe_s <= now_s or not self._looks):
+            return max(now_s, ripe_s)
+        look_s = self._looks[0][0] if self._looks else None
+        return look_s if ripe_s is None or look_s is None else min(look_s, ripe_s)
 
     def take_all(self) -> list[Delivery]:
         """Remove and return everything that waits."""
@@ -156,8 +210,9 @@ class Lanes:
             # Sent again while it waits: it keeps its place, and answers to the newest attempt.
             lane.waiting[_name(one)] = known._replace(envelope=one.envelope)
 
-    def _pop(self, key: Key) -> Delivery:
+    def _pop(self, key: Key, now_s: float) -> Delivery:
         lane = self._lanes[key]
+        lane.since_s = now_s
         del self._free[key]
         _, one = lane.waiting.popitem(last=False)
         self._count(one.handler.topic, -1)

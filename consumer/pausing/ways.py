@@ -53,6 +53,8 @@ def way_of(finish: Finish, handler: Handler, raised: Raised | None) -> Way | Non
         handler: whose run it was.
         raised: what it raised, if that is known.
     """
+    if finish.state == State.SKIPPED:
+        return None  # nobody was called
     if finish.state not in (State.FAILED, State.RETRYING, State.IN_DOUBT):
         return FINE
     code = finish.code or str(finish.state)

@@ -53,6 +53,7 @@ class Job:
     Attributes:
         time_limit_s: how long it may run before its child is killed; only the parent knows it.
         asks: ask the counterparty with the handler's `query` instead of running the handler.
+        collapses: ask the handler's `collapse` first whether it is to run at all.
     """
 
     request_id: str
@@ -69,6 +70,7 @@ class Job:
     voids: int = 0
     time_limit_s: float | None = None
     asks: bool = False
+    collapses: bool = False
 
 
 def request_of(

@@ -48,7 +48,7 @@ class Outcome:
     """What one run came to.
 
     Attributes:
-        state: SUCCEEDED, FAILED or IN_DOUBT.
+        state: SUCCEEDED, FAILED, IN_DOUBT, or SKIPPED where it was not to run.
         code, message: why, one line each, without the payload.
         result: JSON text of what the handler returned, None when it is left out.
         resend: whether a resend may help.

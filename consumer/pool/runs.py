@@ -21,6 +21,7 @@ from consumer.pool.outcome import (
     raised_by,
     refuse_unstarted,
 )
+from consumer.pool.predicates import refusal, refusal_coroutine
 from consumer.pool.queries import Queries
 from consumer.retries.blocking import Tries
 from consumer.retries.classes import is_retryable
@@ -103,6 +104,9 @@ class Runs:
         return self._run_once(number, job, handler, None)
 
     async def _await_once(self, number: int, job: Job, handler: Handler) -> Outcome:
+        refused = await refusal_coroutine(job, handler, group=self._settings.group)
+        if refused is not None:
+            return refused
         gate = self._gate(number, job, handler)
         request = request_of(job, handler, group=self._settings.group, gate=gate)
         try:
@@ -117,8 +121,11 @@ class Runs:
     def _run_once(
         self, number: int, job: Job, handler: Handler, connection: Connection | None
     ) -> Outcome:
-        gate = self._gate(number, job, handler)
         group = self._settings.group
+        refused = refusal(job, handler, group=group, connection=connection)
+        if refused is not None:
+            return refused
+        gate = self._gate(number, job, handler)
         request = request_of(job, handler, group=group, gate=gate, connection=connection)
         try:
             value = handler.function(request)

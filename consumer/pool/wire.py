@@ -19,7 +19,8 @@ from feedback.status import State
 Numbered = tuple[int, Job]
 
 _FLAGS = 4  # resend, committed, stale, voided
-_ENDINGS = {state.value: state for state in (State.SUCCEEDED, State.FAILED, State.IN_DOUBT)}
+_ENDED = (State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.SKIPPED)
+_ENDINGS = {state.value: state for state in _ENDED}
 # Everything of a report but its result: most of it a stack, each byte of it six in JSON at worst.
 _ROW_LIMIT_BYTES = 16384 + 6 * STACK_LIMIT_BYTES
 
@@ -48,6 +49,7 @@ def pack_jobs(jobs: Iterable[Numbered]) -> bytes:
     for number, job in jobs:
         row: list[Any] = [number, job.request_id, job.generation, job.topic, job.partition]
         row += (job.offset, job.timestamp, job.attempt, job.deadline_at, job.voids, job.asks)
+        row.append(job.collapses)
         for name, value in ((None, job.key), (None, job.value), *job.headers):
             row.append(name)
             if value is None:
@@ -66,9 +68,9 @@ def unpack_jobs(frame: Frame) -> list[Numbered]:
     start = 0
     for row in header["jobs"]:
         number, request_id, generation, topic, partition = row[:5]
-        offset, timestamp, attempt, deadline_at, voids, asks = row[5:11]
+        offset, timestamp, attempt, deadline_at, voids, asks, collapses = row[5:12]
         values: list[bytes | None] = []
-        for size_bytes in row[12::2]:
+        for size_bytes in row[13::2]:
             if size_bytes < 0:
                 values.append(None)
             else:
@@ -76,9 +78,9 @@ def unpack_jobs(frame: Frame) -> list[Numbered]:
                 start += size_bytes
         key, value, *rest = values
         place = (request_id, generation, topic, partition, offset, timestamp)
-        headers = tuple(zip(row[15::2], rest, strict=True))
+        headers = tuple(zip(row[16::2], rest, strict=True))
         sent = (key, value, headers, attempt, deadline_at, voids)
-        jobs.append((number, Job(*place, *sent, asks=asks)))
+        jobs.append((number, Job(*place, *sent, asks=asks, collapses=collapses)))
     return jobs
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, fields
+from typing import Any
 
 from sqlalchemy import QueuePool
 from sqlalchemy.exc import DBAPIError
@@ -22,25 +23,18 @@ from sqlalchemy.exc import DBAPIError
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable, NotSent, OncewardError, SendUnknown
 from feedback.logs import EventLog
-from feedback.schemas import SchemaFile
 from feedback.settings import Settings
 from feedback.sql.engine import open_engine
 from feedback.statuses import Refused
-from feedback.store import StatusStore
-from producer_client.kafka_sender import (
-    KafkaSender,
-    PendingRecord,
-    RecordNotSent,
-    TopicAway,
-    TopicUnknown,
-)
+from producer_client.kafka_sender import RecordNotSent, TopicAway, TopicUnknown
 from producer_client.outbox import writing
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.errors import OutboxUnavailable
 from producer_client.outbox.faults import translate
 from producer_client.outbox.schema import check_version
-from producer_client.sending import Sending, ending_of
 from producer_client.submission import Prepared
+from producer_client.way import Way, ending_of
+from producer_client.worlds import OnItsWay
 
 log = EventLog("onceward.client")
 
@@ -62,36 +56,24 @@ class Diverted(TopicAway):
     """It was not tried: who would have to take it is known to be away."""
 
 
-class FallbackSending(Sending):
-    """Sends as `Sending` does, and writes to the outbox what an outage stops.
+class Fallback:
+    """The outbox of one client, and who was away.
 
     Args:
         url: the outbox' database; it may be away now.
         settings: checked settings.
-        store: where PENDING is told.
-        sender: hands records to Kafka, within `KAFKA_SHARE`.
 
     Raises:
         SettingsError: the URL is malformed.
         OutboxVersionError: the database has no outbox, or one of another version.
     """
 
-    def __init__(
-        self,
-        url: str,
-        settings: Settings,
-        store: StatusStore,
-        sender: KafkaSender,
-        *,
-        model: type | None = None,
-        schema: SchemaFile | None = None,
-    ) -> None:
-        super().__init__(settings.client, store, sender, model=model, schema=schema)
+    def __init__(self, url: str, settings: Settings) -> None:
         self._group = settings.kafka.group
         self._notify = settings.outbox.notify
         self._max_request_bytes = settings.client.max_request_bytes
         self._row_s = settings.client.send_timeout_s * ROW_SHARE
-        self._circuit = Circuit()
+        self.circuit = Circuit()
         pool = {"poolclass": QueuePool, "pool_size": THREADS, "max_overflow": 0}
         self._engine = open_engine(url, timeout_s=self._row_s, pool=pool, what="outbox")
         # In threads of their own: a database that hangs must not hold up a caller for longer.
@@ -102,68 +84,16 @@ class FallbackSending(Sending):
             self.close()
             raise
 
+    def way(self, *given: Any, **named: Any) -> FallbackWay:
+        """Return a way that falls back on this outbox; see `Way` for the arguments."""
+        return FallbackWay(*given, fallback=self, **named)
+
     def close(self) -> None:
         """Close the connections to the outbox."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._engine.dispose()
 
-    def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
-        """Tell PENDING for each; see `Sending.announce`. Redis away is no error."""
-        if not self._circuit.allows(_REDIS, monotonic_s()):
-            return [_untold(one, "Redis was away a moment ago") for one in batch]
-        try:
-            told = super().announce(batch)
-        except (NotSent, SendUnknown) as error:
-            if self._circuit.failed(_REDIS, monotonic_s()):
-                log.warning("redis.away", reason=error.reason)
-            return [_untold(one, error.reason) for one in batch]
-        if self._circuit.worked(_REDIS):
-            log.info("redis.back")
-        return told
-
-    def again_many(
-        self, batch: Sequence[Prepared], *, keep_payloads: bool
-    ) -> list[OncewardError | Refused | None]:
-        """Send requests again; see `Sending.again_many`. While Kafka is known to be away nothing
-        is told: a PENDING of an attempt that nobody sends would hide the one that a worker has."""
-        now_s = monotonic_s()
-        told: list[OncewardError | Refused | None] = [
-            NotSent(one.request_id, _AWAY.format(one.payload.topic))
-            if self._circuit.is_open(_topic(one), now_s)
-            else None
-            for one in batch
-        ]
-        places = [at for at, error in enumerate(told) if error is None]
-        sent = super().again_many([batch[at] for at in places], keep_payloads=keep_payloads)
-        for at, ending in zip(places, sent, strict=True):
-            told[at] = ending
-        return told
-
-    def _hand_over_one(self, one: Prepared) -> PendingRecord | RecordNotSent:
-        if isinstance(one, Untold):
-            return Diverted(one.reason)
-        if not self._circuit.allows(_topic(one), monotonic_s()):
-            return Diverted(_AWAY.format(one.payload.topic))
-        return super()._hand_over_one(one)
-
-    def outcome(
-        self, one: Prepared, record: PendingRecord | RecordNotSent
-    ) -> NotSent | SendUnknown | None:
-        """Return None when Kafka or the outbox has it, else what became of it."""
-        error = ending_of(one, record)
-        if error is None:
-            if self._circuit.worked(_topic(one)):
-                log.info("topic.back", topic=one.payload.topic)
-            return None
-        if not _is_outage(error):
-            return self.withdraw(one, error)
-        if not isinstance(record, Diverted) and self._circuit.failed(_topic(one), monotonic_s()):
-            log.warning("topic.away", topic=one.payload.topic, reason=error.reason)
-        return self.withdraw(one, self._into_outbox(one, error))
-
-    def _into_outbox(
-        self, one: Prepared, error: NotSent | SendUnknown
-    ) -> NotSent | SendUnknown | None:
+    def take(self, one: Prepared, error: NotSent | SendUnknown) -> NotSent | SendUnknown | None:
         """Write the row; None when it is committed, else the first error with both reasons."""
         if writing.is_too_large(one, max_request_bytes=self._max_request_bytes):
             reason = f"the record is larger than {self._max_request_bytes} bytes"
@@ -215,6 +145,71 @@ class FallbackSending(Sending):
                 check_version(connection)
         except DBAPIError as error:
             raise translate(error) or error from None
+
+
+class FallbackWay(Way):
+    """Sends as `Way` does, and writes to the outbox what an outage stops; for calls that block."""
+
+    def __init__(self, *given: Any, fallback: Fallback, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._fallback = fallback
+        self._circuit = fallback.circuit
+
+    async def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
+        """Tell PENDING for each; see `Way.announce`. Redis away is no error."""
+        if not self._circuit.allows(_REDIS, monotonic_s()):
+            return [_untold(one, "Redis was away a moment ago") for one in batch]
+        try:
+            told = await super().announce(batch)
+        except (NotSent, SendUnknown) as error:
+            if self._circuit.failed(_REDIS, monotonic_s()):
+                log.warning("redis.away", reason=error.reason)
+            return [_untold(one, error.reason) for one in batch]
+        if self._circuit.worked(_REDIS):
+            log.info("redis.back")
+        return told
+
+    async def again_many(
+        self, batch: Sequence[Prepared], *, keep_payloads: bool
+    ) -> list[OncewardError | Refused | None]:
+        """Send requests again; see `Way.again_many`. While Kafka is known to be away nothing is
+        told: a PENDING of an attempt that nobody sends would hide the one that a worker has."""
+        now_s = monotonic_s()
+        told: list[OncewardError | Refused | None] = [
+            NotSent(one.request_id, _AWAY.format(one.payload.topic))
+            if self._circuit.is_open(_topic(one), now_s)
+            else None
+            for one in batch
+        ]
+        places = [at for at, error in enumerate(told) if error is None]
+        if places:
+            tried = [batch[at] for at in places]
+            sent = await super().again_many(tried, keep_payloads=keep_payloads)
+            for at, ending in zip(places, sent, strict=True):
+                told[at] = ending
+        return told
+
+    def _hand_over_one(self, one: Prepared) -> OnItsWay | RecordNotSent:
+        if isinstance(one, Untold):
+            return Diverted(one.reason)
+        if not self._circuit.allows(_topic(one), monotonic_s()):
+            return Diverted(_AWAY.format(one.payload.topic))
+        return super()._hand_over_one(one)
+
+    async def outcome(
+        self, one: Prepared, record: OnItsWay | RecordNotSent
+    ) -> NotSent | SendUnknown | None:
+        """Return None when Kafka or the outbox has it, else what became of it."""
+        error = await ending_of(one, record)
+        if error is None:
+            if self._circuit.worked(_topic(one)):
+                log.info("topic.back", topic=one.payload.topic)
+            return None
+        if not _is_outage(error):
+            return await self.withdraw(one, error)
+        if not isinstance(record, Diverted) and self._circuit.failed(_topic(one), monotonic_s()):
+            log.warning("topic.away", topic=one.payload.topic, reason=error.reason)
+        return await self.withdraw(one, self._fallback.take(one, error))
 
 
 class _Attempt:

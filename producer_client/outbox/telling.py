@@ -18,8 +18,8 @@ from feedback.status import Refusal, State, may_reopen
 from feedback.statuses import Refused, Status
 from feedback.store import StatusStore
 from producer_client.outbox.row import WaitingRow
-from producer_client.sending import pending_write
 from producer_client.submission import Prepared
+from producer_client.way import pending_write
 
 MISMATCH = "PAYLOAD_MISMATCH: the id is taken by another key or value"
 

@@ -1,12 +1,12 @@
 """What a registry does that comes back: it catches up, and reports nothing that was finished.
 
-    python -m tests.bench.registry [--requests 100000]
+    python -m tests.bench.registry [--requests 100000] [--away-s 600]
 
-While no registry runs, requests are written to the wait topic and all but a few are finished. All
-are past their expiry when the registry starts, and the worker that held them is gone. The rows of
-`build/bench/registry.json`: database, requests, unfinished, false_expiries, missed, repeated,
-caught_up_s (from the start of the process until each unfinished one has its letter and its
-tombstone and the table is empty), peak_pss_mib.
+While no registry runs, for so long, requests are written to the wait topic and all but a few are
+finished. All are past their expiry when the registry starts, and the worker that held them is gone.
+The rows of `build/bench/registry.json`: database, requests, unfinished, false_expiries, missed,
+repeated, caught_up_s (from the start of the process until each unfinished one has its letter and
+its tombstone and the table is empty), peak_pss_mib.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -54,7 +55,14 @@ class Figure:
 
 
 def measure(
-    servers: Servers, database: str, url: str, folder: Path, *, requests: int, unfinished: int
+    servers: Servers,
+    database: str,
+    url: str,
+    folder: Path,
+    *,
+    requests: int,
+    unfinished: int,
+    away_s: float,
 ) -> Figure:
     """Write what waited and what was finished, start a registry, and count what it does."""
     migrate(url)
@@ -70,7 +78,7 @@ def measure(
         names = [f"request-{at:08d}" for at in range(requests)]
         step = requests // unfinished
         left = {names[at * step + at % PARTITIONS] for at in range(unfinished)}
-        _plant(scene, names, left)
+        _plant(scene, names, left, within_s=away_s)
         planted = scene.ends(scene.wait_topic)
         began_s = monotonic_s()
         registry = psutil.Process(scene.start().pid)
@@ -99,7 +107,9 @@ def measure(
     )
 
 
-def _plant(scene: Scene, names: list[str], left: set[str]) -> None:
+def _plant(scene: Scene, names: list[str], left: set[str], *, within_s: float) -> None:
+    """Write what waited and what was finished, evenly over this time, or as fast as it goes."""
+    began_s = monotonic_s()
     for at in range(0, len(names), PAGE):
         some = list(enumerate(names[at : at + PAGE], at))
         scene.write(
@@ -115,6 +125,9 @@ def _plant(scene: Scene, names: list[str], left: set[str]) -> None:
                 if number % PARTITIONS == partition and name not in left
             ]
             scene.end(done, partition=partition)
+        left_s = began_s + within_s * min(1.0, (at + PAGE) / len(names)) - monotonic_s()
+        # The time itself is what is waited for.
+        time.sleep(max(0.0, left_s))
 
 
 def _has_read(scene: Scene, planted: dict[int, int]) -> bool:
@@ -132,6 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What a registry does that comes back.")
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--unfinished", type=int, default=40)
+    parser.add_argument("--away-s", type=float, default=0.0, help="how long none runs")
     given = parser.parse_args()
     figures = []
     with Stack.start() as servers:
@@ -147,6 +161,7 @@ def main() -> None:
                     Path(name),
                     requests=given.requests,
                     unfinished=given.unfinished,
+                    away_s=given.away_s,
                 )
             figures.append(figure)
             print(json.dumps(asdict(figure)), flush=True)

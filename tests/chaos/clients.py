@@ -46,12 +46,20 @@ class Clients:
         client: one for all; its resends are not used.
         topics: of each kind.
         orders: in the order of sending, without end.
+        patience_s: when for so long no room comes, because nobody is told, nothing more is sent:
+            who was not told shows that.
     """
 
     def __init__(
-        self, client: Client, *, topics: Mapping[Kind, str], orders: Iterable[Order]
+        self,
+        client: Client,
+        *,
+        topics: Mapping[Kind, str],
+        orders: Iterable[Order],
+        patience_s: float,
     ) -> None:
         self._client = client
+        self._patience_s = patience_s
         self._topics = dict(topics)
         self._orders = iter(orders)
         self._again: deque[Order] = deque()
@@ -133,13 +141,19 @@ class Clients:
 
     def _send_on(self, pace: Pace, last: int | None) -> None:
         began_s, before = monotonic_s(), self.sent
+        told, told_s = self.told, began_s
         while not self._halt.is_set() and (last is None or self.sent < last):
             room = pace.room(
                 sent=self.sent - before, open_=self.open_count, elapsed_s=monotonic_s() - began_s
             )
             if last is not None:
                 room = min(room, last - self.sent)
+            if self.told != told or room > 0:
+                told, told_s = self.told, monotonic_s()
             if room <= 0:
+                if monotonic_s() - told_s > self._patience_s:
+                    log.warning("clients.stuck", open=self.open_count)
+                    return
                 self._halt.wait(SEND_TICK_S)
                 continue
             refused = self._send(list(self._next(min(room, BATCH))))

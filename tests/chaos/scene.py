@@ -25,6 +25,7 @@ from tests.demo.topic import Topics
 from tests.eventually import eventually
 from tests.stack.keeper import Keeper
 
+PATIENCE_S = 30.0
 BANK_WITHIN_S = 20.0
 JOINED_WITHIN_S = 60.0
 PROGRESS_WITHIN_S = 300.0
@@ -75,7 +76,12 @@ class Scene:
         self.client = self._ends.enter_context(Client(load(place.settings_file)))
         orders = (self.orders.order(number) for number in count())
         self.clients = self._ends.enter_context(
-            Clients(self.client, topics=place.topics, orders=orders)
+            Clients(
+                self.client,
+                topics=place.topics,
+                orders=orders,
+                patience_s=max(PATIENCE_S, self.row.tell_within_s),
+            )
         )
         eventually(self._bank_answers, timeout_s=BANK_WITHIN_S, what="the bank")
         self.resender = Process(self._keeper, place.resender_command())

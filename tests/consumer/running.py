@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from tests import preloaded
 from tests.eventually import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -32,14 +33,8 @@ def environment(**settings: str) -> dict[str, str]:
 
 def command(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run `onceward-worker` to its end."""
-    return subprocess.run(
-        (*COMMAND, *arguments),
-        cwd=ROOT,
-        env=environment(**settings),
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_LIMIT_S,
-    )
+    environ = environment(**settings)
+    return preloaded.run((*COMMAND, *arguments), environ=environ, timeout_s=COMMAND_LIMIT_S)
 
 
 class RunningWorker:
@@ -62,13 +57,10 @@ class RunningWorker:
     ) -> None:
         self._log = log
         with log.open("wb") as errors:
-            self._process = subprocess.Popen(
+            self._process = preloaded.start(
                 (*argv, "--config", str(config)),
-                cwd=ROOT,
-                env=environment(**settings),
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
+                environ=environment(**settings),
+                stderr=errors.fileno(),
             )
         self.pid = self._process.pid
 

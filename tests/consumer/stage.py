@@ -155,9 +155,15 @@ class Stage:
         stored = self._post(handler, key, value, headers, partition).get(timeout=10)
         return Sent(stored.topic, stored.partition, stored.offset, stored.timestamp)
 
-    def post(self, value: bytes, *, headers: Headers, handler: str = "work") -> None:
+    def post(
+        self, value: bytes, *, headers: Headers, handler: str = "work", key: bytes | None = None
+    ) -> None:
         """Send one of many records, and do not wait for Kafka."""
-        self._post(handler, None, value, headers, None)
+        self._post(handler, key, value, headers, None)
+
+    def flush(self) -> None:
+        """Wait until Kafka has what was posted."""
+        self._producer.flush()
 
     def _post(
         self,

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 from fakeredis import FakeRedis, FakeServer
-from hypothesis import settings
 from redis import Redis
 
 from feedback.redis_server import connect
@@ -12,10 +11,6 @@ from feedback.settings import RedisSection
 from feedback.store import StatusStore
 from tests.stack import redis as redis_stack
 from tests.stack.restartable import Restartable, restartable
-
-# A machine that is busy with servers is slow now and then: that is no finding.
-settings.register_profile("onceward", deadline=None, max_examples=60, database=None)
-settings.load_profile("onceward")
 
 
 @pytest.fixture(params=["redis", "fakeredis"])

@@ -4,7 +4,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +14,7 @@ from feedback.settings import Settings, load
 from producer_client import Client
 from tests.left_open import left_open
 from tests.producer_client.acting import Worker
+from tests.producer_client.blocking import BlockingClient
 from tests.producer_client.commands import Done, Run, run_apart, run_here
 from tests.producer_client.records import records_of
 from tests.stack import Servers
@@ -21,6 +22,40 @@ from tests.stack.ports import HOST, free_port
 
 MakeClient = Callable[..., Client]
 MakeSettings = Callable[..., Settings]
+
+
+# What these say of a client is said of both.
+OF_BOTH = frozenset(
+    {
+        "test_broker_stopped",
+        "test_durability",
+        "test_following",
+        "test_send",
+        "test_send_again",
+        "test_send_many",
+        "test_servers_away",
+        "test_wait",
+        "test_wait_resends",
+    }
+)
+
+
+# But for these: they take seconds, and asyncio has shorter ones of its own.
+OF_THREADS = frozenset(
+    {
+        "test_the_rate_is_kept_within_ten_percent",
+        "test_only_a_bounded_number_is_taken_from_the_source_ahead_of_the_results",
+        "test_a_resend_that_hangs_in_kafka_does_not_hold_up_the_wait_past_its_end",
+    }
+)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Let the tests of a client run with that for threads and with that for asyncio."""
+    module = metafunc.module.__name__.rpartition(".")[2]
+    is_of_both = module in OF_BOTH and metafunc.function.__name__ not in OF_THREADS
+    if is_of_both and "make_client" in metafunc.fixturenames:
+        metafunc.parametrize("make_client", ["threads", "asyncio"], indirect=True)
 
 
 @pytest.fixture
@@ -52,17 +87,24 @@ def make_settings(
 
 
 @pytest.fixture
-def make_client(make_settings: MakeSettings) -> Iterator[MakeClient]:
+def make_client(
+    request: pytest.FixtureRequest, make_settings: MakeSettings
+) -> Iterator[MakeClient]:
     """Return a factory of clients, with the arguments of `make_settings`."""
-    made: list[Client] = []
+    made: list[Client | BlockingClient] = []
+    is_async = getattr(request, "param", "threads") == "asyncio"
 
     def make(**sections: Any) -> Client:
-        made.append(Client(make_settings(**sections)))
-        return made[-1]
+        settings = make_settings(**sections)
+        made.append(BlockingClient(settings) if is_async else Client(settings))
+        return cast("Client", made[-1])
 
     yield make
     for client in made:
-        client.close()
+        if isinstance(client, BlockingClient):
+            client.end()
+        else:
+            client.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from feedback.settings import Settings
 from feedback.store import StatusStore
 from producer_client.resender import Resender
 from producer_client.resends import Resent
+from tests import preloaded
 from tests.eventually import eventually
 
 START_S = 30.0
@@ -84,12 +84,13 @@ class Process:
     ) -> None:
         self._out = folder / f"{name}.out"
         self._log = folder / f"{name}.log"
+        words = (sys.executable, "-m", "producer_client", *argv, *options)
         with self._out.open("wb") as out, self._log.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "producer_client", *argv, *options],
-                env=dict(environment),
-                stdout=out,
-                stderr=errors,
+            self._process = preloaded.start(
+                words,
+                environ=environment,
+                stdout=out.fileno(),
+                stderr=errors.fileno(),
             )
         self.pid = self._process.pid
 

@@ -33,10 +33,17 @@ def broker() -> Iterator[Running]:
 
 
 @pytest.fixture
-def connected(broker: Running, make_client: MakeClient, left_open: None) -> Client:
+def connected(
+    request: pytest.FixtureRequest, broker: Running, make_client: MakeClient, left_open: None
+) -> Client:
     """Return a client that has sent to the broker already."""
-    kafka = {"bootstrap_servers": broker.address}
-    client = make_client(kafka=kafka, topic=TOPIC, send_timeout_s=TIMEOUT_S)
+    client = make_client(
+        kafka={"bootstrap_servers": broker.address},
+        topic=TOPIC,
+        send_timeout_s=TIMEOUT_S,
+        durability=getattr(request, "param", ""),
+        min_insync_replicas=1,
+    )
     client.send(b"while it runs")
     return client
 
@@ -46,6 +53,8 @@ def _attempts(broker: Running, request_id: str) -> list[int]:
     return [one.attempt for one in envelopes if one.request_id == request_id]
 
 
+# That of "safe" is idempotent, and kafka-python's would never send again after an unknown outcome.
+@pytest.mark.parametrize("connected", ["", "safe"], ids=["plain", "safe"], indirect=True)
 def test_the_send_is_unknown_in_time_stays_pending_and_can_be_sent_again(
     broker: Running, connected: Client, worker: Worker, group: str
 ) -> None:

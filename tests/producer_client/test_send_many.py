@@ -10,7 +10,7 @@ from feedback.errors import InvalidMessage, NotSent, PayloadMismatch
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client import Client, ClientClosed, SendResult, Submission
-from producer_client.sending_many import BATCH, BATCHES_IN_FLIGHT
+from producer_client.flights import BATCH, BATCHES_IN_FLIGHT
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
 

@@ -134,3 +134,8 @@ def test_a_late_finish_only_ever_resolves_the_doubt_about_its_own_run(
 
 def test_a_finish_of_a_request_without_a_row_is_stale() -> None:
     assert decide_finish(finish("a"), None, "me") is FinishKind.STALE
+
+
+def test_a_doubt_about_a_run_that_was_not_to_run_ends_as_a_failure() -> None:
+    told = finish("a", state=State.SKIPPED, code="NOT_APPLICABLE")
+    assert resolution(told) == told._replace(state=State.FAILED)

@@ -119,10 +119,16 @@ def test_pages_and_metrics_name_what_is_paused(scene: Scene) -> None:
     worker = scene.start(worker={"http_port": port})
     topic = pause(scene)
     scene.seen_by(worker, "topic.paused", "calling")
-    page = requests.get(f"http://127.0.0.1:{port}/ready", timeout=5)
+
+    def ready() -> requests.Response | None:
+        page = requests.get(f"http://127.0.0.1:{port}/ready", timeout=5)
+        return page if page.status_code == 200 else None
+
+    # What is paused makes nobody unready; it may still be on its way to its partitions.
+    page = eventually(ready, timeout_s=30, what="ready")
+    assert page is not None
     (shown,) = page.json()["paused"]
     assert (shown["topic"], shown["reason"], shown["by"]) == (topic, REASON, "ann@desk")
-    assert page.status_code == 200
     metric = f'onceward_topic_paused_seconds{{by="group",topic="{topic}"}}'
     assert metric in requests.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text
     scene.command("resume", topic)

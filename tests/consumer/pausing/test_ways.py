@@ -23,9 +23,12 @@ def raised(name: str) -> Raised:
     return Raised(name, "")
 
 
-@pytest.mark.parametrize("state", ["SUCCEEDED", "SKIPPED"])
-def test_work_that_was_done_is_fine(state: str) -> None:
-    assert way_of(finish(state, "RESULT_TOO_LARGE"), payments(), None) == FINE
+def test_work_that_was_done_is_fine() -> None:
+    assert way_of(finish("SUCCEEDED", "RESULT_TOO_LARGE"), payments(), None) == FINE
+
+
+def test_what_was_not_to_run_says_nothing_of_whoever_it_would_have_called() -> None:
+    assert way_of(finish("SKIPPED", "NOT_APPLICABLE"), payments(), None) is None
 
 
 @pytest.mark.parametrize("state", ["FAILED", "RETRYING"])

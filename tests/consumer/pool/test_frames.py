@@ -37,11 +37,12 @@ _jobs = st.builds(
     deadline_at=_numbers,
     voids=_numbers,
     asks=st.booleans(),
+    collapses=st.booleans(),
 )
 _texts = st.none() | st.text(min_size=1, max_size=300)
 _outcomes = st.builds(
     Outcome,
-    state=st.sampled_from([State.SUCCEEDED, State.FAILED, State.IN_DOUBT]),
+    state=st.sampled_from([State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.SKIPPED]),
     code=_texts,
     message=_texts,
     result=st.none() | st.text(st.characters(max_codepoint=127), max_size=50),

@@ -16,6 +16,7 @@ from consumer.journal.tables import action, redrive
 from feedback.envelope import Record
 from feedback.kafka_scan import KafkaScan
 from feedback.settings import KafkaSection
+from tests import preloaded
 from tests.consumer.dead_letters.box import Box, header
 from tests.consumer.running import ROOT, environment
 from tests.consumer.stage import Stage
@@ -35,15 +36,8 @@ class Scene:
 
     def dlq(self, *arguments: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
         """Run `onceward-dlq` to its end; `code` is the exit code that is expected."""
-        done = subprocess.run(
-            (*COMMAND, *arguments, "--config", str(self.config)),
-            cwd=ROOT,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            stdin=subprocess.DEVNULL,
-        )
+        argv = (*COMMAND, *arguments, "--config", str(self.config))
+        done = preloaded.run(argv, environ=environment(), timeout_s=LIMIT_S)
         assert code is None or done.returncode == code, f"{done.returncode}: {done.stderr}"
         return done
 

@@ -79,3 +79,9 @@ def sow_claims(planted: Planted) -> None:
     expired = day.send("expired", deadline_at=NOON + MINUTE)
     day.journal(expired, "EXPIRED", claimed_at=None, effect_at=None, finished_at=NOON + HOUR)
     planted.expect("expired")
+    # Another of its key has succeeded in its stead, or it was not to run: neither is lost.
+    never = {"claimed_at": None, "effect_at": None}
+    day.journal(day.send("skipped"), "SKIPPED", **never)
+    planted.expect("skipped")
+    day.journal(day.send("not-applicable"), "SKIPPED", code="NOT_APPLICABLE")
+    planted.expect("not-applicable")

@@ -11,7 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, text
 
 from consumer.waits.record import Wait, encode, tombstone, wait_topic
@@ -23,6 +24,7 @@ from feedback.kafka_writer import KafkaWriter, Outgoing
 from feedback.redis_server import connect
 from feedback.settings import KafkaSection, RedisSection
 from feedback.store import StatusStore
+from tests import preloaded
 from tests.consumer.running import RunningWorker, environment, toml
 from tests.eventually import eventually
 from tests.stack import Servers
@@ -105,6 +107,17 @@ class Scene:
             admin.create_topics([new])
             admin.wait_for_topics([name])
 
+    def configure(self, name: str, configs: Mapping[str, str]) -> None:
+        """Change settings of a topic."""
+        with KafkaAdminClient(bootstrap_servers=self._servers.kafka) as admin:
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, dict(configs))])
+
+    def forget_before(self, name: str, offset: int) -> None:
+        """Have Kafka delete what is older in partition 0, as retention does."""
+        self.configure(name, {"cleanup.policy": "compact,delete"})
+        with KafkaAdminClient(bootstrap_servers=self._servers.kafka) as admin:
+            admin.delete_records({TopicPartition(name, 0): offset})
+
     def wait(
         self,
         request_id: str,
@@ -150,6 +163,14 @@ class Scene:
         for at in range(0, len(records), 5000):
             answers = self._writer.write(records[at : at + 5000])
             assert all(one is None for one in answers), next(filter(None, answers))
+
+    def send_at(self, records: Iterable[Outgoing], timestamp_ms: int) -> None:
+        """Write records as one does whose clock says so."""
+        with KafkaProducer(bootstrap_servers=self._servers.kafka) as producer:
+            for topic, partition, key, value, headers in records:
+                producer.send(
+                    topic, value, key, list(headers), partition=partition, timestamp_ms=timestamp_ms
+                ).get(30)
 
     def beat(self, worker_id: str) -> None:
         """Let a worker be alive for `HEARTBEAT_TTL_S`."""
@@ -267,13 +288,8 @@ class Scene:
 
     def dlq_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run another command of `onceward-dlq` to its end."""
-        return subprocess.run(
-            (*COMMAND[:-1], *arguments, "--config", str(self.config())),
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=CAUGHT_UP_S,
-        )
+        argv = (*COMMAND[:-1], *arguments, "--config", str(self.config()))
+        return preloaded.run(argv, environ=environment(), timeout_s=CAUGHT_UP_S)
 
     def ends(self, topic: str) -> dict[int, int]:
         """Return where the partitions of a topic end."""

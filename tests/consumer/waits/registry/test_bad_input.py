@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from consumer.waits.record import encode
+from feedback.clock import epoch_ms
 from feedback.kafka_writer import Outgoing
 from tests.consumer.running import RunningWorker
 from tests.consumer.waits.registry.conftest import MakeScene
@@ -107,3 +110,42 @@ def test_without_tables_it_says_what_to_do(make_scene: MakeScene) -> None:
 
 def _topics(done: RunningWorker, event: str) -> list[str]:
     return [one["topic"] for one in done.events(event)]
+
+
+def test_a_letter_too_large_for_its_topic_holds_up_nobody_and_goes_when_there_is_room(
+    scene: Scene,
+) -> None:
+    scene.create(scene.dlq, configs={"max.message.bytes": "5000"})
+    scene.write([scene.wait("large", value=Random(1).randbytes(6_000)), scene.wait("small")])
+    done = scene.once()
+    assert done.wait() == 1
+    (said,) = done.events("waits.letter_refused")
+    assert said["request_id"] == "large"
+    assert (scene.letters(), scene.begun()) == ({"small": 1}, {"large"})
+    scene.configure(scene.dlq, {"max.message.bytes": "100000"})
+    assert scene.once().wait() == 0
+    assert (scene.letters(), scene.begun()) == ({"small": 1, "large": 1}, set())
+    assert scene.tombstones() == {"small": 1, "large": 1}
+
+
+def test_a_clock_that_is_minutes_ahead_is_said_once(scene: Scene) -> None:
+    ahead_ms = 600_000
+    waits = [scene.wait(name, expires_in_s=3600) for name in ("a", "b")]
+    records = [encode(one, group=scene.group, partition=0) for one in waits]
+    scene.send_at(records, epoch_ms() + ahead_ms)
+    done = scene.once()
+    assert done.wait() == 0
+    (said,) = done.events("waits.clocks_apart")
+    assert 0.9 * ahead_ms < 1000 * said["ahead_s"] <= ahead_ms
+    assert scene.waiting() == {"a", "b"}
+
+
+def test_a_request_whose_record_retention_has_taken_is_said_and_forgotten(scene: Scene) -> None:
+    scene.write([scene.wait("gone", expires_in_s=3600), scene.wait("there", expires_in_s=3600)])
+    assert scene.once().wait() == 0
+    scene.forget_before(scene.wait_topic, 1)
+    scene.change('UPDATE onceward_wait SET expires_at = 5 WHERE "group" = :g', g=scene.group)
+    done = scene.once()
+    assert done.wait() == 0
+    assert [one["request_id"] for one in done.events("waits.record_gone")] == ["gone"]
+    assert (scene.letters(), scene.waiting()) == ({"there": 1}, set())

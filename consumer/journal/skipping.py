@@ -1,0 +1,129 @@
+"""Skips: what ends without a run, since another request of its key has succeeded in its stead.
+
+The statement itself looks whether that one has: no row names one that has not, whatever the worker
+believes, also where a batch was cut in halves. What has a row already stays as it is, and goes by
+that: it runs, has ended, or was asked for again by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    case,
+    literal,
+    null,
+    select,
+    true,
+)
+from sqlalchemy.sql.dml import ReturningInsert
+
+from consumer.journal.batch import SKIPS, carry
+from consumer.journal.claim_sql import first_values, insert_new
+from consumer.journal.claiming import first_row
+from consumer.journal.clock import now_ms
+from consumer.journal.history import read
+from consumer.journal.records import Row, Skip, State
+from consumer.journal.tables import request
+
+
+def skip(
+    connection: Connection,
+    group: str,
+    worker_id: str,
+    skips: Sequence[Skip],
+    *,
+    outcome_topics: Collection[str] = (),
+) -> list[Row]:
+    """Return the rows of what has ended: as SKIPPED, or as EXPIRED past its deadline.
+
+    What an earlier try of unknown outcome has skipped is among them; what is not goes on.
+
+    Args:
+        outcome_topics: those whose outcomes are wanted.
+    """
+    wanted = {one.request_id: one for one in skips}
+    dialect = connection.dialect.name
+    parameters = _load(connection, group, worker_id, wanted)
+    if outcome_topics:
+        parameters["outcome_topics"] = sorted(outcome_topics)
+    statement = insert_skips(dialect, outcomes=bool(outcome_topics))
+    answers = connection.execute(statement, parameters).all()
+    ended = [_row(wanted[name], state, now, worker_id) for name, state, now in answers]
+    known = {row.request_id for row in ended}
+    found, _ = read(connection, group, wanted.keys() - known)
+    return [*ended, *(row for row in found.values() if _is_it(wanted[row.request_id], row))]
+
+
+@lru_cache
+def insert_skips(dialect: str, *, outcomes: bool = False) -> ReturningInsert[Any]:
+    """Return the insert; it answers (request_id, state, now) for each new row.
+
+    Args:
+        outcomes: whether there are topics whose outcomes are wanted; they are a parameter then.
+    """
+    batch = SKIPS.source(dialect)
+    clock = select(now_ms().label("now")).subquery("clock")
+    other = request.alias("other")
+    has_succeeded = and_(
+        other.c.group == batch.c.group,
+        other.c.request_id == batch.c.by,
+        other.c.generation == batch.c.by_generation,
+        other.c.state == State.SUCCEEDED.value,
+    )
+    too_late = batch.c.deadline_at <= clock.c.now
+    values: dict[str, ColumnElement[Any]] = {
+        **first_values(batch, dialect, outcomes=outcomes),
+        "generation": batch.c.generation,
+        "effect_kind": batch.c.effect_kind,
+        "order_key": batch.c.order_key,
+        "state": case((too_late, literal(State.EXPIRED.value)), else_=literal(State.SKIPPED.value)),
+        "finished_at": clock.c.now,
+        "by": case((too_late, null()), else_=batch.c.by),
+    }
+    source = batch.join(clock, true()).join(other, has_succeeded)
+    return insert_new(values, source, dialect).returning(
+        request.c.request_id, request.c.state, request.c.finished_at
+    )
+
+
+def _is_it(wish: Skip, row: Row) -> bool:
+    is_same = row.payload_sha256 == wish.claim.payload_sha256
+    return is_same and row.state == State.SKIPPED and row.by == wish.by
+
+
+def _row(wish: Skip, state: str, now: int, worker_id: str) -> Row:
+    row = first_row(wish.claim, state, worker_id=worker_id, now=now)
+    return row._replace(by=wish.by) if state == State.SKIPPED else row
+
+
+def _load(
+    connection: Connection, group: str, worker_id: str, skips: Mapping[str, Skip]
+) -> dict[str, object]:
+    dialect = connection.dialect.name
+    rows = [
+        (
+            group,
+            name,
+            one.claim.topic,
+            one.claim.partition,
+            one.claim.offset,
+            carry(one.claim.message_key, dialect),
+            one.claim.payload_sha256,
+            one.claim.attempt,
+            one.claim.deadline_at,
+            one.claim.effect_kind,
+            one.claim.order_key,
+            one.claim.begins_at,
+            one.by,
+            one.by_generation,
+        )
+        # Two workers that lock the same rows lock them in the same order.
+        for name, one in sorted(skips.items())
+    ]
+    return {**SKIPS.load(connection, rows), "this_worker": worker_id}

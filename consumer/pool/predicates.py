@@ -1,0 +1,82 @@
+"""The predicate is asked, in a child and just before its handler would be called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from consumer.collapse.checks import is_coroutine
+from consumer.handlers import Handler, InDoubt
+from consumer.pool.job import Job, request_of
+from consumer.pool.outcome import HANDLER_ERROR, Outcome, judge_error, raised_by, refuse_unstarted
+from consumer.request import Request
+from consumer.retries.classes import is_retryable
+from feedback.logs import EventLog
+from feedback.status import State
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+NOT_APPLICABLE = "NOT_APPLICABLE"
+_SAID_NO = Outcome(State.SKIPPED, code=NOT_APPLICABLE)
+
+_log = EventLog("onceward.child")
+
+
+def refusal(
+    job: Job, handler: Handler, *, group: str, connection: Connection | None = None
+) -> Outcome | None:
+    """Return how a job ends that is not to run; None when its handler is to be called.
+
+    Args:
+        group: the consumer group.
+        connection: the open transaction of a transactional handler; the predicate may read by it.
+    """
+    if handler.collapse is None or not job.collapses:
+        return None
+    request = _request(job, handler, group, connection)
+    try:
+        said = handler.collapse(request)
+        refuse_unstarted(said)
+        return None if said else _SAID_NO
+    except BaseException as error:
+        return _failed(error, job=job, handler=handler)
+
+
+async def refusal_coroutine(job: Job, handler: Handler, *, group: str) -> Outcome | None:
+    """Return the same for a handler that is a coroutine, whose predicate may be one as well."""
+    if not is_coroutine(handler.collapse):
+        return refusal(job, handler, group=group)
+    if handler.collapse is None or not job.collapses:
+        return None
+    try:
+        return None if await handler.collapse(_request(job, handler, group, None)) else _SAID_NO
+    except BaseException as error:
+        return _failed(error, job=job, handler=handler)
+
+
+def _request(job: Job, handler: Handler, group: str, connection: Connection | None) -> Request:
+    # Without a gate: it decides, and does not act.
+    return request_of(job, handler, group=group, connection=connection)
+
+
+def _failed(error: BaseException, *, job: Job, handler: Handler) -> Outcome:
+    """Return the failure of a request whose handler was not called."""
+    if not (isinstance(error, InDoubt) or is_retryable(error, handler)):
+        _log.raised(
+            "collapse.raised",
+            error,
+            request_id=job.request_id,
+            generation=job.generation,
+            topic=job.topic,
+            handler=handler.name,
+        )
+    outcome = judge_error(error, handler=handler, effect_granted=False)
+    raised = raised_by(error)
+    if outcome.state is State.IN_DOUBT and not isinstance(error, InDoubt):
+        # Of a plain external handler: it never began, so there is nothing to doubt.
+        return Outcome(State.FAILED, HANDLER_ERROR, outcome.message, raised=raised)
+    if outcome.state is not State.FAILED or outcome.stale:
+        return outcome
+    return Outcome(
+        State.FAILED, outcome.code, outcome.message, resend=outcome.resend, raised=raised
+    )

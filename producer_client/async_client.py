@@ -1,0 +1,229 @@
+"""The client for asyncio: the same requests, errors and promises, and a loop that never waits.
+
+What is done stands in `way`, as for `Client`; here Redis is asked by redis.asyncio, and threads
+wait for Kafka (`async_kafka`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from feedback.async_events import AsyncEventListener
+from feedback.async_store import AsyncStatusStore, connect_async
+from feedback.clock import monotonic_s
+from feedback.errors import RedisUnavailable
+from feedback.kept import KeptPayload
+from feedback.settings import Settings, load
+from feedback.statuses import Status
+from producer_client.async_following import AsyncFollowing
+from producer_client.async_kafka import AsyncSender
+from producer_client.async_sending_many import AsyncSource, send_many
+from producer_client.client import ClientClosed, schema_of, sender_of
+from producer_client.kafka_sender import CLOSED
+from producer_client.pursuit import Pursuit
+from producer_client.submission import Prepared, SendResult, Submission, Value
+from producer_client.way import Way
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncHandle:
+    """A request that was sent: ask it for its status, or wait for its end."""
+
+    request_id: str
+    client: AsyncClient
+    payload: KeptPayload
+    deadline_at: int | None
+
+    async def status(self) -> Status:
+        """Return what is known of the request now."""
+        return await self.client.status(self.request_id)
+
+    async def wait(self, timeout_s: float | None = None) -> Status:
+        """Return the final status; see `AsyncClient.wait`."""
+        return await self.client.wait(self, timeout_s=timeout_s)
+
+
+class AsyncClient:
+    """Sends requests and follows them. Belongs to the loop it is entered in, and all its tasks.
+
+    Once it is closed every call raises `ClientClosed`.
+
+    A call may be cancelled at any time and leaves no task, thread or connection behind. A send
+    that is cancelled before its record was handed over is taken back, without a trace; after that
+    it stays PENDING, as with `SendUnknown`: give such a request an id of your own, to find it by.
+
+    >>> async def pay() -> None:                                        # doctest: +SKIP
+    ...     async with AsyncClient() as client:
+    ...         handle = await client.send({"amount": 5}, topic="payments")
+    ...         print((await handle.wait()).state)
+
+    Args:
+        settings, model, schema, durability: as for `Client`.
+
+    Raises:
+        SettingsError, SchemaError: as for `Client`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | Path | str | None = None,
+        *,
+        model: type | None = None,
+        schema: Path | str | None = None,
+        durability: str | None = None,
+    ) -> None:
+        self.settings = settings if isinstance(settings, Settings) else load(settings)
+        file = schema_of(self.settings, model, schema)
+        section = self.settings.client
+        redis = connect_async(self.settings.redis)
+        self.store = AsyncStatusStore(redis, self.settings.kafka.group, self.settings.redis)
+        self._events = AsyncEventListener(redis, self.store)
+        sender = sender_of(self.settings, durability)
+        self._sender = AsyncSender(sender, send_timeout_s=section.send_timeout_s)
+        self._way = Way(
+            section,
+            self.store,
+            self._sender,
+            model=model,
+            schema=file,
+            on_taken_back=self._forget_soon,
+        )
+        self._following = AsyncFollowing(section, self.store, self._events, self._way)
+        self._forgetting: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Finish what is under way, for about `send_timeout_s` at most, and close for good."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        await self._sender.aclose()
+        await asyncio.gather(*self._forgetting)
+        await self._events.aclose()
+        await self.store.aclose()
+
+    async def send(
+        self,
+        value: Value,
+        *,
+        key: bytes | str | None = None,
+        topic: str | None = None,
+        request_id: str | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        deadline_s: float | None = None,
+    ) -> AsyncHandle:
+        """Send one request and return when Kafka has acknowledged it; see `Client.send`.
+
+        Raises:
+            InvalidMessage, InvalidValue, PayloadMismatch, NotSent, SendUnknown: as there.
+            CancelledError: taken back without a trace, or PENDING; see the class.
+        """
+        self._require_open()
+        submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
+        sent = await self._way.one(submission)
+        return AsyncHandle(sent.request_id, self, sent.payload, sent.envelope.deadline_at)
+
+    def send_many(
+        self, submissions: AsyncSource, *, rate: float | None = None
+    ) -> AsyncIterator[SendResult]:
+        """Send many requests, yielding what became of each in the order given.
+
+        Args:
+            submissions: an iterable or an asynchronous one; see `Client.send_many`. While a plain
+                one makes its next the loop waits.
+            rate: requests per second at most; None for as fast as Kafka and Redis take them.
+
+        Raises:
+            Whatever `submissions` raises, after what it gave before has been sent and told.
+        """
+        self._require_open()
+        return send_many(self._way, submissions, rate=rate)
+
+    async def resend(
+        self,
+        request_id: str,
+        payload: KeptPayload,
+        *,
+        known: Status,
+        deadline_at: int | None = None,
+    ) -> None:
+        """Send a request again under the same id; see `Client.resend`.
+
+        Raises:
+            NotSent, SendUnknown, PayloadMismatch: as for `send`; earlier traces stay.
+        """
+        self._require_open()
+        await self._way.again(request_id, payload, known=known, deadline_at=deadline_at)
+
+    async def status(self, request_id: str) -> Status:
+        """Return what is known of a request; UNKNOWN when nothing is.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        self._require_open()
+        return await self.store.read(request_id)
+
+    async def wait(
+        self, request: AsyncHandle | str, *, timeout_s: float | None = None, resend: bool = True
+    ) -> Status:
+        """Return the final status, resending meanwhile when that helps; see `Client.wait`.
+
+        Raises:
+            WaitTimeout: nothing final was seen in time.
+            RedisUnavailable: Redis was away at the end of the time.
+        """
+        self._require_open()
+        now_s = monotonic_s()
+        if isinstance(request, str):
+            pursuit = Pursuit(request, None, None, now_s)
+        else:
+            pursuit = Pursuit(request.request_id, request.payload, request.deadline_at, now_s)
+        return await self._following.one(pursuit, timeout_s=timeout_s, resend=resend)
+
+    def wait_many(
+        self, request_ids: Iterable[str], *, timeout_s: float | None = None
+    ) -> AsyncIterator[Status]:
+        """Yield the final status of each request as it ends, without resending.
+
+        Raises:
+            WaitTimeout: names one of the requests that had not ended in time.
+            RedisUnavailable: Redis did not answer.
+        """
+        self._require_open()
+        return self._following.many(request_ids, timeout_s=timeout_s)
+
+    def _forget_soon(self, one: Prepared) -> None:
+        """Remove what a cancelled send had told, in a task of its own: its own is being ended."""
+        if one.envelope.attempt > 1:
+            return  # an earlier attempt's trace is not ours to remove
+        task = asyncio.create_task(self._forget(one), name="onceward-forgetting")
+        self._forgetting.add(task)
+        task.add_done_callback(self._forgetting.discard)
+
+    async def _forget(self, one: Prepared) -> None:
+        # What the send was telling when it was cancelled comes first.
+        await self.store.written()
+        # Redis away: the payload is still kept, so a resender may yet send it.
+        with contextlib.suppress(RedisUnavailable):
+            await self._way.forget(one)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ClientClosed(CLOSED)

@@ -1,0 +1,123 @@
+"""Following requests to their end from a task, resending where that helps; see `following`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+from feedback.async_events import AsyncEventListener
+from feedback.async_store import AsyncStatusStore
+from feedback.clock import monotonic_s
+from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
+from feedback.settings import ClientSection
+from feedback.status import FINAL
+from feedback.statuses import Status
+from feedback.tasks import end_tasks
+from producer_client.following import MANY_POLL_S
+from producer_client.pursuit import Pursuit, end_of, seconds_left
+from producer_client.way import Way
+
+
+class AsyncFollowing:
+    """Waits for final statuses. Belongs to one loop.
+
+    Args:
+        section: how often to poll and to resend.
+        store: where statuses are read.
+        events: hears that they changed.
+        way: sends again.
+    """
+
+    def __init__(
+        self,
+        section: ClientSection,
+        store: AsyncStatusStore,
+        events: AsyncEventListener,
+        way: Way,
+    ) -> None:
+        self._section = section
+        self._store = store
+        self._events = events
+        self._way = way
+
+    async def one(self, pursuit: Pursuit, *, timeout_s: float | None, resend: bool) -> Status:
+        """Return the final status; see `AsyncClient.wait`. A wait that is cancelled, or over,
+        cancels its resend: that removes nothing, and what Kafka has it has."""
+        began_s = monotonic_s()
+        resending: asyncio.Task[None] | None = None
+        try:
+            async with self._events.watch([pursuit.request_id]) as watch:
+                while True:
+                    left_s = seconds_left(began_s, timeout_s, now_s=monotonic_s())
+                    status = await self._look(pursuit.request_id, last_chance=left_s == 0)
+                    now_s = monotonic_s()
+                    request_id = pursuit.request_id
+                    end = end_of(request_id, status, began_s=began_s, now_s=now_s, left_s=left_s)
+                    if end is not None:
+                        return end
+                    if resend and status is not None and self._begins(pursuit, status):
+                        resending = asyncio.create_task(
+                            self._resend(pursuit, status), name="onceward-resend"
+                        )
+                    longest_s = self._section.poll_interval_s
+                    await watch.wait(longest_s if left_s is None else min(longest_s, left_s))
+        finally:
+            if resending is not None:
+                await end_tasks([resending])
+
+    async def many(
+        self, request_ids: Iterable[str], *, timeout_s: float | None
+    ) -> AsyncIterator[Status]:
+        """Yield the final status of each request as it ends; see `AsyncClient.wait_many`."""
+        open_ids = list(dict.fromkeys(request_ids))
+        began_s = monotonic_s()
+        if not open_ids:
+            return
+        async with self._events.watch(open_ids) as watch:
+            looked_at = open_ids
+            while True:
+                ended = [
+                    one for one in await self._store.read_many(looked_at) if one.state in FINAL
+                ]
+                gone = {one.request_id for one in ended}
+                open_ids = [one for one in open_ids if one not in gone]
+                for one in ended:
+                    yield one
+                if not open_ids:
+                    return
+                left_s = seconds_left(began_s, timeout_s, now_s=monotonic_s())
+                if left_s == 0 and looked_at == open_ids:
+                    (status,) = await self._store.read_many(open_ids[:1])
+                    raise WaitTimeout(open_ids[0], status.state, monotonic_s() - began_s)
+                longest_s = min(self._section.poll_interval_s, MANY_POLL_S)
+                changed = await watch.wait(longest_s if left_s is None else min(longest_s, left_s))
+                # Nothing heard in all that time, or no time left: a look at all of them.
+                looked_at = [one for one in open_ids if one in changed] if left_s != 0 else open_ids
+                looked_at = looked_at or open_ids
+
+    async def _look(self, request_id: str, *, last_chance: bool) -> Status | None:
+        try:
+            return await self._store.read(request_id)
+        except RedisUnavailable:
+            if last_chance:
+                raise
+            return None
+
+    def _begins(self, pursuit: Pursuit, status: Status) -> bool:
+        after_s = self._section.resend_after_s
+        return pursuit.begins_resend(status, now_s=monotonic_s(), resend_after_s=after_s)
+
+    async def _resend(self, pursuit: Pursuit, status: Status) -> None:
+        """Send again, in a task of its own: Kafka away would hold up the wait past its end."""
+        try:
+            payload = pursuit.payload or await self._store.kept_payload(pursuit.request_id)
+            if payload is not None:
+                await self._way.again(
+                    pursuit.request_id, payload, known=status, deadline_at=pursuit.deadline_at
+                )
+                pursuit.resends += 1
+        except (NotSent, SendUnknown, RedisUnavailable):
+            pass  # the next round tries again, the status says what is true
+        except Exception as error:  # told by the wait: nobody else looks at this task
+            pursuit.fault = error
+        pursuit.ended_resend(now_s=monotonic_s())

@@ -1,0 +1,231 @@
+"""Handing records to Kafka from tasks: kafka-python blocks, so threads of our own wait for it.
+
+Theory of operation. A record becomes a `Ticket` in the queue of one thread, which hands it to the
+`KafkaSender`; the producer's own thread tells the loop when Kafka has it. That one thread never
+waits: a topic that is not known yet, or away, gets a room where its tickets queue, opened by one of
+a few other threads; the first ticket's fate there is that of those behind it. So however many tasks
+send, there are at most `ROOMS` + 1 threads beside the producer's, the order of a topic is kept, and
+a topic that is away holds up no other.
+
+A ticket is taken by a thread or taken back by its task, never both: that decides whether a send
+that ends early was certainly not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from feedback.clock import monotonic_s
+from producer_client.kafka_sender import (
+    CLOSE_GRACE_S,
+    CLOSED,
+    KafkaSender,
+    PendingRecord,
+    RecordUnknown,
+    TopicAway,
+)
+
+# So many topics that are away are waited for at the same time.
+ROOMS = 4
+# The first of a room learns at its end why its topic is away: those beside it hear it as well.
+HEARD_S = 0.1
+
+
+class Ticket:
+    """A record on its way from a task to Kafka.
+
+    Args:
+        hand_over: gives it to the producer, in a thread.
+        deadline_s: monotonic time until which its outcome is waited for.
+        address: of Kafka, to name it by.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        hand_over: Callable[[], PendingRecord],
+        *,
+        deadline_s: float,
+        address: str,
+    ) -> None:
+        self.topic = topic
+        self._hand_over = hand_over
+        self._deadline_s = deadline_s
+        self._address = address
+        self._loop = asyncio.get_running_loop()
+        self._is_known = asyncio.Event()
+        # One of two takes it out: taking from a list is atomic.
+        self._to_take = [None]
+        self._was_taken_back = False
+        self._record: PendingRecord | None = None
+        self._error: Exception | None = None
+
+    async def ending(self) -> object:
+        """Return when Kafka has the record.
+
+        Raises:
+            RecordNotSent: it certainly does not get it, or was not handed over in time.
+            RecordUnknown: nobody answered in time, or the connection broke.
+        """
+        if not await self._known_within(self._deadline_s + HEARD_S - monotonic_s()):
+            if self.take_back():
+                raise TopicAway(
+                    f"Kafka at {self._address} was not ready for topic {self.topic!r} in time"
+                )
+            # A thread may have it in hand: what it says comes about now.
+            if self._record is None and self._error is None:
+                await self._known_within(CLOSE_GRACE_S)
+        if self._error is not None:
+            raise self._error
+        if self._record is None:
+            raise RecordUnknown("Kafka did not take the record in time")
+        return self._record.result()  # known, or out of time: does not wait
+
+    def take_back(self) -> bool:
+        """Keep it from being sent; say whether that was still possible."""
+        if self._to_take:
+            with contextlib.suppress(IndexError):
+                self._to_take.pop()
+                self._was_taken_back = True
+        return self._was_taken_back
+
+    def hand_over(self) -> Exception | None:
+        """Give it to the producer, unless it was taken back, and return why not; in a thread."""
+        try:
+            self._to_take.pop()
+        except IndexError:
+            return None
+        try:
+            self._record = self._hand_over()
+        except Exception as error:  # the task raises it: nobody looks at this thread
+            self._error = error
+            self._tell()
+            return error
+        self._record.when_known(self._tell)
+        return None
+
+    def refuse(self, error: Exception) -> None:
+        """Let it end with an error, unless it was taken back; in a thread."""
+        with contextlib.suppress(IndexError):
+            self._to_take.pop()
+            self._error = error
+            self._tell()
+
+    async def _known_within(self, timeout_s: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, timeout_s)):
+                await self._is_known.wait()
+        return self._is_known.is_set()
+
+    def _tell(self) -> None:
+        # A loop that is closed has nobody any more who waits.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._is_known.set)
+
+
+class AsyncSender:
+    """Hands records to Kafka without ever blocking the loop. Belongs to one loop.
+
+    Args:
+        sender: connects, and knows what a delivery is.
+        send_timeout_s: no send waits longer.
+    """
+
+    def __init__(self, sender: KafkaSender, *, send_timeout_s: float) -> None:
+        self._sender = sender
+        self._timeout_s = send_timeout_s
+        self._tickets: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._rooms: dict[str, deque[Ticket]] = {}
+        self._lock = threading.Lock()
+        self._openers = ThreadPoolExecutor(ROOMS, thread_name_prefix="onceward-topics")
+        self._is_closed = False
+
+    def send(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes]],
+    ) -> Ticket:
+        """Put a record into the queue and return at once.
+
+        Raises:
+            TopicAway: this sender is closed.
+        """
+        if self._is_closed:
+            raise TopicAway(CLOSED)
+        deadline_s = monotonic_s() + self._timeout_s
+
+        def hand_over() -> PendingRecord:
+            return self._sender.send(
+                topic, key=key, value=value, headers=headers, deadline_s=deadline_s
+            )
+
+        address = self._sender.address
+        ticket = Ticket(topic, hand_over, deadline_s=deadline_s, address=address)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="onceward-kafka", daemon=True)
+            self._thread.start()
+        self._tickets.put(ticket)
+        return ticket
+
+    async def aclose(self) -> None:
+        """Send what is under way, within `send_timeout_s`, and close for good."""
+        self._is_closed = True
+        is_closed = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def close() -> None:
+            self._tickets.put(None)
+            if self._thread is not None:
+                self._thread.join()
+            self._sender.close()
+            self._openers.shutdown()
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(is_closed.set)
+
+        closing = threading.Thread(target=close, name="onceward-closing", daemon=True)
+        closing.start()
+        await is_closed.wait()
+        closing.join()
+
+    def _run(self) -> None:
+        while (ticket := self._tickets.get()) is not None:
+            if not self._has_to_wait(ticket):
+                ticket.hand_over()
+
+    def _has_to_wait(self, ticket: Ticket) -> bool:
+        """Put a ticket into the room of its topic, when there is one or has to be."""
+        with self._lock:
+            room = self._rooms.get(ticket.topic)
+            if room is None:
+                if self._sender.knows(ticket.topic):
+                    return False
+                room = self._rooms[ticket.topic] = deque()
+                self._openers.submit(self._open, ticket.topic)
+            room.append(ticket)
+            return True
+
+    def _open(self, topic: str) -> None:
+        while True:
+            with self._lock:
+                room = self._rooms[topic]
+                if not room:
+                    del self._rooms[topic]
+                    return
+                ticket = room.popleft()
+            error = ticket.hand_over()
+            if isinstance(error, TopicAway):
+                with self._lock:
+                    rest = list(room)
+                    room.clear()
+                for one in rest:
+                    one.refuse(error)

@@ -1,0 +1,61 @@
+"""Delivery settings in words: what Kafka must have done before a request counts as sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from feedback.errors import SettingsError
+
+Acks = Literal["all", 0, 1]
+
+# Records that come within this time share a batch, where that matters more than each one's time.
+FAST_LINGER_MS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How records are delivered.
+
+    Attributes:
+        acks: who must have a record: `all` in-sync replicas, 1 (the leader), 0 (nobody).
+        is_idempotent: the broker drops what the producer's own retries repeat.
+        in_flight: requests on their way to one broker; more than 1 keeps no order after a fault,
+            unless it is idempotent.
+        linger_ms: how long a record waits for others to share its batch.
+        min_insync: what a topic's `min.insync.replicas` must be at least; 0: it is not asked.
+    """
+
+    acks: Acks = "all"
+    is_idempotent: bool = False
+    in_flight: int = 1
+    linger_ms: int = 0
+    min_insync: int = 0
+
+
+# Without a word: every in-sync replica has it, however few those are.
+PLAIN = Delivery()
+FAST = Delivery(acks=1, in_flight=5, linger_ms=FAST_LINGER_MS)
+
+
+def delivery_of(durability: str, *, min_insync_replicas: int) -> Delivery:
+    """Return what a word of the settings means.
+
+    Args:
+        durability: `safe`, `fast`, or empty for neither.
+        min_insync_replicas: what `safe` asks of a topic.
+
+    Raises:
+        SettingsError: it is another word.
+
+    >>> delivery_of("safe", min_insync_replicas=2).min_insync
+    2
+    """
+    match durability:
+        case "":
+            return PLAIN
+        case "safe":
+            return Delivery(is_idempotent=True, min_insync=min_insync_replicas)
+        case "fast":
+            return FAST
+    raise SettingsError(f"durability {durability!r}: 'safe' or 'fast'")

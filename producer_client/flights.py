@@ -1,0 +1,65 @@
+"""Many sends, a batch at a time: launched when Redis knows them and Kafka is taking them, landed
+when it is known what became of each. For both worlds of `way`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from feedback.errors import InvalidMessage, NotSent, SendUnknown
+from producer_client.submission import Prepared, SendResult, Submission
+from producer_client.way import Handed, Way
+
+BATCH = 128
+BATCHES_IN_FLIGHT = 4
+# How late a paced sending may be and still make it good by sending faster.
+CATCH_UP_S = 0.5
+
+
+@dataclass(slots=True)
+class Flight:
+    """One batch on its way; `places` says which results the records in `handed` are."""
+
+    results: list[SendResult | None]
+    places: list[int]
+    handed: list[Handed]
+
+
+async def launch(way: Way, submissions: Sequence[Submission]) -> Flight:
+    """Tell PENDING for a batch and hand it to Kafka; what cannot be sent has its result."""
+    results: list[SendResult | None] = []
+    batch: list[Prepared] = []
+    for submission in submissions:
+        try:
+            batch.append(way.prepare(submission))
+            results.append(None)
+        except InvalidMessage as error:
+            results.append(SendResult(submission.request_id or "", error))
+    try:
+        announced = await way.announce(batch) if batch else []
+    except (NotSent, SendUnknown) as error:
+        announced = [type(error)(one.request_id, error.reason) for one in batch]
+    places = [at for at, result in enumerate(results) if result is None]
+    to_send: list[Prepared] = []
+    send_places: list[int] = []
+    for at, one, told in zip(places, batch, announced, strict=True):
+        if isinstance(told, Prepared):
+            to_send.append(told)
+            send_places.append(at)
+        else:
+            results[at] = SendResult(one.request_id, told)
+    return Flight(results, send_places, way.hand_over(to_send))
+
+
+async def land(way: Way, flight: Flight) -> list[SendResult]:
+    """Return what became of each of a batch, in its order."""
+    for at, (one, record) in zip(flight.places, flight.handed, strict=True):
+        flight.results[at] = SendResult(one.request_id, await way.outcome(one, record))
+    landed = [result for result in flight.results if result is not None]
+    assert len(landed) == len(flight.results)
+    return landed
+
+
+def batch_size(rate: float | None) -> int:
+    """Return how many are sent together; paced ones in batches of a fiftieth of a second."""
+    return BATCH if rate is None else max(1, min(BATCH, int(rate / 50)))

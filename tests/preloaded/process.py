@@ -1,0 +1,116 @@
+"""The process that forks: `python -m tests.preloaded.process FD`, a Unix socket to who asks.
+
+One request is a JSON of a number, argv, cwd and environ, with the files for input, output and
+errors beside it. Answers are JSON: who has begun, and who has ended how. The end of the socket ends
+it; what was forked goes on, as what `subprocess` started does.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+MAX_REQUEST_BYTES = 1 << 20
+_FILES = 3
+
+
+def main(descriptor: int) -> dict[str, Any] | None:
+    """Serve; return what a child is to run, and None when nobody asks any more."""
+    asking = socket.socket(fileno=descriptor)
+    ended, ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(ends, warn_on_full_buffer=False)
+    running: dict[int, int] = {}
+    while True:
+        ready, _, _ = select.select([asking.fileno(), ended], [], [])
+        if ended in ready:
+            os.read(ended, 4096)
+            _tell_ended(asking, running)
+        if asking.fileno() in ready:
+            raw, files = _receive(asking)
+            if not raw:
+                return None
+            wanted = json.loads(raw)
+            if _is_forked(asking, files, running, wanted["number"]):
+                signal.set_wakeup_fd(-1)
+                for one in (ended, ends):
+                    os.close(one)
+                asking.close()
+                return dict(wanted)
+
+
+def run(wanted: dict[str, Any]) -> None:
+    """Run a module as `python -m` does."""
+    os.chdir(wanted["cwd"])
+    os.environ.clear()
+    os.environ.update(wanted["environ"])
+    module, *arguments = wanted["argv"]
+    sys.path[0] = wanted["cwd"]
+    sys.argv[1:] = arguments
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _receive(asking: socket.socket) -> tuple[bytes, array.array[int]]:
+    files = array.array("i")
+    room = socket.CMSG_LEN(_FILES * files.itemsize)
+    raw, ancillary, _, _ = asking.recvmsg(MAX_REQUEST_BYTES, room)
+    for _, _, data in ancillary:
+        files.frombytes(data)
+    return raw, files
+
+
+def _is_forked(
+    asking: socket.socket, files: array.array[int], running: dict[int, int], number: int
+) -> bool:
+    """Fork; return whether this is the child, in a session and with files of its own."""
+    is_begun, begin = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for standard, one in enumerate(files):
+            os.dup2(one, standard)
+    else:
+        os.close(begin)
+        # Its group is there before anybody sends a signal to it.
+        os.read(is_begun, 1)
+        running[pid] = number
+        _say(asking, {"begun": number, "pid": pid})
+    for one in (is_begun, *files, *(() if pid else (begin,))):
+        os.close(one)
+    return pid == 0
+
+
+def _tell_ended(asking: socket.socket, running: dict[int, int]) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        _say(asking, {"ended": running.pop(pid), "code": os.waitstatus_to_exitcode(status)})
+
+
+def _say(asking: socket.socket, said: dict[str, int]) -> None:
+    asking.send(json.dumps(said).encode())
+
+
+def _import() -> None:
+    import producer_client.commands
+    import producer_client.service  # noqa: F401
+
+
+if __name__ == "__main__":
+    _import()
+    gc.freeze()
+    if (asked := main(int(sys.argv[1]))) is not None:
+        run(asked)

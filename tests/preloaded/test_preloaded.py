@@ -1,0 +1,45 @@
+"""A fork is what a process of its own would be: its files, its end, its session, its signals."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import preloaded
+from tests.preloaded.forks import Forked
+
+WORKER = (sys.executable, "-m", "consumer")
+LIMIT_S = 30.0
+
+
+def test_what_a_command_prints_and_its_code_are_those_of_its_own_process() -> None:
+    for arguments in (("--help",), ("run", "--config", "nowhere.toml")):
+        argv = (*WORKER, *arguments)
+        environ = {"PATH": os.environ["PATH"], "ONCEWARD_WORKER__PROCESSES": "0"}
+        alone = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=LIMIT_S)
+        forked = preloaded.run(argv, environ=environ, timeout_s=LIMIT_S)
+        assert (forked.returncode, forked.stdout) == (alone.returncode, alone.stdout)
+        assert len(forked.stderr.splitlines()) == len(alone.stderr.splitlines())
+
+
+def waiting(tmp_path: Path) -> Forked:
+    """Return a process that reads a pipe into which nobody writes."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    return Forked((*WORKER, "check", "--config", str(pipe)), environ={})
+
+
+def test_it_leads_a_session_and_ends_by_a_signal(tmp_path: Path) -> None:
+    one = waiting(tmp_path)
+    assert one.poll() is None
+    assert os.getsid(one.pid) == os.getpgid(one.pid) == one.pid
+    with pytest.raises(subprocess.TimeoutExpired):
+        one.wait(0.01)
+    one.send_signal(signal.SIGKILL)
+    assert one.wait(LIMIT_S) == one.poll() == -signal.SIGKILL
+    one.kill()
+    with pytest.raises(ProcessLookupError):
+        os.kill(one.pid, 0)

@@ -1,0 +1,337 @@
+"""What only the client for asyncio has to keep: a loop that never waits, few threads and
+connections for any number of tasks, and nothing left behind by what is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from feedback.async_store import CONNECTIONS
+from feedback.clock import monotonic_s
+from feedback.envelope import Record, decode_headers
+from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
+from feedback.status import State
+from producer_client import AsyncClient, Submission
+from producer_client.async_kafka import ROOMS
+from producer_client.flights import BATCH, BATCHES_IN_FLIGHT
+from tests.eventually import eventually
+from tests.producer_client.acting import Worker
+from tests.producer_client.conftest import MakeSettings
+
+Records = Callable[[], list[Record]]
+
+TICK_S = 0.01
+# A send that blocked would hold the loop for its whole time limit.
+TIMEOUT_S = 2.0
+GAP_AT_MOST_S = 1.0
+TASKS = 1000
+
+
+@asynccontextmanager
+async def ticking() -> AsyncIterator[list[float]]:
+    """Yield the gaps between the ticks of a task beside, in seconds."""
+    gaps: list[float] = []
+
+    async def tick() -> None:
+        before_s = monotonic_s()
+        while True:
+            await asyncio.sleep(TICK_S)
+            gaps.append(monotonic_s() - before_s)
+            before_s = monotonic_s()
+
+    task = asyncio.create_task(tick())
+    try:
+        yield gaps
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _never_held_up(*calls: Coroutine[Any, Any, object]) -> list[object]:
+    """Return what calls end with, which must take their time and leave the loop to others."""
+    began_s = monotonic_s()
+    async with ticking() as gaps:
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert monotonic_s() - began_s > TIMEOUT_S * 0.8
+    assert max(gaps) < GAP_AT_MOST_S
+    return list(ended)
+
+
+@pytest.mark.parametrize("away", ["refusing", "mute"])
+def test_the_loop_goes_on_while_kafka_is_away(
+    make_settings: MakeSettings, worker: Worker, request: pytest.FixtureRequest, away: str
+) -> None:
+    address = request.getfixturevalue(away)
+    settings = make_settings(kafka={"bootstrap_servers": address}, send_timeout_s=TIMEOUT_S)
+
+    async def main() -> None:
+        async with AsyncClient(settings) as client:
+            ended = await _never_held_up(*(client.send(b"v") for _ in range(50)))
+            assert {type(one) for one in ended} == {NotSent}
+            assert all(f"Kafka at {address}" in str(one) for one in ended)
+
+    asyncio.run(main())
+    assert worker.traces() == []
+
+
+def test_the_loop_goes_on_while_redis_hangs(make_settings: MakeSettings, mute: str) -> None:
+    settings = make_settings(redis={"url": f"redis://{mute}/0", "timeout_s": TIMEOUT_S})
+
+    async def main() -> None:
+        async with AsyncClient(settings) as client:
+            ended = await _never_held_up(
+                *(client.send(b"v") for _ in range(50)),
+                client.send(b"v", request_id="r1"),
+                client.status("r1"),
+                client.wait("r1", timeout_s=0.1),
+            )
+        kinds = [type(one) for one in ended]
+        assert set(kinds[:50]) == {SendUnknown}
+        assert kinds[50:] == [NotSent, RedisUnavailable, RedisUnavailable]
+
+    asyncio.run(main())
+
+
+def test_a_topic_that_is_away_holds_up_no_other(make_settings: MakeSettings) -> None:
+    settings = make_settings(send_timeout_s=TIMEOUT_S)
+
+    async def main() -> None:
+        async with AsyncClient(settings) as client:
+            await client.send(b"the first connects")
+            away = [
+                asyncio.create_task(client.send(b"v", topic=f"nowhere-{number % (ROOMS - 1)}"))
+                for number in range(20)
+            ]
+            await asyncio.sleep(0)
+            for _ in range(20):
+                await client.send(b"v")
+            assert not any(one.done() for one in away)
+            ended = await asyncio.gather(*away, return_exceptions=True)
+            assert {type(one) for one in ended} == {NotSent}
+
+    asyncio.run(main())
+
+
+def test_a_thousand_tasks_share_few_threads_and_connections(
+    make_settings: MakeSettings, records: Records, worker: Worker
+) -> None:
+    before = threading.active_count()
+    most_threads = most_clients = 0
+
+    def clients() -> int:
+        return len(worker.store.redis.client_list())
+
+    others = clients()
+
+    async def main() -> None:
+        nonlocal most_threads, most_clients
+        async with AsyncClient(make_settings(send_timeout_s=30)) as client:
+
+            async def send(number: int) -> None:
+                nonlocal most_threads, most_clients
+                await client.send(b"v", request_id=f"r{number}")
+                most_threads = max(most_threads, threading.active_count())
+                if number % 100 == 0:
+                    most_clients = max(most_clients, clients())
+
+            await asyncio.gather(*map(send, range(TASKS)))
+            ids = [f"r{number}" for number in range(TASKS)]
+            states = {one.state for one in await client.store.read_many(ids)}
+            assert states == {State.PENDING}
+
+    asyncio.run(main())
+    found = sorted(decode_headers(record).request_id for record in records())
+    assert found == sorted(f"r{number}" for number in range(TASKS))
+    # The producer's own, ours, and those that open a topic.
+    assert most_threads - before <= 2 + ROOMS
+    # Others use this Redis as well; a thousand tasks of their own would have a thousand.
+    assert most_clients - others <= CONNECTIONS + 50
+
+
+def test_a_send_that_is_cancelled_before_its_record_went_leaves_no_trace(
+    make_settings: MakeSettings, worker: Worker, mute: str
+) -> None:
+    settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=TIMEOUT_S)
+
+    async def main() -> None:
+        async with AsyncClient(settings) as client:
+            # The first is in the hands of the thread that connects: nobody knows of it.
+            first = asyncio.create_task(client.send(b"v", request_id="first"))
+            await _until_pending(client, "first")
+            second = asyncio.create_task(client.send(b"v", request_id="second"))
+            await _until_pending(client, "second")
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            while (await client.status("second")).state is not State.UNKNOWN:
+                await asyncio.sleep(TICK_S)
+            with pytest.raises(NotSent):
+                await first
+
+    asyncio.run(main())
+    assert worker.traces() == []
+
+
+def test_a_send_that_is_cancelled_with_its_record_on_the_way_stays_pending(
+    make_settings: MakeSettings, worker: Worker, mute: str
+) -> None:
+    settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=0.5)
+
+    async def main() -> None:
+        async with AsyncClient(settings) as client:
+            sending = asyncio.create_task(client.send(b"v", request_id="r1"))
+            await _until_pending(client, "r1")
+            # Its ticket is taken by the thread that connects.
+            while threads_named("onceward-topics") == 0:
+                await asyncio.sleep(TICK_S)
+            await asyncio.sleep(0.1)
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+            assert (await client.status("r1")).state is State.PENDING
+
+    asyncio.run(main())
+    assert worker.store.read("r1").state is State.PENDING
+    assert worker.store.kept_payload("r1") is not None
+    assert worker.looked_at("r1") is not None
+    assert threads_named("onceward") == 0
+
+
+def test_a_wait_that_is_cancelled_leaves_nothing(
+    make_settings: MakeSettings, worker: Worker
+) -> None:
+    async def main() -> None:
+        async with AsyncClient(make_settings(poll_interval_s=30)) as client:
+            handle = await client.send(b"v")
+            channel = worker.store.events_channel(handle.request_id)
+            before = asyncio.all_tasks()
+            waits = [asyncio.create_task(handle.wait()) for _ in range(3)]
+
+            def listeners() -> int:
+                ((_, found),) = worker.store.redis.pubsub_numsub(channel)
+                return int(found)
+
+            while not listeners():
+                await asyncio.sleep(TICK_S)
+            for one in waits:
+                one.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+            while listeners():
+                await asyncio.sleep(TICK_S)
+            listening = {"onceward-events", "onceward-reading", "onceward-subscribing"}
+            # What was being asked for them ends by itself.
+            while {one.get_name() for one in asyncio.all_tasks() - before} - listening:
+                await asyncio.sleep(TICK_S)
+            # And whoever waits afterwards is still woken.
+            again = asyncio.create_task(handle.wait(20))
+            while not listeners():
+                await asyncio.sleep(TICK_S)
+            told_s = monotonic_s()
+            worker.tell(handle.request_id, State.SUCCEEDED)
+            assert (await again).state is State.SUCCEEDED
+            assert monotonic_s() - told_s < 5
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_a_wait_that_is_cancelled_takes_its_resend_with_it(
+    make_settings: MakeSettings, worker: Worker, mute: str
+) -> None:
+    async def main() -> None:
+        async with AsyncClient(make_settings()) as client:
+            handle = await client.send(b"v", request_id="r1")
+            worker.accept("r1")
+        kafka = {"bootstrap_servers": mute}
+        async with AsyncClient(make_settings(kafka=kafka, send_timeout_s=1)) as cut_off:
+            waiting = asyncio.create_task(cut_off.wait("r1"))
+            while (await cut_off.status("r1")).attempt < 2:
+                await asyncio.sleep(TICK_S)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert "onceward-resend" not in {one.get_name() for one in asyncio.all_tasks()}
+            # A resend removes nothing.
+            assert (await cut_off.status("r1")).state is State.PENDING
+            assert await cut_off.store.kept_payload("r1") == handle.payload
+
+    asyncio.run(main())
+
+
+def test_many_are_sent_from_an_asynchronous_source_with_a_bounded_number_ahead(
+    make_settings: MakeSettings, records: Records
+) -> None:
+    async def main() -> None:
+        taken = 0
+
+        async def numbered() -> AsyncIterator[Submission]:
+            nonlocal taken
+            for number in range(1_000):
+                await asyncio.sleep(0)
+                taken += 1
+                yield Submission(b"%d" % number, request_id=f"r{number}")
+
+        async with AsyncClient(make_settings()) as client:
+            ahead, ids = [], []
+            async for result in client.send_many(numbered()):
+                assert result.sent
+                ids.append(result.request_id)
+                ahead.append(taken - len(ids))
+        assert ids == [f"r{number}" for number in range(1_000)]
+        assert max(ahead) < BATCH * BATCHES_IN_FLIGHT
+
+    asyncio.run(main())
+    assert [record.value for record in records()] == [b"%d" % number for number in range(1_000)]
+
+
+def test_the_rate_of_many_is_not_exceeded(make_settings: MakeSettings) -> None:
+    async def main() -> None:
+        async with AsyncClient(make_settings()) as client:
+            await client.send(b"the first connects")
+            began_s = monotonic_s()
+            numbered = (Submission(b"v") for _ in range(100))
+            assert len([one async for one in client.send_many(numbered, rate=200)]) == 100
+            assert monotonic_s() - began_s > 0.45
+
+    asyncio.run(main())
+
+
+def test_a_resend_that_hangs_in_kafka_ends_with_its_wait(
+    make_settings: MakeSettings, worker: Worker, mute: str
+) -> None:
+    async def main() -> None:
+        async with AsyncClient(make_settings()) as client:
+            await client.send(b"v", request_id="r1")
+            worker.accept("r1")
+        settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=TIMEOUT_S)
+        async with AsyncClient(settings) as cut_off:
+            began_s = monotonic_s()
+            with pytest.raises(WaitTimeout):
+                await cut_off.wait("r1", timeout_s=0.3)
+            assert monotonic_s() - began_s < TIMEOUT_S * 0.8
+
+    asyncio.run(main())
+
+
+def test_closing_ends_every_thread_and_task(make_settings: MakeSettings) -> None:
+    async def main() -> None:
+        async with AsyncClient(make_settings()) as client:
+            await asyncio.gather(*(client.send(b"v") for _ in range(20)))
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+    eventually(lambda: threads_named("onceward") == 0, timeout_s=5)
+
+
+def threads_named(beginning: str) -> int:
+    """Return how many threads have a name that begins so."""
+    return sum(one.name.startswith(beginning) for one in threading.enumerate())
+
+
+async def _until_pending(client: AsyncClient, request_id: str) -> None:
+    while (await client.status(request_id)).state is not State.PENDING:
+        await asyncio.sleep(TICK_S)
