@@ -29,9 +29,8 @@ from tests.stack.toxiproxy import Link, Links
 
 COUNT = 60
 SEND_TIMEOUT_S = 2.0
-# The first is acknowledged in time, and those that waited for it within the producer are not.
-LATE_MS = 700
-ENOUGH, MOST = 20, 600
+LATE_MS = 1500
+ROUNDS = 3
 TOLD_S = 120.0
 
 
@@ -54,13 +53,8 @@ def test_what_is_acknowledged_late_is_repeated_and_done_once(
     stage.start()
     settings = load(stage.config(client={"send_timeout_s": SEND_TIMEOUT_S}))
     topic, names = stage.topics["work"], list[str]()
-
-    def repeated() -> int:
-        return sum(sent_of(link, topic)[name] - 1 for name in names)
-
-    with Client(settings, outbox=postgres_url) as client, relaying(settings):
-        # How many are under way when the first is acknowledged is the machine's to say.
-        while not names or (repeated() < ENOUGH and len(names) < MOST):
+    with Client(settings, outbox=postgres_url, durability="fast") as client, relaying(settings):
+        for _ in range(ROUNDS):
             client.send({}, topic=topic).wait(TOLD_S)
             some = [f"late-{len(names) + number}" for number in range(COUNT)]
             with link.slow(LATE_MS):
@@ -73,10 +67,12 @@ def test_what_is_acknowledged_late_is_repeated_and_done_once(
         eventually(lambda: not waiting(postgres_url), timeout_s=TOLD_S)
     runs = Counter(run["request_id"] for run in stage.runs())
     assert {runs[name] for name in names} == {1}
-    # Kafka had them, and the relay, which heard of none of that, sent them again.
-    assert repeated() >= ENOUGH
+    sent = sent_of(link, topic)
+    # Kafka had some, at least the first of each round, and the relay, which heard of none of that,
+    # has sent them again. How many more were under way is the machine's to say.
+    assert sum(sent[name] - 1 for name in names) >= ROUNDS
     # Twice by the client, whose own producer tries again, and by the relay.
-    assert max(sent_of(link, topic).values()) <= 4
+    assert max(sent.values()) <= 4
 
 
 def sent_of(link: Link, topic: str) -> Counter[str]:

@@ -7,10 +7,6 @@ The rows of `build/bench/outbox.json` name their case:
 - `relay`: rows that were there, and one relay process: requests/s from the first row marked to the
   last. `latency`: a request at a time, from its commit to Kafka's own timestamp, p50 and p99 in ms.
 - `kills`: a relay killed so many times on the way: lost, sent twice.
-- `cut`: Kafka stands still under a steady rate of sends with the fallback: lost, the longest send,
-  and how long after its return all is in the topic.
-- `duplicates`: every record four times in the topic, and a worker: runs, run twice, duplicates
-  answered per second.
 
 `other_cpu_percent` is what other processes took of the machine meanwhile.
 """

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.outbox [insert relay latency kills cut duplicates] [--scale 0.1]`."""
+"""`python -m tests.bench.outbox [insert relay latency kills] [--scale 0.1]`."""
 
 import argparse
 import json
