@@ -114,7 +114,10 @@ class Admission:
 
         Whether slots are free or not: what a run is to stand in for has to be here when it begins.
         """
-        if not (self._collapsing and len(self._buffer)):
+        if not self._collapsing:
+            return
+        self._note_full()
+        if not len(self._buffer):
             return
         found = [one for one in self._buffer.waiting if self._collapses(one)]
         # In the lane before it is out of the buffer: who looks for it meanwhile finds it.

@@ -156,7 +156,8 @@ class BatchIntake(Intake):
 
     def uncommitted(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
         """Return what has ended and is not committed yet, of partitions that are taken away."""
-        return {one: self._due[one] for one in revoked if one in self._due}
+        due = self._due  # it may be replaced meanwhile
+        return {one: due[one] for one in revoked if one in due}
 
     def _end_batch(self, source: KafkaSource) -> None:
         """Have what has ended committed, and read again what was given up."""
@@ -173,9 +174,10 @@ class BatchIntake(Intake):
     def _commit_due(self, source: KafkaSource) -> None:
         if not self._due:
             return
-        wanted, self._due = self._due, {}
         try:
-            source.commit(wanted)
+            source.commit(self._due)
         except CommitFailed as error:
             # Another has them by now, or will: what has ended is answered there.
-            log.warning("commit.failed", reason=str(error), partitions=len(wanted))
+            log.warning("commit.failed", reason=str(error), partitions=len(self._due))
+        # Not before: a partition that goes while it is committed is committed as it goes.
+        self._due = {}

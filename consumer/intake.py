@@ -23,6 +23,7 @@ from consumer.declaration import Handler
 from consumer.delivery import Delivery, receive
 from consumer.kafka_source import CommitFailed, KafkaSource, Partition
 from consumer.kafka_thread import KafkaThread
+from consumer.order.keys import lane_of
 from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.teller import Teller
 from consumer.waits.preparing import NOTHING_PREPARED, Prepares
@@ -82,6 +83,7 @@ class Intake(KafkaThread):
         self._pausing = pausing
         self._full = full
         self._gathers = gathers
+        self._stays = False
         self._settings = settings
         self._worker_id = worker_id
         self._handlers = {handler.topic: handler for handler in handlers}
@@ -125,7 +127,8 @@ class Intake(KafkaThread):
 
     @property
     def _most(self) -> int:
-        return MAX_RECORDS if self._gathers else min(self._buffer.room, MAX_RECORDS)
+        is_wide = self._gathers and not self._stays
+        return MAX_RECORDS if is_wide else min(self._buffer.room, MAX_RECORDS)
 
     @property
     def _unread(self) -> frozenset[str]:
@@ -166,6 +169,8 @@ class Intake(KafkaThread):
             self._read_again(source, left, why="their wait records could not be written")
         if not received:
             return
+        # What has no key stays in the buffer, and the next poll keeps to its room.
+        self._stays = any(not isinstance(one, Delivery) or lane_of(one) is None for one in received)
         valid = _valid(received)
         if valid:
             # While Redis is slow or away the commit does not wait for it, and whoever dies then

@@ -46,7 +46,6 @@ class Grouped(Generic[Item, Answer]):
         if len(self._under_way) < AT_A_TIME:
             task = asyncio.create_task(self._run(), name="onceward-grouped")
             self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
         return await answers
 
     async def settled(self) -> None:
@@ -55,8 +54,12 @@ class Grouped(Generic[Item, Answer]):
             await asyncio.wait(set(self._under_way))
 
     async def _run(self) -> None:
-        while group := self._next():
-            await self._answer(group)
+        try:
+            while group := self._next():
+                await self._answer(group)
+        finally:
+            # In the same turn in which nothing was left: who asks after it begins a call anew.
+            self._under_way -= {asyncio.current_task()}
 
     def _next(self) -> list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]]:
         group: list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]] = []

@@ -113,10 +113,15 @@ class AsyncClient:
         if self._is_closed:
             return
         self._is_closed = True
-        await self._sender.aclose()
-        await asyncio.gather(*self._forgetting)
-        await self._events.aclose()
-        await self.store.aclose()
+        try:
+            await self._sender.aclose()
+            await asyncio.gather(*self._forgetting, return_exceptions=True)
+        finally:
+            # Also where the closing itself is cancelled.
+            try:
+                await self._events.aclose()
+            finally:
+                await self.store.aclose()
 
     async def send(
         self,

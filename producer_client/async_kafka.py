@@ -27,6 +27,7 @@ from producer_client.kafka_sender import (
     CLOSED,
     KafkaSender,
     PendingRecord,
+    RecordNotSent,
     RecordUnknown,
     TopicAway,
 )
@@ -93,7 +94,7 @@ class Ticket:
             with contextlib.suppress(IndexError):
                 self._to_take.pop()
                 self._was_taken_back = True
-        return self._was_taken_back
+        return self._was_taken_back or isinstance(self._error, RecordNotSent)
 
     def hand_over(self) -> Exception | None:
         """Give it to the producer, unless it was taken back, and return why not; in a thread."""
@@ -199,8 +200,13 @@ class AsyncSender:
 
     def _run(self) -> None:
         while (ticket := self._tickets.get()) is not None:
-            if not self._has_to_wait(ticket):
-                ticket.hand_over()
+            try:
+                if not self._has_to_wait(ticket):
+                    ticket.hand_over()
+            except (KeyError, RuntimeError) as error:
+                # Metadata that changed while it was looked at, or no thread to be had: of one
+                # ticket, and its task hears of it.
+                ticket.refuse(TopicAway(f"topic {ticket.topic!r}: {type(error).__name__} {error}"))
 
     def _has_to_wait(self, ticket: Ticket) -> bool:
         """Put a ticket into the room of its topic, when there is one or has to be."""

@@ -89,14 +89,29 @@ class Coordinates:
 
 
 class PendingRecord:
-    """A record on its way to Kafka."""
+    """A record on its way to Kafka.
+
+    Args:
+        future: kafka-python's.
+        deadline_s: monotonic time until which its end is awaited.
+        on_unknown: called when it is not known what became of it.
+        refusals_are_certain: whether Kafka's refusal is of this record. An idempotent producer that
+            had one record refused ends all that it has with that same refusal, what is under way
+            as well, and takes nothing more.
+    """
 
     def __init__(
-        self, future: Any, deadline_s: float, on_unknown: Callable[[], None] = lambda: None
+        self,
+        future: Any,
+        deadline_s: float,
+        on_unknown: Callable[[], None] = lambda: None,
+        *,
+        refusals_are_certain: bool = True,
     ) -> None:
         self._future = future
         self._deadline_s = deadline_s
         self._on_unknown = on_unknown
+        self._refusals_are_certain = refusals_are_certain
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether it is known what became of it, waiting for that at most so long."""
@@ -117,11 +132,11 @@ class PendingRecord:
             if left_s <= 0 and not self._future.is_done:
                 raise KafkaTimeoutError("no answer in time")
             stored = self._future.get(timeout=max(0.001, left_s))
-        except AuthorizationError as error:
-            raise TopicForbidden(f"Kafka refused the record: {_in_words(error)}") from error
-        except _CERTAINLY_REFUSED as error:
-            raise RecordNotSent(f"Kafka refused the record: {_in_words(error)}") from error
         except KafkaError as error:
+            if self._refusals_are_certain and isinstance(error, AuthorizationError):
+                raise TopicForbidden(f"Kafka refused the record: {_in_words(error)}") from error
+            if self._refusals_are_certain and isinstance(error, _CERTAINLY_REFUSED):
+                raise RecordNotSent(f"Kafka refused the record: {_in_words(error)}") from error
             self._on_unknown()
             raise RecordUnknown(f"Kafka did not acknowledge: {_in_words(error)}") from error
         return Coordinates(stored.topic, stored.partition, stored.offset)
@@ -206,7 +221,12 @@ class KafkaSender:
             raise self._why_no_metadata(producer, topic, asked_s) from error
         except (ValueError, TypeError) as error:
             raise RecordNotSent(str(error)) from error
-        return PendingRecord(future, deadline_s, lambda: self._replace(producer))
+        return PendingRecord(
+            future,
+            deadline_s,
+            lambda: self._replace(producer),
+            refusals_are_certain=not self._durability.is_idempotent,
+        )
 
     @property
     def address(self) -> str:

@@ -49,10 +49,12 @@ class Collapsing:
     def begin(self, granted: Iterable[tuple[Delivery, Row]]) -> None:
         """Note what waits behind each of these runs, which are about to begin."""
         for delivery, row in granted:
+            if delivery.handler.collapse is None:
+                continue
             run = (row.request_id, row.generation)
             key = lane_of(delivery)
             # An answer about an older run says nothing of what has come since.
-            if delivery.handler.collapse is None or key is None or run in self._held.asking:
+            if key is None or run in self._held.asking:
                 continue
             names = self._lanes.names(key)
             if names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from consumer.collapse.checks import is_coroutine
@@ -43,12 +44,15 @@ def refusal(
 
 
 async def refusal_coroutine(job: Job, handler: Handler, *, group: str) -> Outcome | None:
-    """Return the same for a handler that is a coroutine, whose predicate may be one as well."""
-    if not is_coroutine(handler.collapse):
-        return refusal(job, handler, group=group)
+    """Return the same for a handler that is a coroutine, whose predicate may be one as well.
+
+    A plain one is asked in a thread: on the loop it would hold up the other runs of its child.
+    """
     if handler.collapse is None or not job.collapses:
         return None
     try:
+        if not is_coroutine(handler.collapse):
+            return await asyncio.to_thread(refusal, job, handler, group=group)
         return None if await handler.collapse(_request(job, handler, group, None)) else _SAID_NO
     except BaseException as error:
         return _failed(error, job=job, handler=handler)

@@ -213,6 +213,8 @@ class Shipping:
         try:
             stored = record.result()
         except RecordNotSent as error:
+            if isinstance(error, TopicForbidden):
+                self._sender.abandon()  # it would now say the same of every topic
             return error
         except RecordUnknown as error:
             self._sender.abandon()

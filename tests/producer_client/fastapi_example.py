@@ -31,7 +31,9 @@ app = FastAPI(lifespan=lifespan)
 
 @app.post("/payments", status_code=202)
 async def pay(
-    payment: Payment, response: Response, idempotency_key: Annotated[str | None, Header()] = None
+    payment: Payment,
+    response: Response,
+    idempotency_key: Annotated[str | None, Header(pattern=r"^[A-Za-z0-9_-]{1,128}$")] = None,
 ) -> dict[str, str]:
     client: AsyncClient = app.state.client
     try:
@@ -39,18 +41,21 @@ async def pay(
         sent = await client.send(
             payment.model_dump(), key=payment.card, topic="payments", request_id=idempotency_key
         )
-        request_id = sent.request_id
     except SendUnknown as unknown:
-        request_id = unknown.request_id  # it may be on its way, and is followed like any other
+        # It may be on its way, or nowhere: posted again under this key, it is paid once.
+        again = {"Retry-After": "5", "Idempotency-Key": unknown.request_id}
+        raise HTTPException(
+            503, "unknown: post it again under this key", headers=again
+        ) from unknown
     except NotSent as error:
         raise HTTPException(503, "not sent: try again", headers={"Retry-After": "5"}) from error
     except PayloadMismatch as error:
         raise HTTPException(409, "this Idempotency-Key was another payment's") from error
     except InvalidMessage as error:
         raise HTTPException(400, str(error)) from error
-    response.headers["Location"] = f"/payments/{request_id}"
+    response.headers["Location"] = f"/payments/{sent.request_id}"
     response.headers.update(RETRY_SOON)
-    return {"id": request_id}
+    return {"id": sent.request_id}
 
 
 @app.get("/payments/{request_id}")

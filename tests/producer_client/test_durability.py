@@ -1,14 +1,16 @@
 """Delivery in words: what `safe` asks of a topic, what it refuses, and what `fast` gives up."""
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from feedback.clock import monotonic_s
 from feedback.envelope import Record
-from feedback.errors import NotSent, SettingsError
+from feedback.errors import NotSent, SendUnknown, SettingsError
 from feedback.settings import KafkaSection
+from feedback.status import State
 from producer_client import Client, Submission
 from producer_client.delivery import FAST, PLAIN, delivery_of
 from producer_client.kafka_sender import TopicUnsafe
@@ -22,7 +24,11 @@ Records = Callable[[], list[Record]]
 
 def _demand(servers: Servers, topic: str, replicas: int) -> None:
     """Let a topic want so many replicas in sync."""
-    wanted = ConfigResource(ConfigResourceType.TOPIC, topic, {"min.insync.replicas": str(replicas)})
+    _configure(servers, topic, {"min.insync.replicas": str(replicas)})
+
+
+def _configure(servers: Servers, topic: str, configs: dict[str, str]) -> None:
+    wanted = ConfigResource(ConfigResourceType.TOPIC, topic, configs)
     with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
         admin.alter_configs([wanted])
 
@@ -128,3 +134,19 @@ def test_who_may_not_read_the_setting_is_told_so(
     assert "topic 'payments'" in fault
     assert "DescribeConfigs" in fault
     assert "min_insync_replicas = 1" in fault
+
+
+def test_what_an_idempotent_producer_is_refused_ends_neither_others_nor_the_client(
+    make_client: MakeClient, servers: Servers
+) -> None:
+    client = make_client(durability="safe", min_insync_replicas=1)
+    topic = client.settings.client.topic
+    assert topic is not None
+    _configure(servers, topic, {"max.message.bytes": "2000"})
+    client.send(b"before", request_id="before")
+    with pytest.raises(SendUnknown):
+        # Kafka's refusal is of all that the producer has, so of no record it is certain.
+        client.send(Random(1).randbytes(10_000), request_id="large")
+    assert client.status("large").state is State.PENDING
+    client.send(b"after", request_id="after")
+    assert client.status("after").state is State.PENDING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -119,3 +120,20 @@ def test_a_coroutine_is_awaited_and_a_plain_one_is_asked_beside_a_coroutine() ->
     failed = ask(raises_later, one())
     assert failed is not None
     assert (failed.state, failed.code) == (State.FAILED, "HANDLER_ERROR")
+
+
+def test_a_plain_one_holds_up_no_coroutine_beside_it() -> None:
+    said, waiting = threading.Event(), threading.Event()
+
+    def waits(request: Request) -> bool:
+        waiting.set()
+        return said.wait(10)
+
+    async def both() -> Outcome | None:
+        asked = asyncio.create_task(refusal_coroutine(one(), handler(waits), group="g"))
+        while not waiting.is_set():
+            await asyncio.sleep(0.001)
+        said.set()  # by the loop, which is free
+        return await asked
+
+    assert asyncio.run(both()) is None
