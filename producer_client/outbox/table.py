@@ -31,7 +31,6 @@ from sqlalchemy import (
     bindparam,
     cast,
     delete,
-    exists,
     func,
     literal_column,
     or_,
@@ -259,7 +258,14 @@ _FREE = (
     .where(
         lane.c.group == bindparam("g"),
         or_(lane.c.owner.is_(None), lane.c.lease_until <= now_ms()),
-        exists(select(literal_column("1")).where(*_waits(lane.c.lane)).correlate(lane)),
+        # With its limit it is a look at the index for each lane; PostgreSQL would make one join of
+        # an EXISTS, over all that waits.
+        select(row.c.id)
+        .where(*_waits(lane.c.lane))
+        .limit(literal_column("1"))
+        .correlate(lane)
+        .scalar_subquery()
+        .is_not(None),
     )
     # The one that was served longest ago.
     .order_by(lane.c.lease_until)
