@@ -105,8 +105,8 @@ def configure(*, level: str = "INFO", stream: TextIO | None = None) -> None:
     root.handlers[:] = [target]
     root.setLevel(level)
     # kafka-python tells every connection at INFO, and of an outage 35 errors a second with their
-    # stacks: what they mean we log ourselves, once.
-    logging.getLogger("kafka").setLevel(logging.NOTSET if level == "DEBUG" else logging.CRITICAL)
+    # stacks: what they mean we log ourselves, once. At DEBUG it would log keys and values.
+    logging.getLogger("kafka").setLevel(logging.INFO if level == "DEBUG" else logging.CRITICAL)
 
 
 def _stack(format_of: logging.Formatter, record: logging.LogRecord) -> str:

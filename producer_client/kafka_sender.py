@@ -39,6 +39,8 @@ from producer_client.topic_safety import TopicSafety
 
 # A record runs out of time inside the producer a moment after its sender was told.
 CLOSE_GRACE_S = 0.5
+# How long an `OrderedSender` tries to connect at a time.
+CONNECT_S = 10.0
 
 ABANDON_S = 2.0
 _FOR_EVER_MS = 2**31 - 1
@@ -61,6 +63,10 @@ class RecordNotSent(KafkaUnavailable):
 
 class TopicAway(RecordNotSent):
     """Kafka or the topic is away: what is sent there next would only wait as long."""
+
+
+class KafkaAway(TopicAway):
+    """No broker answers: of no topic is there anything to hope for now."""
 
 
 class TopicUnsafe(RecordNotSent):
@@ -320,7 +326,7 @@ class KafkaSender:
             for one in network:
                 one.close()
             if isinstance(error, KafkaError):
-                raise TopicAway(self._away(_in_words(error))) from error
+                raise KafkaAway(self._away(_in_words(error))) from error
             # An address that is none, a certificate that cannot be read.
             raise TopicAway(f"the [kafka] settings do not work: {error}") from error
 
@@ -389,6 +395,10 @@ class OrderedSender(KafkaSender):
         super().__init__(settings, send_timeout_s=send_timeout_s, max_request_bytes=2**30)
         self._block_s = block_s
         self._request_timeout_s = request_timeout_s
+
+    def _connected(self, deadline_s: float) -> KafkaProducer:
+        # It says so when Kafka is away, and is asked again: a watchdog looks at its caller.
+        return super()._connected(min(deadline_s, monotonic_s() + CONNECT_S))
 
     def _delivery(self, timeout_ms: int) -> dict[str, Any]:
         return {

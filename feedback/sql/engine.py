@@ -26,7 +26,6 @@ def open_engine(
     bounded: bool = True,
     autocommit: bool = False,
     at_connect: Sequence[str] = (),
-    at_connect_postgres: Sequence[str] = (),
     what: str = "journal",
 ) -> Engine:
     """Return an engine on a database of ours; it connects when it is first used.
@@ -39,7 +38,6 @@ def open_engine(
             longer than `timeout_s`; False where a user's own statements run.
         autocommit: on PostgreSQL each statement is a transaction: one round trip instead of three.
         at_connect: SQL to run on every new connection to SQLite.
-        at_connect_postgres: the same for PostgreSQL.
         what: is kept there, as its section of the settings is named.
 
     Raises:
@@ -72,8 +70,6 @@ def open_engine(
     if bounded:
         _bound_postgres(engine, timeout_s)
         _bound_waiting(engine, timeout_s + ANSWER_MARGIN_S)
-    if at_connect_postgres:
-        _settle_postgres(engine, at_connect_postgres)
     return engine
 
 
@@ -155,13 +151,4 @@ def _bound_postgres(engine: Engine, timeout_s: float) -> None:
         connection.execute(f"SET statement_timeout = {limit_ms}")
         # A worker that is paused inside a transaction must not hold its locks for ever.
         connection.execute(f"SET idle_in_transaction_session_timeout = {limit_ms}")
-        connection.autocommit = wanted
-
-
-def _settle_postgres(engine: Engine, statements: Sequence[str]) -> None:
-    @event.listens_for(engine, "connect")
-    def _settle(connection: Any, record: object) -> None:
-        wanted, connection.autocommit = connection.autocommit, True
-        for statement in statements:
-            connection.execute(statement)
         connection.autocommit = wanted

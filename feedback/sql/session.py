@@ -20,7 +20,6 @@ class Session:
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
         translate: makes the error to raise of a driver's; None for a fault of this program.
         at_connect: SQL to run on every new connection to SQLite.
-        at_connect_postgres: the same for PostgreSQL.
         one_statement: each transaction has one only, which PostgreSQL commits by itself.
         what: is kept there, as its section of the settings is named.
     """
@@ -32,7 +31,6 @@ class Session:
         timeout_s: float,
         translate: Callable[[DBAPIError], OncewardError | None],
         at_connect: Sequence[str] = (),
-        at_connect_postgres: Sequence[str] = (),
         one_statement: bool = False,
         what: str = "journal",
     ) -> None:
@@ -43,7 +41,6 @@ class Session:
             pool={"poolclass": NullPool},
             autocommit=one_statement,
             at_connect=at_connect,
-            at_connect_postgres=at_connect_postgres,
             what=what,
         )
         self._connection: Connection | None = None

@@ -35,11 +35,6 @@ class Circuit:
             known.until_s = now_s + known.pause_s
             return True
 
-    def is_open(self, name: str, now_s: float) -> bool:
-        """Whether `allows` would say no; nobody is told to ask."""
-        known = self._open.get(name)
-        return known is not None and now_s < known.until_s
-
     def failed(self, name: str, now_s: float) -> bool:
         """Note that it did not answer; say whether it did before."""
         shortest_s, longest_s = PAUSE_S

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import QueuePool
 from sqlalchemy.exc import DBAPIError
@@ -38,6 +38,8 @@ from producer_client.worlds import OnItsWay
 
 log = EventLog("onceward.client")
 
+Kind = TypeVar("Kind", bound=Prepared)
+
 # Of `send_timeout_s`: Redis may be asked twice, then Kafka, then the database.
 REDIS_SHARE, KAFKA_SHARE, ROW_SHARE = 0.15, 0.5, 0.2
 THREADS = 4
@@ -50,6 +52,11 @@ class Untold(Prepared):
     """A request that Redis was not told of: it must not go to Kafka."""
 
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed(Prepared):
+    """A request that goes to Kafka: it was asked before anything was told."""
 
 
 class Diverted(TopicAway):
@@ -125,9 +132,8 @@ class Fallback:
                 try:
                     connection.commit()
                 except DBAPIError as error:
-                    if getattr(error.orig, "sqlstate", None) is None:
-                        raise _Uncommitted(str(translate(error) or type(error).__name__)) from None
-                    raise
+                    # Whatever it says: a pooler answers in the name of a server that has died.
+                    raise _Uncommitted(str(translate(error) or type(error).__name__)) from None
         except DBAPIError as error:
             raise translate(error) or error from None
 
@@ -174,25 +180,28 @@ class FallbackWay(Way):
     ) -> list[OncewardError | Refused | None]:
         """Send requests again; see `Way.again_many`. While Kafka is known to be away nothing is
         told: a PENDING of an attempt that nobody sends would hide the one that a worker has."""
-        now_s = monotonic_s()
-        told: list[OncewardError | Refused | None] = [
-            NotSent(one.request_id, _AWAY.format(one.payload.topic))
-            if self._circuit.is_open(_topic(one), now_s)
-            else None
-            for one in batch
-        ]
+        told: list[OncewardError | Refused | None] = []
+        for one in batch:
+            may = self._circuit.allows(_topic(one), monotonic_s())
+            away = NotSent(one.request_id, _AWAY.format(one.payload.topic))
+            told.append(None if may else away)
         places = [at for at, error in enumerate(told) if error is None]
         if places:
-            tried = [batch[at] for at in places]
+            tried = [_like(Allowed, batch[at]) for at in places]
             sent = await super().again_many(tried, keep_payloads=keep_payloads)
             for at, ending in zip(places, sent, strict=True):
                 told[at] = ending
+                if ending is None:
+                    self._noted_back(batch[at])
+                elif isinstance(ending, NotSent | SendUnknown) and _is_outage(ending):
+                    self._noted_away(batch[at], ending)
         return told
 
     def _hand_over_one(self, one: Prepared) -> OnItsWay | RecordNotSent:
         if isinstance(one, Untold):
             return Diverted(one.reason)
-        if not self._circuit.allows(_topic(one), monotonic_s()):
+        is_allowed = isinstance(one, Allowed)
+        if not (is_allowed or self._circuit.allows(_topic(one), monotonic_s())):
             return Diverted(_AWAY.format(one.payload.topic))
         return super()._hand_over_one(one)
 
@@ -202,14 +211,21 @@ class FallbackWay(Way):
         """Return None when Kafka or the outbox has it, else what became of it."""
         error = await ending_of(one, record)
         if error is None:
-            if self._circuit.worked(_topic(one)):
-                log.info("topic.back", topic=one.payload.topic)
+            self._noted_back(one)
             return None
         if not _is_outage(error):
             return await self.withdraw(one, error)
-        if not isinstance(record, Diverted) and self._circuit.failed(_topic(one), monotonic_s()):
-            log.warning("topic.away", topic=one.payload.topic, reason=error.reason)
+        if not isinstance(record, Diverted):
+            self._noted_away(one, error)
         return await self.withdraw(one, self._fallback.take(one, error))
+
+    def _noted_back(self, one: Prepared) -> None:
+        if self._circuit.worked(_topic(one)):
+            log.info("topic.back", topic=one.payload.topic)
+
+    def _noted_away(self, one: Prepared, error: NotSent | SendUnknown) -> None:
+        if self._circuit.failed(_topic(one), monotonic_s()):
+            log.warning("topic.away", topic=one.payload.topic, reason=error.reason)
 
 
 class _Attempt:
@@ -248,4 +264,8 @@ def _is_outage(error: NotSent | SendUnknown) -> bool:
 
 
 def _untold(one: Prepared, reason: str) -> Untold:
-    return Untold(**{name.name: getattr(one, name.name) for name in fields(one)}, reason=reason)
+    return _like(Untold, one, reason=reason)
+
+
+def _like(kind: type[Kind], one: Prepared, **more: Any) -> Kind:
+    return kind(**{name.name: getattr(one, name.name) for name in fields(Prepared)}, **more)

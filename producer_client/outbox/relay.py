@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable, RedisUnavailable
@@ -24,7 +24,7 @@ from feedback.redis_server import connect
 from feedback.settings import Settings
 from feedback.store import StatusStore
 from producer_client.kafka_sender import OrderedSender
-from producer_client.outbox.errors import OutboxVersionError
+from producer_client.outbox.errors import OutboxUnavailable, OutboxVersionError
 from producer_client.outbox.metrics import NO_METRICS, RelayMetrics
 from producer_client.outbox.rests import Rests
 from producer_client.outbox.shipping import Landed, Shipment, Shipping
@@ -234,8 +234,11 @@ class Relay:
             self._land(self._flying[0])
 
     def _land(self, shipment: Shipment) -> None:
-        self._flying.remove(shipment)
-        landed = self._shipping.land(shipment)
+        try:
+            # Among what is renewed until it has landed: sent one by one it may outlast a lease.
+            landed = self._shipping.land(shipment)
+        finally:
+            self._flying.remove(shipment)
         self._note(shipment, landed)
         settled = self._table.settle(shipment.batch, sent=landed.sent, parked=landed.parked)
         for row in settled:
@@ -287,11 +290,24 @@ class Relay:
         return poll_s if due_s is None else min(poll_s, max(0.01, due_s))
 
     def _look_after(self) -> None:
-        """Count and prune, now and then."""
+        """Count and prune, now and then; what takes too long there keeps no row from being sent."""
         now_s = monotonic_s()
         if now_s >= self._prune_s:
-            removed = self._table.prune(keep_s=self._settings.outbox.keep_s)
-            self._prune_s = now_s if removed else now_s + PRUNE_S
+            self._prune_s = now_s + PRUNE_S
+            with _given_up("prune"):
+                if self._table.prune(keep_s=self._settings.outbox.keep_s):
+                    self._prune_s = now_s
         if now_s >= self._standing_s:
-            self._metrics.standing(self._table.standing())
             self._standing_s = now_s + STANDING_S
+            with _given_up("count"):
+                self._metrics.standing(self._table.standing())
+
+
+@contextmanager
+def _given_up(what: str) -> Iterator[None]:
+    """Go on without it where the database does not answer in time; a turn finds out whether it is
+    away."""
+    try:
+        yield
+    except OutboxUnavailable as error:
+        log.warning("relay.given_up", what=what, reason=str(error))

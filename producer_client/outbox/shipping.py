@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from feedback.clock import monotonic_s
 from feedback.envelope import encode_headers
 from producer_client.kafka_sender import (
+    KafkaAway,
     OrderedSender,
     PendingRecord,
     RecordNotSent,
@@ -34,6 +35,8 @@ NOWHERE = Place(None, None)
 # What is sent alone was refused a moment ago: Kafka is there.
 ALONE_S = 3.0
 ALONE_AT_ONCE = 100
+# In place of a topic: no broker answers.
+EVERYWHERE = ""
 
 Ending = Place | RecordNotSent | RecordUnknown
 
@@ -179,8 +182,9 @@ class Shipping:
         self, one: Prepared, away: dict[str, TopicAway]
     ) -> PendingRecord | RecordNotSent:
         payload = one.payload
-        if payload.topic in away:
-            return away[payload.topic]
+        for known in (EVERYWHERE, payload.topic):
+            if known in away:
+                return away[known]
         try:
             return self._sender.send(
                 payload.topic,
@@ -189,7 +193,7 @@ class Shipping:
                 headers=encode_headers(one.envelope, payload.headers),
             )
         except TopicAway as error:
-            away[payload.topic] = error
+            away[EVERYWHERE if isinstance(error, KafkaAway) else payload.topic] = error
             return error
         except RecordNotSent as error:
             return error

@@ -17,7 +17,8 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    text,
     union_all,
     update,
 )
@@ -107,7 +109,6 @@ class OutboxTable:
             timeout_s=timeout_s,
             translate=translate,
             at_connect=("PRAGMA synchronous=NORMAL",),
-            at_connect_postgres=("SET synchronous_commit = off",),
             what="outbox",
         )
         self._group = group
@@ -150,7 +151,7 @@ class OutboxTable:
         asked = {"g": self._group, "resting": list(resting), "most": LANES_AT_ONCE}
         if self.dialect == "sqlite" and not self._has_waiting(asked):
             return None  # without the write lock, which others want
-        with self._session.transaction() as connection:
+        with self._writing() as connection:
             lanes = list(connection.execute(_FREE, asked).scalars())
             if not lanes:
                 return None
@@ -169,7 +170,7 @@ class OutboxTable:
         Raises:
             OutboxUnavailable: the database is away.
         """
-        with self._session.transaction() as connection:
+        with self._writing() as connection:
             connection.execute(_RENEW, {**self._mine(batch), "lease": self._lease_ms})
 
     def settle(
@@ -186,7 +187,7 @@ class OutboxTable:
         Raises:
             OutboxUnavailable: the database is away; what was sent is sent again.
         """
-        with self._session.transaction() as connection:
+        with self._writing() as connection:
             kept = set(connection.execute(_RELEASE, self._mine(batch)).scalars())
             mine = [one for one in batch.rows if one.lane in kept]
             marks = [[one.id, *sent[one.id]] for one in mine if one.id in sent]
@@ -208,7 +209,7 @@ class OutboxTable:
             OutboxUnavailable: the database is away.
         """
         given = {"g": self._group, "keep": int(keep_s * 1000), "most": PRUNE_AT_ONCE}
-        with self._session.transaction() as connection:
+        with self._writing() as connection:
             return connection.execute(_PRUNE, given).rowcount
 
     def standing(self) -> Standing:
@@ -225,6 +226,14 @@ class OutboxTable:
     def close(self) -> None:
         """Close the connection; the next call opens one again."""
         self._session.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._session.transaction() as connection:
+            if self.dialect == "postgresql":
+                # Of this transaction alone: a pooler may give the connection to others after it.
+                connection.execute(_NEED_NOT_LAST)
+            yield connection
 
     def _has_waiting(self, asked: Mapping[str, Any]) -> bool:
         with self._session.transaction(read_only=True) as connection:
@@ -252,6 +261,9 @@ def _waits(number: ColumnElement[int] | Any) -> tuple[ColumnElement[bool], ...]:
     )
 
 
+_NEED_NOT_LAST = text("SET LOCAL synchronous_commit = off")
+# What the index of ended rows says of itself: SQLite does not conclude it from another state.
+_HAS_ENDED = row.c.state != literal_column(f"'{RowState.WAITING}'")
 _LANES = select(lane.c.lane).where(lane.c.group == bindparam("g"))
 _FREE = (
     select(lane.c.lane)
@@ -341,7 +353,8 @@ _PRUNE = delete(row).where(
         select(row.c.id)
         .where(
             row.c.group == bindparam("g"),
-            row.c.state == RowState.SENT,
+            row.c.state == literal_column(f"'{RowState.SENT}'"),
+            _HAS_ENDED,
             row.c.ended_at < clock.once() - bindparam("keep"),
         )
         .limit(bindparam("most"))
@@ -353,7 +366,11 @@ _STANDING = select(func.count(), func.min(row.c.created_at), clock.once()).where
 _COUNT_PARKED = (
     select(func.count())
     .select_from(row)
-    .where(row.c.group == bindparam("g"), row.c.state == RowState.PARKED)
+    .where(
+        row.c.group == bindparam("g"),
+        row.c.state == literal_column(f"'{RowState.PARKED}'"),
+        _HAS_ENDED,
+    )
 )
 
 

@@ -84,14 +84,18 @@ class SentRecord:
     def __init__(self, error: RecordUnknown | None) -> None:
         self._error = error
 
-    def result(self) -> None:
-        """Return when it is acknowledged.
+    async def ending(self) -> None:
+        """Return: it is acknowledged.
 
         Raises:
             RecordUnknown: it may or may not be there.
         """
         if self._error is not None:
             raise self._error
+
+    def take_back(self) -> bool:
+        """Say that a record that was handed over cannot be taken back."""
+        return False
 
 
 class SimulatedSender:

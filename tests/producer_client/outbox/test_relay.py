@@ -116,6 +116,19 @@ def test_what_kafka_can_never_take_is_parked_and_in_nobodys_way(
     assert [decode_headers(one).request_id for one in records()] == ["goes"]
 
 
+def test_many_that_are_refused_one_by_one_are_parked_though_that_outlasts_a_lease(
+    settings: Settings, user: Connection, rows: Rows, narrow: str
+) -> None:
+    # Two: what one does not hold any more the other would begin anew, and neither would end it.
+    outbox = settings.outbox.model_copy(update={"lease_s": 0.5})
+    short = settings.model_copy(update={"outbox": outbox})
+    with Client(short) as client, relaying(short), relaying(short):
+        for number in range(30):
+            client.send(b"x" * 5000, key=f"{number}", topic=narrow, connection=user)
+        user.commit()
+        settled(rows, PARKED=30)
+
+
 def test_an_id_that_another_payload_has_is_parked(
     settings: Settings, user: Connection, rows: Rows, records: Records
 ) -> None:
