@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from consumer.collapse.checks import is_coroutine
@@ -52,6 +51,8 @@ async def refusal_coroutine(job: Job, handler: Handler, *, group: str) -> Outcom
         return None
     try:
         if not is_coroutine(handler.collapse):
+            import asyncio  # a child without coroutines does without it
+
             return await asyncio.to_thread(refusal, job, handler, group=group)
         return None if await handler.collapse(_request(job, handler, group, None)) else _SAID_NO
     except BaseException as error:

@@ -22,6 +22,19 @@ ROOT = Path(__file__).parents[2]
 PYTHON = (sys.executable, "-m")
 
 
+def _for_interpreter(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what an interpreter reads at its start alone."""
+    return {name: value for name, value in environ.items() if name.startswith("PYTHON")}
+
+
+def _others() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+# As it was before any test changed it.
+PRELOADED = _for_interpreter(os.environ)
+
+
 Process = Union["Forked", "subprocess.Popen[bytes]"]
 
 
@@ -37,8 +50,7 @@ def start(
     Args:
         stdout, stderr: descriptors of files; None for nothing. Its input is empty.
     """
-    if any(name.startswith("PYTHON") and os.environ.get(name) != environ[name] for name in environ):
-        # What an interpreter reads at its start alone.
+    if _for_interpreter(environ) != PRELOADED:
         nothing = subprocess.DEVNULL
         return subprocess.Popen(
             argv,
@@ -113,6 +125,16 @@ def run(
     Raises:
         subprocess.TimeoutExpired: it has not ended by then, and was killed.
     """
+    if _for_interpreter(environ) != PRELOADED:
+        return subprocess.run(
+            argv,
+            cwd=cwd,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         process = Forked(
             argv,
@@ -143,6 +165,7 @@ class _Preloaded:
             self._process = subprocess.Popen(
                 (*PYTHON, "tests.preloaded.process", str(theirs.fileno())),
                 cwd=ROOT,
+                env={**_others(), **PRELOADED},
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import preloaded
-from tests.preloaded.forks import Forked
+from tests.preloaded.forks import PRELOADED, Forked
 
 WORKER = (sys.executable, "-m", "consumer")
 LIMIT_S = 30.0
@@ -18,7 +18,7 @@ LIMIT_S = 30.0
 def test_what_a_command_prints_and_its_code_are_those_of_its_own_process() -> None:
     for arguments in (("--help",), ("run", "--config", "nowhere.toml")):
         argv = (*WORKER, *arguments)
-        environ = {"PATH": os.environ["PATH"], "ONCEWARD_WORKER__PROCESSES": "0"}
+        environ = PRELOADED | {"PATH": os.environ["PATH"], "ONCEWARD_WORKER__PROCESSES": "0"}
         alone = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=LIMIT_S)
         forked = preloaded.run(argv, environ=environ, timeout_s=LIMIT_S)
         assert (forked.returncode, forked.stdout) == (alone.returncode, alone.stdout)
