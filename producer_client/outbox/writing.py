@@ -11,10 +11,20 @@ one transaction are one. Its price: commits that notify go through one after the
 from __future__ import annotations
 
 import weakref
-from functools import lru_cache
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Executable, bindparam, func, insert, literal, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    bindparam,
+    func,
+    insert,
+    literal_column,
+    select,
+)
+from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, scoped_session
 
@@ -31,8 +41,24 @@ from producer_client.submission import Prepared
 
 CHANNEL = "onceward_outbox"
 
-# Engines whose database was seen to have our tables.
-_known: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+class _Insert(NamedTuple):
+    """The statement as a driver takes it, without what SQLAlchemy does for each one it executes:
+    that took half as long as the round trip.
+
+    Attributes:
+        order: of the parameters, for drivers that take them by position.
+    """
+
+    sql: str
+    order: tuple[str, ...] | None
+
+    def parameters(self, columns: Mapping[str, Any]) -> Any:
+        return columns if self.order is None else tuple(columns[name] for name in self.order)
+
+
+# By whether it wakes relays, for engines whose database was seen to have our tables.
+_inserts: weakref.WeakKeyDictionary[Engine, dict[bool, _Insert]] = weakref.WeakKeyDictionary()
 
 
 def write(connection: object, one: Prepared, *, group: str, notify: bool = True) -> None:
@@ -52,11 +78,13 @@ def write(connection: object, one: Prepared, *, group: str, notify: bool = True)
     """
     joined = _joined(connection)
     try:
-        if joined.engine not in _known:
+        inserts = _inserts.get(joined.engine)
+        if inserts is None:
             check_version(joined)
-            _known.add(joined.engine)
-        wakes = notify and joined.dialect.name == "postgresql"
-        joined.execute(_insert(wakes), columns_of(one, group=group))
+            inserts = {wakes: _insert(joined.dialect, wakes=wakes) for wakes in (True, False)}
+            _inserts[joined.engine] = inserts
+        written = inserts[notify]
+        joined.exec_driver_sql(written.sql, written.parameters(columns_of(one, group=group)))
     except DBAPIError as error:
         raise _translated(error) from None
 
@@ -125,15 +153,18 @@ def _translated(error: DBAPIError) -> OncewardError | DBAPIError:
     return translate(error) or error
 
 
-@lru_cache
-def _insert(wakes: bool) -> Executable:
+def _insert(dialect: Dialect, *, wakes: bool) -> _Insert:
     named: dict[str, Any] = {name: bindparam(name) for name in _GIVEN}
-    written = insert(row).values(**named, created_at=now_ms(), state=literal(RowState.WAITING))
-    if not wakes:
-        return written.inline()
-    # One statement, one round trip: the row, and the word of it.
-    made = written.returning(row.c.id).cte("made")
-    return select(func.pg_notify(CHANNEL, "")).select_from(made)
+    waiting: ColumnElement[str] = literal_column(f"'{RowState.WAITING}'")
+    statement: Any = insert(row).values(**named, created_at=now_ms(), state=waiting).inline()
+    if wakes and dialect.name == "postgresql":
+        # One statement, one round trip: the row, and the word of it.
+        made = statement.returning(row.c.id).cte("made")
+        channel: ColumnElement[str] = literal_column(f"'{CHANNEL}'")
+        statement = select(func.pg_notify(channel, literal_column("''"))).select_from(made)
+    compiled = statement.compile(dialect=dialect)
+    order = compiled.positiontup
+    return _Insert(str(compiled), None if order is None else tuple(order))
 
 
 _GIVEN = (

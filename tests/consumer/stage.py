@@ -21,6 +21,7 @@ from feedback.settings import load
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client import Client
+from tests import offsets
 from tests.consumer.foreign import Headers, Sent
 from tests.consumer.gate import Gate
 from tests.consumer.running import RunningWorker, toml
@@ -241,10 +242,9 @@ class Stage:
         Args:
             of: the group; the workers' own without it.
         """
-        group, place = of or self.group, TopicPartition(topic, partition)
         with KafkaAdminClient(bootstrap_servers=self._servers.kafka) as admin:
-            offsets = admin.list_group_offsets({group: [place]})
-        return max(0, int(offsets[group][place].offset))
+            place = TopicPartition(topic, partition)
+            return max(0, offsets.committed(admin, of or self.group, place))
 
     def members(self) -> dict[str, int]:
         """Return the members of the group, each with the number of partitions it has."""

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import CoordinatorNotAvailableError
 from pyspark.sql import SparkSession
 
 from feedback.envelope import REQUEST_ID, payload_sha256
@@ -20,7 +19,7 @@ from spark_audit.run_lock import alone
 from spark_audit.snapshot import Snapshot
 from spark_audit.verdict import parse_fail_on
 from spark_audit.window import Window
-from tests.eventually import eventually
+from tests import offsets
 from tests.spark_audit.stage.journal import HandWritten
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 from tests.stack import Servers
@@ -71,19 +70,8 @@ class Scene:
 
     def commit(self, topic: str, offset: int) -> None:
         """Commit an offset of partition 0 for the group."""
-        group, place = self.journal.group, TopicPartition(topic, 0)
-
-        def is_committed() -> bool:
-            with KafkaAdminClient(bootstrap_servers=self.servers.kafka) as admin:
-                try:
-                    admin.alter_group_offsets(group, {place: OffsetAndMetadata(offset, "", -1)})
-                    found = admin.list_group_offsets({group: [place]})[group].get(place)
-                except CoordinatorNotAvailableError:
-                    return False  # the broker makes its topic of offsets at the first use
-            # While it is being made, a commit can be answered and is not there.
-            return found is not None and bool(found.offset == offset)
-
-        eventually(is_committed, timeout_s=30, interval_s=0.2)
+        with KafkaAdminClient(bootstrap_servers=self.servers.kafka) as admin:
+            offsets.commit(admin, self.journal.group, TopicPartition(topic, 0), offset)
 
     def fill_journal(self) -> None:
         """Write a row for each request but one."""

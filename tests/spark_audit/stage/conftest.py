@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import CoordinatorNotAvailableError
 from pyspark.sql import SparkSession
 
 from feedback.settings import Settings
-from tests.eventually import eventually
+from tests import offsets
 from tests.stack import Servers
 
 Append = Callable[..., int]
@@ -61,18 +60,7 @@ def commit(admin: KafkaAdminClient, group: str) -> Commit:
     """Return a function that commits an offset, for the test's group unless told otherwise."""
 
     def one(topic: str, offset: int, *, partition: int = 0, of: str = group) -> None:
-        place = TopicPartition(topic, partition)
-
-        def is_committed() -> bool:
-            try:
-                admin.alter_group_offsets(of, {place: OffsetAndMetadata(offset, "", -1)})
-                found = admin.list_group_offsets({of: [place]})[of].get(place)
-            except CoordinatorNotAvailableError:
-                return False  # the broker makes its topic of offsets at the first use
-            # While it is being made, a commit can be answered and is not there.
-            return found is not None and bool(found.offset == offset)
-
-        eventually(is_committed, timeout_s=30, interval_s=0.2)
+        offsets.commit(admin, of, TopicPartition(topic, partition), offset)
 
     return one
 
