@@ -77,6 +77,11 @@ class Admission:
         return len(self._buffer) > 0
 
     @property
+    def has_more(self) -> bool:
+        """Whether anything is left that a free slot would take."""
+        return len(self._buffer) > 0 or len(self._due) > 0
+
+    @property
     def waiting(self) -> list[Received]:
         """What was committed and is not claimed, but for retries; a copy, for any thread."""
         held = (one for one in [*self.lanes.waiting, *list(self._aside)] if not one.wakes)

@@ -39,6 +39,7 @@ from consumer.teller import Teller
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
 from feedback.status import State
+from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.worker")
 
@@ -193,10 +194,13 @@ class Consequences:
         self, batch: Sequence[Delivery], applied: Applied
     ) -> Iterator[tuple[Delivery, Row]]:
         """Yield what may run, with its claim; of the rest, tell what the journal says."""
+        answers: list[StatusWrite] = []
         for delivery, verdict in zip(batch, applied.verdicts, strict=True):
-            if self._granted(verdict, delivery) and verdict.row is not None:
+            if self._granted(verdict, delivery, answers) and verdict.row is not None:
                 self._note_takeover(verdict.row)
                 yield placed(delivery, verdict.row, verdict.retried), verdict.row
+        if answers:
+            self._teller.tell(answers)
 
     def _note_takeover(self, row: Row) -> None:
         """Remember what run came before, where a takeover of unknown outcome led to this claim."""
@@ -270,8 +274,8 @@ class Consequences:
             ]
         )
 
-    def _granted(self, verdict: Verdict, delivery: Delivery) -> bool:
-        """Whether the delivery is to run; otherwise its client is told what the journal says."""
+    def _granted(self, verdict: Verdict, delivery: Delivery, answers: list[StatusWrite]) -> bool:
+        """Whether the delivery is to run; otherwise what the journal says is added to `answers`."""
         match verdict.kind:
             case VerdictKind.RUN:
                 return True
@@ -293,7 +297,7 @@ class Consequences:
                 self._news.ended((verdict.row.request_id, verdict.row.generation), delivery.record)
             restore = verdict.kind is VerdictKind.MISMATCH
             attempt = None if restore else delivery.envelope.attempt
-            self._teller.tell([telling.from_row(verdict.row, attempt=attempt, restore=restore)])
+            answers.append(telling.from_row(verdict.row, attempt=attempt, restore=restore))
         return False
 
 

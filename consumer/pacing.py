@@ -55,6 +55,9 @@ class Pacing:
         """Return how long nothing goes on by itself. What is due and may not go on yet is looked
         at again, and not without a pause."""
         is_going = taking and self._lease.lease_holds(now_s)
+        if is_going and self._admission.has_more:
+            # What was claimed before it took no slot: it had ended already, or is run elsewhere.
+            return 0.0
         times = (
             (self._held.next_due_s(), self._lease.may_sweep(now_s)),
             (self._admission.next_s(now_s, self._held.in_hand()), is_going),

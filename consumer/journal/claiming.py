@@ -52,6 +52,8 @@ class Claims:
     Args:
         held: (request_id, generation) that this worker already runs; what is granted is added.
         outcome_topics: those whose outcomes are wanted.
+        expects_rows: most of them are known to the journal, as far as one can guess: they are
+            looked up before a row is tried. It costs a statement, or saves one.
     """
 
     connection: Connection
@@ -59,6 +61,7 @@ class Claims:
     worker_id: str
     held: set[tuple[str, int]]
     outcome_topics: Collection[str] = ()
+    expects_rows: bool = False
     _holders: dict[str, Holder] = field(default_factory=dict)
 
     def decide(self, claims: Sequence[Claim]) -> list[Verdict]:
@@ -75,6 +78,9 @@ class Claims:
         self._holders = self._find_holders(claims)
         verdicts = self._of_retries({name: one for name, one in claims.items() if one.wakes})
         waiting = _without(claims, verdicts)
+        if waiting and self.expects_rows:
+            verdicts.update(self._answer(waiting))
+            waiting = _without(waiting, verdicts)
         for _ in range(_MAX_READS):
             if not waiting:
                 return verdicts

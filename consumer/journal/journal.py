@@ -60,6 +60,8 @@ class Journal(GroupJournal):
         super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
         self._outcome_topics = outcome_topics
         self._worker_id = worker_id
+        # After a resend of many: one batch of claims is as the one before.
+        self._expects_rows = False
 
     def apply(
         self,
@@ -97,7 +99,13 @@ class Journal(GroupJournal):
             skips=skips,
             claims=claims,
         )
-        return self._settle(work, held) if len(work) else _NOTHING
+        if not len(work):
+            return _NOTHING
+        applied = self._settle(work, held)
+        if claims:
+            known = sum(one.kind is not VerdictKind.RUN for one in applied.verdicts)
+            self._expects_rows = 2 * known > len(claims)
+        return applied
 
     def sweep_is_due(self, every_ms: int) -> bool:
         """Whether this worker is the one to sweep now: one of the group is, each `every_ms`.
@@ -254,6 +262,7 @@ class Journal(GroupJournal):
                 worker_id=self._worker_id,
                 held=held,
                 outcome_topics=self._outcome_topics,
+                expects_rows=self._expects_rows,
             )
 
     def _set_apart(self, work: Work, held: Collection[Name], reason: str) -> Applied:

@@ -71,6 +71,7 @@ class Work:
         worker_id: str,
         held: Collection[Name],
         outcome_topics: Collection[str] = (),
+        expects_rows: bool = False,
     ) -> Applied:
         """Write everything, one statement for each kind, and return what became of it."""
         lock_keys(connection, group, self.claims)
@@ -98,6 +99,7 @@ class Work:
             worker_id=worker_id,
             held=mine,
             outcome_topics=outcome_topics,
+            expects_rows=expects_rows,
         )
         verdicts = claims.decide(self.claims) if self.claims else []
         return Applied(

@@ -26,8 +26,6 @@ from kafka import KafkaProducer
 from sqlalchemy import create_engine, text
 
 from feedback.clock import monotonic_s
-from feedback.redis_server import connect
-from feedback.sections import RedisSection
 from feedback.status import FINAL, State
 from feedback.statuses import Status
 from feedback.store import StatusStore
@@ -35,6 +33,7 @@ from tests.bench.errors import BenchError
 from tests.bench.launching import ROOT, running
 from tests.bench.rows import write_json
 from tests.bench.systems import onceward
+from tests.bench.systems.prepared import prepared
 from tests.eventually import eventually
 from tests.stack import Servers, Stack
 from tests.stack.errors import tail
@@ -93,27 +92,18 @@ def measure(servers: Servers, *, journal: str, case: str, number: int) -> Row:
         BenchError: not all ended in time; ends with the worker's log.
     """
     with tempfile.TemporaryDirectory(prefix="collapse-") as name, ExitStack() as opened:
-        folder = Path(name)
-        topic = opened.enter_context(onceward.fresh_topic(servers.kafka))
-        url = opened.enter_context(onceward.fresh_journal(servers, journal, folder))
-        environ = onceward.environment(url, topic=topic, handlers=HANDLERS)
-        environ |= {
-            "ONCEWARD_KAFKA__BOOTSTRAP_SERVERS": servers.kafka,
-            "ONCEWARD_REDIS__URL": servers.redis,
-        }
+        scene = opened.enter_context(
+            prepared(servers, journal=journal, handlers=HANDLERS, folder=Path(name))
+        )
+        topic, store, log = scene.topic, scene.store, scene.log
         for setting in _DEFAULTS:
-            environ.pop(f"ONCEWARD_WORKER__{setting}")
-        onceward.migrate(environ, folder)
-        settings = RedisSection(url=servers.redis)
-        store = StatusStore(connect(settings), environ["ONCEWARD_KAFKA__GROUP"], settings)
-        opened.callback(store.close)
-        log = folder / "worker.log"
+            scene.environ.pop(f"ONCEWARD_WORKER__{setting}")
         other_cpu_percent = psutil.cpu_percent(OTHERS_S)
         names = [f"event-{one}" for one in range(REQUESTS)]
         if case == "waiting":
             with KafkaProducer(bootstrap_servers=servers.kafka) as producer:
                 _send(producer, topic, names)
-        opened.enter_context(running(onceward.WORKER, environ=environ, log=log))
+        opened.enter_context(running(onceward.WORKER, environ=scene.environ, log=log))
         try:
             if case == "live":
                 producer = opened.enter_context(
@@ -135,7 +125,7 @@ def measure(servers: Servers, *, journal: str, case: str, number: int) -> Row:
             raise BenchError(f"{error}\n{tail(log)}") from error
         seconds = monotonic_s() - began_s
         states = Counter(one.state for one in ends)
-        engine = create_engine(url)
+        engine = create_engine(scene.url)
         opened.callback(engine.dispose)
         with engine.connect() as connection:
             named = connection.execute(_NAMED).scalar_one()

@@ -20,7 +20,7 @@ from feedback.kafka_scan import KafkaScan
 from feedback.settings import KafkaSection, Settings, load
 from producer_client import Client
 from producer_client.outbox import migrate
-from producer_client.outbox.tables import row
+from producer_client.outbox.tables import RowState, row
 from tests.bench.systems.onceward import fresh_journal
 from tests.stack import Servers
 
@@ -65,7 +65,14 @@ class Scene:
 
     def sent(self) -> int:
         """Return how many rows are marked."""
-        wanted = select(func.count()).select_from(row).where(row.c.state == "SENT")
+        return self._count(RowState.SENT)
+
+    def waiting(self) -> int:
+        """Return how many rows wait."""
+        return self._count(RowState.WAITING)
+
+    def _count(self, state: RowState) -> int:
+        wanted = select(func.count()).select_from(row).where(row.c.state == state)
         with self.engine.connect() as connection:
             return int(connection.execute(wanted).scalar_one())
 

@@ -123,6 +123,25 @@ def test_what_waits_is_told_as_it_waits(journal: Journal, state: State) -> None:
     assert -1 <= stored.due_at - stored.finished_at - 60_000 <= 1000
 
 
+def test_after_a_batch_that_was_known_others_are_decided_as_always(journal: Journal) -> None:
+    known = [new_id() for _ in range(3)]
+    journal.apply(claims=[claim(name) for name in known])
+    journal.apply(finishes=[finish(name) for name in known])
+    assert set(kinds(journal.apply(claims=[claim(name) for name in known]))) == {
+        VerdictKind.ANSWERED
+    }
+    first, second = new_id(), new_id()
+    late = claim(new_id(), deadline_at=PAST)
+    mixed = journal.apply(claims=[claim(known[0]), claim(first), late, claim(second)])
+    assert kinds(mixed) == [
+        VerdictKind.ANSWERED,
+        VerdictKind.RUN,
+        VerdictKind.EXPIRED,
+        VerdictKind.RUN,
+    ]
+    assert [verdict.row.generation for verdict in mixed.verdicts if verdict.row] == [1, 1, 1, 1]
+
+
 def test_the_same_id_with_another_payload_is_a_mismatch_and_changes_nothing(
     journal: Journal,
 ) -> None:

@@ -1,0 +1,20 @@
+"""Many records of requests that have ended: answered one batch after the other."""
+
+from feedback.status import State
+from tests.consumer.conftest import MakeStage
+from tests.consumer.foreign import identity
+
+DUPLICATES = 200
+# A pause of the loop between two batches, which are as large as there are slots, took 0.2 s.
+WITHIN_S = 10.0
+
+
+def test_what_takes_no_slot_keeps_nobody_waiting(make_stage: MakeStage) -> None:
+    stage = make_stage(worker={"processes": 1, "slots_per_process": 2, "buffer_limit": 100})
+    for name in ("first", *["first"] * DUPLICATES, "last"):
+        stage.post(b"{}", headers=identity(name))
+    stage.flush()
+    stage.start()
+    assert stage.final("first").state is State.SUCCEEDED
+    assert stage.final("last", timeout_s=WITHIN_S).state is State.SUCCEEDED
+    assert [len(stage.runs(name)) for name in ("first", "last")] == [1, 1]
