@@ -215,9 +215,7 @@ class AsyncClient:
         return self._following.many(request_ids, timeout_s=timeout_s)
 
     def _forget_soon(self, one: Prepared) -> None:
-        """Remove what a cancelled send had told, in a task of its own: its own is being ended."""
-        if one.envelope.attempt > 1:
-            return  # an earlier attempt's trace is not ours to remove
+        """Take back what a cancelled send told, in a task of its own: its own is being ended."""
         task = asyncio.create_task(self._forget(one), name="onceward-forgetting")
         self._forgetting.add(task)
         task.add_done_callback(self._forgetting.discard)

@@ -1,7 +1,7 @@
 """The client: send a request, see its status, wait for how it ended.
 
-What can go wrong is told apart: NotSent left no trace, SendUnknown stays PENDING and may be
-repeated freely. How it is done stands in `sending` and `following`.
+What can go wrong is told apart: NotSent left no trace of itself, SendUnknown stays PENDING and may
+be repeated freely. How it is done stands in `sending` and `following`.
 """
 
 from __future__ import annotations
@@ -165,7 +165,8 @@ class Client:
             InvalidMessage: it breaks the contract; nothing was written.
             InvalidValue: its value is not what the model or the schema says; the same.
             PayloadMismatch: the id is taken by another key or value.
-            NotSent: Redis or Kafka is away or refused it; no trace is left.
+            NotSent: Redis or Kafka is away or refused it; no trace is left, and of a request that
+                was sent before, its status is what it was before.
             SendUnknown: Kafka may have it; it stays PENDING, sending it again is harmless.
             NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: with `connection`
                 only; nothing was written. See `producer_client.outbox`.
@@ -221,7 +222,8 @@ class Client:
             deadline_at: epoch ms, for a request whose status names none.
 
         Raises:
-            NotSent, SendUnknown, PayloadMismatch: as for `send`; earlier traces stay.
+            NotSent, SendUnknown, PayloadMismatch: as for `send`; earlier traces stay, and so does
+                PENDING where nothing was known.
         """
         self._require_open()
         self._sending.again(request_id, payload, known=known, deadline_at=deadline_at)

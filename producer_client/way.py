@@ -11,7 +11,9 @@ it is like a send of unknown outcome.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from feedback.clock import epoch_ms
 from feedback.envelope import Envelope, encode_headers, payload_sha256
@@ -27,7 +29,7 @@ from feedback.kept import KeptPayload
 from feedback.schemas import SchemaFile, fault_of
 from feedback.settings import ClientSection
 from feedback.status import FINAL, Refusal, State, may_reopen
-from feedback.statuses import Refused, Status, StatusWrite
+from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
 from producer_client.kafka_sender import RecordNotSent, RecordUnknown, TopicAway
 from producer_client.submission import Prepared, Submission, prepare
 from producer_client.worlds import OnItsWay, Sender, Statuses
@@ -44,7 +46,7 @@ class Way:
         sender: hands records to Kafka.
         model: a pydantic model that every value must be.
         schema: what every value must match.
-        on_taken_back: given what a cancelled send had told and certainly not sent.
+        on_taken_back: given what a cancelled sending may have told, and certainly not sent.
     """
 
     def __init__(
@@ -78,12 +80,18 @@ class Way:
             ((_, record),) = self.hand_over([one])
             error = await self.outcome(one, record)
         except asyncio.CancelledError:
-            if record is None or isinstance(record, RecordNotSent) or record.take_back():
-                self._on_taken_back(one)
+            self._take_back(one, record)
             raise
         if error is not None:
             raise error
         return one
+
+    def _take_back(self, one: Prepared, record: OnItsWay | RecordNotSent | None) -> None:
+        """Keep a sending that is cancelled from going out, if that is still possible."""
+        if record is None:
+            self._on_taken_back(one)  # it may have been told
+        elif (isinstance(record, RecordNotSent) or record.take_back()) and one.is_told:
+            self._on_taken_back(one)
 
     async def again(
         self,
@@ -103,7 +111,9 @@ class Way:
         self, batch: Sequence[Prepared], *, keep_payloads: bool
     ) -> list[OncewardError | Refused | None]:
         """Send requests again; for each None when Kafka has it, what stands in Redis when it is
-        not sent because of that, or the error. No trace is removed, whatever happens.
+        not sent because of that, or the error. No trace of an earlier attempt is removed, whatever
+        happens; of one that Kafka certainly has not, what stood before it stands there again,
+        unless somebody has told something since.
 
         Args:
             keep_payloads: whether Redis has to be given the payloads (again).
@@ -112,14 +122,42 @@ class Way:
             NotSent, SendUnknown: Redis is away; nothing was sent.
         """
         told: list[OncewardError | Refused | None] = []
-        refusals = await self._tell_pending(batch, keep_payloads=keep_payloads)
-        for one, refused in zip(batch, refusals, strict=True):
-            told.append(None if refused is None else _why_not_again(one, refused))
+        ready: list[Prepared] = []
+        answers = await self._tell_pending(batch, keep_payloads=keep_payloads)
+        for one, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Refused):
+                told.append(_why_not_again(one, answer))
+                ready.append(one)
+            else:
+                told.append(None)
+                ready.append(_told(one, answer))
         places = [at for at, reason in enumerate(told) if reason is None]
-        handed = self.hand_over([batch[at] for at in places])
-        for at, (one, record) in zip(places, handed, strict=True):
-            told[at] = await ending_of(one, record)
+        handed = self.hand_over([ready[at] for at in places])
+        try:
+            endings = [await ending_of(one, record) for one, record in handed]
+        except asyncio.CancelledError:
+            for one, record in handed:
+                if one.replaced is not None:
+                    self._take_back(one, record)
+            raise
+        await self._put_back(
+            [
+                one
+                for (one, _), ending in zip(handed, endings, strict=True)
+                if isinstance(ending, NotSent)
+            ]
+        )
+        for at, ending in zip(places, endings, strict=True):
+            told[at] = ending
         return told
+
+    async def _put_back(self, failed: Sequence[Prepared]) -> None:
+        """Let there stand again what stood before these resends; where Redis is away just then,
+        they stay PENDING, and are sent again as any other."""
+        with contextlib.suppress(RedisUnavailable):
+            for one in failed:
+                if one.envelope.attempt > 1 and one.replaced is not None:
+                    await self.forget(one)
 
     def next_attempt(
         self,
@@ -170,19 +208,19 @@ class Way:
             NotSent, SendUnknown: Redis is away; nothing was sent.
         """
         ready = await self._as_resends(batch)
-        told: list[Prepared | OncewardError | None] = list(ready)
-        for at, refused in enumerate(await self._tell_pending(ready, keep_payloads=True)):
-            if refused is not None:
-                told[at] = _after_refusal(ready[at], refused)
-        return told
+        answers = await self._tell_pending(ready, keep_payloads=True)
+        return [
+            _after_refusal(one, answer) if isinstance(answer, Refused) else _told(one, answer)
+            for one, answer in zip(ready, answers, strict=True)
+        ]
 
     async def _tell_pending(
         self, batch: Sequence[Prepared], *, keep_payloads: bool
-    ) -> list[Refused | None]:
+    ) -> list[Answer]:
         look_at = epoch_ms() + int(self._section.resend_after_s * 1000)
         writes = [pending_write(one, one.payload if keep_payloads else None) for one in batch]
         try:
-            return await self._statuses.write(writes, look_at=look_at)
+            return await self._statuses.replace(writes, look_at=look_at)
         except RedisUnavailable as error:
             known_absent = error.never_reached
             kind = NotSent if known_absent else SendUnknown
@@ -225,16 +263,19 @@ class Way:
     async def outcome(
         self, one: Prepared, record: OnItsWay | RecordNotSent
     ) -> NotSent | SendUnknown | None:
-        """Return what became of a sending; of one that certainly failed no trace is left, unless
-        it was not the first of its request."""
+        """Return what became of a sending; of one that certainly failed no trace is left, and of
+        one that was not the first of its request there stands again what stood before it."""
         return await self.withdraw(one, await ending_of(one, record))
 
     async def withdraw(
         self, one: Prepared, error: NotSent | SendUnknown | None
     ) -> NotSent | SendUnknown | None:
-        """Remove the trace of a sending that certainly failed, and return what became of it."""
-        if not isinstance(error, NotSent) or one.envelope.attempt > 1:
-            # An earlier attempt may be under way: its trace is not ours to remove.
+        """Take back what was told of a sending that certainly failed, and return what became of
+        it."""
+        if not isinstance(error, NotSent) or not one.is_told:
+            return error
+        if one.envelope.attempt > 1:
+            await self._put_back([one])
             return error
         try:
             await self.forget(one)
@@ -244,7 +285,7 @@ class Way:
         return error
 
     async def forget(self, one: Prepared) -> None:
-        """Remove the trace of a first sending that certainly was none.
+        """Take back what was told of a sending that certainly was none; see `StatusStore.forget`.
 
         Raises:
             RedisUnavailable: it may still be there.
@@ -254,6 +295,7 @@ class Way:
             attempt=one.envelope.attempt,
             payload_sha256=one.payload_sha256,
             deadline_at=one.envelope.deadline_at,
+            replaced=one.replaced,
         )
 
 
@@ -292,6 +334,10 @@ def pending_write(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
         fields={"deadline_at": str(one.envelope.deadline_at), "topic": one.payload.topic},
         payload=payload,
     )
+
+
+def _told(one: Prepared, answer: Replaced | None) -> Prepared:
+    return replace(one, is_told=True, replaced=answer)
 
 
 def _as_resend(one: Prepared, known: Status | None) -> Prepared:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from sqlalchemy import QueuePool
@@ -170,7 +170,10 @@ class FallbackWay(Way):
         except (NotSent, SendUnknown) as error:
             if self._circuit.failed(_REDIS, monotonic_s()):
                 log.warning("redis.away", reason=error.reason)
-            return [_untold(one, error.reason) for one in batch]
+            # Redis that did not answer may have heard of them.
+            may_be_told = isinstance(error, SendUnknown)
+            asked = [replace(one, is_told=may_be_told) for one in batch]
+            return [_untold(one, error.reason) for one in asked]
         if self._circuit.worked(_REDIS):
             log.info("redis.back")
         return told
