@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from producer_client.outbox.fallback import Fallback
 
 
+# Of `send_timeout_s`: Redis may be asked twice.
+REDIS_SHARE = 0.5
+
+
 class ClientClosed(OncewardError):
     """The client was closed, and does nothing any more."""
 
@@ -94,7 +98,7 @@ class Client:
     ) -> None:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
         file = schema_of(self.settings, model, schema)
-        shares = _Shares(self.settings, has_outbox=outbox is not None)
+        shares = Shares(self.settings, has_outbox=outbox is not None)
         redis = connect(shares.redis)
         self.store = StatusStore(redis, self.settings.kafka.group, self.settings.redis)
         self._events = EventListener(redis, self.store)
@@ -147,6 +151,9 @@ class Client:
         connection: Connection | Session | scoped_session[Any] | None = None,
     ) -> Handle:
         """Send one request and return when Kafka has acknowledged it.
+
+        It returns or raises within `send_timeout_s`, whatever is away; should Redis stop answering
+        in the end, when a send that failed is taken back, one `[redis] timeout_s` later.
 
         With `connection` it is only written into that database's outbox, within the transaction
         that is open there: nothing is sent unless that commits, and then a relay sends it. Its
@@ -282,17 +289,25 @@ class Client:
             raise ClientClosed(CLOSED)
 
 
-class _Shares:
-    """How long each server may take: with an outbox, all of them within `send_timeout_s`."""
+class Shares:
+    """How long each server may take, so that all of them together take no longer than
+    `send_timeout_s`; without an outbox Kafka has what Redis leaves.
 
-    def __init__(self, settings: Settings, *, has_outbox: bool) -> None:
-        self.redis, self.kafka_s = settings.redis, settings.client.send_timeout_s
+    Attributes:
+        redis: the settings, with the `timeout_s` of one call.
+        kafka_s: how long Kafka may take.
+    """
+
+    def __init__(self, settings: Settings, *, has_outbox: bool = False) -> None:
+        send_s = settings.client.send_timeout_s
+        redis_share, kafka_share = REDIS_SHARE, 1.0
         if has_outbox:
-            from producer_client.outbox.fallback import KAFKA_SHARE, REDIS_SHARE
+            from producer_client.outbox import fallback
 
-            redis_s = min(self.redis.timeout_s, self.kafka_s * REDIS_SHARE)
-            self.redis = self.redis.model_copy(update={"timeout_s": redis_s})
-            self.kafka_s *= KAFKA_SHARE
+            redis_share, kafka_share = fallback.REDIS_SHARE, fallback.KAFKA_SHARE
+        redis_s = min(settings.redis.timeout_s, send_s * redis_share)
+        self.redis = settings.redis.model_copy(update={"timeout_s": redis_s})
+        self.kafka_s = send_s * kafka_share
 
 
 def sender_of(

@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from feedback.clock import epoch_ms
+from feedback.clock import epoch_ms, monotonic_s
 from feedback.envelope import Envelope, encode_headers, payload_sha256
 from feedback.errors import (
     InvalidValue,
@@ -69,6 +69,7 @@ class Way:
     async def one(self, submission: Submission) -> Prepared:
         """Send one request and return it as it was sent; see `Client.send`."""
         one = self.prepare(submission)
+        until_s = self._until_s()
         record: OnItsWay | RecordNotSent | None = None
         try:
             told = (await self.announce([one]))[0]
@@ -77,7 +78,7 @@ class Way:
             if told is None:
                 return one
             one = told
-            ((_, record),) = self.hand_over([one])
+            ((_, record),) = self.hand_over([one], until_s=until_s)
             error = await self.outcome(one, record)
         except asyncio.CancelledError:
             self._take_back(one, record)
@@ -103,12 +104,21 @@ class Way:
     ) -> None:
         """Send a request again under the same id; see `Client.resend`."""
         again = self.next_attempt(request_id, payload, known=known, deadline_at=deadline_at)
-        told = (await self.again_many([again], keep_payloads=True))[0]
+        until_s = self._until_s()
+        told = (await self.again_many([again], keep_payloads=True, until_s=until_s))[0]
         if isinstance(told, OncewardError):
             raise told
 
+    def _until_s(self) -> float:
+        """Return the monotonic time by which a send that begins now has to be over."""
+        return monotonic_s() + self._section.send_timeout_s
+
     async def again_many(
-        self, batch: Sequence[Prepared], *, keep_payloads: bool
+        self,
+        batch: Sequence[Prepared],
+        *,
+        keep_payloads: bool,
+        until_s: float | None = None,
     ) -> list[OncewardError | Refused | None]:
         """Send requests again; for each None when Kafka has it, what stands in Redis when it is
         not sent because of that, or the error. No trace of an earlier attempt is removed, whatever
@@ -117,6 +127,7 @@ class Way:
 
         Args:
             keep_payloads: whether Redis has to be given the payloads (again).
+            until_s: see `hand_over`.
 
         Raises:
             NotSent, SendUnknown: Redis is away; nothing was sent.
@@ -132,7 +143,7 @@ class Way:
                 told.append(None)
                 ready.append(_told(one, answer))
         places = [at for at, reason in enumerate(told) if reason is None]
-        handed = self.hand_over([ready[at] for at in places])
+        handed = self.hand_over([ready[at] for at in places], until_s=until_s)
         try:
             endings = [await ending_of(one, record) for one, record in handed]
         except asyncio.CancelledError:
@@ -236,19 +247,24 @@ class Way:
             raise NotSent(named[0], str(error)) from error
         return [_as_resend(one, known.get(one.request_id)) for one in batch]
 
-    def hand_over(self, batch: Sequence[Prepared]) -> list[Handed]:
-        """Give requests to Kafka and return at once, or when one has waited for its topic."""
+    def hand_over(self, batch: Sequence[Prepared], *, until_s: float | None = None) -> list[Handed]:
+        """Give requests to Kafka and return at once, or when one has waited for its topic.
+
+        Args:
+            until_s: monotonic time by which each is to be over; None: as long after it is handed
+                over as a send may take, since those of a batch wait for one another.
+        """
         handed: list[Handed] = []
         # One of a batch waits for a topic that is away; the others need not wait as long again.
         away: dict[str, TopicAway] = {}
         for one in batch:
             topic = one.payload.topic
-            handed.append((one, away.get(topic) or self._hand_over_one(one)))
+            handed.append((one, away.get(topic) or self._hand_over_one(one, until_s)))
             if isinstance(record := handed[-1][1], TopicAway):
                 away[topic] = record
         return handed
 
-    def _hand_over_one(self, one: Prepared) -> OnItsWay | RecordNotSent:
+    def _hand_over_one(self, one: Prepared, until_s: float | None) -> OnItsWay | RecordNotSent:
         payload = one.payload
         try:
             return self._sender.send(
@@ -256,6 +272,7 @@ class Way:
                 key=payload.key,
                 value=payload.value,
                 headers=encode_headers(one.envelope, payload.headers),
+                deadline_s=until_s,
             )
         except RecordNotSent as error:
             return error

@@ -59,6 +59,7 @@ class Sender(Protocol):
         key: bytes | None,
         value: bytes | None,
         headers: list[tuple[str, bytes]],
+        deadline_s: float | None = None,
     ) -> OnItsWay: ...
 
 

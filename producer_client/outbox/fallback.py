@@ -179,7 +179,11 @@ class FallbackWay(Way):
         return told
 
     async def again_many(
-        self, batch: Sequence[Prepared], *, keep_payloads: bool
+        self,
+        batch: Sequence[Prepared],
+        *,
+        keep_payloads: bool,
+        until_s: float | None = None,
     ) -> list[OncewardError | Refused | None]:
         """Send requests again; see `Way.again_many`. While Kafka is known to be away nothing is
         told: a PENDING of an attempt that nobody sends would hide the one that a worker has."""
@@ -191,7 +195,7 @@ class FallbackWay(Way):
         places = [at for at, error in enumerate(told) if error is None]
         if places:
             tried = [_like(Allowed, batch[at]) for at in places]
-            sent = await super().again_many(tried, keep_payloads=keep_payloads)
+            sent = await super().again_many(tried, keep_payloads=keep_payloads, until_s=until_s)
             for at, ending in zip(places, sent, strict=True):
                 told[at] = ending
                 if ending is None:
@@ -200,13 +204,13 @@ class FallbackWay(Way):
                     self._noted_away(batch[at], ending)
         return told
 
-    def _hand_over_one(self, one: Prepared) -> OnItsWay | RecordNotSent:
+    def _hand_over_one(self, one: Prepared, until_s: float | None) -> OnItsWay | RecordNotSent:
         if isinstance(one, Untold):
             return Diverted(one.reason)
         is_allowed = isinstance(one, Allowed)
         if not (is_allowed or self._circuit.allows(_topic(one), monotonic_s())):
             return Diverted(_AWAY.format(one.payload.topic))
-        return super()._hand_over_one(one)
+        return super()._hand_over_one(one, until_s)
 
     async def outcome(
         self, one: Prepared, record: OnItsWay | RecordNotSent
