@@ -29,6 +29,7 @@ from producer_client.kafka_sender import (
     PendingRecord,
     RecordNotSent,
     RecordUnknown,
+    SenderClosed,
     TopicAway,
 )
 
@@ -163,10 +164,10 @@ class AsyncSender:
             deadline_s: monotonic time to be done by, if that is sooner than `send_timeout_s`.
 
         Raises:
-            TopicAway: this sender is closed.
+            SenderClosed: this sender is closed.
         """
         if self._is_closed:
-            raise TopicAway(CLOSED)
+            raise SenderClosed(CLOSED)
         latest_s = monotonic_s() + self._timeout_s
         until_s = latest_s if deadline_s is None else min(latest_s, deadline_s)
 

@@ -69,6 +69,10 @@ class KafkaAway(TopicAway):
     """No broker answers: of no topic is there anything to hope for now."""
 
 
+class SenderClosed(TopicAway):
+    """Nobody is away: the caller has closed its client."""
+
+
 class TopicUnsafe(RecordNotSent):
     """The topic may lose what it acknowledges, and the client asked for one that does not."""
 
@@ -209,7 +213,8 @@ class KafkaSender:
                 `send_timeout_s` from now.
 
         Raises:
-            TopicAway: Kafka is away, the topic does not exist, or this sender is closed.
+            TopicAway: Kafka is away, or the topic does not exist.
+            SenderClosed: this sender is closed.
             TopicUnsafe: the topic may lose what it acknowledges.
             TopicForbidden: this user may not write there.
             RecordNotSent: the record is too large, or not what Kafka takes.
@@ -285,12 +290,12 @@ class KafkaSender:
         # The first thread connects; whoever waits for it waits no longer than for Kafka itself.
         with self._locked_until(deadline_s):
             if self._was_closed():
-                raise TopicAway(CLOSED)
+                raise SenderClosed(CLOSED)
             if self._producer is None:
                 producer = self._connect(deadline_s)
                 if self._was_closed():
                     producer.close(timeout=0)
-                    raise TopicAway(CLOSED)
+                    raise SenderClosed(CLOSED)
                 self._producer = producer
             return self._producer
 

@@ -26,7 +26,13 @@ from feedback.logs import EventLog
 from feedback.settings import Settings
 from feedback.sql.engine import open_engine
 from feedback.statuses import Refused
-from producer_client.kafka_sender import RecordNotSent, TopicAway, TopicUnknown
+from producer_client.kafka_sender import (
+    CLOSED,
+    RecordNotSent,
+    SenderClosed,
+    TopicAway,
+    TopicUnknown,
+)
 from producer_client.outbox import writing
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.errors import OutboxUnavailable
@@ -85,6 +91,8 @@ class Fallback:
         self._engine = open_engine(url, timeout_s=self._row_s, pool=pool, what="outbox")
         # In threads of their own: a database that hangs must not hold up a caller for longer.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-outbox")
+        self._lock = threading.Lock()
+        self._is_closed = False
         try:
             self._check()
         except BaseException:
@@ -96,21 +104,29 @@ class Fallback:
         return FallbackWay(*given, fallback=self, **named)
 
     def close(self) -> None:
-        """Close the connections to the outbox."""
+        """Write what is being written, take nothing more, and close the connections."""
+        with self._lock:
+            self._is_closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._engine.dispose()
 
     def take(self, one: Prepared, error: NotSent | SendUnknown) -> NotSent | SendUnknown | None:
-        """Write the row; None when it is committed, else the first error with both reasons."""
+        """Write the row; None when it is committed, else the first error with both reasons. Once
+        it is closed nothing is written."""
         if writing.is_too_large(one, max_request_bytes=self._max_request_bytes):
             reason = f"the record is larger than {self._max_request_bytes} bytes"
             return type(error)(one.request_id, reason)
         attempt = _Attempt()
-        written = self._threads.submit(self._write, one, attempt)
+        with self._lock:
+            if self._is_closed:
+                return _closed(one, error)
+            written = self._threads.submit(self._write, one, attempt)
         try:
             written.result(self._row_s)
             return None
-        except (NotInTime, CancelledError):
+        except CancelledError:
+            return _closed(one, error)
+        except NotInTime:
             why = "the outbox did not answer in time"
             is_certain = written.cancel() or attempt.give_up()
         except _Uncommitted as fault:
@@ -263,11 +279,15 @@ def _topic(one: Prepared) -> str:
     return f"topic {one.payload.topic}"
 
 
+def _closed(one: Prepared, error: NotSent | SendUnknown) -> NotSent | SendUnknown:
+    return type(error)(one.request_id, f"{error.reason}; and {CLOSED}")
+
+
 def _is_outage(error: NotSent | SendUnknown) -> bool:
     cause = error.__cause__
     if isinstance(error, SendUnknown):
         return True
-    return isinstance(cause, TopicAway) and not isinstance(cause, TopicUnknown)
+    return isinstance(cause, TopicAway) and not isinstance(cause, TopicUnknown | SenderClosed)
 
 
 def _untold(one: Prepared, reason: str) -> Untold:
