@@ -91,8 +91,10 @@ class Way:
         """Keep a sending that is cancelled from going out, if that is still possible."""
         if record is None:
             self._on_taken_back(one)  # it may have been told
-        elif (isinstance(record, RecordNotSent) or record.take_back()) and one.is_told:
-            self._on_taken_back(one)
+        elif isinstance(record, RecordNotSent) or record.take_back():
+            is_first = one.is_told and one.envelope.attempt == 1
+            if is_first or _is_over_earlier(one):
+                self._on_taken_back(one)
 
     async def again(
         self,
@@ -148,7 +150,7 @@ class Way:
             endings = [await ending_of(one, record) for one, record in handed]
         except asyncio.CancelledError:
             for one, record in handed:
-                if one.replaced is not None:
+                if _is_over_earlier(one):
                     self._take_back(one, record)
             raise
         await self._put_back(
@@ -167,7 +169,7 @@ class Way:
         they stay PENDING, and are sent again as any other."""
         with contextlib.suppress(RedisUnavailable):
             for one in failed:
-                if one.envelope.attempt > 1 and one.replaced is not None:
+                if _is_over_earlier(one):
                     await self.forget(one)
 
     def next_attempt(
@@ -355,6 +357,11 @@ def pending_write(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
 
 def _told(one: Prepared, answer: Replaced | None) -> Prepared:
     return replace(one, is_told=True, replaced=answer)
+
+
+def _is_over_earlier(one: Prepared) -> bool:
+    """Whether there is something to put back: told over nothing, a resend is the only trace."""
+    return one.envelope.attempt > 1 and one.replaced is not None
 
 
 def _as_resend(one: Prepared, known: Status | None) -> Prepared:
