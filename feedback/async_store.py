@@ -24,11 +24,14 @@ from feedback.kept import KeptPayload
 from feedback.redis_server import RedisSettings, guarded, replies_of
 from feedback.status_script import FORGET, PLACE, SCRIPT, UNPLACED
 from feedback.statuses import (
+    Answer,
     Refused,
+    Replaced,
     Status,
     StatusWrite,
+    decode_answer,
     decode_hash,
-    decode_refusal,
+    refusals_of,
     status_of,
 )
 from feedback.store_calls import StoreCalls, holders_of
@@ -80,6 +83,16 @@ class AsyncStatusStore(StoreCalls):
             RedisRefused: one of the writes is at fault.
             RedisUnavailable: nothing is known of what was written; repeating is harmless.
         """
+        return refusals_of(await self.replace(writes, look_at=look_at))
+
+    async def replace(
+        self, writes: Sequence[StatusWrite], *, look_at: int | None = None
+    ) -> list[Answer]:
+        """Tell a batch of statuses, and say what it took the place of; see `StatusStore.replace`.
+
+        Raises:
+            RedisRefused, RedisUnavailable: as for `write`.
+        """
         if not writes:
             return []
         if look_at is None:
@@ -90,24 +103,20 @@ class AsyncStatusStore(StoreCalls):
         """Return when what is being told now has been told, or has failed."""
         await self._writing.settled()
 
-    async def _write_with_looks(
-        self, writes: Sequence[tuple[StatusWrite, int]]
-    ) -> list[Refused | None]:
+    async def _write_with_looks(self, writes: Sequence[tuple[StatusWrite, int]]) -> list[Answer]:
         soonest = min(look_at for _, look_at in writes)
         return await self._write([write for write, _ in writes], look_at=soonest)
 
-    async def _write(
-        self, writes: Sequence[StatusWrite], *, look_at: int | None
-    ) -> list[Refused | None]:
+    async def _write(self, writes: Sequence[StatusWrite], *, look_at: int | None) -> list[Answer]:
         now = epoch_ms()
         async with self._turn():
             pipe = self.redis.pipeline(transaction=False)
             place = self.fill_write(pipe, writes, look_at=look_at, now=now)
             replies = (await self._execute(pipe))[place]
-            told = [decode_refusal(reply) for reply in replies]
+            answers = [decode_answer(reply) for reply in replies]
             with guarded(reached=True):
-                await self._follow_up(writes, replies, told, now=now)
-        return told
+                await self._follow_up(writes, replies, refusals_of(answers), now=now)
+        return answers
 
     async def _follow_up(
         self,
@@ -182,15 +191,25 @@ class AsyncStatusStore(StoreCalls):
         return None if raw is None else KeptPayload.decode(raw)
 
     async def forget(
-        self, request_id: str, *, attempt: int, payload_sha256: str, deadline_at: int | None
+        self,
+        request_id: str,
+        *,
+        attempt: int,
+        payload_sha256: str,
+        deadline_at: int | None,
+        replaced: Replaced | None = None,
     ) -> bool:
-        """Remove what one sending told; see `StatusStore.forget`.
+        """Take back what one sending told; see `StatusStore.forget`.
 
         Raises:
             RedisUnavailable: the trace may still be there.
         """
         keys, facts = self.forgetting(
-            request_id, attempt=attempt, payload_sha256=payload_sha256, deadline_at=deadline_at
+            request_id,
+            attempt=attempt,
+            payload_sha256=payload_sha256,
+            deadline_at=deadline_at,
+            replaced=replaced,
         )
         async with self._turn():
             return bool(await cast("Any", self.redis.eval(FORGET, len(keys), *keys, *facts)))

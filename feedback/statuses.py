@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from feedback.kept import KeptPayload
 from feedback.status import Refusal, State, Stored, Write, derive, judge
+from feedback.status_script import REPLACED
+
+_REPLACED = REPLACED.encode()
 
 
 class Origin(NamedTuple):
@@ -137,14 +140,33 @@ class Status:
     offset: int | None = None
 
 
-def decode_refusal(reply: bytes | int) -> Refused | None:
-    """Return what the script answered to one write; None when it was taken."""
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a PENDING took the place of: an earlier attempt's status, as the script packed it; empty
+    where another sending had told the same PENDING."""
+
+    packed: bytes
+
+
+Answer = Refused | Replaced | None
+
+
+def decode_answer(reply: bytes | int) -> Answer:
+    """Return what the script answered to one write; None when it was taken over nothing that a
+    failed sending would put back."""
     if not reply or isinstance(reply, int):
         return None
+    if reply.startswith(_REPLACED):
+        return Replaced(reply.removeprefix(_REPLACED))
     reason, state, attempt, generation, resend = reply.decode().split("|")
     return Refused(
         Refusal(reason), State(state), int(attempt or 0), int(generation or 0), resend == "1"
     )
+
+
+def refusals_of(answers: Sequence[Answer]) -> list[Refused | None]:
+    """Return the refusals among the answers, None for what was taken."""
+    return [one if isinstance(one, Refused) else None for one in answers]
 
 
 def decode_hash(found: Mapping[bytes, bytes]) -> dict[str, str]:

@@ -19,11 +19,14 @@ from feedback.kept import KeptPayload
 from feedback.redis_server import RedisSettings, execute, guarded
 from feedback.status_script import FORGET, PLACE, SCRIPT, UNPLACED
 from feedback.statuses import (
+    Answer,
     Refused,
+    Replaced,
     Status,
     StatusWrite,
+    decode_answer,
     decode_hash,
-    decode_refusal,
+    refusals_of,
     status_of,
 )
 from feedback.store_calls import StoreCalls, holders_of
@@ -63,6 +66,15 @@ class StatusStore(StoreCalls):
                 `write_apart` finds out which.
             RedisUnavailable: nothing is known of what was written; repeating is harmless.
         """
+        return refusals_of(self.replace(writes, look_at=look_at))
+
+    def replace(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> list[Answer]:
+        """Tell a batch of statuses as `write` does; say as well what each PENDING of a next attempt
+        took the place of, for `forget`.
+
+        Raises:
+            RedisRefused, RedisUnavailable: as for `write`.
+        """
         if not writes:
             return []
         now = epoch_ms()
@@ -72,10 +84,11 @@ class StatusStore(StoreCalls):
             replies = self._execute(pipe)[place]
         if UNPLACED in replies:
             self._place(writes, replies)
-        told = [decode_refusal(reply) for reply in replies]
+        answers = [decode_answer(reply) for reply in replies]
+        told = refusals_of(answers)
         if any(told):
             self._mend_deadlines(writes, told, now=now)
-        return told
+        return answers
 
     def _place(self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]) -> None:
         """Tell where requests came from, where Redis did not know; rare, so a trip of its own."""
@@ -148,21 +161,34 @@ class StatusStore(StoreCalls):
         return None if raw is None else KeptPayload.decode(raw)
 
     def forget(
-        self, request_id: str, *, attempt: int, payload_sha256: str, deadline_at: int | None
+        self,
+        request_id: str,
+        *,
+        attempt: int,
+        payload_sha256: str,
+        deadline_at: int | None,
+        replaced: Replaced | None = None,
     ) -> bool:
-        """Remove all trace of a request that was certainly not sent; say whether there was one.
+        """Take back what was told of a sending that certainly was none; say whether that changed
+        what clients see.
 
-        Only what this very sending told is removed: PENDING with the same attempt, payload and
-        deadline, never claimed. What others told since under this id stays.
+        Only what this very sending told is taken back: PENDING with the same attempt, payload and
+        deadline. Then there stands again what it took the place of, or no trace is left of a first
+        attempt. What others told since stays, and so does a PENDING that another sending told too.
 
         Args:
             deadline_at: epoch ms, as PENDING told it.
+            replaced: what `replace` answered to that PENDING.
 
         Raises:
             RedisUnavailable: the trace may still be there.
         """
         keys, facts = self.forgetting(
-            request_id, attempt=attempt, payload_sha256=payload_sha256, deadline_at=deadline_at
+            request_id,
+            attempt=attempt,
+            payload_sha256=payload_sha256,
+            deadline_at=deadline_at,
+            replaced=replaced,
         )
         with guarded():
             return bool(self.redis.eval(FORGET, len(keys), *keys, *facts))

@@ -13,7 +13,7 @@ from feedback.redis_server import RedisSettings
 from feedback.script_call import arguments_of, by_openness
 from feedback.status import State, may_reopen
 from feedback.status_script import SCRIPT, UNPLACED
-from feedback.statuses import Refused, StatusWrite
+from feedback.statuses import Refused, Replaced, StatusWrite
 
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
@@ -123,11 +123,20 @@ class StoreCalls:
             pipe.exists(self.worker_key(worker_id))
 
     def forgetting(
-        self, request_id: str, *, attempt: int, payload_sha256: str, deadline_at: int | None
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return keys and arguments of the script that removes what one sending told."""
+        self,
+        request_id: str,
+        *,
+        attempt: int,
+        payload_sha256: str,
+        deadline_at: int | None,
+        replaced: Replaced | None,
+    ) -> tuple[tuple[str, ...], tuple[str | bytes, ...]]:
+        """Return keys and arguments of the script that takes back what one sending told."""
         keys = (self.request_key(request_id), self.payload_key(request_id), self.deadlines_key)
-        return keys, (str(attempt), payload_sha256, str(deadline_at), request_id)
+        before = b"" if replaced is None else replaced.packed
+        channel = self.events_channel(request_id)
+        facts = (str(attempt), payload_sha256, str(deadline_at), request_id, before, channel)
+        return keys, facts
 
 
 def holders_of(hashes: Iterable[Mapping[str, str]]) -> set[str]:

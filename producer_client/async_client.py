@@ -23,7 +23,7 @@ from feedback.statuses import Status
 from producer_client.async_following import AsyncFollowing
 from producer_client.async_kafka import AsyncSender
 from producer_client.async_sending_many import AsyncSource, send_many
-from producer_client.client import ClientClosed, schema_of, sender_of
+from producer_client.client import ClientClosed, Shares, schema_of, sender_of
 from producer_client.kafka_sender import CLOSED
 from producer_client.pursuit import Pursuit
 from producer_client.submission import Prepared, SendResult, Submission, Value
@@ -80,8 +80,9 @@ class AsyncClient:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
         file = schema_of(self.settings, model, schema)
         section = self.settings.client
-        redis = connect_async(self.settings.redis)
-        self.store = AsyncStatusStore(redis, self.settings.kafka.group, self.settings.redis)
+        shares = Shares(self.settings)
+        redis = connect_async(shares.redis)
+        self.store = AsyncStatusStore(redis, self.settings.kafka.group, shares.redis)
         self._events = AsyncEventListener(redis, self.store)
         sender = sender_of(self.settings, durability)
         self._sender = AsyncSender(sender, send_timeout_s=section.send_timeout_s)
@@ -215,9 +216,7 @@ class AsyncClient:
         return self._following.many(request_ids, timeout_s=timeout_s)
 
     def _forget_soon(self, one: Prepared) -> None:
-        """Remove what a cancelled send had told, in a task of its own: its own is being ended."""
-        if one.envelope.attempt > 1:
-            return  # an earlier attempt's trace is not ours to remove
+        """Take back what a cancelled send told, in a task of its own: its own is being ended."""
         task = asyncio.create_task(self._forget(one), name="onceward-forgetting")
         self._forgetting.add(task)
         task.add_done_callback(self._forgetting.discard)

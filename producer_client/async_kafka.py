@@ -29,6 +29,7 @@ from producer_client.kafka_sender import (
     PendingRecord,
     RecordNotSent,
     RecordUnknown,
+    SenderClosed,
     TopicAway,
 )
 
@@ -155,23 +156,28 @@ class AsyncSender:
         key: bytes | None,
         value: bytes | None,
         headers: list[tuple[str, bytes]],
+        deadline_s: float | None = None,
     ) -> Ticket:
         """Put a record into the queue and return at once.
 
+        Args:
+            deadline_s: monotonic time to be done by, if that is sooner than `send_timeout_s`.
+
         Raises:
-            TopicAway: this sender is closed.
+            SenderClosed: this sender is closed.
         """
         if self._is_closed:
-            raise TopicAway(CLOSED)
-        deadline_s = monotonic_s() + self._timeout_s
+            raise SenderClosed(CLOSED)
+        latest_s = monotonic_s() + self._timeout_s
+        until_s = latest_s if deadline_s is None else min(latest_s, deadline_s)
 
         def hand_over() -> PendingRecord:
             return self._sender.send(
-                topic, key=key, value=value, headers=headers, deadline_s=deadline_s
+                topic, key=key, value=value, headers=headers, deadline_s=until_s
             )
 
         address = self._sender.address
-        ticket = Ticket(topic, hand_over, deadline_s=deadline_s, address=address)
+        ticket = Ticket(topic, hand_over, deadline_s=until_s, address=address)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="onceward-kafka", daemon=True)
             self._thread.start()

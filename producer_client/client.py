@@ -1,7 +1,7 @@
 """The client: send a request, see its status, wait for how it ended.
 
-What can go wrong is told apart: NotSent left no trace, SendUnknown stays PENDING and may be
-repeated freely. How it is done stands in `sending` and `following`.
+What can go wrong is told apart: NotSent left no trace of itself, SendUnknown stays PENDING and may
+be repeated freely. How it is done stands in `sending` and `following`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session
 
     from producer_client.outbox.fallback import Fallback
+
+
+# Of `send_timeout_s`: Redis may be asked twice.
+REDIS_SHARE = 0.5
 
 
 class ClientClosed(OncewardError):
@@ -94,7 +98,7 @@ class Client:
     ) -> None:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
         file = schema_of(self.settings, model, schema)
-        shares = _Shares(self.settings, has_outbox=outbox is not None)
+        shares = Shares(self.settings, has_outbox=outbox is not None)
         redis = connect(shares.redis)
         self.store = StatusStore(redis, self.settings.kafka.group, self.settings.redis)
         self._events = EventListener(redis, self.store)
@@ -148,6 +152,9 @@ class Client:
     ) -> Handle:
         """Send one request and return when Kafka has acknowledged it.
 
+        It returns or raises within `send_timeout_s`, whatever is away; should Redis stop answering
+        in the end, when a send that failed is taken back, one `[redis] timeout_s` later.
+
         With `connection` it is only written into that database's outbox, within the transaction
         that is open there: nothing is sent unless that commits, and then a relay sends it. Its
         status is UNKNOWN until then. With an outbox of the client's own, it returns as well when
@@ -165,7 +172,8 @@ class Client:
             InvalidMessage: it breaks the contract; nothing was written.
             InvalidValue: its value is not what the model or the schema says; the same.
             PayloadMismatch: the id is taken by another key or value.
-            NotSent: Redis or Kafka is away or refused it; no trace is left.
+            NotSent: Redis or Kafka is away or refused it; no trace is left, and of a request that
+                was sent before, its status is what it was before.
             SendUnknown: Kafka may have it; it stays PENDING, sending it again is harmless.
             NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: with `connection`
                 only; nothing was written. See `producer_client.outbox`.
@@ -221,7 +229,8 @@ class Client:
             deadline_at: epoch ms, for a request whose status names none.
 
         Raises:
-            NotSent, SendUnknown, PayloadMismatch: as for `send`; earlier traces stay.
+            NotSent, SendUnknown, PayloadMismatch: as for `send`; earlier traces stay, and so does
+                PENDING where nothing was known.
         """
         self._require_open()
         self._sending.again(request_id, payload, known=known, deadline_at=deadline_at)
@@ -280,17 +289,25 @@ class Client:
             raise ClientClosed(CLOSED)
 
 
-class _Shares:
-    """How long each server may take: with an outbox, all of them within `send_timeout_s`."""
+class Shares:
+    """How long each server may take, so that all of them together take no longer than
+    `send_timeout_s`; without an outbox Kafka has what Redis leaves.
 
-    def __init__(self, settings: Settings, *, has_outbox: bool) -> None:
-        self.redis, self.kafka_s = settings.redis, settings.client.send_timeout_s
+    Attributes:
+        redis: the settings, with the `timeout_s` of one call.
+        kafka_s: how long Kafka may take.
+    """
+
+    def __init__(self, settings: Settings, *, has_outbox: bool = False) -> None:
+        send_s = settings.client.send_timeout_s
+        redis_share, kafka_share = REDIS_SHARE, 1.0
         if has_outbox:
-            from producer_client.outbox.fallback import KAFKA_SHARE, REDIS_SHARE
+            from producer_client.outbox import fallback
 
-            redis_s = min(self.redis.timeout_s, self.kafka_s * REDIS_SHARE)
-            self.redis = self.redis.model_copy(update={"timeout_s": redis_s})
-            self.kafka_s *= KAFKA_SHARE
+            redis_share, kafka_share = fallback.REDIS_SHARE, fallback.KAFKA_SHARE
+        redis_s = min(settings.redis.timeout_s, send_s * redis_share)
+        self.redis = settings.redis.model_copy(update={"timeout_s": redis_s})
+        self.kafka_s = send_s * kafka_share
 
 
 def sender_of(

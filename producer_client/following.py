@@ -112,18 +112,19 @@ class Following:
 
     def _resend(self, pursuit: Pursuit, status: Status) -> None:
         """Send again, in a thread of its own: Kafka away would hold up the wait past its end."""
+        is_sent = False
         try:
             payload = pursuit.payload or self._store.kept_payload(pursuit.request_id)
             if payload is not None:
                 self._sending.again(
                     pursuit.request_id, payload, known=status, deadline_at=pursuit.deadline_at
                 )
-                pursuit.resends += 1
+                is_sent = True
         except (NotSent, SendUnknown, RedisUnavailable):
             pass  # the next round tries again, the status says what is true
         except BaseException as error:  # told by the wait: nobody else looks at this thread
             pursuit.fault = error
-        pursuit.ended_resend(now_s=monotonic_s())
+        pursuit.ended_resend(now_s=monotonic_s(), is_sent=is_sent)
 
 
 def choose_sentinels(open_ids: Sequence[str], most: int) -> list[str]:

@@ -69,6 +69,10 @@ class KafkaAway(TopicAway):
     """No broker answers: of no topic is there anything to hope for now."""
 
 
+class SenderClosed(TopicAway):
+    """Nobody is away: the caller has closed its client."""
+
+
 class TopicUnsafe(RecordNotSent):
     """The topic may lose what it acknowledges, and the client asked for one that does not."""
 
@@ -139,10 +143,9 @@ class PendingRecord:
                 raise KafkaTimeoutError("no answer in time")
             stored = self._future.get(timeout=max(0.001, left_s))
         except KafkaError as error:
-            if self._refusals_are_certain and isinstance(error, AuthorizationError):
-                raise TopicForbidden(f"Kafka refused the record: {_in_words(error)}") from error
-            if self._refusals_are_certain and isinstance(error, _CERTAINLY_REFUSED):
-                raise RecordNotSent(f"Kafka refused the record: {_in_words(error)}") from error
+            refusal = _refusal(error) if self._refusals_are_certain else None
+            if refusal is not None:
+                raise refusal from error
             self._on_unknown()
             raise RecordUnknown(f"Kafka did not acknowledge: {_in_words(error)}") from error
         return Coordinates(stored.topic, stored.partition, stored.offset)
@@ -181,6 +184,8 @@ class KafkaSender:
     ) -> None:
         self._settings = settings
         self._timeout_s = send_timeout_s
+        # How long a topic that Kafka does not tell about may hold up a `send`.
+        self._block_s = send_timeout_s
         self._max_request_bytes = max_request_bytes
         self._durability = delivery
         self._safety: TopicSafety | None = None
@@ -204,27 +209,34 @@ class KafkaSender:
         """Hand a record to the producer and return at once when the topic is known.
 
         Args:
-            deadline_s: monotonic time to be done by; None: `send_timeout_s` from now.
+            deadline_s: monotonic time to be done by, connecting and all, if that is sooner than
+                `send_timeout_s` from now.
 
         Raises:
-            TopicAway: Kafka is away, the topic does not exist, or this sender is closed.
+            TopicAway: Kafka is away, or the topic does not exist.
+            SenderClosed: this sender is closed.
             TopicUnsafe: the topic may lose what it acknowledges.
+            TopicForbidden: this user may not write there.
             RecordNotSent: the record is too large, or not what Kafka takes.
         """
-        asked_s = monotonic_s()
-        if deadline_s is None:
-            deadline_s = asked_s + self._timeout_s
+        latest_s = monotonic_s() + self._timeout_s
+        deadline_s = latest_s if deadline_s is None else min(latest_s, deadline_s)
         producer = self._connected(deadline_s)
+        asked_s = monotonic_s()
         try:
+            if producer._metadata.partitions_for_topic(topic) is None:
+                # kafka-python would wait for the topic as long as for a whole send.
+                left_s = min(self._block_s, deadline_s - asked_s)
+                producer._wait_on_metadata(topic, max(0, int(left_s * 1000)))
             if self._safety is not None and not self._safety.knows(topic):
-                producer.partitions_for(topic)  # first: whether there is such a topic
                 self._require_safe(self._safety, topic, deadline_s)
             future = producer.send(topic, key=key, value=value, headers=headers)
         except MessageSizeTooLargeError as error:
             limit = self._max_request_bytes
             raise RecordNotSent(f"the record is larger than {limit} bytes") from error
         except KafkaError as error:
-            raise self._why_no_metadata(producer, topic, asked_s) from error
+            why = _refusal(error) or self._why_no_metadata(producer, topic, asked_s)
+            raise why from error
         except (ValueError, TypeError) as error:
             raise RecordNotSent(str(error)) from error
         return PendingRecord(
@@ -278,12 +290,12 @@ class KafkaSender:
         # The first thread connects; whoever waits for it waits no longer than for Kafka itself.
         with self._locked_until(deadline_s):
             if self._was_closed():
-                raise TopicAway(CLOSED)
+                raise SenderClosed(CLOSED)
             if self._producer is None:
                 producer = self._connect(deadline_s)
                 if self._was_closed():
                     producer.close(timeout=0)
-                    raise TopicAway(CLOSED)
+                    raise SenderClosed(CLOSED)
                 self._producer = producer
             return self._producer
 
@@ -338,7 +350,7 @@ class KafkaSender:
             "max_in_flight_requests_per_connection": self._durability.in_flight,
             "delivery_timeout_ms": timeout_ms,
             "request_timeout_ms": max(100, timeout_ms - 100),
-            "max_block_ms": timeout_ms,
+            "max_block_ms": int(self._block_s * 1000),
         }
 
     def _why_no_metadata(self, producer: KafkaProducer, topic: str, asked_s: float) -> TopicAway:
@@ -442,6 +454,16 @@ def _close(producer: KafkaProducer, longest_s: float) -> None:
         left_s = CLOSE_GRACE_S
     with contextlib.suppress(KafkaTimeoutError):
         producer.close(timeout=left_s)
+
+
+def _refusal(error: KafkaError) -> RecordNotSent | None:
+    """Return what it means when a broker says that it does not store a record, None for all else
+    that it may say."""
+    if isinstance(error, AuthorizationError):
+        return TopicForbidden(f"Kafka refused the record: {_in_words(error)}")
+    if isinstance(error, _CERTAINLY_REFUSED):
+        return RecordNotSent(f"Kafka refused the record: {_in_words(error)}")
+    return None
 
 
 def _in_words(error: KafkaError) -> str:

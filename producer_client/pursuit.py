@@ -20,6 +20,7 @@ class Pursuit:
         deadline_at: epoch ms, should its status be gone.
         last_send_s: monotonic time of the last sending, or of the beginning of the wait.
         is_resending: a resend is under way.
+        has_failed: one was under way before, and came to nothing.
         fault: what a resend ended with that ends the wait.
     """
 
@@ -29,6 +30,7 @@ class Pursuit:
     last_send_s: float
     resends: int = 0
     is_resending: bool = False
+    has_failed: bool = False
     fault: BaseException | None = None
 
     def begins_resend(self, status: Status, *, now_s: float, resend_after_s: float) -> bool:
@@ -46,13 +48,16 @@ class Pursuit:
             since_send_s=now_s - self.last_send_s,
             resends=self.resends,
             resend_after_s=resend_after_s,
+            has_failed=self.has_failed,
         )
         self.is_resending = step is Step.RESEND
         return self.is_resending
 
-    def ended_resend(self, *, now_s: float) -> None:
+    def ended_resend(self, *, now_s: float, is_sent: bool) -> None:
         """Note that no resend is under way any more."""
         self.last_send_s = now_s
+        self.resends += is_sent
+        self.has_failed = not is_sent
         self.is_resending = False
 
 

@@ -28,7 +28,14 @@ class Step(StrEnum):
     WAIT = "wait"
 
 
-def next_step(state: State, *, since_send_s: float, resends: int, resend_after_s: float) -> Step:
+def next_step(
+    state: State,
+    *,
+    since_send_s: float,
+    resends: int,
+    resend_after_s: float,
+    has_failed: bool = False,
+) -> Step:
     """Return what to do about a request that is seen in `state`.
 
     LOST is resent at once: it was committed and never claimed. UNKNOWN is submitted again, since
@@ -39,12 +46,14 @@ def next_step(state: State, *, since_send_s: float, resends: int, resend_after_s
     Args:
         since_send_s: seconds since this client last sent the request, or began to wait.
         resends: how often this client has already resent it.
+        has_failed: whether it has tried to in vain: what was LOST before that is so after it.
     """
     if state in FINAL:
         return Step.DONE
     if state in (State.LOST, State.UNKNOWN):
-        # A pause of a tenth keeps a resend that is on its way from being doubled.
-        pause_s = 0.0 if resends == 0 else resend_after_s / 10
+        # A pause of a tenth keeps a resend that is on its way from being doubled, and one that
+        # fails at once from being tried without end.
+        pause_s = resend_after_s / 10 if resends or has_failed else 0.0
         return Step.RESEND if since_send_s >= pause_s else Step.WAIT
     factor = min(MAX_BACKOFF_FACTOR, 2**resends)
     return Step.RESEND if since_send_s >= resend_after_s * factor else Step.WAIT

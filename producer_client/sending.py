@@ -8,7 +8,7 @@ from feedback.errors import OncewardError
 from feedback.kept import KeptPayload
 from feedback.schemas import SchemaFile
 from feedback.settings import ClientSection
-from feedback.statuses import Refused, Status, StatusWrite
+from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
 from feedback.store import StatusStore
 from producer_client.kafka_sender import KafkaSender
 from producer_client.submission import Prepared, Submission
@@ -22,19 +22,29 @@ class _Blocking:
     def __init__(self, store: StatusStore) -> None:
         self._store = store
 
-    async def write(
+    async def replace(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
-    ) -> list[Refused | None]:
-        return self._store.write(writes, look_at=look_at)
+    ) -> list[Answer]:
+        return self._store.replace(writes, look_at=look_at)
 
     async def read_many(self, request_ids: Sequence[str]) -> list[Status]:
         return self._store.read_many(request_ids)
 
     async def forget(
-        self, request_id: str, *, attempt: int, payload_sha256: str, deadline_at: int | None
+        self,
+        request_id: str,
+        *,
+        attempt: int,
+        payload_sha256: str,
+        deadline_at: int | None,
+        replaced: Replaced | None = None,
     ) -> bool:
         return self._store.forget(
-            request_id, attempt=attempt, payload_sha256=payload_sha256, deadline_at=deadline_at
+            request_id,
+            attempt=attempt,
+            payload_sha256=payload_sha256,
+            deadline_at=deadline_at,
+            replaced=replaced,
         )
 
 

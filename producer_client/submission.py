@@ -16,6 +16,7 @@ from feedback.envelope import (
 )
 from feedback.errors import InvalidMessage, NotSent, OncewardError, PayloadMismatch, SendUnknown
 from feedback.kept import KeptPayload
+from feedback.statuses import Replaced
 
 # What a broker allows; asked of it, a bad name would cost a round trip and a trace in Redis.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
@@ -48,12 +49,19 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A submission made ready: checked, encoded and named."""
+    """A submission made ready: checked, encoded and named.
+
+    Attributes:
+        is_told: Redis may hold the PENDING of this very sending.
+        replaced: what that took the place of; None: nothing.
+    """
 
     envelope: Envelope
     payload: KeptPayload
     payload_sha256: str
     named_by_caller: bool
+    is_told: bool = False
+    replaced: Replaced | None = None
 
     @property
     def request_id(self) -> str:

@@ -11,9 +11,11 @@ it is like a send of unknown outcome.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from feedback.clock import epoch_ms
+from feedback.clock import epoch_ms, monotonic_s
 from feedback.envelope import Envelope, encode_headers, payload_sha256
 from feedback.errors import (
     InvalidValue,
@@ -27,7 +29,7 @@ from feedback.kept import KeptPayload
 from feedback.schemas import SchemaFile, fault_of
 from feedback.settings import ClientSection
 from feedback.status import FINAL, Refusal, State, may_reopen
-from feedback.statuses import Refused, Status, StatusWrite
+from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
 from producer_client.kafka_sender import RecordNotSent, RecordUnknown, TopicAway
 from producer_client.submission import Prepared, Submission, prepare
 from producer_client.worlds import OnItsWay, Sender, Statuses
@@ -44,7 +46,7 @@ class Way:
         sender: hands records to Kafka.
         model: a pydantic model that every value must be.
         schema: what every value must match.
-        on_taken_back: given what a cancelled send had told and certainly not sent.
+        on_taken_back: given what a cancelled sending may have told, and certainly not sent.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Way:
     async def one(self, submission: Submission) -> Prepared:
         """Send one request and return it as it was sent; see `Client.send`."""
         one = self.prepare(submission)
+        until_s = self._until_s()
         record: OnItsWay | RecordNotSent | None = None
         try:
             told = (await self.announce([one]))[0]
@@ -75,15 +78,23 @@ class Way:
             if told is None:
                 return one
             one = told
-            ((_, record),) = self.hand_over([one])
+            ((_, record),) = self.hand_over([one], until_s=until_s)
             error = await self.outcome(one, record)
         except asyncio.CancelledError:
-            if record is None or isinstance(record, RecordNotSent) or record.take_back():
-                self._on_taken_back(one)
+            self._take_back(one, record)
             raise
         if error is not None:
             raise error
         return one
+
+    def _take_back(self, one: Prepared, record: OnItsWay | RecordNotSent | None) -> None:
+        """Keep a sending that is cancelled from going out, if that is still possible."""
+        if record is None:
+            self._on_taken_back(one)  # it may have been told
+        elif isinstance(record, RecordNotSent) or record.take_back():
+            is_first = one.is_told and one.envelope.attempt == 1
+            if is_first or _is_over_earlier(one):
+                self._on_taken_back(one)
 
     async def again(
         self,
@@ -95,31 +106,71 @@ class Way:
     ) -> None:
         """Send a request again under the same id; see `Client.resend`."""
         again = self.next_attempt(request_id, payload, known=known, deadline_at=deadline_at)
-        told = (await self.again_many([again], keep_payloads=True))[0]
+        until_s = self._until_s()
+        told = (await self.again_many([again], keep_payloads=True, until_s=until_s))[0]
         if isinstance(told, OncewardError):
             raise told
 
+    def _until_s(self) -> float:
+        """Return the monotonic time by which a send that begins now has to be over."""
+        return monotonic_s() + self._section.send_timeout_s
+
     async def again_many(
-        self, batch: Sequence[Prepared], *, keep_payloads: bool
+        self,
+        batch: Sequence[Prepared],
+        *,
+        keep_payloads: bool,
+        until_s: float | None = None,
     ) -> list[OncewardError | Refused | None]:
         """Send requests again; for each None when Kafka has it, what stands in Redis when it is
-        not sent because of that, or the error. No trace is removed, whatever happens.
+        not sent because of that, or the error. No trace of an earlier attempt is removed, whatever
+        happens; of one that Kafka certainly has not, what stood before it stands there again,
+        unless somebody has told something since.
 
         Args:
             keep_payloads: whether Redis has to be given the payloads (again).
+            until_s: see `hand_over`.
 
         Raises:
             NotSent, SendUnknown: Redis is away; nothing was sent.
         """
         told: list[OncewardError | Refused | None] = []
-        refusals = await self._tell_pending(batch, keep_payloads=keep_payloads)
-        for one, refused in zip(batch, refusals, strict=True):
-            told.append(None if refused is None else _why_not_again(one, refused))
+        ready: list[Prepared] = []
+        answers = await self._tell_pending(batch, keep_payloads=keep_payloads)
+        for one, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Refused):
+                told.append(_why_not_again(one, answer))
+                ready.append(one)
+            else:
+                told.append(None)
+                ready.append(_told(one, answer))
         places = [at for at, reason in enumerate(told) if reason is None]
-        handed = self.hand_over([batch[at] for at in places])
-        for at, (one, record) in zip(places, handed, strict=True):
-            told[at] = await ending_of(one, record)
+        handed = self.hand_over([ready[at] for at in places], until_s=until_s)
+        try:
+            endings = [await ending_of(one, record) for one, record in handed]
+        except asyncio.CancelledError:
+            for one, record in handed:
+                if _is_over_earlier(one):
+                    self._take_back(one, record)
+            raise
+        await self._put_back(
+            [
+                one
+                for (one, _), ending in zip(handed, endings, strict=True)
+                if isinstance(ending, NotSent)
+            ]
+        )
+        for at, ending in zip(places, endings, strict=True):
+            told[at] = ending
         return told
+
+    async def _put_back(self, failed: Sequence[Prepared]) -> None:
+        """Let there stand again what stood before these resends; where Redis is away just then,
+        they stay PENDING, and are sent again as any other."""
+        with contextlib.suppress(RedisUnavailable):
+            for one in failed:
+                if _is_over_earlier(one):
+                    await self.forget(one)
 
     def next_attempt(
         self,
@@ -170,19 +221,19 @@ class Way:
             NotSent, SendUnknown: Redis is away; nothing was sent.
         """
         ready = await self._as_resends(batch)
-        told: list[Prepared | OncewardError | None] = list(ready)
-        for at, refused in enumerate(await self._tell_pending(ready, keep_payloads=True)):
-            if refused is not None:
-                told[at] = _after_refusal(ready[at], refused)
-        return told
+        answers = await self._tell_pending(ready, keep_payloads=True)
+        return [
+            _after_refusal(one, answer) if isinstance(answer, Refused) else _told(one, answer)
+            for one, answer in zip(ready, answers, strict=True)
+        ]
 
     async def _tell_pending(
         self, batch: Sequence[Prepared], *, keep_payloads: bool
-    ) -> list[Refused | None]:
+    ) -> list[Answer]:
         look_at = epoch_ms() + int(self._section.resend_after_s * 1000)
         writes = [pending_write(one, one.payload if keep_payloads else None) for one in batch]
         try:
-            return await self._statuses.write(writes, look_at=look_at)
+            return await self._statuses.replace(writes, look_at=look_at)
         except RedisUnavailable as error:
             known_absent = error.never_reached
             kind = NotSent if known_absent else SendUnknown
@@ -198,19 +249,24 @@ class Way:
             raise NotSent(named[0], str(error)) from error
         return [_as_resend(one, known.get(one.request_id)) for one in batch]
 
-    def hand_over(self, batch: Sequence[Prepared]) -> list[Handed]:
-        """Give requests to Kafka and return at once, or when one has waited for its topic."""
+    def hand_over(self, batch: Sequence[Prepared], *, until_s: float | None = None) -> list[Handed]:
+        """Give requests to Kafka and return at once, or when one has waited for its topic.
+
+        Args:
+            until_s: monotonic time by which each is to be over; None: as long after it is handed
+                over as a send may take, since those of a batch wait for one another.
+        """
         handed: list[Handed] = []
         # One of a batch waits for a topic that is away; the others need not wait as long again.
         away: dict[str, TopicAway] = {}
         for one in batch:
             topic = one.payload.topic
-            handed.append((one, away.get(topic) or self._hand_over_one(one)))
+            handed.append((one, away.get(topic) or self._hand_over_one(one, until_s)))
             if isinstance(record := handed[-1][1], TopicAway):
                 away[topic] = record
         return handed
 
-    def _hand_over_one(self, one: Prepared) -> OnItsWay | RecordNotSent:
+    def _hand_over_one(self, one: Prepared, until_s: float | None) -> OnItsWay | RecordNotSent:
         payload = one.payload
         try:
             return self._sender.send(
@@ -218,6 +274,7 @@ class Way:
                 key=payload.key,
                 value=payload.value,
                 headers=encode_headers(one.envelope, payload.headers),
+                deadline_s=until_s,
             )
         except RecordNotSent as error:
             return error
@@ -225,16 +282,19 @@ class Way:
     async def outcome(
         self, one: Prepared, record: OnItsWay | RecordNotSent
     ) -> NotSent | SendUnknown | None:
-        """Return what became of a sending; of one that certainly failed no trace is left, unless
-        it was not the first of its request."""
+        """Return what became of a sending; of one that certainly failed no trace is left, and of
+        one that was not the first of its request there stands again what stood before it."""
         return await self.withdraw(one, await ending_of(one, record))
 
     async def withdraw(
         self, one: Prepared, error: NotSent | SendUnknown | None
     ) -> NotSent | SendUnknown | None:
-        """Remove the trace of a sending that certainly failed, and return what became of it."""
-        if not isinstance(error, NotSent) or one.envelope.attempt > 1:
-            # An earlier attempt may be under way: its trace is not ours to remove.
+        """Take back what was told of a sending that certainly failed, and return what became of
+        it."""
+        if not isinstance(error, NotSent) or not one.is_told:
+            return error
+        if one.envelope.attempt > 1:
+            await self._put_back([one])
             return error
         try:
             await self.forget(one)
@@ -244,7 +304,7 @@ class Way:
         return error
 
     async def forget(self, one: Prepared) -> None:
-        """Remove the trace of a first sending that certainly was none.
+        """Take back what was told of a sending that certainly was none; see `StatusStore.forget`.
 
         Raises:
             RedisUnavailable: it may still be there.
@@ -254,6 +314,7 @@ class Way:
             attempt=one.envelope.attempt,
             payload_sha256=one.payload_sha256,
             deadline_at=one.envelope.deadline_at,
+            replaced=one.replaced,
         )
 
 
@@ -292,6 +353,15 @@ def pending_write(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
         fields={"deadline_at": str(one.envelope.deadline_at), "topic": one.payload.topic},
         payload=payload,
     )
+
+
+def _told(one: Prepared, answer: Replaced | None) -> Prepared:
+    return replace(one, is_told=True, replaced=answer)
+
+
+def _is_over_earlier(one: Prepared) -> bool:
+    """Whether there is something to put back: told over nothing, a resend is the only trace."""
+    return one.envelope.attempt > 1 and one.replaced is not None
 
 
 def _as_resend(one: Prepared, known: Status | None) -> Prepared:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
-from feedback.statuses import Refused, Status, StatusWrite
+from feedback.statuses import Answer, Replaced, Status, StatusWrite
 
 T = TypeVar("T")
 
@@ -18,12 +18,18 @@ T = TypeVar("T")
 class Statuses(Protocol):
     """Where statuses are told; `feedback.async_store` as it is."""
 
-    async def write(
+    async def replace(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
-    ) -> list[Refused | None]: ...
+    ) -> list[Answer]: ...
     async def read_many(self, request_ids: Sequence[str]) -> list[Status]: ...
     async def forget(
-        self, request_id: str, *, attempt: int, payload_sha256: str, deadline_at: int | None
+        self,
+        request_id: str,
+        *,
+        attempt: int,
+        payload_sha256: str,
+        deadline_at: int | None,
+        replaced: Replaced | None = None,
     ) -> bool: ...
 
 
@@ -53,6 +59,7 @@ class Sender(Protocol):
         key: bytes | None,
         value: bytes | None,
         headers: list[tuple[str, bytes]],
+        deadline_s: float | None = None,
     ) -> OnItsWay: ...
 
 

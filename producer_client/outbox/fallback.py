@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from sqlalchemy import QueuePool
@@ -26,7 +26,13 @@ from feedback.logs import EventLog
 from feedback.settings import Settings
 from feedback.sql.engine import open_engine
 from feedback.statuses import Refused
-from producer_client.kafka_sender import RecordNotSent, TopicAway, TopicUnknown
+from producer_client.kafka_sender import (
+    CLOSED,
+    RecordNotSent,
+    SenderClosed,
+    TopicAway,
+    TopicUnknown,
+)
 from producer_client.outbox import writing
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.errors import OutboxUnavailable
@@ -85,6 +91,8 @@ class Fallback:
         self._engine = open_engine(url, timeout_s=self._row_s, pool=pool, what="outbox")
         # In threads of their own: a database that hangs must not hold up a caller for longer.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-outbox")
+        self._lock = threading.Lock()
+        self._is_closed = False
         try:
             self._check()
         except BaseException:
@@ -96,21 +104,29 @@ class Fallback:
         return FallbackWay(*given, fallback=self, **named)
 
     def close(self) -> None:
-        """Close the connections to the outbox."""
+        """Write what is being written, take nothing more, and close the connections."""
+        with self._lock:
+            self._is_closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._engine.dispose()
 
     def take(self, one: Prepared, error: NotSent | SendUnknown) -> NotSent | SendUnknown | None:
-        """Write the row; None when it is committed, else the first error with both reasons."""
+        """Write the row; None when it is committed, else the first error with both reasons. Once
+        it is closed nothing is written."""
         if writing.is_too_large(one, max_request_bytes=self._max_request_bytes):
             reason = f"the record is larger than {self._max_request_bytes} bytes"
             return type(error)(one.request_id, reason)
         attempt = _Attempt()
-        written = self._threads.submit(self._write, one, attempt)
+        with self._lock:
+            if self._is_closed:
+                return _closed(one, error)
+            written = self._threads.submit(self._write, one, attempt)
         try:
             written.result(self._row_s)
             return None
-        except (NotInTime, CancelledError):
+        except CancelledError:
+            return _closed(one, error)
+        except NotInTime:
             why = "the outbox did not answer in time"
             is_certain = written.cancel() or attempt.give_up()
         except _Uncommitted as fault:
@@ -170,13 +186,20 @@ class FallbackWay(Way):
         except (NotSent, SendUnknown) as error:
             if self._circuit.failed(_REDIS, monotonic_s()):
                 log.warning("redis.away", reason=error.reason)
-            return [_untold(one, error.reason) for one in batch]
+            # Redis that did not answer may have heard of them.
+            may_be_told = isinstance(error, SendUnknown)
+            asked = [replace(one, is_told=may_be_told) for one in batch]
+            return [_untold(one, error.reason) for one in asked]
         if self._circuit.worked(_REDIS):
             log.info("redis.back")
         return told
 
     async def again_many(
-        self, batch: Sequence[Prepared], *, keep_payloads: bool
+        self,
+        batch: Sequence[Prepared],
+        *,
+        keep_payloads: bool,
+        until_s: float | None = None,
     ) -> list[OncewardError | Refused | None]:
         """Send requests again; see `Way.again_many`. While Kafka is known to be away nothing is
         told: a PENDING of an attempt that nobody sends would hide the one that a worker has."""
@@ -188,7 +211,7 @@ class FallbackWay(Way):
         places = [at for at, error in enumerate(told) if error is None]
         if places:
             tried = [_like(Allowed, batch[at]) for at in places]
-            sent = await super().again_many(tried, keep_payloads=keep_payloads)
+            sent = await super().again_many(tried, keep_payloads=keep_payloads, until_s=until_s)
             for at, ending in zip(places, sent, strict=True):
                 told[at] = ending
                 if ending is None:
@@ -197,13 +220,13 @@ class FallbackWay(Way):
                     self._noted_away(batch[at], ending)
         return told
 
-    def _hand_over_one(self, one: Prepared) -> OnItsWay | RecordNotSent:
+    def _hand_over_one(self, one: Prepared, until_s: float | None) -> OnItsWay | RecordNotSent:
         if isinstance(one, Untold):
             return Diverted(one.reason)
         is_allowed = isinstance(one, Allowed)
         if not (is_allowed or self._circuit.allows(_topic(one), monotonic_s())):
             return Diverted(_AWAY.format(one.payload.topic))
-        return super()._hand_over_one(one)
+        return super()._hand_over_one(one, until_s)
 
     async def outcome(
         self, one: Prepared, record: OnItsWay | RecordNotSent
@@ -256,11 +279,15 @@ def _topic(one: Prepared) -> str:
     return f"topic {one.payload.topic}"
 
 
+def _closed(one: Prepared, error: NotSent | SendUnknown) -> NotSent | SendUnknown:
+    return type(error)(one.request_id, f"{error.reason}; and {CLOSED}")
+
+
 def _is_outage(error: NotSent | SendUnknown) -> bool:
     cause = error.__cause__
     if isinstance(error, SendUnknown):
         return True
-    return isinstance(cause, TopicAway) and not isinstance(cause, TopicUnknown)
+    return isinstance(cause, TopicAway) and not isinstance(cause, TopicUnknown | SenderClosed)
 
 
 def _untold(one: Prepared, reason: str) -> Untold:

@@ -22,7 +22,8 @@ class SlowLine:
         self.delay_s = 0.0
         self._port = urlsplit(url).port or 0
         self._listener = socket.create_server((HOST, 0))
-        self.url = f"redis://{HOST}:{self._listener.getsockname()[1]}/0"
+        self.address = f"{HOST}:{self._listener.getsockname()[1]}"
+        self.url = f"redis://{self.address}/0"
         self._open: list[socket.socket] = [self._listener]
         self._start(self._accept)
 

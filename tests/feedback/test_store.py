@@ -11,7 +11,7 @@ from feedback.clock import epoch_ms
 from feedback.kept import KeptPayload
 from feedback.settings import RedisSection
 from feedback.status import FINAL, STORED, Refusal, State
-from feedback.statuses import Origin, Refused, Status, StatusWrite
+from feedback.statuses import Origin, Refused, Replaced, Status, StatusWrite
 from feedback.store import StatusStore
 from tests.feedback.samples import OTHER_SHA, PAYLOAD, SHA, a_write
 
@@ -404,6 +404,134 @@ def test_what_others_told_since_is_not_forgotten(store: StatusStore, since: Stat
     before = store.read("r"), store.kept_payload("r"), looked_at(store)
     assert not forget(store)
     assert (store.read("r"), store.kept_payload("r"), looked_at(store)) == before
+
+
+def raw_hash(store: StatusStore) -> dict[bytes, bytes]:
+    """Return what stands in Redis, but for the time of the last change."""
+    found = cast(dict[bytes, bytes], store.redis.hgetall(store.request_key("r")))
+    found.pop(b"updated_at", None)
+    return found
+
+
+@pytest.mark.parametrize("deadlines", [("9", "10"), ("9", "9")], ids=["two-times", "one-time"])
+@pytest.mark.parametrize("fails_first", [0, 1], ids=["the-first-fails", "the-second-fails"])
+def test_of_two_sendings_at_once_the_one_that_fails_takes_nothing_from_the_other(
+    store: StatusStore, deadlines: tuple[str, str], fails_first: int
+) -> None:
+    for deadline_at in deadlines:
+        told(store, pending(fields={"deadline_at": deadline_at}))
+        store.redis.zadd(store.deadlines_key, {"r": 1})
+    fails, stays = deadlines[fails_first], deadlines[1 - fails_first]
+    assert not forget(store, deadline_at=int(fails))
+    status = store.read("r")
+    assert (status.state, status.deadline_at) == (State.PENDING, int(stays))
+    assert store.kept_payload("r") == PAYLOAD
+    assert looked_at(store) == {"r": 1}
+    # When the other fails as well nobody has sent it.
+    assert forget(store, deadline_at=int(stays))
+    assert store.redis.keys(f"{store.prefix}*") == []
+
+
+def test_a_sending_that_told_nothing_takes_nothing_back(store: StatusStore) -> None:
+    told(store, pending(), pending(fields={"deadline_at": "10"}))
+    before = raw_hash(store)
+    assert not forget(store, deadline_at=11)
+    assert raw_hash(store) == before
+
+
+def test_many_sendings_at_once_are_counted_up_to_a_limit_and_then_none_takes_it_away(
+    store: StatusStore,
+) -> None:
+    times = range(1_700_000_000_000, 1_700_000_000_100)
+    told(store, *(pending(fields={"deadline_at": str(one)}) for one in times))
+    assert len(raw_hash(store)[b"tellings"]) < 300
+    assert not any(forget(store, deadline_at=one) for one in times)
+    assert store.read("r").state is State.PENDING
+
+
+def test_what_counts_the_sendings_goes_with_the_next_status(store: StatusStore) -> None:
+    told(store, pending(), pending(fields={"deadline_at": "10"}), a_write(State.ACCEPTED))
+    assert not forget(store)
+    assert b"tellings" not in raw_hash(store)
+
+
+BEFORE_A_RESEND = [
+    a_write(State.ACCEPTED, fields={"worker": "w", "deadline_at": "9", "offset": "5"}),
+    a_write(State.ACCEPTED, fields={"worker": "", "code": "JOURNAL_UNAVAILABLE"}),
+    a_write(State.PENDING, fields={"deadline_at": "9", "topic": "payments"}),
+    a_write(
+        State.FAILED,
+        generation=3,
+        fields={"resend": "1", "code": "BUSY", "message": "später: 12:-\n", "result": "[1]"},
+    ),
+]
+
+
+def resend(**facts: Any) -> StatusWrite:
+    """Return the PENDING of a second attempt."""
+    given: dict[str, Any] = {"attempt": 2, "fields": {"deadline_at": "9", "topic": "other"}}
+    return pending(**given | facts)
+
+
+@pytest.mark.parametrize("stands", BEFORE_A_RESEND, ids=["lost", "given-up", "pending", "failed"])
+def test_a_resend_that_failed_puts_back_what_stood_before_it(
+    store: StatusStore, stands: StatusWrite
+) -> None:
+    told(store, stands)
+    before, updated_at = raw_hash(store), store.read("r").updated_at
+    (replaced,) = store.replace([resend()], look_at=1)
+    assert isinstance(replaced, Replaced)
+    assert store.read("r").attempt == 2
+    assert forget(store, attempt=2, replaced=replaced)
+    assert raw_hash(store) == before
+    assert store.read("r").updated_at == updated_at
+    assert store.kept_payload("r") == PAYLOAD
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        a_write(State.ACCEPTED, attempt=2, fields={"worker": "w"}),
+        a_write(State.RUNNING, attempt=2),
+        a_write(State.SUCCEEDED),
+        resend(attempt=3),
+    ],
+    ids=["accepted", "running", "succeeded", "sent-again"],
+)
+def test_a_resend_that_failed_puts_nothing_back_over_what_was_told_since(
+    store: StatusStore, since: StatusWrite
+) -> None:
+    told(store, a_write(State.ACCEPTED))
+    (replaced,) = store.replace([resend()])
+    assert told(store, since) == [None]
+    before = raw_hash(store)
+    assert not forget(store, attempt=2, replaced=replaced)
+    assert raw_hash(store) == before
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["in-order", "the-other-way-round"])
+def test_of_two_resends_at_once_the_last_that_fails_puts_back_what_stood_before_both(
+    store: StatusStore, order: tuple[int, int]
+) -> None:
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w", "deadline_at": "9"}))
+    before = raw_hash(store)
+    answers = [*store.replace([resend()]), *store.replace([resend()])]
+    assert answers[1] == Replaced(b"")
+    first, last = (answers[at] for at in order)
+    assert not forget(store, attempt=2, replaced=first)
+    assert store.read("r").state is State.PENDING
+    assert forget(store, attempt=2, replaced=last)
+    assert raw_hash(store) == before
+
+
+def test_what_is_put_back_is_published(store: StatusStore) -> None:
+    told(store, a_write(State.ACCEPTED))
+    (replaced,) = store.replace([resend()])
+    with store.redis.pubsub() as pubsub:  # type: ignore[no-untyped-call]
+        pubsub.subscribe(store.events_channel("r"))
+        assert pubsub.get_message(timeout=5)["type"] == "subscribe"
+        forget(store, attempt=2, replaced=replaced)
+        assert pubsub.get_message(timeout=5)["data"] == b"ACCEPTED"
 
 
 def test_another_payload_under_the_same_id_is_not_forgotten(store: StatusStore) -> None:

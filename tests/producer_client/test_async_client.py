@@ -250,14 +250,43 @@ def test_a_wait_that_is_cancelled_takes_its_resend_with_it(
         kafka = {"bootstrap_servers": mute}
         async with AsyncClient(make_settings(kafka=kafka, send_timeout_s=1)) as cut_off:
             waiting = asyncio.create_task(cut_off.wait("r1"))
-            while (await cut_off.status("r1")).attempt < 2:
+            # In the hands of the thread that connects: it cannot be taken back any more.
+            while threads_named("onceward-topics") == 0:
                 await asyncio.sleep(TICK_S)
+            assert (await cut_off.status("r1")).attempt == 2
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
             assert "onceward-resend" not in {one.get_name() for one in asyncio.all_tasks()}
             # A resend removes nothing.
             assert (await cut_off.status("r1")).state is State.PENDING
             assert await cut_off.store.kept_payload("r1") == handle.payload
+
+    asyncio.run(main())
+
+
+def test_a_resend_that_ends_with_its_wait_before_its_record_went_shows_again_what_stood_before(
+    make_settings: MakeSettings, worker: Worker, mute: str
+) -> None:
+    async def main() -> None:
+        async with AsyncClient(make_settings()) as client:
+            await client.send(b"v", request_id="r1")
+            worker.accept("r1")
+            before = await client.status("r1")
+            assert before.state is State.LOST
+        kafka = {"bootstrap_servers": mute}
+        async with AsyncClient(make_settings(kafka=kafka, send_timeout_s=TIMEOUT_S)) as cut_off:
+            # It is in the hands of the thread that connects, and the resend waits behind it.
+            first = asyncio.create_task(cut_off.send(b"v", request_id="first"))
+            await _until_pending(cut_off, "first")
+            waiting = asyncio.create_task(cut_off.wait("r1"))
+            while (await cut_off.status("r1")).attempt < 2:
+                await asyncio.sleep(TICK_S)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            while await cut_off.status("r1") != before:
+                await asyncio.sleep(TICK_S)
+            assert not first.done()
+            await asyncio.gather(first, return_exceptions=True)
 
     asyncio.run(main())
 

@@ -55,6 +55,15 @@ def test_what_is_lost_or_unknown_is_resent_at_once_and_then_after_a_tenth(
     assert found is step
 
 
+@pytest.mark.parametrize("state", SOON)
+def test_what_could_not_be_resent_is_tried_again_after_a_tenth(state: State) -> None:
+    for since_send_s, step in ((0.0, Step.WAIT), (2.9, Step.WAIT), (3.0, Step.RESEND)):
+        found = next_step(
+            state, since_send_s=since_send_s, resends=0, resend_after_s=30, has_failed=True
+        )
+        assert found is step
+
+
 @pytest.mark.parametrize("state", LATER)
 @pytest.mark.parametrize(
     ("resends", "due_s"), [(0, 30), (1, 60), (2, 120), (3, 240), (4, 240), (5_000, 240)]
@@ -62,7 +71,7 @@ def test_what_is_lost_or_unknown_is_resent_at_once_and_then_after_a_tenth(
 def test_what_is_on_its_way_is_resent_after_a_while_that_doubles_up_to_eight_times(
     state: State, resends: int, due_s: float
 ) -> None:
-    facts = {"resends": resends, "resend_after_s": 30}
+    facts: dict[str, Any] = {"resends": resends, "resend_after_s": 30}
     assert next_step(state, since_send_s=due_s - 0.1, **facts) is Step.WAIT
     assert next_step(state, since_send_s=due_s, **facts) is Step.RESEND
 

@@ -1,6 +1,9 @@
 """A send under an id that is known already."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -9,10 +12,14 @@ from feedback.envelope import Record, decode_headers
 from feedback.errors import NotSent, PayloadMismatch
 from feedback.status import State
 from producer_client import Client
+from producer_client.submission import Prepared
+from producer_client.way import Way
+from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
 
 Records = Callable[[], list[Record]]
+AtOnce = Callable[..., Future[Any]]
 
 
 def test_it_is_the_next_attempt_with_the_same_deadline(client: Client, records: Records) -> None:
@@ -102,6 +109,100 @@ def test_a_resend_that_fails_for_certain_leaves_the_trace_of_the_first(
     with pytest.raises(NotSent):
         cut_off.send(b"v", request_id="r1")
     status = client.status("r1")
-    assert (status.state, status.deadline_at) == (State.PENDING, first.deadline_at)
+    assert (status.state, status.attempt) == (State.PENDING, 1)
+    assert status.deadline_at == first.deadline_at
     assert worker.store.kept_payload("r1") == first.payload
     assert worker.looked_at("r1") is not None
+
+
+def test_a_resend_that_fails_for_certain_shows_again_that_it_is_lost(
+    client: Client, make_client: MakeClient, worker: Worker, refusing: str
+) -> None:
+    client.send(b"v", request_id="r1")
+    worker.accept("r1")
+    before = client.status("r1")
+    assert before.state is State.LOST
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=0.5)
+    for _ in range(2):
+        with pytest.raises(NotSent):
+            cut_off.send(b"v", request_id="r1")
+        assert client.status("r1") == before
+
+
+def test_a_resend_that_fails_hides_nothing_that_a_worker_told_meanwhile(
+    client: Client, make_client: MakeClient, worker: Worker, refusing: str, at_once: AtOnce
+) -> None:
+    client.send(b"v", request_id="r1")
+    worker.accept("r1")
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
+    failing = at_once(cut_off.send, b"v", request_id="r1")
+    eventually(lambda: client.status("r1").attempt == 2, timeout_s=5)
+    worker.tell("r1", State.RUNNING)
+    with pytest.raises(NotSent):
+        failing.result()
+    assert client.status("r1").state is State.RUNNING
+
+
+def test_a_resend_that_kafka_refuses_leaves_the_trace_of_what_redis_has_forgotten(
+    client: Client, make_client: MakeClient, worker: Worker, refusing: str
+) -> None:
+    handle = client.send(b"v", request_id="r1")
+    known = handle.status()
+    worker.lose_all()
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=0.5)
+    with pytest.raises(NotSent):
+        cut_off.resend("r1", handle.payload, known=known)
+    assert client.status("r1").state is State.PENDING
+    assert worker.store.kept_payload("r1") == handle.payload
+
+
+async def _unknown_to_both(self: Way, batch: Sequence[Prepared]) -> list[Prepared]:
+    """Be somebody who has looked before the other one told anything."""
+    return list(batch)
+
+
+@pytest.mark.parametrize("fails_first", [True, False])
+def test_of_two_first_sends_at_once_the_one_that_fails_takes_nothing_from_the_other(
+    client: Client,
+    make_client: MakeClient,
+    worker: Worker,
+    refusing: str,
+    at_once: AtOnce,
+    monkeypatch: pytest.MonkeyPatch,
+    fails_first: bool,
+) -> None:
+    monkeypatch.setattr(Way, "_as_resends", _unknown_to_both)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
+    sends = [
+        partial(at_once, cut_off.send, b"v", request_id="r1"),
+        partial(at_once, client.send, b"v", request_id="r1", deadline_s=60),
+    ]
+    first, second = sends if fails_first else sends[::-1]
+    begun = [first()]
+    eventually(lambda: client.status("r1").state is State.PENDING, timeout_s=5)
+    begun.append(second())
+    failing, sending = begun if fails_first else begun[::-1]
+    with pytest.raises(NotSent):
+        failing.result()
+    handle = sending.result()
+    status = client.status("r1")
+    assert (status.state, status.attempt) == (State.PENDING, 1)
+    assert status.deadline_at == handle.deadline_at
+    assert worker.store.kept_payload("r1") == handle.payload
+    assert worker.looked_at("r1") is not None
+
+
+def test_of_two_first_sends_at_once_that_both_fail_no_trace_is_left(
+    make_client: MakeClient,
+    worker: Worker,
+    refusing: str,
+    at_once: AtOnce,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Way, "_as_resends", _unknown_to_both)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
+    failing = [at_once(cut_off.send, b"v", request_id="r1") for _ in range(4)]
+    for one in failing:
+        with pytest.raises(NotSent):
+            one.result()
+    assert worker.traces() == []

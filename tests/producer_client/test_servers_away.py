@@ -1,6 +1,6 @@
 """Kafka or Redis away: bounded, named, and told apart from what may have happened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,10 +9,14 @@ from feedback.clock import monotonic_s
 from feedback.envelope import Record
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown
 from producer_client import Client
+from tests.feedback.slow_line import SlowLine, slow_line
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
+from tests.stack import Servers
 
 TIMEOUT_S = 0.6
+LONGER_S = 2.0
+MARGIN_S = 0.5
 
 
 def _seconds_until(kind: type[Exception], client: Client, *, named: str) -> float:
@@ -46,6 +50,68 @@ def test_threads_that_send_at_once_wait_no_longer_than_one_of_them(
         sends = [threads.submit(_seconds_until, NotSent, client, named="is away") for _ in range(8)]
         assert max(one.result() for one in sends) < TIMEOUT_S + 1
     assert worker.traces() == []
+
+
+@pytest.fixture(name="slow")
+def slow_kafka(servers: Servers, left_open: None) -> Iterator[SlowLine]:
+    """Yield a line to Kafka on which each answer to a client that connects takes half a second."""
+    with slow_line(f"kafka://{servers.kafka}") as line:
+        line.delay_s = 0.5
+        yield line
+
+
+def test_what_connecting_took_is_not_there_for_the_topic_as_well(
+    make_client: MakeClient, worker: Worker, slow: SlowLine
+) -> None:
+    address = slow.address
+    client = make_client(kafka={"bootstrap_servers": address}, send_timeout_s=LONGER_S)
+    began_s = monotonic_s()
+    with pytest.raises(NotSent, match="Kafka"):
+        client.send(b"v", topic="no-such-topic")
+    assert LONGER_S - 0.5 < monotonic_s() - began_s < LONGER_S + MARGIN_S
+    assert worker.traces() == []
+
+
+def test_what_redis_took_is_not_there_for_kafka_as_well(
+    make_client: MakeClient, servers: Servers, refusing: str
+) -> None:
+    with slow_line(servers.redis) as line:
+        line.delay_s = 0.3
+        client = make_client(
+            redis={"url": line.url},
+            kafka={"bootstrap_servers": refusing},
+            send_timeout_s=LONGER_S,
+        )
+        began_s = monotonic_s()
+        with pytest.raises(NotSent, match="Kafka"):
+            client.send(b"v", request_id="r1")
+        # What was told is taken back after it.
+        assert monotonic_s() - began_s < LONGER_S + line.delay_s + MARGIN_S
+
+
+@pytest.mark.parametrize("request_id", [None, "r1"])
+def test_redis_that_never_answers_takes_no_longer_than_a_send_may(
+    make_client: MakeClient, mute: str, request_id: str | None
+) -> None:
+    client = make_client(
+        redis={"url": f"redis://{mute}/0", "timeout_s": 10}, send_timeout_s=TIMEOUT_S
+    )
+    began_s = monotonic_s()
+    with pytest.raises((NotSent, SendUnknown), match="Redis"):
+        client.send(b"v", request_id=request_id)
+    assert monotonic_s() - began_s < TIMEOUT_S + MARGIN_S
+
+
+@pytest.mark.parametrize("away", ["refusing", "mute"])
+def test_every_send_ends_in_time_also_of_many_threads_while_kafka_is_away(
+    make_client: MakeClient, request: pytest.FixtureRequest, away: str
+) -> None:
+    address = request.getfixturevalue(away)
+    client = make_client(kafka={"bootstrap_servers": address}, send_timeout_s=LONGER_S)
+    named = f"Kafka at {address} is away"
+    with ThreadPoolExecutor(20) as threads:
+        sends = [threads.submit(_seconds_until, NotSent, client, named=named) for _ in range(40)]
+        assert max(one.result() for one in sends) < LONGER_S + MARGIN_S
 
 
 @pytest.mark.parametrize(

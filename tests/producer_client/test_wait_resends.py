@@ -141,6 +141,24 @@ def test_a_wait_goes_on_while_kafka_refuses_its_resends(
     assert waiting.result(timeout=10).state is State.SUCCEEDED
 
 
+def test_a_wait_whose_resends_fail_shows_that_the_request_is_lost_and_tries_again_after_a_while(
+    patient: Client, make_client: MakeClient, worker: Worker, refusing: str, records: Records
+) -> None:
+    patient.send(b"v", request_id="r1")
+    worker.accept("r1")
+    cut_off = make_client(
+        kafka={"bootstrap_servers": refusing},
+        send_timeout_s=0.2,
+        resend_after_s=10,
+        poll_interval_s=0.05,
+    )
+    with pytest.raises(WaitTimeout):
+        cut_off.wait("r1", timeout_s=2)
+    eventually(lambda: patient.status("r1").state is State.LOST, timeout_s=5)
+    assert patient.status("r1").attempt == 1
+    assert _attempts(records()) == [1]
+
+
 def test_a_resend_that_hangs_in_kafka_does_not_hold_up_the_wait_past_its_end(
     mute: str, patient: Client, make_client: MakeClient, worker: Worker
 ) -> None:

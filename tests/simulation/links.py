@@ -112,6 +112,7 @@ class SimulatedSender:
         key: bytes | None,
         value: bytes | None,
         headers: list[tuple[str, bytes]],
+        deadline_s: float | None = None,
     ) -> SentRecord:
         """Hand a record over.
 

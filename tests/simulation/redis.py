@@ -6,13 +6,22 @@ said again here; `test_redis.py` compares them with the script.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from feedback.kept import KeptPayload
 from feedback.status import BEFORE_CLAIM, State, Stored, Write, judge, may_reopen
-from feedback.status_script import OUTSPOKEN
-from feedback.statuses import Refused, Status, StatusWrite, status_of
+from feedback.status_script import MOST_TELLINGS, OUTSPOKEN, PUT_BACK, STAYS
+from feedback.statuses import (
+    Answer,
+    Refused,
+    Replaced,
+    Status,
+    StatusWrite,
+    refusals_of,
+    status_of,
+)
 from tests.simulation.clock import Clock
 
 _CLEARED = ("code", "message", "result", "resend", "by", "due_at")
@@ -60,10 +69,10 @@ class RedisServer:
 
     def write(
         self, writes: Sequence[StatusWrite], look_at: int | None, now_ms: int
-    ) -> list[Refused | None]:
+    ) -> list[Answer]:
         """Carry out the script, and what the store does to the due set around it."""
         answers = [self._write(one, now_ms) for one in writes]
-        for write, refused in zip(writes, answers, strict=True):
+        for write, refused in zip(writes, refusals_of(answers), strict=True):
             self._schedule(write, refused, look_at, now_ms)
         return answers
 
@@ -84,15 +93,25 @@ class RedisServer:
         elif means_open and not stands_open:
             self.deadlines.pop(request_id, None)
 
-    def _write(self, write: StatusWrite, now_ms: int) -> Refused | None:
+    def _write(self, write: StatusWrite, now_ms: int) -> Answer:
         stands = self.hashes.get(write.request_id)
         before = None if stands is None else dict(stands)
+        answer: Replaced | None = None
+        tellings: list[str] = []
         if stands is not None:
             refused = self._refusal(stands, write)
             if refused is not None:
                 self._on_status(before, write, refused)
                 return refused
-            if stands["payload_sha256"] != write.payload_sha256:
+            is_same = stands["payload_sha256"] == write.payload_sha256
+            if is_same and write.state is State.PENDING:
+                if write.attempt == int(stands["attempt"]):
+                    tellings = stands.get("tellings", stands.get("deadline_at", STAYS)).split()
+                    answer = Replaced(b"")
+                else:
+                    kept = {name: stands[name] for name in PUT_BACK if name in stands}
+                    answer = Replaced(json.dumps(kept).encode())
+            if not is_same:
                 stands = None
                 self.payloads.pop(write.request_id, None)
             elif State(stands["status"]) in OUTSPOKEN or stands.get("worker") == "":
@@ -111,10 +130,16 @@ class RedisServer:
             stands |= {**write.origin.fields, **stands}
         if write.generation:
             stands["generation"] = str(write.generation)
+        if tellings:
+            told = " ".join([*tellings, stands.get("deadline_at", STAYS)])
+            stands["tellings"] = told if len(told) <= MOST_TELLINGS else STAYS
+        else:
+            stands.pop("tellings", None)
+            stands.pop("replaced", None)
         self.hashes[write.request_id] = stands
         self._keep_payload(write)
         self._on_status(before, write, None)
-        return None
+        return answer
 
     def judge(self, stored: Stored, write: Write) -> object:
         """Say the rule; a test leaves a part of it out."""
@@ -154,12 +179,36 @@ class RedisServer:
         elif not may_reopen(write.state, resend=write.fields.get("resend") == "1"):
             self.payloads.pop(write.request_id, None)
 
-    def forget(self, request_id: str, attempt: int, sha: str, deadline_at: int | None) -> bool:
-        """Remove all trace of a sending that nobody has taken up."""
+    def forget(
+        self,
+        request_id: str,
+        attempt: int,
+        sha: str,
+        deadline_at: int | None,
+        replaced: Replaced | None,
+    ) -> bool:
+        """Take back what was told of a sending that nobody has taken up."""
         found = self.hashes.get(request_id, {})
-        facts = ("status", "attempt", "payload_sha256", "deadline_at", "generation")
-        mine = ("PENDING", str(attempt), sha, str(deadline_at), None)
-        if tuple(found.get(name) for name in facts) != mine:
+        facts = ("status", "attempt", "payload_sha256")
+        tellings = found.get("tellings", found.get("deadline_at", "")).split()
+        is_pending = tuple(found.get(name) for name in facts) == ("PENDING", str(attempt), sha)
+        if not is_pending or str(deadline_at) not in tellings:
+            return False
+        tellings.remove(str(deadline_at))
+        before = found.get("replaced") or ("" if replaced is None else replaced.packed.decode())
+        if tellings:
+            found["tellings"] = " ".join(tellings)
+            if before:
+                found["replaced"] = before
+            if tellings[-1] != STAYS:
+                found["deadline_at"] = tellings[-1]
+            return False
+        if before:
+            for name in (*PUT_BACK, "replaced"):
+                found.pop(name, None)
+            found |= json.loads(before)
+            return True
+        if "generation" in found:
             return False
         for kept in (self.hashes, self.payloads, self.deadlines):
             kept.pop(request_id, None)

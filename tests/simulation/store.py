@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from feedback.errors import RedisUnavailable
 from feedback.kept import KeptPayload
-from feedback.statuses import Refused, Status, StatusWrite
+from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite, refusals_of
 from tests.simulation.processes import Process
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ class SimulatedStore:
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
     ) -> list[Refused | None]:
         """Tell a batch of statuses."""
+        return refusals_of(self.replace(writes, look_at=look_at))
+
+    def replace(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> list[Answer]:
+        """Tell a batch of statuses, and say what a next attempt took the place of."""
         if not writes:
             return []
         now_ms = self._world.clock.epoch_ms()
@@ -60,12 +64,20 @@ class SimulatedStore:
         return self._call("~reads a payload", lambda: self._world.redis.payloads.get(request_id))
 
     def forget(
-        self, request_id: str, *, attempt: int, payload_sha256: str, deadline_at: int | None
+        self,
+        request_id: str,
+        *,
+        attempt: int,
+        payload_sha256: str,
+        deadline_at: int | None,
+        replaced: Replaced | None = None,
     ) -> bool:
-        """Remove all trace of a request that was certainly not sent."""
+        """Take back what was told of a sending that certainly was none."""
         return self._call(
-            f"forgets {request_id}",
-            lambda: self._world.redis.forget(request_id, attempt, payload_sha256, deadline_at),
+            f"forgets attempt {attempt} of {request_id}",
+            lambda: self._world.redis.forget(
+                request_id, attempt, payload_sha256, deadline_at, replaced
+            ),
         )
 
     def beat(self, worker_id: str, load: Mapping[str, object]) -> str:

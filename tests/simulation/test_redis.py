@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -11,10 +11,12 @@ from fakeredis import FakeRedis, FakeServer
 from feedback.kept import KeptPayload
 from feedback.settings import RedisSection
 from feedback.status import BEFORE_CLAIM, STORED, State
-from feedback.statuses import Origin, Refused, StatusWrite
+from feedback.statuses import Answer, Origin, Refused, Replaced, StatusWrite, refusals_of
 from feedback.store import StatusStore
 from tests.simulation.clock import Clock
 from tests.simulation.redis import RedisServer
+
+Told = tuple[StatusWrite, tuple[Answer, Answer]]
 
 SEQUENCES = 200
 PAYLOAD = KeptPayload("t", b"k", b"v")
@@ -32,6 +34,8 @@ def _draw(draw: Random) -> StatusWrite:
         fields |= {"resend": draw.choice("011"), "code": "NO"}
     if state is State.ACCEPTED:
         fields |= ORIGIN.fields
+    if state is State.PENDING and draw.random() < 0.9:
+        fields = {"deadline_at": str(draw.randint(7, 9))}
     return StatusWrite(
         request_id=draw.choice(("a", "b")),
         state=state,
@@ -46,24 +50,51 @@ def _draw(draw: Random) -> StatusWrite:
     )
 
 
+def _taken_back(
+    draw: Random, store: StatusStore, simulated: RedisServer, told: Sequence[Told]
+) -> bool:
+    """Take back one of the writes that were told, on both; say whether they did the same."""
+    write, answers = draw.choice(told)
+    real, said_again = (one if isinstance(one, Replaced) else None for one in answers)
+    facts = (write.attempt, write.payload_sha256, int(write.fields.get("deadline_at", "6")))
+    attempt, sha, deadline_at = facts
+    changed = store.forget(
+        write.request_id,
+        attempt=attempt,
+        payload_sha256=sha,
+        deadline_at=deadline_at,
+        replaced=real,
+    )
+    return changed == simulated.forget(write.request_id, *facts, said_again)
+
+
 def test_random_writes_are_judged_alike_and_leave_the_same() -> None:
     for number in range(SEQUENCES):
         draw = Random(number)
         client = FakeRedis(server=FakeServer())
         store = StatusStore(client, "g", RedisSection())
         simulated = RedisServer(Clock(), _ignore)
+        told: list[Told] = []
         for place in range(6):
             one = _draw(draw)
             look_at = draw.choice((None, 10**13 + place))
-            answer = store.write([one], look_at=look_at)
+            (answer,) = store.replace([one], look_at=look_at)
+            (same,) = simulated.write([one], look_at, 0)
             what = f"sequence {number}, write {place}: {one}"
-            assert simulated.write([one], look_at, 0) == answer, what
+            assert refusals_of([same]) == refusals_of([answer]), what
+            told.append((one, (answer, same)))
+            if draw.random() < 0.4:
+                assert _taken_back(draw, store, simulated, told), what
         for request_id in ("a", "b"):
             found: dict[Any, Any] = client.hgetall(store.request_key(request_id))
             stands = {name.decode(): value.decode() for name, value in found.items()}
             expected = dict(simulated.hashes.get(request_id, {}))
             stands.pop("updated_at", None)
             expected.pop("updated_at", None)
+            # Each packs in its own way what is to be put back.
+            assert (stands.pop("replaced", None) is None) == (
+                expected.pop("replaced", None) is None
+            ), f"sequence {number}"
             assert stands == expected, f"sequence {number}"
             kept = store.kept_payload(request_id)
             assert kept == simulated.payloads.get(request_id), f"sequence {number}"

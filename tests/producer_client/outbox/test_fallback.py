@@ -1,7 +1,7 @@
 """Kafka first, else the outbox: the caller has its handle in time, whatever is away."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,9 +11,12 @@ from sqlalchemy import Engine
 from feedback.clock import monotonic_s
 from feedback.envelope import Record, decode_headers
 from feedback.errors import InvalidMessage, NotSent, PayloadMismatch, SendUnknown
+from feedback.kept import KeptPayload
 from feedback.settings import Settings
 from feedback.status import State
-from producer_client import Client, Submission
+from feedback.statuses import Status
+from producer_client import Client, SendResult, Submission
+from producer_client.client import ClientClosed
 from producer_client.outbox import OutboxVersionError
 from tests.eventually import eventually
 from tests.paused import paused
@@ -28,6 +31,7 @@ Records = Callable[[], list[Record]]
 AtOnce = Callable[..., Future[Any]]
 TOPIC = "stopped"
 TIMEOUT_S = 2.0
+SENDERS = 20
 # For a machine that does five other things.
 LATE_S = 1.0
 
@@ -144,6 +148,107 @@ def test_redis_away_is_no_reason_to_wait_or_to_send_what_nobody_looks_after(
             assert monotonic_s() - began_s < TIMEOUT_S + LATE_S
     assert len(rows()) == 10
     assert records() == []
+
+
+@pytest.mark.parametrize("away", ["mute", "refusing"])
+def test_no_caller_waits_longer_than_it_allowed_from_the_first_call_on(
+    make_settings: MakeSettings,
+    outbox_url: str,
+    rows: Rows,
+    request: pytest.FixtureRequest,
+    away: str,
+) -> None:
+    address = request.getfixturevalue(away)
+    settings = make_settings(kafka={"bootstrap_servers": address}, send_timeout_s=TIMEOUT_S)
+    with (
+        Client(settings, outbox=outbox_url) as client,
+        ThreadPoolExecutor(SENDERS) as threads,
+    ):
+
+        def send(name: str) -> float:
+            began_s = monotonic_s()
+            assert client.send(b"v", key="k", request_id=name).request_id == name
+            return monotonic_s() - began_s
+
+        took_s = list(threads.map(send, [str(n) for n in range(SENDERS)]))
+        assert max(took_s) < TIMEOUT_S + 0.5
+        # And when Kafka is known to be away, or is asked again by one of them.
+        took_s = list(threads.map(send, [f"more-{n}" for n in range(5 * SENDERS)]))
+        assert max(took_s) < TIMEOUT_S + 0.5
+    assert len(rows()) == 6 * SENDERS
+
+
+def test_the_first_call_alone_is_taken_in_time(
+    make_settings: MakeSettings, outbox_url: str, mute: str, rows: Rows
+) -> None:
+    settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=TIMEOUT_S)
+    with Client(settings, outbox=outbox_url) as client:
+        began_s = monotonic_s()
+        client.send(b"v")
+        assert monotonic_s() - began_s < TIMEOUT_S + 0.5
+        began_s = monotonic_s()
+        client.send(b"v", topic="another")
+        assert monotonic_s() - began_s < TIMEOUT_S + 0.5
+    assert len(rows()) == 2
+
+
+def _sent_after_close(client: Client, many: Iterator[SendResult]) -> None:
+    """Try all ways to send with a client that is closed."""
+    known = Status("r", State.LOST, attempt=1)
+    payload = KeptPayload("t", None, b"v")
+    with pytest.raises(ClientClosed, match="closed"):
+        client.send(b"v", request_id="r")
+    with pytest.raises(ClientClosed, match="closed"):
+        client.resend("r", payload, known=known)
+    with pytest.raises(ClientClosed, match="closed"):
+        client.send_many([Submission(b"v")])
+    # A sending that was begun before: each of its requests is told.
+    for result in many:
+        assert isinstance(result.error, NotSent)
+        assert "the client is closed" in str(result.error)
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_client_that_is_closed_writes_nothing_and_says_so_as_one_without_an_outbox(
+    make_settings: MakeSettings,
+    outbox_url: str,
+    worker: Worker,
+    request: pytest.FixtureRequest,
+    rows: Rows,
+    is_away: bool,
+) -> None:
+    kafka = {"bootstrap_servers": request.getfixturevalue("refusing")} if is_away else {}
+    settings = make_settings(kafka=kafka, send_timeout_s=1)
+    for outbox in (None, outbox_url):
+        client = Client(settings, outbox=outbox)
+        many = client.send_many((Submission(b"v") for _ in range(3)), rate=1000)
+        if outbox or not is_away:
+            client.send(b"before", request_id=f"before-{outbox is None}")
+        before = worker.traces()
+        written = rows()
+        client.close()
+        _sent_after_close(client, many)
+        assert rows() == written
+        assert worker.traces() == before
+
+
+def test_what_is_being_sent_while_the_client_is_closed_is_taken_or_told(
+    make_settings: MakeSettings, outbox_url: str, mute: str, rows: Rows, at_once: AtOnce
+) -> None:
+    settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=TIMEOUT_S)
+    client = Client(settings, outbox=outbox_url)
+    names = [str(n) for n in range(8)]
+    sends = [at_once(client.send, b"v", request_id=name) for name in names]
+    eventually(lambda: client.status(names[0]).state is State.PENDING, timeout_s=5)
+    client.close()
+    refused = 0
+    for one in sends:
+        try:
+            one.result()
+        except (NotSent, ClientClosed) as error:
+            assert "the client is closed" in str(error)
+            refused += 1
+    assert len(rows()) == len(names) - refused
 
 
 def test_the_database_away_as_well_is_told_with_both_reasons(
