@@ -44,6 +44,7 @@ PRUNE_S = 2.0
 STOP_S = 2.0
 CLOSE_S = 0.3
 SIGNAL_S = 0.2
+PARK_AT_ONCE = 1000
 
 
 class Relay:
@@ -190,6 +191,7 @@ class Relay:
         self._renew()
         self._look_after()
         worked = self._land_settled()
+        worked = self._park_lost() or worked
         room = FLYING_WHEN_SLOW if self._is_slow() else FLYING
         if len(self._flying) < room and self._launch():
             return True
@@ -206,15 +208,30 @@ class Relay:
             limit=outbox.batch_limit, limit_bytes=outbox.batch_bytes, resting=resting
         )
         if batch is None:
+            if not self._flying:
+                # Others have sent what had failed here.
+                self._rests.forget(self._rests.due(now_s))
             return False
-        lost = self._rests.lost(now_s)
         try:
-            self._flying.append(self._shipping.launch(batch, lost_topics=lost))
+            self._flying.append(self._shipping.launch(batch))
         except RedisUnavailable:
             self._table.settle(batch, sent={}, parked={})
             raise
-        self._rests.forget(lost)
         return True
+
+    def _park_lost(self) -> bool:
+        """Park some rows of the topics that Kafka does not know; say whether there were any."""
+        parked = 0
+        for topic in self._rests.lost():
+            reason = f"UNKNOWN_TOPIC: Kafka knows no topic {topic}"
+            count, is_more = self._table.park(topic, reason=reason, most=PARK_AT_ONCE)
+            if count:
+                log.warning("topic.parked", topic=topic, count=count, reason=reason)
+                self._metrics.parked(topic, "UNKNOWN_TOPIC", count)
+            if not is_more:
+                self._rests.forget([topic])
+            parked += count
+        return parked > 0
 
     def _land_settled(self) -> bool:
         landed = False

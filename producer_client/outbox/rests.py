@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 REST_S = (0.25, 2.0)
-# Asking for a topic that is not there holds up the others.
-UNKNOWN_REST_S = 5.0
 
 
 @dataclass(slots=True)
@@ -15,6 +13,7 @@ class _Rest:
     failures: int
     until_s: float
     unknown_since_s: float | None
+    is_lost: bool
 
 
 class Rests:
@@ -52,37 +51,36 @@ class Rests:
             shortest_s, longest_s = REST_S
             rest_s = min(longest_s, shortest_s * 2 ** min(failures, 10))
             since_s = None if known is None else known.unknown_since_s
-            if topic in unknown:
-                rest_s = min(UNKNOWN_REST_S, self._unknown_s)
             if topic not in unknown:
                 # Only Kafka's own word counts, and only while it is not away.
                 since_s = None
             elif since_s is None:
                 since_s = now_s
-            self._rests[topic] = _Rest(failures + 1, now_s + rest_s, since_s)
+            is_lost = since_s is not None and now_s - since_s >= self._unknown_s
+            self._rests[topic] = _Rest(failures + 1, now_s + rest_s, since_s, is_lost)
         return new, back
 
     def resting(self, now_s: float) -> list[str]:
-        """Return the topics that are not to be tried now."""
-        return [topic for topic, one in self._rests.items() if one.until_s > now_s]
+        """Return the topics that are not to be tried now; those that are lost never are."""
+        return [topic for topic, one in self._rests.items() if one.until_s > now_s or one.is_lost]
 
-    def lost(self, now_s: float) -> set[str]:
-        """Return the topics whose rows are to be parked."""
-        return {
-            topic
-            for topic, one in self._rests.items()
-            if one.unknown_since_s is not None and now_s - one.unknown_since_s >= self._unknown_s
-        }
+    def due(self, now_s: float) -> list[str]:
+        """Return the topics that failed, and are to be tried again now."""
+        return [topic for topic in self._rests if topic not in self.resting(now_s)]
+
+    def lost(self) -> list[str]:
+        """Return the topics that Kafka did not know for too long: their rows are to be parked."""
+        return [topic for topic, one in self._rests.items() if one.is_lost]
 
     def forget(self, topics: Collection[str]) -> None:
-        """Let these be tried as if nothing had been: their rows are parked."""
+        """Let these be tried as if nothing had been."""
         for topic in topics:
             self._rests.pop(topic, None)
 
     def due_in_s(self, now_s: float) -> float | None:
-        """Return when the first is to be tried again; None when none rests."""
-        due = [one.until_s - now_s for one in self._rests.values()]
-        return max(0.0, min(due)) if due else None
+        """Return when the next is to be tried again; None when none rests."""
+        due = [one.until_s - now_s for one in self._rests.values() if not one.is_lost]
+        return min((left_s for left_s in due if left_s > 0), default=None)
 
     @property
     def away(self) -> list[str]:

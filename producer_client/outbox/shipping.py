@@ -12,13 +12,12 @@ So the first records of a key's requests lie in the order of their rows, whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
 from feedback.envelope import encode_headers
 from producer_client.kafka_sender import (
-    KafkaAway,
     OrderedSender,
     PendingRecord,
     RecordNotSent,
@@ -27,6 +26,7 @@ from producer_client.kafka_sender import (
     TopicForbidden,
     TopicUnknown,
 )
+from producer_client.outbox.row import WaitingRow
 from producer_client.outbox.table import Batch, Place
 from producer_client.outbox.telling import Step, Telling, Told
 from producer_client.submission import Prepared
@@ -35,8 +35,6 @@ NOWHERE = Place(None, None)
 # What is sent alone was refused a moment ago: Kafka is there.
 ALONE_S = 3.0
 ALONE_AT_ONCE = 100
-# In place of a topic: no broker answers.
-EVERYWHERE = ""
 
 Ending = Place | RecordNotSent | RecordUnknown
 
@@ -105,24 +103,24 @@ class Shipping:
         self._patience_s = patience_s
         self._tick = tick
 
-    def launch(self, batch: Batch, *, lost_topics: Collection[str]) -> Shipment:
-        """Tell PENDING of a batch and hand it to Kafka.
-
-        Args:
-            lost_topics: topics that Kafka has not known for long enough: their rows are parked.
+    def launch(self, batch: Batch) -> Shipment:
+        """Tell PENDING of what can be sent of a batch, and hand it to Kafka.
 
         Raises:
             RedisUnavailable: nothing was sent.
         """
         shipment = Shipment(batch)
         landed = shipment.landed
-        known = []
+        refused = self._sender.look_up({row.request.payload.topic for row in batch.rows})
+        known: list[WaitingRow] = []
         for row in batch.rows:
-            topic = row.request.payload.topic
-            if topic in lost_topics:
-                landed.parked[row.id] = f"UNKNOWN_TOPIC: Kafka knows no topic {topic}"
-            else:
+            error = refused.get(row.request.payload.topic)
+            if error is None:
                 known.append(row)
+            elif _is_refusal(error):
+                landed.parked[row.id] = f"REFUSED: {error}"
+            else:
+                _note(landed, row, error)
         away: dict[str, TopicAway] = {}
         for told in self._telling.tell(known):
             if told.step is Step.PARK:
@@ -160,7 +158,7 @@ class Shipping:
             if _is_refusal(ending):
                 alone.append(told)
             else:
-                _note(landed, told, ending)
+                _note(landed, told.row, ending)
         if alone:
             self._send_each(alone, landed)
         return landed
@@ -182,9 +180,8 @@ class Shipping:
         self, one: Prepared, away: dict[str, TopicAway]
     ) -> PendingRecord | RecordNotSent:
         payload = one.payload
-        for known in (EVERYWHERE, payload.topic):
-            if known in away:
-                return away[known]
+        if payload.topic in away:
+            return away[payload.topic]
         try:
             return self._sender.send(
                 payload.topic,
@@ -193,7 +190,7 @@ class Shipping:
                 headers=encode_headers(one.envelope, payload.headers),
             )
         except TopicAway as error:
-            away[EVERYWHERE if isinstance(error, KafkaAway) else payload.topic] = error
+            away[payload.topic] = error
             return error
         except RecordNotSent as error:
             return error
@@ -208,7 +205,7 @@ class Shipping:
             self._sender.abandon()
             landed.parked[told.row.id] = f"REFUSED: {ending}"
             return True
-        _note(landed, told, ending)
+        _note(landed, told.row, ending)
         return isinstance(ending, Place)
 
     def _ending(self, record: PendingRecord | RecordNotSent) -> Ending:
@@ -231,10 +228,10 @@ def _is_refusal(ending: Ending) -> bool:
     return isinstance(ending, RecordNotSent) and not isinstance(ending, TopicAway | TopicForbidden)
 
 
-def _note(landed: Landed, told: Told, ending: Ending) -> None:
-    topic = told.request.payload.topic
+def _note(landed: Landed, row: WaitingRow, ending: Ending) -> None:
+    topic = row.request.payload.topic
     if isinstance(ending, Place):
-        landed.sent[told.row.id] = ending
+        landed.sent[row.id] = ending
         return
     landed.away.setdefault(topic, str(ending))
     if isinstance(ending, TopicUnknown):

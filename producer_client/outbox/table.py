@@ -224,6 +224,28 @@ class OutboxTable:
                 connection.execute(_PARK, aside)
         return [one for one in mine if one.id in sent or one.id in parked]
 
+    def park(self, topic: str, *, reason: str, most: int) -> tuple[int, bool]:
+        """Park so many of the rows of a topic, but for those that a relay has in hand.
+
+        Args:
+            reason: as a person sees it.
+            most: rows at once.
+
+        Returns:
+            How many were parked, and whether there are more.
+
+        Raises:
+            OutboxUnavailable: the database is away.
+        """
+        given = {"g": self._group, "of": topic, "lanes": list(range(LANES))}
+        with self._writing() as connection:
+            # Nobody takes them meanwhile.
+            free = list(connection.execute(_FREE, given | {"most": LANES}).scalars())
+            parked = {"why": reason[:REASON_LENGTH], "most": most}
+            count = connection.execute(_PARK_TOPIC, given | parked | {"lanes": free}).rowcount
+            is_more = connection.execute(_WAITS_FOR, given).first() is not None
+        return count, is_more
+
     def prune(self, *, keep_s: float) -> int:
         """Remove some of what was sent longer ago than that; return how many.
 
@@ -386,6 +408,22 @@ _PARK = (
     .where(row.c.id == bindparam("number"), row.c.state == RowState.WAITING)
     .values(state=RowState.PARKED, ended_at=now_ms(), reason=bindparam("why"))
 )
+_OF_TOPIC = (
+    select(row.c.id)
+    .where(
+        row.c.group == bindparam("g"),
+        row.c.lane.in_(bindparam("lanes", expanding=True)),
+        _WAITS,
+        row.c.topic == bindparam("of"),
+    )
+    .limit(bindparam("most"))
+)
+_PARK_TOPIC = (
+    update(row)
+    .where(row.c.id.in_(_OF_TOPIC))
+    .values(state=RowState.PARKED, ended_at=now_ms(), reason=bindparam("why"))
+)
+_WAITS_FOR = _OF_TOPIC.limit(literal_column("1"))
 _PRUNE = delete(row).where(
     row.c.id.in_(
         select(row.c.id)

@@ -65,15 +65,30 @@ def test_a_topic_rests_for_longer_each_time_and_is_back_when_it_takes_something(
 
 def test_a_topic_is_lost_when_kafka_alone_has_said_so_for_long_enough() -> None:
     rests = Rests(unknown_s=30)
-    rests.note(sent=[], away={"t": ""}, unknown=["t"], now_s=0)
-    rests.note(sent=[], away={"t": ""}, unknown=["t"], now_s=29)
-    assert rests.lost(29) == set()
-    assert rests.lost(31) == {"t"}
-    rests.note(sent=[], away={"t": ""}, unknown=[], now_s=32)  # Kafka itself was away
-    assert rests.lost(100) == set()
-    rests.note(sent=[], away={"t": ""}, unknown=["t"], now_s=100)
-    rests.forget(rests.lost(131))
-    assert rests.lost(131) == set()
+
+    def note(now_s: float, *unknown: str) -> list[str]:
+        rests.note(sent=[], away={"t": ""}, unknown=unknown, now_s=now_s)
+        return rests.lost()
+
+    assert note(0, "t") == []
+    assert note(29, "t") == []
+    assert note(31, "t") == ["t"]
+    # It is parked, not tried, however late.
+    assert rests.resting(1000) == ["t"]
+    assert rests.due(1000) == []
+    assert rests.due_in_s(31) is None
+    assert note(32) == []  # Kafka itself was away
+    assert note(100, "t") == []
+    rests.forget(["t"])
+    assert note(131, "t") == []
+
+
+def test_a_topic_that_is_due_is_no_reason_to_look_again_and_again() -> None:
+    rests = Rests(unknown_s=30)
+    rests.note(sent=[], away={"a": "", "b": ""}, unknown=[], now_s=0)
+    assert rests.due_in_s(0.2) == pytest.approx(0.05)
+    assert rests.due(1) == ["a", "b"]
+    assert rests.due_in_s(1) is None
 
 
 def test_while_somebody_is_away_one_caller_at_a_time_asks_again() -> None:

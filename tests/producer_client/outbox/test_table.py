@@ -185,6 +185,27 @@ def test_a_batch_is_bounded_in_bytes_but_never_empty(
     assert ids(take(tables[0], limit_bytes=1)) == ["3"]
 
 
+def test_a_topics_rows_are_parked_some_at_a_time_but_for_what_a_relay_has_in_hand(
+    tables: list[OutboxTable], user: Connection, rows: Rows
+) -> None:
+    mine, other = tables
+    write(user, *(request(f"{n}", key=b"%d" % n, topic="gone") for n in range(20)))
+    write(user, request("stays", topic="there"))
+    held = mine.take(limit=1, limit_bytes=10**6, resting=["there"])
+    assert held is not None
+    assert other.park("gone", reason="x" * 900, most=5) == (5, True)
+    parked = [one for one in rows() if one["state"] == "PARKED"]
+    assert {one["topic"] for one in parked} == {"gone"}
+    assert {one["lane"] for one in parked}.isdisjoint(held.lanes)
+    assert len(parked[0]["reason"]) == 500
+    left = sum(one["topic"] == "gone" and one["lane"] not in held.lanes for one in rows()) - 5
+    assert other.park("gone", reason="why", most=100) == (left, True)
+    assert other.park("gone", reason="why", most=100) == (0, True)
+    mine.settle(held, sent={}, parked={})
+    assert other.park("gone", reason="why", most=100) == (20 - 5 - left, False)
+    assert ids(take(mine)) == ["stays"]
+
+
 def test_pruning_takes_what_was_sent_and_nothing_else(
     tables: list[OutboxTable], user: Connection, rows: Rows
 ) -> None:
