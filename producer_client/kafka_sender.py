@@ -26,6 +26,7 @@ from kafka.errors import (
     MessageSizeTooLargeError,
     PolicyViolationError,
     RecordListTooLargeError,
+    TopicAuthorizationFailedError,
 )
 from kafka.net.compat import KafkaNetClient
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -79,7 +80,16 @@ class TopicUnknown(TopicAway):
 
 
 class TopicForbidden(RecordNotSent):
-    """This user may not write there: a person has to allow it."""
+    """This user may not write there: a person has to allow it.
+
+    Args:
+        reason: what Kafka said.
+        topic: where; None for everywhere. An idempotent producer says it of others as well.
+    """
+
+    def __init__(self, reason: str, topic: str | None) -> None:
+        super().__init__(reason)
+        self.topic = topic
 
 
 class RecordUnknown(KafkaUnavailable):
@@ -141,7 +151,7 @@ class PendingRecord:
             stored = self._future.get(timeout=max(0.001, left_s))
         except KafkaError as error:
             if self._refusals_are_certain and isinstance(error, AuthorizationError):
-                raise TopicForbidden(f"Kafka refused the record: {_in_words(error)}") from error
+                raise _forbidden(error) from error
             if self._refusals_are_certain and isinstance(error, _CERTAINLY_REFUSED):
                 raise RecordNotSent(f"Kafka refused the record: {_in_words(error)}") from error
             self._on_unknown()
@@ -438,6 +448,8 @@ class OrderedSender(KafkaSender):
                 del refused[topic]
             elif not has_answered:
                 refused[topic] = TopicAway(self._away("it does not answer"))
+            elif topic in producer._metadata.unauthorized_topics:
+                refused[topic] = _forbidden(TopicAuthorizationFailedError(topic))
         return refused
 
     def _ask(self, producer: KafkaProducer, topics: Collection[str]) -> bool:
@@ -495,6 +507,11 @@ def _close(producer: KafkaProducer, longest_s: float) -> None:
         left_s = CLOSE_GRACE_S
     with contextlib.suppress(KafkaTimeoutError):
         producer.close(timeout=left_s)
+
+
+def _forbidden(error: AuthorizationError) -> TopicForbidden:
+    topic = error.args[0] if isinstance(error, TopicAuthorizationFailedError) else None
+    return TopicForbidden(f"Kafka refused the record: {_in_words(error)}", topic)
 
 
 def _in_words(error: KafkaError) -> str:

@@ -147,7 +147,14 @@ class OutboxTable:
             if missing:
                 connection.execute(_new_lanes(self.dialect), missing)
 
-    def take(self, *, limit: int, limit_bytes: int, resting: Collection[str]) -> Batch | None:
+    def take(
+        self,
+        *,
+        limit: int,
+        limit_bytes: int,
+        resting: Collection[str] = (),
+        only: str | None = None,
+    ) -> Batch | None:
         """Take lanes with rows that wait, and return the first of these; None without any.
 
         It may be without rows, when another relay has just sent them.
@@ -156,6 +163,7 @@ class OutboxTable:
             limit: of rows, at least one a lane.
             limit_bytes: of them together, but for one a lane.
             resting: topics to be left alone.
+            only: the one topic to look for; None for any.
 
         Raises:
             OutboxUnavailable: the database is away.
@@ -165,7 +173,7 @@ class OutboxTable:
             heads = [
                 one
                 for one in map(Head._make, connection.execute(_HEADS, {"g": self._group}))
-                if one.topic not in resting
+                if one.topic not in resting and only in (None, one.topic)
             ]
         if not heads:
             return None
@@ -196,7 +204,12 @@ class OutboxTable:
             connection.execute(_RENEW, {**self._mine(batch), "lease": self._lease_ms})
 
     def settle(
-        self, batch: Batch, *, sent: Mapping[int, Place], parked: Mapping[int, str]
+        self,
+        batch: Batch,
+        *,
+        sent: Mapping[int, Place],
+        parked: Mapping[int, str],
+        holds: bool = False,
     ) -> list[WaitingRow]:
         """Mark what was sent and what never can be, and let the lanes go; return what was marked.
 
@@ -205,12 +218,17 @@ class OutboxTable:
         Args:
             sent: by the row's id.
             parked: reasons, by the row's id.
+            holds: whether the lanes are still needed.
 
         Raises:
             OutboxUnavailable: the database is away; what was sent is sent again.
         """
         with self._writing() as connection:
-            kept = set(connection.execute(_RELEASE, self._mine(batch)).scalars())
+            if holds:
+                found = connection.execute(_RENEW, self._mine(batch) | {"lease": self._lease_ms})
+            else:
+                found = connection.execute(_RELEASE, self._mine(batch))
+            kept = set(found.scalars())
             mine = [one for one in batch.rows if one.lane in kept]
             marks = [[one.id, *sent[one.id]] for one in mine if one.id in sent]
             if marks:
@@ -224,7 +242,17 @@ class OutboxTable:
                 connection.execute(_PARK, aside)
         return [one for one in mine if one.id in sent or one.id in parked]
 
-    def park(self, topic: str, *, reason: str, most: int) -> tuple[int, bool]:
+    def waits_for(self, topic: str) -> bool:
+        """Return whether there are rows of a topic that wait, whoever has them in hand.
+
+        Raises:
+            OutboxUnavailable: the database is away.
+        """
+        given = {"g": self._group, "of": topic, "lanes": list(range(LANES))}
+        with self._session.transaction(read_only=True) as connection:
+            return connection.execute(_WAITS_FOR, given).first() is not None
+
+    def park(self, topic: str, *, reason: str, most: int) -> int:
         """Park so many of the rows of a topic, but for those that a relay has in hand.
 
         Args:
@@ -232,19 +260,18 @@ class OutboxTable:
             most: rows at once.
 
         Returns:
-            How many were parked, and whether there are more.
+            How many were parked.
 
         Raises:
             OutboxUnavailable: the database is away.
         """
-        given = {"g": self._group, "of": topic, "lanes": list(range(LANES))}
+        lanes = {"g": self._group, "lanes": list(range(LANES)), "most": LANES}
         with self._writing() as connection:
             # Nobody takes them meanwhile.
-            free = list(connection.execute(_FREE, given | {"most": LANES}).scalars())
-            parked = {"why": reason[:REASON_LENGTH], "most": most}
-            count = connection.execute(_PARK_TOPIC, given | parked | {"lanes": free}).rowcount
-            is_more = connection.execute(_WAITS_FOR, given).first() is not None
-        return count, is_more
+            free = list(connection.execute(_FREE, lanes).scalars())
+            given = {"g": self._group, "lanes": free, "of": topic, "most": most}
+            why = {"why": reason[:REASON_LENGTH]}
+            return connection.execute(_PARK_TOPIC, given | why).rowcount
 
     def prune(self, *, keep_s: float) -> int:
         """Remove some of what was sent longer ago than that; return how many.
@@ -344,7 +371,12 @@ _TAKE = (
     .values(owner=bindparam("whose"), lease_until=now_ms() + bindparam("lease"))
 )
 _MINE = (lane.c.group == bindparam("g"), lane.c.owner == bindparam("whose"))
-_RENEW = update(lane).where(*_MINE).values(lease_until=now_ms() + bindparam("lease"))
+_RENEW = (
+    update(lane)
+    .where(*_MINE)
+    .values(lease_until=now_ms() + bindparam("lease"))
+    .returning(lane.c.lane)
+)
 _RELEASE = (
     update(lane).where(*_MINE).values(owner=None, lease_until=now_ms()).returning(lane.c.lane)
 )

@@ -193,16 +193,18 @@ def test_a_topics_rows_are_parked_some_at_a_time_but_for_what_a_relay_has_in_han
     write(user, request("stays", topic="there"))
     held = mine.take(limit=1, limit_bytes=10**6, resting=["there"])
     assert held is not None
-    assert other.park("gone", reason="x" * 900, most=5) == (5, True)
+    assert other.park("gone", reason="x" * 900, most=5) == 5
     parked = [one for one in rows() if one["state"] == "PARKED"]
     assert {one["topic"] for one in parked} == {"gone"}
     assert {one["lane"] for one in parked}.isdisjoint(held.lanes)
     assert len(parked[0]["reason"]) == 500
     left = sum(one["topic"] == "gone" and one["lane"] not in held.lanes for one in rows()) - 5
-    assert other.park("gone", reason="why", most=100) == (left, True)
-    assert other.park("gone", reason="why", most=100) == (0, True)
+    assert other.park("gone", reason="why", most=100) == left
+    assert other.park("gone", reason="why", most=100) == 0
+    assert other.waits_for("gone")
     mine.settle(held, sent={}, parked={})
-    assert other.park("gone", reason="why", most=100) == (20 - 5 - left, False)
+    assert other.park("gone", reason="why", most=100) == 20 - 5 - left
+    assert not other.waits_for("gone")
     assert ids(take(mine)) == ["stays"]
 
 
