@@ -2,7 +2,7 @@
 
 A thousand tasks share few connections: what they tell and read at the same time is one call
 (`grouped`), and each call waits for its turn, for no longer than Redis may take to answer; what
-waited in vain has certainly done nothing.
+waited in vain has certainly done nothing. What is told or read ends within twice that time.
 """
 
 from __future__ import annotations
@@ -70,8 +70,12 @@ class AsyncStatusStore(StoreCalls):
         self._timeout_s = settings.timeout_s
         self._turns = asyncio.Semaphore(CONNECTIONS)
         self._is_closed = False
-        self._writing = Grouped(self._write_with_looks)
-        self._reading = Grouped(self._read_many)
+        # One time to begin, and one to be answered.
+        limit_s = 2 * settings.timeout_s
+        self._writing = Grouped(
+            self._write_with_looks, size_of=lambda one: one[0].size_bytes, limit_s=limit_s
+        )
+        self._reading = Grouped(self._read_many, size_of=len, limit_s=limit_s)
 
     async def write(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None

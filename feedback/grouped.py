@@ -1,7 +1,8 @@
 """Calls that tasks make at the same time, made as one: a thousand tasks, a few round trips.
 
 While calls are under way, what is asked meanwhile gathers for the next; so a call alone is made at
-once, and many share one the more of them there are.
+once, and many share one the more of them there are. Nobody waits for longer than a limit, though
+Redis hang and the calls before with it.
 """
 
 from __future__ import annotations
@@ -9,16 +10,26 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from feedback.errors import RedisRefused
+from feedback.errors import RedisRefused, RedisUnavailable
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-# As many items as one call carries at most, and calls under way at a time.
+# As much as one call carries at most, unless one asks for more, and calls under way at a time.
 GROUP = 128
+GROUP_BYTES = 1_000_000
 AT_A_TIME = 4
+
+
+@dataclass(slots=True, eq=False)
+class _Asked(Generic[Item, Answer]):
+    items: Sequence[Item]
+    size_bytes: int
+    answers: asyncio.Future[list[Answer]]
+    has_begun: bool = False
 
 
 class Grouped(Generic[Item, Answer]):
@@ -26,11 +37,21 @@ class Grouped(Generic[Item, Answer]):
 
     Args:
         call: gives the answers in the order of the items.
+        size_of: about how many bytes of a call an item takes.
+        limit_s: nobody waits longer.
     """
 
-    def __init__(self, call: Callable[[Sequence[Item]], Awaitable[list[Answer]]]) -> None:
+    def __init__(
+        self,
+        call: Callable[[Sequence[Item]], Awaitable[list[Answer]]],
+        *,
+        size_of: Callable[[Item], int],
+        limit_s: float,
+    ) -> None:
         self._call = call
-        self._waiting: deque[tuple[Sequence[Item], asyncio.Future[list[Answer]]]] = deque()
+        self._size_of = size_of
+        self._limit_s = limit_s
+        self._waiting: deque[_Asked[Item, Answer]] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def __call__(self, items: Sequence[Item]) -> list[Answer]:
@@ -39,14 +60,22 @@ class Grouped(Generic[Item, Answer]):
         A task that is cancelled takes nothing back of what is under way; see `settled`.
 
         Raises:
+            RedisUnavailable: there was no answer within the limit.
             Exception: what the call that carried them raised.
         """
-        answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((items, answers))
+        asked = _Asked[Item, Answer](
+            items, sum(map(self._size_of, items)), asyncio.get_running_loop().create_future()
+        )
+        self._waiting.append(asked)
         if len(self._under_way) < AT_A_TIME:
             task = asyncio.create_task(self._run(), name="onceward-grouped")
             self._under_way.add(task)
-        return await answers
+        try:
+            async with asyncio.timeout(self._limit_s):
+                return await asked.answers
+        except TimeoutError:
+            said = f"Redis: no answer within {self._limit_s:g} s"
+            raise RedisUnavailable(said, never_reached=not asked.has_begun) from None
 
     async def settled(self) -> None:
         """Return when what is under way now has ended, and nobody's cancelled call with it."""
@@ -61,21 +90,24 @@ class Grouped(Generic[Item, Answer]):
             # In the same turn in which nothing was left: who asks after it begins a call anew.
             self._under_way -= {asyncio.current_task()}
 
-    def _next(self) -> list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]]:
-        group: list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]] = []
-        room = GROUP
-        while self._waiting and (not group or len(self._waiting[0][0]) <= room):
-            items, answers = self._waiting.popleft()
-            if not answers.done():  # cancelled before it began
-                group.append((items, answers))
-                room -= len(items)
+    def _next(self) -> list[_Asked[Item, Answer]]:
+        group: list[_Asked[Item, Answer]] = []
+        room, room_bytes = GROUP, GROUP_BYTES
+        while self._waiting:
+            first = self._waiting[0]
+            if not first.answers.done():  # given up before it began
+                room -= len(first.items)
+                room_bytes -= first.size_bytes
+                if group and min(room, room_bytes) < 0:
+                    break
+                first.has_begun = True
+                group.append(first)
+            self._waiting.popleft()
         return group
 
-    async def _answer(
-        self, group: Sequence[tuple[Sequence[Item], asyncio.Future[list[Answer]]]]
-    ) -> None:
+    async def _answer(self, group: Sequence[_Asked[Item, Answer]]) -> None:
         try:
-            found = await self._call([item for items, _ in group for item in items])
+            found = await self._call([item for asked in group for item in asked.items])
         except RedisRefused as error:
             if len(group) > 1:
                 # Of one at fault the others are not to suffer.
@@ -87,15 +119,13 @@ class Grouped(Generic[Item, Answer]):
             _fail(group, error)
         else:
             at = 0
-            for items, answers in group:
-                if not answers.done():
-                    answers.set_result(found[at : at + len(items)])
-                at += len(items)
+            for asked in group:
+                if not asked.answers.done():
+                    asked.answers.set_result(found[at : at + len(asked.items)])
+                at += len(asked.items)
 
 
-def _fail(
-    group: Sequence[tuple[Sequence[Item], asyncio.Future[list[Answer]]]], error: Exception
-) -> None:
-    for _, answers in group:
-        if not answers.done():
-            answers.set_exception(error)
+def _fail(group: Sequence[_Asked[Item, Answer]], error: Exception) -> None:
+    for asked in group:
+        if not asked.answers.done():
+            asked.answers.set_exception(error)

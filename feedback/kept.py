@@ -19,6 +19,12 @@ class KeptPayload:
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
 
+    @property
+    def size_bytes(self) -> int:
+        """About how long its stored form is."""
+        headers = sum(len(name) + 2 * len(value) for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
     def encode(self) -> bytes:
         """Return the stored form."""
         head = {

@@ -58,8 +58,9 @@ class StatusWrite(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """About how long the fields are that can be long."""
-        return len(self.fields.get("result", "")) + len(self.fields.get("message", ""))
+        """About how long the parts are that can be long."""
+        told = len(self.fields.get("result", "")) + len(self.fields.get("message", ""))
+        return told + (0 if self.payload is None else self.payload.size_bytes)
 
     @property
     def topic(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from feedback.async_events import AsyncEventListener
 from feedback.async_store import AsyncStatusStore, connect_async
@@ -29,6 +30,9 @@ from producer_client.pursuit import Pursuit
 from producer_client.submission import Prepared, SendResult, Submission, Value
 from producer_client.way import Way
 
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+
 
 @dataclass(frozen=True, slots=True)
 class AsyncHandle:
@@ -38,6 +42,8 @@ class AsyncHandle:
     client: AsyncClient
     payload: KeptPayload
     deadline_at: int | None
+    # Until a relay has sent it, no wait may: its transaction may be rolled back.
+    in_transaction: bool = False
 
     async def status(self) -> Status:
         """Return what is known of the request now."""
@@ -133,17 +139,38 @@ class AsyncClient:
         request_id: str | None = None,
         headers: Sequence[tuple[str, bytes]] = (),
         deadline_s: float | None = None,
+        connection: AsyncConnection | AsyncSession | async_scoped_session[Any] | None = None,
     ) -> AsyncHandle:
         """Send one request and return when Kafka has acknowledged it; see `Client.send`.
 
+        Args:
+            connection: of SQLAlchemy for asyncio, to PostgreSQL or SQLite, and not in autocommit:
+                the request is only written into that database's outbox; see there.
+
         Raises:
             InvalidMessage, InvalidValue, PayloadMismatch, NotSent, SendUnknown: as there.
-            CancelledError: taken back without a trace, or PENDING; see the class.
+            NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: as there.
+            CancelledError: taken back without a trace, or PENDING; see the class. With
+                `connection` it may be written, which ends as its transaction ends.
         """
         self._require_open()
         submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
+        if connection is not None:
+            return await self._write(connection, submission)
         sent = await self._way.one(submission)
         return AsyncHandle(sent.request_id, self, sent.payload, sent.envelope.deadline_at)
+
+    async def _write(self, connection: object, submission: Submission) -> AsyncHandle:
+        # Only here: who needs no database loads no SQLAlchemy.
+        from producer_client.outbox import writing
+
+        one = self._way.prepare(submission)
+        limit = self.settings.client.max_request_bytes
+        writing.require_sendable(one, max_request_bytes=limit)
+        group, notify = self.settings.kafka.group, self.settings.outbox.notify
+        await writing.write_async(connection, one, group=group, notify=notify)
+        deadline_at = one.envelope.deadline_at
+        return AsyncHandle(one.request_id, self, one.payload, deadline_at, in_transaction=True)
 
     def send_many(
         self, submissions: AsyncSource, *, rate: float | None = None
@@ -200,7 +227,8 @@ class AsyncClient:
         if isinstance(request, str):
             pursuit = Pursuit(request, None, None, now_s)
         else:
-            pursuit = Pursuit(request.request_id, request.payload, request.deadline_at, now_s)
+            payload = None if request.in_transaction else request.payload
+            pursuit = Pursuit(request.request_id, payload, request.deadline_at, now_s)
         return await self._following.one(pursuit, timeout_s=timeout_s, resend=resend)
 
     def wait_many(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,11 @@ from kafka.errors import (
     MessageSizeTooLargeError,
     PolicyViolationError,
     RecordListTooLargeError,
+    TopicAuthorizationFailedError,
 )
 from kafka.net.compat import KafkaNetClient
 from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.util import ensure_valid_topic_name
 
 import feedback.kafka_sockets  # noqa: F401 - mends kafka-python for this process
 from feedback.clock import monotonic_s
@@ -82,7 +84,16 @@ class TopicUnknown(TopicAway):
 
 
 class TopicForbidden(RecordNotSent):
-    """This user may not write there: a person has to allow it."""
+    """This user may not write there: a person has to allow it.
+
+    Args:
+        reason: what Kafka said.
+        topic: where; None for everywhere. An idempotent producer says it of others as well.
+    """
+
+    def __init__(self, reason: str, topic: str | None) -> None:
+        super().__init__(reason)
+        self.topic = topic
 
 
 class RecordUnknown(KafkaUnavailable):
@@ -391,7 +402,7 @@ class OrderedSender(KafkaSender):
     Args:
         settings: brokers and security.
         send_timeout_s: how long `PendingRecord.result` waits.
-        block_s: how long a topic that Kafka does not tell about may hold up a `send`.
+        block_s: how long Kafka may take to say which topics it knows.
         request_timeout_s: after which a request is sent again, and Kafka knows it by its number.
     """
 
@@ -421,6 +432,60 @@ class OrderedSender(KafkaSender):
             "request_timeout_ms": int(self._request_timeout_s * 1000),
             "max_block_ms": int(self._block_s * 1000),
         }
+
+    def look_up(self, topics: Collection[str]) -> dict[str, RecordNotSent]:
+        """Return the topics to which nothing can be sent now, and why.
+
+        Kafka is asked once for all that are not known yet, and has `block_s` to answer. To all
+        others a `send` waits for nobody.
+        """
+        if all(map(self.knows, topics)):
+            return {}
+        try:
+            producer = self._connected(monotonic_s() + self._timeout_s)
+        except TopicAway as error:
+            return dict.fromkeys(topics, error)
+        refused: dict[str, RecordNotSent] = {}
+        for topic in topics:
+            if not self.knows(topic):
+                refused[topic] = TopicUnknown(f"Kafka at {self.address} knows no topic {topic!r}")
+                try:
+                    ensure_valid_topic_name(topic)
+                except ValueError as error:
+                    refused[topic] = RecordNotSent(str(error))
+        asked = [topic for topic, why in refused.items() if isinstance(why, TopicUnknown)]
+        has_answered = self._ask(producer, asked)
+        for topic in asked:
+            if self.knows(topic):
+                del refused[topic]
+            elif not has_answered:
+                refused[topic] = TopicAway(self._away("it does not answer"))
+            elif topic in producer._metadata.unauthorized_topics:
+                refused[topic] = _forbidden(TopicAuthorizationFailedError(topic))
+        return refused
+
+    def _ask(self, producer: KafkaProducer, topics: Collection[str]) -> bool:
+        """Ask Kafka for topics, and say whether it has answered."""
+        metadata = producer._metadata
+        until_s = monotonic_s() + self._block_s
+        for topic in topics:
+            producer._sender.add_topic(topic)
+        # The first answer may be that of a question asked before.
+        for _ in range(2):
+            asked_ms = metadata._last_successful_refresh_ms
+            while metadata._last_successful_refresh_ms == asked_ms:
+                heard = threading.Event()
+                # It fails as well where the only topic is not there.
+                metadata.request_update().add_both(lambda _, heard=heard: heard.set())
+                producer._sender.wakeup()
+                if not heard.wait(max(0.0, until_s - monotonic_s())):
+                    return False
+            unknown = [topic for topic in topics if not self.knows(topic)]
+            if not unknown:
+                return True
+        # kafka-python would go on asking, ten times a second. As a new set: its thread reads it.
+        metadata._topics = metadata._topics.difference(unknown)
+        return True
 
     def abandon(self) -> None:
         """Let nothing go out any more of what is not acknowledged; the next `send` begins anew."""
@@ -460,10 +525,15 @@ def _refusal(error: KafkaError) -> RecordNotSent | None:
     """Return what it means when a broker says that it does not store a record, None for all else
     that it may say."""
     if isinstance(error, AuthorizationError):
-        return TopicForbidden(f"Kafka refused the record: {_in_words(error)}")
+        return _forbidden(error)
     if isinstance(error, _CERTAINLY_REFUSED):
         return RecordNotSent(f"Kafka refused the record: {_in_words(error)}")
     return None
+
+
+def _forbidden(error: AuthorizationError) -> TopicForbidden:
+    topic = error.args[0] if isinstance(error, TopicAuthorizationFailedError) else None
+    return TopicForbidden(f"Kafka refused the record: {_in_words(error)}", topic)
 
 
 def _in_words(error: KafkaError) -> str:

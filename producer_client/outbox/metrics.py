@@ -26,8 +26,8 @@ class RelayMetrics:
     def sent(self, count: int) -> None:
         """Hear of rows that Kafka has."""
 
-    def parked(self, topic: str, code: str) -> None:
-        """Hear of one row that Kafka can never take.
+    def parked(self, topic: str, code: str, count: int = 1) -> None:
+        """Hear of rows that Kafka can never take.
 
         Args:
             code: stable, as `REFUSED`.
@@ -67,9 +67,9 @@ class ExposedMetrics(RelayMetrics):
         """Count rows that Kafka has."""
         self._sent.inc(count)
 
-    def parked(self, topic: str, code: str) -> None:
-        """Count a row that Kafka can never take."""
-        self._parked.labels(topic, code).inc()
+    def parked(self, topic: str, code: str, count: int = 1) -> None:
+        """Count rows that Kafka can never take."""
+        self._parked.labels(topic, code).inc(count)
 
     def standing(self, standing: Standing) -> None:
         """Show how the outbox stands; the age is that of the moment of the scrape."""

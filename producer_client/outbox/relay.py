@@ -28,7 +28,7 @@ from producer_client.outbox.errors import OutboxUnavailable, OutboxVersionError
 from producer_client.outbox.metrics import NO_METRICS, RelayMetrics
 from producer_client.outbox.rests import Rests
 from producer_client.outbox.shipping import Landed, Shipment, Shipping
-from producer_client.outbox.table import OutboxTable
+from producer_client.outbox.table import Batch, OutboxTable
 from producer_client.outbox.telling import Telling
 from producer_client.outbox.waking import Waker, waker
 
@@ -42,8 +42,11 @@ AWAY_PAUSE_S = (0.25, 2.0)
 STANDING_S = 5.0
 PRUNE_S = 2.0
 STOP_S = 2.0
+# Of that, for what Kafka has not acknowledged.
+GIVE_UP_S = 0.5
 CLOSE_S = 0.3
 SIGNAL_S = 0.2
+PARK_AT_ONCE = 1000
 
 
 class Relay:
@@ -68,12 +71,16 @@ class Relay:
             timeout_s=outbox.timeout_s,
         )
         self._store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
-        self._sender = OrderedSender(settings.kafka, send_timeout_s=outbox.send_timeout_s)
+        # The second is for topics that were forbidden: a refusal ends all that a producer has.
+        self._senders = tuple(
+            OrderedSender(settings.kafka, send_timeout_s=outbox.send_timeout_s) for _ in range(2)
+        )
         self._shipping = Shipping(
             telling=Telling(self._store, resend_after_s=settings.client.resend_after_s),
-            sender=self._sender,
+            sender=self._senders[0],
+            apart=self._senders[1],
             patience_s=outbox.send_timeout_s,
-            tick=self._renew,
+            tick=self._tick,
         )
         self._rests = Rests(unknown_s=outbox.unknown_topic_s)
         self._flying: list[Shipment] = []
@@ -113,7 +120,7 @@ class Relay:
         while not self._is_asked and (left_s := until_s - monotonic_s()) > 0:
             if self._stopping.wait(min(left_s, SIGNAL_S)):
                 break
-        return self._is_asked or self._stopping.is_set()
+        return self._has_to_end
 
     def stop(self) -> None:
         """Ask it to stop; `close` ends it. A signal handler may call this: it takes no lock."""
@@ -128,7 +135,8 @@ class Relay:
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(STOP_S + CLOSE_S)
-        self._sender.close(CLOSE_S)
+        for sender in self._senders:
+            sender.close(CLOSE_S)
         if self._waker is not None:
             self._waker.close()
         # What hangs over a connection goes with the process; closing it would wait as well.
@@ -144,7 +152,7 @@ class Relay:
         try:
             for pause_s in self._turns():
                 self.turned_s = monotonic_s()
-                if self._stopping.is_set() or self._is_asked:
+                if self._has_to_end:
                     self._land_last()
                     return
                 self._pause(pause_s)
@@ -153,6 +161,10 @@ class Relay:
             self._stopping.set()
         finally:
             self._table.close()
+
+    @property
+    def _has_to_end(self) -> bool:
+        return self._is_asked or self._stopping.is_set()
 
     def _pause(self, pause_s: float) -> None:
         """Wait so long, or until rows were committed, or it is to end."""
@@ -190,11 +202,13 @@ class Relay:
         self._renew()
         self._look_after()
         worked = self._land_settled()
+        worked = self._park_lost() or worked
+        worked = self._try_forbidden() or worked
         room = FLYING_WHEN_SLOW if self._is_slow() else FLYING
         if len(self._flying) < room and self._launch():
             return True
         if self._flying:
-            self._shipping.is_settled(self._flying[0], WAIT_S)
+            self._flying[0].is_settled(WAIT_S)
             return True
         return worked
 
@@ -206,32 +220,64 @@ class Relay:
             limit=outbox.batch_limit, limit_bytes=outbox.batch_bytes, resting=resting
         )
         if batch is None:
+            if not self._flying:
+                # Others have sent what had failed here.
+                self._rests.forget(self._rests.due(now_s))
             return False
-        lost = self._rests.lost(now_s)
+        self._ship(batch)
+        return True
+
+    def _try_forbidden(self) -> bool:
+        """Send a little of a topic that was forbidden; say whether there was any."""
+        due = self._rests.forbidden(monotonic_s())
+        if not due or any(one.sender is self._senders[1] for one in self._flying):
+            return False
+        batch = self._table.take(limit=1, limit_bytes=1, only=due[0])
+        if batch is None:
+            if not self._table.waits_for(due[0]):
+                self._rests.forget(due[:1])
+            return False
+        self._ship(batch, is_apart=True)
+        return True
+
+    def _ship(self, batch: Batch, *, is_apart: bool = False) -> None:
         try:
-            self._flying.append(self._shipping.launch(batch, lost_topics=lost))
+            self._flying.append(self._shipping.launch(batch, is_apart=is_apart))
         except RedisUnavailable:
             self._table.settle(batch, sent={}, parked={})
             raise
-        self._rests.forget(lost)
-        return True
+
+    def _park_lost(self) -> bool:
+        """Park some rows of the topics that Kafka does not know; say whether there were any."""
+        parked = 0
+        for topic in self._rests.lost():
+            reason = f"UNKNOWN_TOPIC: Kafka knows no topic {topic}"
+            count = self._table.park(topic, reason=reason, most=PARK_AT_ONCE)
+            if count:
+                log.warning("topic.parked", topic=topic, count=count, reason=reason)
+                self._metrics.parked(topic, "UNKNOWN_TOPIC", count)
+            if not self._table.waits_for(topic):
+                self._rests.forget([topic])
+            parked += count
+        return parked > 0
 
     def _land_settled(self) -> bool:
         landed = False
         for one in list(self._flying):
-            is_settled = self._shipping.is_settled(one, 0.0)
+            is_settled = one.is_settled(0.0)
             if is_settled or self._shipping.is_overdue(one):
                 self._land(one)
                 landed = True
                 if not is_settled:
-                    # The producer is gone, and with it what all others had in it.
-                    self._land_all()
+                    # Its producer is gone, and with it what all others had in it.
+                    self._land_all(one.sender)
                     break
         return landed
 
-    def _land_all(self) -> None:
-        while self._flying:
-            self._land(self._flying[0])
+    def _land_all(self, sender: OrderedSender) -> None:
+        for one in list(self._flying):
+            if one.sender is sender:
+                self._land(one)
 
     def _land(self, shipment: Shipment) -> None:
         try:
@@ -252,7 +298,11 @@ class Relay:
     def _note(self, shipment: Shipment, landed: Landed) -> None:
         sent = {one.request.payload.topic for one in shipment.batch.rows if one.id in landed.sent}
         new, back = self._rests.note(
-            sent=sent, away=landed.away, unknown=landed.unknown, now_s=monotonic_s()
+            sent=sent,
+            away=landed.away,
+            unknown=landed.unknown,
+            forbidden=landed.forbidden,
+            now_s=monotonic_s(),
         )
         for topic in new:
             log.warning("topic.away", topic=topic, reason=landed.away[topic])
@@ -261,11 +311,22 @@ class Relay:
 
     def _land_last(self) -> None:
         """Settle what Kafka acknowledges in time, and give up the rest: its rows wait on."""
-        until_s = monotonic_s() + STOP_S
-        for one in list(self._flying):
-            self._shipping.is_settled(one, max(0.0, until_s - monotonic_s()))
+        until_s = monotonic_s() + STOP_S - GIVE_UP_S
         with suppress(NotAvailable):  # the leases end by themselves
-            self._land_all()
+            while self._flying and monotonic_s() < until_s:
+                if not self._land_settled():
+                    self._flying[0].is_settled(WAIT_S)
+            for one in self._flying:
+                # First: the end of a producer may take longer than there is time.
+                acknowledged = one.acknowledged()
+                if acknowledged:
+                    self._table.settle(one.batch, sent=acknowledged, parked={}, holds=True)
+            for sender in self._senders:
+                self._land_all(sender)
+
+    def _tick(self) -> bool:
+        self._renew()
+        return not self._has_to_end
 
     def _renew(self) -> None:
         if monotonic_s() < self._renew_s:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 REST_S = (0.25, 2.0)
-# Asking for a topic that is not there holds up the others.
-UNKNOWN_REST_S = 5.0
+# A person has to allow it, and each try costs a connection.
+FORBIDDEN_REST_S = (2.0, 60.0)
 
 
 @dataclass(slots=True)
@@ -15,6 +15,8 @@ class _Rest:
     failures: int
     until_s: float
     unknown_since_s: float | None
+    is_lost: bool
+    is_forbidden: bool
 
 
 class Rests:
@@ -34,6 +36,7 @@ class Rests:
         sent: Collection[str],
         away: Mapping[str, str],
         unknown: Collection[str],
+        forbidden: Collection[str],
         now_s: float,
     ) -> tuple[list[str], list[str]]:
         """Note what became of a batch; return the topics that are newly away, and those back.
@@ -42,6 +45,7 @@ class Rests:
             sent: topics that have taken something.
             away: topics that have not, with the reason.
             unknown: those of them that Kafka says it does not know.
+            forbidden: those of them that this user may not write to.
         """
         back = [topic for topic in sent if topic not in away and topic in self._rests]
         self.forget(back)
@@ -49,40 +53,54 @@ class Rests:
         for topic in away:
             known = self._rests.get(topic)
             failures = 0 if known is None else known.failures
-            shortest_s, longest_s = REST_S
+            # Until it has taken something: that Kafka does not answer says nothing of it.
+            is_forbidden = topic in forbidden or (known is not None and known.is_forbidden)
+            shortest_s, longest_s = FORBIDDEN_REST_S if is_forbidden else REST_S
             rest_s = min(longest_s, shortest_s * 2 ** min(failures, 10))
             since_s = None if known is None else known.unknown_since_s
-            if topic in unknown:
-                rest_s = min(UNKNOWN_REST_S, self._unknown_s)
             if topic not in unknown:
                 # Only Kafka's own word counts, and only while it is not away.
                 since_s = None
             elif since_s is None:
                 since_s = now_s
-            self._rests[topic] = _Rest(failures + 1, now_s + rest_s, since_s)
+            is_lost = since_s is not None and now_s - since_s >= self._unknown_s
+            self._rests[topic] = _Rest(failures + 1, now_s + rest_s, since_s, is_lost, is_forbidden)
         return new, back
 
     def resting(self, now_s: float) -> list[str]:
-        """Return the topics that are not to be tried now."""
-        return [topic for topic, one in self._rests.items() if one.until_s > now_s]
+        """Return the topics that are not to be tried now, together with others.
 
-    def lost(self, now_s: float) -> set[str]:
-        """Return the topics whose rows are to be parked."""
-        return {
+        What is lost never is, and what is forbidden is tried by itself.
+        """
+        return [
             topic
             for topic, one in self._rests.items()
-            if one.unknown_since_s is not None and now_s - one.unknown_since_s >= self._unknown_s
-        }
+            if one.until_s > now_s or one.is_lost or one.is_forbidden
+        ]
+
+    def due(self, now_s: float) -> list[str]:
+        """Return the topics that failed, and are to be tried again now."""
+        return [topic for topic in self._rests if topic not in self.resting(now_s)]
+
+    def forbidden(self, now_s: float) -> list[str]:
+        """Return the topics that were forbidden, and are to be tried again now."""
+        return [
+            topic for topic, one in self._rests.items() if one.is_forbidden and one.until_s <= now_s
+        ]
+
+    def lost(self) -> list[str]:
+        """Return the topics that Kafka did not know for too long: their rows are to be parked."""
+        return [topic for topic, one in self._rests.items() if one.is_lost]
 
     def forget(self, topics: Collection[str]) -> None:
-        """Let these be tried as if nothing had been: their rows are parked."""
+        """Let these be tried as if nothing had been."""
         for topic in topics:
             self._rests.pop(topic, None)
 
     def due_in_s(self, now_s: float) -> float | None:
-        """Return when the first is to be tried again; None when none rests."""
-        due = [one.until_s - now_s for one in self._rests.values()]
-        return max(0.0, min(due)) if due else None
+        """Return when the next is to be tried again; None when none rests."""
+        due = [one.until_s - now_s for one in self._rests.values() if not one.is_lost]
+        return min((left_s for left_s in due if left_s > 0), default=None)
 
     @property
     def away(self) -> list[str]:

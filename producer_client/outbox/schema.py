@@ -10,7 +10,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 from feedback.sql.session import Session
 from producer_client.outbox.errors import OutboxVersionError
 from producer_client.outbox.faults import translate
-from producer_client.outbox.tables import SCHEMA_VERSION, VERSION, meta, metadata
+from producer_client.outbox.tables import (
+    SCHEMA_VERSION,
+    VERSION,
+    meta,
+    metadata,
+    row,
+    waiting_index,
+)
 
 # Any number that nobody else locks: "outboxes" in ASCII.
 _LOCK = 0x6F7574626F786573
@@ -47,7 +54,7 @@ def migrate(url: str, *, timeout_s: float = 60.0) -> Migrated:
 
 
 def create(connection: Connection) -> Migrated:
-    """Make the tables that are missing, within the caller's transaction; for migrations.
+    """Make or bring up to date the tables, within the caller's transaction; for migrations.
 
     In a migration of Alembic: `outbox.create(op.get_bind())`.
 
@@ -62,6 +69,8 @@ def create(connection: Connection) -> Migrated:
     if found is not None and found > SCHEMA_VERSION:
         raise OutboxVersionError(found, SCHEMA_VERSION)
     metadata.create_all(connection)
+    if found == 1:
+        _index_by_topic(connection)
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     value = str(SCHEMA_VERSION)
     written = make(meta).values(name=VERSION, value=value)
@@ -69,6 +78,16 @@ def create(connection: Connection) -> Migrated:
         written.on_conflict_do_update(index_elements=[meta.c.name], set_={"value": value})
     )
     return Migrated(found, SCHEMA_VERSION)
+
+
+def _index_by_topic(connection: Connection) -> None:
+    """Make version 2 of version 1, whose relays read past all that waits for a resting topic."""
+    waiting_index.drop(connection)
+    if connection.dialect.name == "postgresql":
+        # Compared by its bytes, as all that is looked up; no row is written again for that.
+        name = row.c.topic.name
+        connection.execute(text(f'ALTER TABLE {row.name} ALTER {name} TYPE text COLLATE "C"'))
+    waiting_index.create(connection)
 
 
 def check_version(connection: Connection) -> None:

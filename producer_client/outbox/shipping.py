@@ -8,17 +8,19 @@ Kafka gets rows in the order of their ids, from a producer that keeps it and nev
 up by itself. What is not acknowledged in time ends the producer with all that it still has, so
 that nothing of a key goes out before what comes first; the rows are read again from the database.
 So the first records of a key's requests lie in the order of their rows, whatever is sent twice.
+
+A topic that was forbidden is tried apart, by a producer of its own: the refusal ends a producer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
 from feedback.envelope import encode_headers
 from producer_client.kafka_sender import (
-    KafkaAway,
     OrderedSender,
     PendingRecord,
     RecordNotSent,
@@ -27,6 +29,7 @@ from producer_client.kafka_sender import (
     TopicForbidden,
     TopicUnknown,
 )
+from producer_client.outbox.row import WaitingRow
 from producer_client.outbox.table import Batch, Place
 from producer_client.outbox.telling import Step, Telling, Told
 from producer_client.submission import Prepared
@@ -35,10 +38,9 @@ NOWHERE = Place(None, None)
 # What is sent alone was refused a moment ago: Kafka is there.
 ALONE_S = 3.0
 ALONE_AT_ONCE = 100
-# In place of a topic: no broker answers.
-EVERYWHERE = ""
 
-Ending = Place | RecordNotSent | RecordUnknown
+# None: it was sent together with one that was refused, and waits on.
+Ending = Place | RecordNotSent | RecordUnknown | None
 
 
 @dataclass(slots=True)
@@ -50,12 +52,14 @@ class Landed:
         parked: reasons, by the row's id.
         away: topics that are to be left alone for a while, and why.
         unknown: those of them that Kafka says it does not know.
+        forbidden: those of them that this user may not write to.
     """
 
     sent: dict[int, Place] = field(default_factory=dict)
     parked: dict[int, str] = field(default_factory=dict)
     away: dict[str, str] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
+    forbidden: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -63,15 +67,36 @@ class Shipment:
     """A batch that was handed to Kafka.
 
     Attributes:
+        sender: has its records.
         launched_s: monotonic.
         records: what Kafka was told, or why it was not.
         landed: what is known without it.
     """
 
     batch: Batch
+    sender: OrderedSender
     launched_s: float = 0.0
     records: list[tuple[Told, PendingRecord | RecordNotSent]] = field(default_factory=list)
     landed: Landed = field(default_factory=Landed)
+
+    def is_settled(self, wait_s: float) -> bool:
+        """Whether Kafka has said what became of all of it, waiting for that at most so long."""
+        until_s = monotonic_s() + wait_s
+        for _, record in reversed(self.records):
+            if isinstance(record, RecordNotSent):
+                continue
+            if not record.is_settled(max(0.0, until_s - monotonic_s())):
+                return False
+        return True
+
+    def acknowledged(self) -> dict[int, Place]:
+        """Return what Kafka has so far, by the row's id."""
+        places: dict[int, Place] = {}
+        for told, record in self.records:
+            if isinstance(record, PendingRecord) and record.is_settled(0.0):
+                with suppress(RecordNotSent, RecordUnknown):
+                    places[told.row.id] = _place(record)
+        return places
 
     def open_topics(self) -> set[str]:
         """Return the topics that Kafka has not acknowledged all of."""
@@ -88,8 +113,10 @@ class Shipping:
     Args:
         telling: tells PENDING.
         sender: hands records to Kafka.
+        apart: likewise, those that may end their producer.
         patience_s: how long Kafka may take to acknowledge a batch.
-        tick: called between records that are sent alone, which may take long.
+        tick: called between records that are sent alone, which may take long; says whether to go
+            on with that.
     """
 
     def __init__(
@@ -97,32 +124,38 @@ class Shipping:
         *,
         telling: Telling,
         sender: OrderedSender,
+        apart: OrderedSender,
         patience_s: float,
-        tick: Callable[[], None],
+        tick: Callable[[], bool],
     ) -> None:
         self._telling = telling
         self._sender = sender
+        self._apart = apart
         self._patience_s = patience_s
         self._tick = tick
 
-    def launch(self, batch: Batch, *, lost_topics: Collection[str]) -> Shipment:
-        """Tell PENDING of a batch and hand it to Kafka.
+    def launch(self, batch: Batch, *, is_apart: bool = False) -> Shipment:
+        """Tell PENDING of what can be sent of a batch, and hand it to Kafka.
 
         Args:
-            lost_topics: topics that Kafka has not known for long enough: their rows are parked.
+            is_apart: its topic was forbidden.
 
         Raises:
             RedisUnavailable: nothing was sent.
         """
-        shipment = Shipment(batch)
+        sender = self._apart if is_apart else self._sender
+        shipment = Shipment(batch, sender)
         landed = shipment.landed
-        known = []
+        refused = sender.look_up({row.request.payload.topic for row in batch.rows})
+        known: list[WaitingRow] = []
         for row in batch.rows:
-            topic = row.request.payload.topic
-            if topic in lost_topics:
-                landed.parked[row.id] = f"UNKNOWN_TOPIC: Kafka knows no topic {topic}"
-            else:
+            error = refused.get(row.request.payload.topic)
+            if error is None:
                 known.append(row)
+            elif _is_refusal(error):
+                landed.parked[row.id] = f"REFUSED: {error}"
+            else:
+                _note(landed, row, error)
         away: dict[str, TopicAway] = {}
         for told in self._telling.tell(known):
             if told.step is Step.PARK:
@@ -130,19 +163,9 @@ class Shipping:
             elif told.step is Step.ANSWERED:
                 landed.sent[told.row.id] = NOWHERE
             else:
-                shipment.records.append((told, self._hand_over(told.request, away)))
+                shipment.records.append((told, _hand_over(sender, told.request, away)))
         shipment.launched_s = monotonic_s()
         return shipment
-
-    def is_settled(self, shipment: Shipment, wait_s: float) -> bool:
-        """Whether Kafka has said what became of all of it, waiting for that at most so long."""
-        until_s = monotonic_s() + wait_s
-        for _, record in reversed(shipment.records):
-            if isinstance(record, RecordNotSent):
-                continue
-            if not record.is_settled(max(0.0, until_s - monotonic_s())):
-                return False
-        return True
 
     def is_overdue(self, shipment: Shipment) -> bool:
         """Whether Kafka has had its time."""
@@ -150,80 +173,88 @@ class Shipping:
 
     def land(self, shipment: Shipment) -> Landed:
         """Return what became of a batch; what Kafka has said nothing of is given up."""
-        landed = shipment.landed
-        if not self.is_settled(shipment, 0.0):
+        landed, sender = shipment.landed, shipment.sender
+        if not shipment.is_settled(0.0):
             # Before anything else: what is behind a record must not overtake it.
-            self._sender.abandon()
+            sender.abandon()
         alone: list[Told] = []
         for told, record in shipment.records:
-            ending = self._ending(record)
+            ending = _ending(sender, told, record)
             if _is_refusal(ending):
                 alone.append(told)
             else:
-                _note(landed, told, ending)
+                _note(landed, told.row, ending)
         if alone:
-            self._send_each(alone, landed)
+            self._send_each(sender, alone, landed)
+        if sender is self._apart:
+            sender.abandon()  # once a minute or more seldom
         return landed
 
-    def _send_each(self, refused: Sequence[Told], landed: Landed) -> None:
+    def _send_each(self, sender: OrderedSender, refused: Sequence[Told], landed: Landed) -> None:
         """Find out which records Kafka does not take; those that are not tried wait on.
 
         A broker refuses a batch of Kafka's as a whole, and kafka-python's idempotent producer then
         says the same of all that comes after. So what was said of several means nothing, and each
         refusal ends the producer.
         """
-        self._sender.abandon()
+        sender.abandon()
         for told in refused[:ALONE_AT_ONCE]:
-            self._tick()
-            if not self._send_alone(told, landed):
+            if not self._tick() or not _send_alone(sender, told, landed):
                 break
 
-    def _hand_over(
-        self, one: Prepared, away: dict[str, TopicAway]
-    ) -> PendingRecord | RecordNotSent:
-        payload = one.payload
-        for known in (EVERYWHERE, payload.topic):
-            if known in away:
-                return away[known]
-        try:
-            return self._sender.send(
-                payload.topic,
-                key=payload.key,
-                value=payload.value,
-                headers=encode_headers(one.envelope, payload.headers),
-            )
-        except TopicAway as error:
-            away[EVERYWHERE if isinstance(error, KafkaAway) else payload.topic] = error
-            return error
-        except RecordNotSent as error:
-            return error
 
-    def _send_alone(self, told: Told, landed: Landed) -> bool:
-        """Send what was refused together with others; say whether Kafka is there."""
-        record = self._hand_over(told.request, {})
-        if isinstance(record, PendingRecord) and not record.is_settled(ALONE_S):
-            self._sender.abandon()
-        ending = self._ending(record)
-        if _is_refusal(ending):
-            self._sender.abandon()
-            landed.parked[told.row.id] = f"REFUSED: {ending}"
-            return True
-        _note(landed, told, ending)
-        return isinstance(ending, Place)
+def _hand_over(
+    sender: OrderedSender, one: Prepared, away: dict[str, TopicAway]
+) -> PendingRecord | RecordNotSent:
+    payload = one.payload
+    if payload.topic in away:
+        return away[payload.topic]
+    try:
+        return sender.send(
+            payload.topic,
+            key=payload.key,
+            value=payload.value,
+            headers=encode_headers(one.envelope, payload.headers),
+        )
+    except TopicAway as error:
+        away[payload.topic] = error
+        return error
+    except RecordNotSent as error:
+        return error
 
-    def _ending(self, record: PendingRecord | RecordNotSent) -> Ending:
-        if isinstance(record, RecordNotSent):
-            return record
-        try:
-            stored = record.result()
-        except RecordNotSent as error:
-            if isinstance(error, TopicForbidden):
-                self._sender.abandon()  # it would now say the same of every topic
-            return error
-        except RecordUnknown as error:
-            self._sender.abandon()
-            return error
-        return Place(stored.partition, stored.offset)
+
+def _send_alone(sender: OrderedSender, told: Told, landed: Landed) -> bool:
+    """Send what was refused together with others; say whether Kafka is there."""
+    record = _hand_over(sender, told.request, {})
+    if isinstance(record, PendingRecord) and not record.is_settled(ALONE_S):
+        sender.abandon()
+    ending = _ending(sender, told, record)
+    if _is_refusal(ending):
+        sender.abandon()
+        landed.parked[told.row.id] = f"REFUSED: {ending}"
+        return True
+    _note(landed, told.row, ending)
+    return isinstance(ending, Place)
+
+
+def _ending(sender: OrderedSender, told: Told, record: PendingRecord | RecordNotSent) -> Ending:
+    if isinstance(record, RecordNotSent):
+        return record
+    try:
+        return _place(record)
+    except TopicForbidden as error:
+        sender.abandon()  # it would now say the same of every topic
+        return error if error.topic in (None, told.request.payload.topic) else None
+    except RecordNotSent as error:
+        return error
+    except RecordUnknown as error:
+        sender.abandon()
+        return error
+
+
+def _place(record: PendingRecord) -> Place:
+    stored = record.result()
+    return Place(stored.partition, stored.offset)
 
 
 def _is_refusal(ending: Ending) -> bool:
@@ -231,11 +262,15 @@ def _is_refusal(ending: Ending) -> bool:
     return isinstance(ending, RecordNotSent) and not isinstance(ending, TopicAway | TopicForbidden)
 
 
-def _note(landed: Landed, told: Told, ending: Ending) -> None:
-    topic = told.request.payload.topic
+def _note(landed: Landed, row: WaitingRow, ending: Ending) -> None:
+    if ending is None:
+        return
+    topic = row.request.payload.topic
     if isinstance(ending, Place):
-        landed.sent[told.row.id] = ending
+        landed.sent[row.id] = ending
         return
     landed.away.setdefault(topic, str(ending))
     if isinstance(ending, TopicUnknown):
         landed.unknown.add(topic)
+    if isinstance(ending, TopicForbidden):
+        landed.forbidden.add(topic)

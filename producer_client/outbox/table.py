@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
+    ScalarSelect,
     Select,
     bindparam,
     cast,
@@ -41,7 +43,6 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.selectable import CompoundSelect
 
 from feedback.sql import clock
 from feedback.sql.clock import now_ms
@@ -53,6 +54,8 @@ from producer_client.outbox.tables import LANES, RowState, lane, row
 
 # Of one batch: enough for its size, and some are left for other relays.
 LANES_AT_ONCE = 8
+# And so many of their topics: each is a part of one statement, of which SQLite takes some hundreds.
+HEADS_AT_ONCE = 64
 PRUNE_AT_ONCE = 1000
 REASON_LENGTH = 500
 
@@ -68,6 +71,13 @@ class Batch(NamedTuple):
     owner: str
     lanes: tuple[int, ...]
     rows: list[WaitingRow]
+
+
+class Head(NamedTuple):
+    """A topic that has rows in a lane."""
+
+    lane: int
+    topic: str
 
 
 class Place(NamedTuple):
@@ -137,30 +147,50 @@ class OutboxTable:
             if missing:
                 connection.execute(_new_lanes(self.dialect), missing)
 
-    def take(self, *, limit: int, limit_bytes: int, resting: Collection[str]) -> Batch | None:
+    def take(
+        self,
+        *,
+        limit: int,
+        limit_bytes: int,
+        resting: Collection[str] = (),
+        only: str | None = None,
+    ) -> Batch | None:
         """Take lanes with rows that wait, and return the first of these; None without any.
+
+        It may be without rows, when another relay has just sent them.
 
         Args:
             limit: of rows, at least one a lane.
             limit_bytes: of them together, but for one a lane.
             resting: topics to be left alone.
+            only: the one topic to look for; None for any.
 
         Raises:
             OutboxUnavailable: the database is away.
         """
-        asked = {"g": self._group, "resting": list(resting), "most": LANES_AT_ONCE}
-        if self.dialect == "sqlite" and not self._has_waiting(asked):
-            return None  # without the write lock, which others want
+        # Without the write lock of SQLite, which others want.
+        with self._session.transaction(read_only=True) as connection:
+            heads = [
+                one
+                for one in map(Head._make, connection.execute(_HEADS, {"g": self._group}))
+                if one.topic not in resting and only in (None, one.topic)
+            ]
+        if not heads:
+            return None
+        wanted = {"g": self._group, "lanes": sorted({one.lane for one in heads})}
         with self._writing() as connection:
-            lanes = list(connection.execute(_FREE, asked).scalars())
+            lanes = list(connection.execute(_FREE, wanted | {"most": LANES_AT_ONCE}).scalars())
             if not lanes:
                 return None
             owner = uuid.uuid4().hex
             held = {"g": self._group, "lanes": lanes, "whose": owner, "lease": self._lease_ms}
             connection.execute(_TAKE, held)
+            heads = [one for one in heads if one.lane in lanes]
+            if len(heads) > HEADS_AT_ONCE:
+                # Any, so that in the end each has its turn.
+                heads = random.sample(heads, HEADS_AT_ONCE)
             bounds = {"most": max(1, limit // len(lanes)), "bytes": limit_bytes // len(lanes)}
-            named = {f"lane_{at}": number for at, number in enumerate(lanes)}
-            found = connection.execute(_first_rows(len(lanes)), asked | bounds | named)
+            found = connection.execute(_first_rows(len(heads)), self._named(heads) | bounds)
             rows = [row_of(one) for one in found]
         return Batch(owner, tuple(lanes), sorted(rows, key=lambda one: one.id))
 
@@ -174,7 +204,12 @@ class OutboxTable:
             connection.execute(_RENEW, {**self._mine(batch), "lease": self._lease_ms})
 
     def settle(
-        self, batch: Batch, *, sent: Mapping[int, Place], parked: Mapping[int, str]
+        self,
+        batch: Batch,
+        *,
+        sent: Mapping[int, Place],
+        parked: Mapping[int, str],
+        holds: bool = False,
     ) -> list[WaitingRow]:
         """Mark what was sent and what never can be, and let the lanes go; return what was marked.
 
@@ -183,12 +218,17 @@ class OutboxTable:
         Args:
             sent: by the row's id.
             parked: reasons, by the row's id.
+            holds: whether the lanes are still needed.
 
         Raises:
             OutboxUnavailable: the database is away; what was sent is sent again.
         """
         with self._writing() as connection:
-            kept = set(connection.execute(_RELEASE, self._mine(batch)).scalars())
+            if holds:
+                found = connection.execute(_RENEW, self._mine(batch) | {"lease": self._lease_ms})
+            else:
+                found = connection.execute(_RELEASE, self._mine(batch))
+            kept = set(found.scalars())
             mine = [one for one in batch.rows if one.lane in kept]
             marks = [[one.id, *sent[one.id]] for one in mine if one.id in sent]
             if marks:
@@ -201,6 +241,37 @@ class OutboxTable:
             if aside:
                 connection.execute(_PARK, aside)
         return [one for one in mine if one.id in sent or one.id in parked]
+
+    def waits_for(self, topic: str) -> bool:
+        """Return whether there are rows of a topic that wait, whoever has them in hand.
+
+        Raises:
+            OutboxUnavailable: the database is away.
+        """
+        given = {"g": self._group, "of": topic, "lanes": list(range(LANES))}
+        with self._session.transaction(read_only=True) as connection:
+            return connection.execute(_WAITS_FOR, given).first() is not None
+
+    def park(self, topic: str, *, reason: str, most: int) -> int:
+        """Park so many of the rows of a topic, but for those that a relay has in hand.
+
+        Args:
+            reason: as a person sees it.
+            most: rows at once.
+
+        Returns:
+            How many were parked.
+
+        Raises:
+            OutboxUnavailable: the database is away.
+        """
+        lanes = {"g": self._group, "lanes": list(range(LANES)), "most": LANES}
+        with self._writing() as connection:
+            # Nobody takes them meanwhile.
+            free = list(connection.execute(_FREE, lanes).scalars())
+            given = {"g": self._group, "lanes": free, "of": topic, "most": most}
+            why = {"why": reason[:REASON_LENGTH]}
+            return connection.execute(_PARK_TOPIC, given | why).rowcount
 
     def prune(self, *, keep_s: float) -> int:
         """Remove some of what was sent longer ago than that; return how many.
@@ -235,9 +306,11 @@ class OutboxTable:
                 connection.execute(_NEED_NOT_LAST)
             yield connection
 
-    def _has_waiting(self, asked: Mapping[str, Any]) -> bool:
-        with self._session.transaction(read_only=True) as connection:
-            return connection.execute(_FREE, asked).first() is not None
+    def _named(self, heads: Sequence[Head]) -> dict[str, Any]:
+        named: dict[str, Any] = {"g": self._group}
+        for at, one in enumerate(heads):
+            named |= {f"lane_{at}": one.lane, f"topic_{at}": one.topic}
+        return named
 
     def _mine(self, batch: Batch) -> dict[str, Any]:
         return {"g": self._group, "whose": batch.owner}
@@ -251,38 +324,46 @@ class OutboxTable:
         connection.execute(_MARK_POSTGRES, given)
 
 
-def _waits(number: ColumnElement[int] | Any) -> tuple[ColumnElement[bool], ...]:
-    return (
-        row.c.group == bindparam("g"),
-        row.c.lane == number,
-        # As in the index: a parameter would keep a generic plan from using it.
-        row.c.state == literal_column(f"'{RowState.WAITING}'"),
-        row.c.topic.not_in(bindparam("resting", expanding=True)),
-    )
+# As in the index: a parameter would keep a generic plan from using it.
+_WAITS = row.c.state == literal_column(f"'{RowState.WAITING}'")
+
+
+def _waiting_in(number: ColumnElement[int]) -> tuple[ColumnElement[bool], ...]:
+    return (row.c.group == bindparam("g"), row.c.lane == number, _WAITS)
+
+
+def _first_topic(number: ColumnElement[int], *after: ColumnElement[bool]) -> ScalarSelect[str]:
+    # One look at the index, whatever waits of a topic.
+    first = select(row.c.topic).where(*_waiting_in(number), *after).order_by(row.c.topic)
+    return first.limit(literal_column("1")).correlate_except(row).scalar_subquery()
+
+
+def _heads() -> Select[Any]:
+    """Return the statement that reads which topics wait in lanes that are nobody's."""
+    first = select(lane.c.lane, _first_topic(lane.c.lane).label("topic"))
+    heads = first.where(lane.c.group == bindparam("g"), _IS_FREE).cte("heads", recursive=True)
+    behind = _first_topic(heads.c.lane, row.c.topic > heads.c.topic)
+    heads = heads.union_all(select(heads.c.lane, behind).where(heads.c.topic.is_not(None)))
+    return select(heads.c.lane, heads.c.topic).where(heads.c.topic.is_not(None))
 
 
 _NEED_NOT_LAST = text("SET LOCAL synchronous_commit = off")
 # What the index of ended rows says of itself: SQLite does not conclude it from another state.
 _HAS_ENDED = row.c.state != literal_column(f"'{RowState.WAITING}'")
 _LANES = select(lane.c.lane).where(lane.c.group == bindparam("g"))
+_IS_FREE = or_(lane.c.owner.is_(None), lane.c.lease_until <= now_ms())
+_HEADS = _heads()
 _FREE = (
     select(lane.c.lane)
     .where(
         lane.c.group == bindparam("g"),
-        or_(lane.c.owner.is_(None), lane.c.lease_until <= now_ms()),
-        # With its limit it is a look at the index for each lane; PostgreSQL would make one join of
-        # an EXISTS, over all that waits.
-        select(row.c.id)
-        .where(*_waits(lane.c.lane))
-        .limit(literal_column("1"))
-        .correlate(lane)
-        .scalar_subquery()
-        .is_not(None),
+        lane.c.lane.in_(bindparam("lanes", expanding=True)),
+        _IS_FREE,
     )
     # The one that was served longest ago.
     .order_by(lane.c.lease_until)
     .limit(bindparam("most"))
-    .with_for_update(skip_locked=True, of=lane)
+    .with_for_update(skip_locked=True)
 )
 _TAKE = (
     update(lane)
@@ -290,33 +371,44 @@ _TAKE = (
     .values(owner=bindparam("whose"), lease_until=now_ms() + bindparam("lease"))
 )
 _MINE = (lane.c.group == bindparam("g"), lane.c.owner == bindparam("whose"))
-_RENEW = update(lane).where(*_MINE).values(lease_until=now_ms() + bindparam("lease"))
+_RENEW = (
+    update(lane)
+    .where(*_MINE)
+    .values(lease_until=now_ms() + bindparam("lease"))
+    .returning(lane.c.lane)
+)
 _RELEASE = (
     update(lane).where(*_MINE).values(owner=None, lease_until=now_ms()).returning(lane.c.lane)
 )
 
 
 @lru_cache
-def _first_rows(lanes: int) -> CompoundSelect[Any]:
-    """Return the statement that reads the first rows of so many lanes, each by the index."""
-    return union_all(*(_first_rows_of(bindparam(f"lane_{at}")) for at in range(lanes)))
-
-
-def _first_rows_of(number: Any) -> Select[Any]:
-    first = (
-        select(*(row.c[name] for name in READ), row.c.size_bytes)
-        .where(*_waits(number))
-        .order_by(row.c.id)
-        .limit(bindparam("most"))
-        .subquery()
-    )
+def _first_rows(heads: int) -> Select[Any]:
+    """Return the statement that reads the first rows of lanes, of so many topics in them."""
+    names = [*READ, "size_bytes"]
+    parts = [
+        select(
+            select(*(row.c[name] for name in names))
+            .where(*_waiting_in(bindparam(f"lane_{at}")), row.c.topic == bindparam(f"topic_{at}"))
+            .order_by(row.c.id)
+            .limit(bindparam("most"))
+            .subquery()
+        )
+        for at in range(heads)
+    ]
+    first = union_all(*parts).subquery()
+    within: dict[str, Any] = {"partition_by": first.c.lane, "order_by": first.c.id}
     size = first.c.size_bytes
-    before = func.sum(size).over(order_by=first.c.id) - size
-    summed = select(*(first.c[name] for name in READ), before.label("before")).subquery()
-    return select(*(summed.c[name] for name in READ)).where(summed.c.before <= bindparam("bytes"))
+    numbered = select(
+        *(first.c[name] for name in READ),
+        func.row_number().over(**within).label("number"),
+        (func.sum(size).over(**within) - size).label("before"),
+    ).subquery()
+    return select(*(numbered.c[name] for name in READ)).where(
+        numbered.c.number <= bindparam("most"), numbered.c.before <= bindparam("bytes")
+    )
 
 
-_WAITS = row.c.state == literal_column(f"'{RowState.WAITING}'")
 _SENT = {"state": RowState.SENT, "ended_at": now_ms()}
 # PostgreSQL unpacks arrays, SQLite JSON: one statement for all of a batch in either.
 _UNPACKED = (
@@ -348,6 +440,22 @@ _PARK = (
     .where(row.c.id == bindparam("number"), row.c.state == RowState.WAITING)
     .values(state=RowState.PARKED, ended_at=now_ms(), reason=bindparam("why"))
 )
+_OF_TOPIC = (
+    select(row.c.id)
+    .where(
+        row.c.group == bindparam("g"),
+        row.c.lane.in_(bindparam("lanes", expanding=True)),
+        _WAITS,
+        row.c.topic == bindparam("of"),
+    )
+    .limit(bindparam("most"))
+)
+_PARK_TOPIC = (
+    update(row)
+    .where(row.c.id.in_(_OF_TOPIC))
+    .values(state=RowState.PARKED, ended_at=now_ms(), reason=bindparam("why"))
+)
+_WAITS_FOR = _OF_TOPIC.limit(literal_column("1"))
 _PRUNE = delete(row).where(
     row.c.id.in_(
         select(row.c.id)

@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 VERSION = "schema_version"
 # Of a group's rows: each has one, by its topic and key, and is sent by whoever has the lane.
 LANES = 32
@@ -53,7 +53,7 @@ row = Table(
     Column("group", _NAME, nullable=False),
     Column("lane", _SMALLINT, nullable=False),
     Column("request_id", _NAME, nullable=False),
-    Column("topic", Text, nullable=False),
+    Column("topic", _NAME, nullable=False),
     Column("message_key", LargeBinary),
     Column("value", LargeBinary),
     # JSON: pairs of a name and a value in hex; the trace context is among them.
@@ -74,11 +74,13 @@ row = Table(
 )
 _WAITING = text("state = 'WAITING'")
 _ENDED = text("state <> 'WAITING'")
-# What a relay reads: only what waits is in it, so it stays small.
-Index(
+# What a relay reads: only what waits is in it, so it stays small. By topic, so that whatever waits
+# for one that rests is stepped over, however much it is.
+waiting_index = Index(
     "onceward_outbox_waiting",
     row.c.group,
     row.c.lane,
+    row.c.topic,
     row.c.id,
     postgresql_where=_WAITING,
     sqlite_where=_WAITING,

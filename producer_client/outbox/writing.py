@@ -89,6 +89,28 @@ def write(connection: object, one: Prepared, *, group: str, notify: bool = True)
         raise _translated(error) from None
 
 
+async def write_async(
+    connection: object, one: Prepared, *, group: str, notify: bool = True
+) -> None:
+    """Write a request as `write` does, over a connection for asyncio.
+
+    Args:
+        connection: a SQLAlchemy `AsyncConnection` or `AsyncSession`; see `write` for the others.
+
+    Raises:
+        NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: as `write`.
+    """
+    # By what they have: importing them needs greenlet, which whoever has one has.
+    registry = getattr(connection, "registry", None)
+    joined = connection if registry is None else registry()  # that of an async_scoped_session
+    if not hasattr(joined, "run_sync"):
+        raise NoTransaction(
+            f"connection={type(connection).__name__}: give a SQLAlchemy AsyncConnection or "
+            "AsyncSession (others: to a Client)"
+        )
+    await joined.run_sync(write, one, group=group, notify=notify)
+
+
 def require_sendable(one: Prepared, *, max_request_bytes: int) -> None:
     """Return when Kafka can take a request as far as that is known without asking.
 
@@ -115,7 +137,7 @@ def _joined(connection: object) -> Connection:
     if not isinstance(connection, Connection):
         raise NoTransaction(
             f"connection={type(connection).__name__}: give a SQLAlchemy Connection or Session "
-            "(those of asyncio: through their run_sync)"
+            "(those of asyncio: to an AsyncClient)"
         )
     if connection.dialect.name not in ("postgresql", "sqlite"):
         raise NoTransaction(

@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-from feedback.grouped import AT_A_TIME, Grouped
+import pytest
+
+from feedback.errors import RedisUnavailable
+from feedback.grouped import AT_A_TIME, GROUP, GROUP_BYTES, Grouped
 
 
 class Server:
@@ -25,6 +28,19 @@ class Server:
                 gate.set_result(None)
 
 
+def grouped_of(server: Server, *, limit_s: float = 30, item_bytes: int = 1) -> Grouped[int, int]:
+    return Grouped(server.call, size_of=lambda _: item_bytes, limit_s=limit_s)
+
+
+async def fill(grouped: Grouped[int, int]) -> list[asyncio.Task[list[int]]]:
+    """Begin as many calls as are under way at a time."""
+    tasks = []
+    for number in range(AT_A_TIME):
+        tasks.append(asyncio.create_task(grouped([number])))
+        await turns()
+    return tasks
+
+
 async def turns() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
@@ -33,7 +49,7 @@ async def turns() -> None:
 def test_what_is_asked_while_calls_are_under_way_goes_together() -> None:
     async def main() -> None:
         server = Server()
-        grouped = Grouped(server.call)
+        grouped = grouped_of(server)
         tasks = [asyncio.create_task(grouped([number])) for number in range(AT_A_TIME + 3)]
         await turns()
         server.answer()
@@ -50,7 +66,7 @@ def test_what_is_asked_while_calls_are_under_way_goes_together() -> None:
 def test_who_asks_in_the_turn_in_which_all_calls_ended_is_answered() -> None:
     async def main() -> None:
         server = Server()
-        grouped = Grouped(server.call)
+        grouped = grouped_of(server)
 
         async def twice() -> list[int]:
             await grouped([1])
@@ -69,5 +85,50 @@ def test_who_asks_in_the_turn_in_which_all_calls_ended_is_answered() -> None:
         async with asyncio.timeout(10):
             assert await first == [-2]
             await asyncio.gather(*others)
+
+    asyncio.run(main())
+
+
+def test_nobody_waits_past_the_limit_for_calls_that_hang() -> None:
+    async def main() -> None:
+        server = Server()
+        grouped = grouped_of(server, limit_s=0.1)
+        tasks = await fill(grouped)
+        tasks += [asyncio.create_task(grouped([number])) for number in range(3)]
+        async with asyncio.timeout(10):
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(one, RedisUnavailable) for one in ended)
+        reached = [isinstance(one, RedisUnavailable) and one.never_reached for one in ended]
+        assert reached == [False] * AT_A_TIME + [True] * 3
+        # What was given up before it began is never asked, and the next is answered.
+        last = asyncio.create_task(grouped([7]))
+        await turns()
+        server.answer()
+        await turns()
+        server.answer()
+        assert await last == [-7]
+        assert [list(items) for items in server.asked] == [[n] for n in range(AT_A_TIME)] + [[7]]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("item_bytes", "most"), [(1, GROUP), (GROUP_BYTES // 10, 10), (2 * GROUP_BYTES, 1)]
+)
+def test_a_group_is_bounded_in_items_and_in_bytes(item_bytes: int, most: int) -> None:
+    async def main() -> None:
+        server = Server()
+        grouped = grouped_of(server, item_bytes=item_bytes)
+        tasks = await fill(grouped)
+        count = 2 * most + 1
+        tasks += [asyncio.create_task(grouped([number])) for number in range(count)]
+        while not all(task.done() for task in tasks):
+            await turns()
+            server.answer()
+        ended = [task.result() for task in tasks[AT_A_TIME:]]
+        assert ended == [[-number] for number in range(count)]
+        sizes = [len(items) for items in server.asked[AT_A_TIME:]]
+        assert max(sizes) == most
+        assert sum(sizes) == count
 
     asyncio.run(main())

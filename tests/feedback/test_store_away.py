@@ -1,5 +1,6 @@
 """What the store says when Redis is not there, is gone in the middle, or does not answer."""
 
+import asyncio
 import pickle
 import socket
 import time
@@ -10,6 +11,8 @@ from redis import Redis
 from redis._parsers.base import BaseParser
 
 from feedback.apart import write_apart
+from feedback.async_store import AsyncStatusStore, connect_async
+from feedback.clock import monotonic_s
 from feedback.errors import ExitCode, RedisRefused, RedisUnavailable
 from feedback.redis_server import connect, guarded
 from feedback.settings import RedisSection
@@ -286,3 +289,28 @@ def test_a_server_that_may_not_be_asked_for_its_id_is_beaten_all_the_same(
 def test_the_error_survives_a_process_boundary() -> None:
     error = pickle.loads(pickle.dumps(RedisUnavailable("gone", never_reached=True)))
     assert (str(error), error.never_reached) == ("gone", True)
+
+
+def test_of_thousands_of_tasks_none_waits_for_long_for_a_server_that_says_nothing(
+    silent_url: str,
+) -> None:
+    settings = RedisSection(url=silent_url, timeout_s=TIMEOUT_S)
+
+    async def main() -> None:
+        store = AsyncStatusStore(connect_async(settings), "group", settings)
+
+        async def one(number: int) -> float:
+            began_s = monotonic_s()
+            with pytest.raises(RedisUnavailable):
+                if number % 2:
+                    await store.read(f"r{number}")
+                else:
+                    await store.write([a_write(State.PENDING)], look_at=1)
+            return monotonic_s() - began_s
+
+        took_s = await asyncio.gather(*map(one, range(12_000)))
+        # Group after group it would be 3.6 s; so many timers take some of it.
+        assert max(took_s) < 8 * TIMEOUT_S
+        await store.aclose()
+
+    asyncio.run(main())

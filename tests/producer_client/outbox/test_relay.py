@@ -5,15 +5,17 @@ from collections.abc import Callable
 
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, delete
 
+from feedback.clock import monotonic_s
 from feedback.envelope import Record, decode_headers, payload_sha256
 from feedback.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from producer_client import Client
+from producer_client.kafka_sender import OrderedSender, RecordNotSent, TopicUnknown
 from producer_client.outbox.parked import OutboxDesk
-from producer_client.outbox.tables import RowState
+from producer_client.outbox.tables import RowState, row
 from tests.eventually import eventually
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import Rows, relaying
@@ -47,11 +49,11 @@ def test_a_committed_request_is_sent_as_it_was_written_and_known_to_redis(
         assert client.store.kept_payload("a") == handle.payload
         assert client.store.redis.zscore(client.store.deadlines_key, "a") is not None
     (record,) = records()
-    (row,) = rows()
+    (sent,) = rows()
     assert (record.key, record.value) == (b"card-1", b'{"amount":5}')
     assert record.headers[:3] == tuple(headers)
     assert decode_headers(record)[:] == ("a", 1, handle.deadline_at)
-    assert (row["partition"], row["offset"]) == (record.partition, record.offset)
+    assert (sent["partition"], sent["offset"]) == (record.partition, record.offset)
 
 
 def test_requests_of_a_key_are_sent_in_the_order_of_their_commits(
@@ -114,6 +116,60 @@ def test_what_kafka_can_never_take_is_parked_and_in_nobodys_way(
     written = [one.value for one in records_of(settings.kafka.bootstrap_servers, narrow)]
     assert written == [b"%d" % number for number in range(20)]
     assert [decode_headers(one).request_id for one in records()] == ["goes"]
+
+
+def test_all_that_waits_for_a_topic_that_kafka_does_not_know_is_parked_at_once(
+    settings: Settings, user: Connection, rows: Rows
+) -> None:
+    with Client(settings) as client, relaying(settings):
+        for number in range(4000):
+            client.send(b"v", key=b"%d" % number, topic="no-such-topic", connection=user)
+        client.send(b"v", request_id="goes", connection=user)
+        user.commit()
+        settled(rows, SENT=1)
+        eventually(lambda: any(one["state"] == "PARKED" for one in rows()), timeout_s=LIMIT_S)
+        first_s = monotonic_s()
+        settled(rows, PARKED=4000)
+        # Asked anew for every 500 of them it would be 20 s.
+        assert monotonic_s() - first_s < 8
+    assert {one["reason"] for one in rows() if one["state"] == "PARKED"} == {
+        "UNKNOWN_TOPIC: Kafka knows no topic no-such-topic"
+    }
+
+
+def test_topics_that_are_unknown_hold_up_nobody_for_longer_than_one_answer(
+    settings: Settings, topic: Callable[..., str]
+) -> None:
+    there = topic(1)
+    sender = OrderedSender(settings.kafka, send_timeout_s=10, block_s=5)
+    try:
+        assert sender.look_up([there]) == {}
+        for names in ([f"no-{n}" for n in range(20)], ["no-1", "no-2"]):
+            began_s = monotonic_s()
+            refused = sender.look_up([there, *names])
+            assert monotonic_s() - began_s < 2
+            assert {name: type(why) for name, why in refused.items()} == dict.fromkeys(
+                names, TopicUnknown
+            )
+        assert list(map(type, sender.look_up(["no topic"]).values())) == [RecordNotSent]
+        late = topic(1, name=f"late-{settings.kafka.group}")
+        assert sender.look_up([late]) == {}
+    finally:
+        sender.close()
+
+
+def test_a_topic_that_others_have_seen_to_is_away_no_more(
+    settings: Settings, user: Connection, rows: Rows
+) -> None:
+    outbox = settings.outbox.model_copy(update={"unknown_topic_s": 60})
+    patient = settings.model_copy(update={"outbox": outbox})
+    with Client(settings) as client, relaying(patient) as relay:
+        client.send(b"v", topic="no-such-topic", connection=user)
+        user.commit()
+        eventually(lambda: relay.missing == "no-such-topic", timeout_s=LIMIT_S)
+        user.execute(delete(row))
+        user.commit()
+        eventually(lambda: relay.missing is None, timeout_s=LIMIT_S)
 
 
 def test_many_that_are_refused_one_by_one_are_parked_though_that_outlasts_a_lease(

@@ -188,8 +188,8 @@ def test_a_person_makes_the_tables_and_sees_what_is_there(
 ) -> None:
     there = {"ONCEWARD_OUTBOX__URL": sqlite_url}
     done = call("outbox", "migrate", **there)
-    assert (done.code, done.stdout) == (0, "found no outbox; the outbox has version 1\n")
-    assert "found version 1" in call("outbox", "migrate", **there).stdout
+    assert (done.code, done.stdout) == (0, "found no outbox; the outbox has version 2\n")
+    assert "found version 2" in call("outbox", "migrate", **there).stdout
     with create_engine(sqlite_url, poolclass=NullPool).begin() as connection:
         client.send(b"secret", key="secret", request_id="a\x7e", connection=connection)
     assert call("outbox", "list", **there).stdout == ""

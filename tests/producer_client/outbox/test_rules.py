@@ -50,7 +50,9 @@ def test_a_topic_rests_for_longer_each_time_and_is_back_when_it_takes_something(
     rests = Rests(unknown_s=30)
     now_s, rest_s = 100.0, []
     for _ in range(5):
-        assert rests.note(sent=[], away={"t": "why"}, unknown=[], now_s=now_s)[1] == []
+        assert (
+            rests.note(sent=[], away={"t": "why"}, unknown=[], forbidden=[], now_s=now_s)[1] == []
+        )
         due_s = rests.due_in_s(now_s)
         assert due_s is not None
         rest_s.append(due_s)
@@ -59,21 +61,55 @@ def test_a_topic_rests_for_longer_each_time_and_is_back_when_it_takes_something(
         assert rests.resting(now_s) == []
     assert rest_s == [0.25, 0.5, 1.0, 2.0, 2.0]
     assert rests.away == ["t"]
-    assert rests.note(sent=["t"], away={}, unknown=[], now_s=now_s) == ([], ["t"])
+    assert rests.note(sent=["t"], away={}, unknown=[], forbidden=[], now_s=now_s) == ([], ["t"])
     assert rests.due_in_s(now_s) is None
 
 
 def test_a_topic_is_lost_when_kafka_alone_has_said_so_for_long_enough() -> None:
     rests = Rests(unknown_s=30)
-    rests.note(sent=[], away={"t": ""}, unknown=["t"], now_s=0)
-    rests.note(sent=[], away={"t": ""}, unknown=["t"], now_s=29)
-    assert rests.lost(29) == set()
-    assert rests.lost(31) == {"t"}
-    rests.note(sent=[], away={"t": ""}, unknown=[], now_s=32)  # Kafka itself was away
-    assert rests.lost(100) == set()
-    rests.note(sent=[], away={"t": ""}, unknown=["t"], now_s=100)
-    rests.forget(rests.lost(131))
-    assert rests.lost(131) == set()
+
+    def note(now_s: float, *unknown: str) -> list[str]:
+        rests.note(sent=[], away={"t": ""}, unknown=unknown, forbidden=[], now_s=now_s)
+        return rests.lost()
+
+    assert note(0, "t") == []
+    assert note(29, "t") == []
+    assert note(31, "t") == ["t"]
+    # It is parked, not tried, however late.
+    assert rests.resting(1000) == ["t"]
+    assert rests.due(1000) == []
+    assert rests.due_in_s(31) is None
+    assert note(32) == []  # Kafka itself was away
+    assert note(100, "t") == []
+    rests.forget(["t"])
+    assert note(131, "t") == []
+
+
+def test_a_forbidden_topic_rests_for_up_to_a_minute_and_is_tried_by_itself() -> None:
+    rests = Rests(unknown_s=30)
+    now_s, rest_s = 100.0, []
+    for _ in range(7):
+        rests.note(sent=[], away={"t": ""}, unknown=[], forbidden=["t"], now_s=now_s)
+        assert rests.forbidden(now_s) == []
+        due_s = rests.due_in_s(now_s)
+        assert due_s is not None
+        rest_s.append(due_s)
+        now_s += due_s
+        assert rests.forbidden(now_s) == rests.resting(now_s) == ["t"]
+    assert rest_s == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    rests.note(sent=[], away={"t": "no answer"}, unknown=[], forbidden=[], now_s=now_s)
+    now_s += 60
+    assert rests.forbidden(now_s) == rests.resting(now_s) == ["t"]
+    rests.note(sent=["t"], away={}, unknown=[], forbidden=[], now_s=now_s)
+    assert rests.resting(now_s) == []
+
+
+def test_a_topic_that_is_due_is_no_reason_to_look_again_and_again() -> None:
+    rests = Rests(unknown_s=30)
+    rests.note(sent=[], away={"a": "", "b": ""}, unknown=[], forbidden=[], now_s=0)
+    assert rests.due_in_s(0.2) == pytest.approx(0.05)
+    assert rests.due(1) == ["a", "b"]
+    assert rests.due_in_s(1) is None
 
 
 def test_while_somebody_is_away_one_caller_at_a_time_asks_again() -> None:

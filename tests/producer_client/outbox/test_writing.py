@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, event, insert, text, update
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, text, update
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool, StaticPool
 
@@ -16,7 +16,7 @@ from feedback.settings import Settings
 from feedback.status import State
 from producer_client import Client, WaitTimeout, outbox
 from producer_client.outbox import NoTransaction, OutboxUnavailable, OutboxVersionError
-from producer_client.outbox.tables import meta, metadata
+from producer_client.outbox.tables import meta, metadata, row, waiting_index
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import Rows
 
@@ -162,6 +162,31 @@ def test_an_outbox_of_another_version_is_left_alone(
     assert rows() == []
 
 
+def test_an_outbox_of_the_first_version_is_refused_until_it_is_migrated(
+    make_settings: MakeSettings, outbox_url: str, engine: Engine, rows: Rows
+) -> None:
+    index = "CREATE INDEX onceward_outbox_waiting ON onceward_outbox"
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP INDEX onceward_outbox_waiting")
+        if engine.dialect.name == "postgresql":
+            column = 'ALTER topic TYPE text COLLATE "default"'
+            connection.exec_driver_sql(f"ALTER TABLE onceward_outbox {column}")
+        connection.exec_driver_sql(f"{index} (\"group\", lane, id) WHERE state = 'WAITING'")
+        connection.execute(update(meta).values(value="1"))
+    with Client(make_settings()) as client:
+        with engine.begin() as connection, pytest.raises(OutboxVersionError, match="migrate"):
+            client.send(b"v", connection=connection)
+        assert outbox.migrate(outbox_url) == outbox.Migrated(1, 2)
+        assert outbox.migrate(outbox_url) == outbox.Migrated(2, 2)
+        with engine.begin() as connection:
+            client.send(b"v", connection=connection)
+    assert len(rows()) == 1
+    (found,) = [
+        one for one in inspect(engine).get_indexes(row.name) if one["name"] == waiting_index.name
+    ]
+    assert found["column_names"] == ["group", "lane", "topic", "id"]
+
+
 def test_tables_of_a_users_own_migration_are_as_good(
     make_settings: MakeSettings, sqlite_url: str, postgres_url: str
 ) -> None:
@@ -248,8 +273,8 @@ def test_the_version_is_written_by_create_all(sqlite_url: str) -> None:
     engine = create_engine(sqlite_url, poolclass=NullPool)
     metadata.create_all(engine)
     with engine.begin() as connection:
-        assert connection.execute(meta.select()).all() == [("schema_version", "1")]
+        assert connection.execute(meta.select()).all() == [("schema_version", "2")]
         connection.execute(meta.delete())
-        connection.execute(insert(meta).values(name="schema_version", value="2"))
+        connection.execute(insert(meta).values(name="schema_version", value="3"))
         with pytest.raises(OutboxVersionError, match="newer"):
             outbox.create(connection)
