@@ -151,4 +151,7 @@ def _bound_postgres(engine: Engine, timeout_s: float) -> None:
         connection.execute(f"SET statement_timeout = {limit_ms}")
         # A worker that is paused inside a transaction must not hold its locks for ever.
         connection.execute(f"SET idle_in_transaction_session_timeout = {limit_ms}")
+        # Nor one that is paused while it reads an answer: a server that waits to send it knows
+        # no other limit.
+        connection.execute(f"SET tcp_user_timeout = {limit_ms}")
         connection.autocommit = wanted

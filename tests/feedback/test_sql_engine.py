@@ -1,0 +1,48 @@
+"""What bounds a transaction whose owner stands still."""
+
+import uuid
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+
+from feedback.sql.engine import open_engine
+from tests.eventually import eventually
+from tests.stack import Servers
+from tests.stack.postgres import fresh_database
+
+TIMEOUT_S = 1.0
+# What the kernel buffers of an answer is some megabytes; this is 40.
+LARGE = b"SELECT repeat('x', 4000) FROM generate_series(1, 10000)"
+
+
+@pytest.mark.parametrize("asked", [None, LARGE], ids=["idle", "in an answer"])
+def test_who_stands_still_in_a_transaction_gives_up_its_locks(
+    servers: Servers, asked: bytes | None
+) -> None:
+    with fresh_database(servers.postgres, f"paused_{uuid.uuid4().hex}") as url:
+        engine = open_engine(url, timeout_s=TIMEOUT_S, pool={"poolclass": NullPool})
+        other = create_engine(url, poolclass=NullPool)
+        with other.begin() as connection:
+            connection.execute(text("CREATE TABLE account (id INTEGER)"))
+            connection.execute(text("INSERT INTO account VALUES (1)"))
+        still = engine.connect()
+        still.execute(text("UPDATE account SET id = 2"))
+        if asked is not None:
+            driver = still.connection.driver_connection
+            assert driver is not None
+            driver.pgconn.send_query(asked)  # and nobody reads the answer
+
+        def is_free() -> bool:
+            with other.begin() as connection:
+                try:
+                    connection.execute(text("SELECT id FROM account FOR UPDATE NOWAIT"))
+                except OperationalError:
+                    return False
+            return True
+
+        assert not is_free()
+        eventually(is_free, timeout_s=15, interval_s=0.2)
+        still.invalidate()
+        engine.dispose()
