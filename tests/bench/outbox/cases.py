@@ -122,10 +122,13 @@ def kills(scene: Scene, *, requests: int, times: int) -> Figures:
     with scene.relay(**short):
         eventually(lambda: scene.sent() == requests, timeout_s=LIMIT_S, interval_s=0.1)
     found = Counter(scene.in_topic())
+    ran = scene.ran(len(found))
     return {
         "case": "kills",
         "requests": requests,
         "kills": times,
         "lost": requests - len(found),
         "sent_twice": sum(found.values()) - len(found),
+        "not_run": len(found.keys() - ran.keys()),
+        "ran_twice": sum(count > 1 for count in ran.values()),
     }

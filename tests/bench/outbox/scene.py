@@ -7,12 +7,14 @@ import subprocess
 import sys
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
 from sqlalchemy import Engine, create_engine, func, select
 
 from feedback.envelope import decode_headers
@@ -21,11 +23,19 @@ from feedback.settings import KafkaSection, Settings, load
 from producer_client import Client
 from producer_client.outbox import migrate
 from producer_client.outbox.tables import RowState, row
-from tests.bench.systems.onceward import fresh_journal
+from tests import offsets
+from tests.bench.duplicated_handlers import RUNS_VARIABLE
+from tests.bench.launching import running
+from tests.bench.systems import onceward
+from tests.eventually import eventually
 from tests.stack import Servers
 
 PARTITIONS = 4
 PAGE = 1000
+HANDLERS = "tests.bench.duplicated_handlers"
+WORK_LIMIT_S = 300.0
+# What a worker has read takes no longer.
+BUFFER_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,37 @@ class Scene:
                 for one in page.records
             ]
 
+    def ran(self, requests: int) -> Counter[str]:
+        """Let a worker read all records of so many requests, and return how often each ran."""
+        runs = self.folder / "runs"
+        url = f"sqlite:///{self.folder / 'journal.db'}"
+        environ = {
+            **onceward.environment(url, topic=self.topic, handlers=HANDLERS),
+            "ONCEWARD_KAFKA__BOOTSTRAP_SERVERS": self.servers.kafka,
+            "ONCEWARD_KAFKA__GROUP": self.group,
+            "ONCEWARD_REDIS__URL": self.servers.redis,
+            RUNS_VARIABLE: str(runs),
+        }
+        onceward.migrate(environ, self.folder)
+        with running(onceward.WORKER, environ=environ, log=self.folder / "worker.log"):
+            eventually(lambda: self._unread() == 0, timeout_s=WORK_LIMIT_S, interval_s=0.5)
+            with suppress(TimeoutError):  # what is missing then is what this is about
+                eventually(
+                    lambda: len(set(runs.read_text().split())) == requests,
+                    timeout_s=BUFFER_LIMIT_S,
+                    interval_s=0.2,
+                )
+        return Counter(runs.read_text().split())
+
+    def _unread(self) -> int:
+        places = [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
+        with KafkaAdminClient(bootstrap_servers=self.servers.kafka) as admin:
+            ends = admin.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
+            return sum(
+                ends[place].offset - max(0, offsets.committed(admin, self.group, place))
+                for place in places
+            )
+
     @contextmanager
     def relay(self, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
         """Yield a relay process; it is gone after the block."""
@@ -115,7 +156,7 @@ def open_scene(servers: Servers, database: str, *, partitions: int = PARTITIONS)
     """Yield a scene on an empty database."""
     with (
         tempfile.TemporaryDirectory() as name,
-        fresh_journal(servers, database, Path(name)) as url,
+        onceward.fresh_journal(servers, database, Path(name)) as url,
     ):
         migrate(url)
         topic = f"outbox-{uuid.uuid4().hex}"
