@@ -11,6 +11,7 @@ Several sends may tell PENDING of one attempt at the same time, and each that fa
 it told (`FORGET`). While they do, and until the next status, the hash has a field `tellings`: the
 deadline that each of them told, by which it is known. Only the last one's failure puts back what
 stood before them, or removes all; the first that fails leaves that to it in the field `replaced`.
+A resend of which nobody knows what it replaced stays: it is the only trace of its request.
 
 A full server refuses what could grow and lets deletions through, from the first command of a script
 to its last: so whatever deletes here has written something before.
@@ -204,7 +205,8 @@ if replaced ~= '' then
   redis.call('PUBLISH', ARGV[6], values[2])
   return 1
 end
-if found[5] then return 0 end  -- opened again: what a claim has told is not ours to remove
+-- a resend, or opened again: what was sent or told before is not ours to remove
+if ARGV[1] ~= '1' or found[5] then return 0 end
 redis.call('DEL', KEYS[1], KEYS[2])
 redis.call('ZREM', KEYS[3], ARGV[4])
 return 1

@@ -26,6 +26,7 @@ from producer_client.kafka_sender import (
     CLOSE_GRACE_S,
     CLOSED,
     KafkaSender,
+    OutOfTime,
     PendingRecord,
     RecordNotSent,
     RecordUnknown,
@@ -235,7 +236,7 @@ class AsyncSender:
                     return
                 ticket = room.popleft()
             error = ticket.hand_over()
-            if isinstance(error, TopicAway):
+            if isinstance(error, TopicAway) and not isinstance(error, OutOfTime):
                 with self._lock:
                     rest = list(room)
                     room.clear()

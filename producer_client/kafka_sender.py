@@ -75,6 +75,10 @@ class SenderClosed(TopicAway):
     """Nobody is away: the caller has closed its client."""
 
 
+class OutOfTime(TopicAway):
+    """What came before its turn took all of its time: of Kafka this says nothing."""
+
+
 class TopicUnsafe(RecordNotSent):
     """The topic may lose what it acknowledges, and the client asked for one that does not."""
 
@@ -225,13 +229,17 @@ class KafkaSender:
 
         Raises:
             TopicAway: Kafka is away, or the topic does not exist.
+            OutOfTime: `deadline_s` is over. Handed over, nobody would know what became of it.
             SenderClosed: this sender is closed.
             TopicUnsafe: the topic may lose what it acknowledges.
             TopicForbidden: this user may not write there.
             RecordNotSent: the record is too large, or not what Kafka takes.
         """
-        latest_s = monotonic_s() + self._timeout_s
+        now_s = monotonic_s()
+        latest_s = now_s + self._timeout_s
         deadline_s = latest_s if deadline_s is None else min(latest_s, deadline_s)
+        if deadline_s <= now_s:
+            raise OutOfTime("no time was left to hand it to Kafka")
         producer = self._connected(deadline_s)
         asked_s = monotonic_s()
         try:

@@ -28,6 +28,7 @@ from feedback.sql.engine import open_engine
 from feedback.statuses import Refused
 from producer_client.kafka_sender import (
     CLOSED,
+    OutOfTime,
     RecordNotSent,
     SenderClosed,
     TopicAway,
@@ -247,6 +248,8 @@ class FallbackWay(Way):
             log.info("topic.back", topic=one.payload.topic)
 
     def _noted_away(self, one: Prepared, error: NotSent | SendUnknown) -> None:
+        if isinstance(error.__cause__, OutOfTime):
+            return  # nobody asked Kafka
         if self._circuit.failed(_topic(one), monotonic_s()):
             log.warning("topic.away", topic=one.payload.topic, reason=error.reason)
 

@@ -524,6 +524,22 @@ def test_of_two_resends_at_once_the_last_that_fails_puts_back_what_stood_before_
     assert raw_hash(store) == before
 
 
+def test_a_resend_that_nobody_knows_what_it_replaced_is_the_only_trace_of_its_request(
+    store: StatusStore,
+) -> None:
+    told(store, a_write(State.ACCEPTED, fields={"worker": "w", "deadline_at": "9"}))
+    answers = [*store.replace([resend(payload=PAYLOAD)], look_at=1), *store.replace([resend()])]
+    assert not forget(store, attempt=2, replaced=answers[0])
+    # What that left to the other goes with the next attempt.
+    (replaced,) = store.replace([resend(attempt=3)])
+    assert forget(store, attempt=3, replaced=replaced)
+    assert not forget(store, attempt=2, replaced=answers[1])
+    status = store.read("r")
+    assert (status.state, status.attempt) == (State.PENDING, 2)
+    assert store.kept_payload("r") == PAYLOAD
+    assert looked_at(store) == {"r": 1}
+
+
 def test_what_is_put_back_is_published(store: StatusStore) -> None:
     told(store, a_write(State.ACCEPTED))
     (replaced,) = store.replace([resend()])

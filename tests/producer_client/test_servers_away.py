@@ -8,6 +8,7 @@ import pytest
 from feedback.clock import monotonic_s
 from feedback.envelope import Record
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown
+from feedback.status import State
 from producer_client import Client
 from tests.feedback.slow_line import SlowLine, slow_line
 from tests.producer_client.acting import Worker
@@ -87,6 +88,22 @@ def test_what_redis_took_is_not_there_for_kafka_as_well(
             client.send(b"v", request_id="r1")
         # What was told is taken back after it.
         assert monotonic_s() - began_s < LONGER_S + line.delay_s + MARGIN_S
+
+
+def test_what_redis_left_no_time_for_is_not_handed_to_kafka(
+    make_client: MakeClient, servers: Servers, worker: Worker, records: Callable[[], list[Record]]
+) -> None:
+    with slow_line(servers.redis) as line:
+        client = make_client(redis={"url": line.url}, send_timeout_s=0.8)
+        client.send(b"v", request_id="r1")
+        worker.accept("r1")
+        # It is asked for the status, for the worker's heartbeat, and to take PENDING.
+        line.delay_s = 0.3
+        with pytest.raises(NotSent, match=r"no time was left|in time$"):
+            client.send(b"v", request_id="r1")
+        line.delay_s = 0.0
+        assert client.status("r1").state is State.LOST
+    assert len(records()) == 1
 
 
 @pytest.mark.parametrize("request_id", [None, "r1"])

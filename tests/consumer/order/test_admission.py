@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -73,6 +74,26 @@ def test_at_the_limit_what_was_read_waits_in_its_order_and_everything_else_goes_
         scene.take()
     assert ended == ["a0", "x", "y", *(f"a{number}" for number in range(1, 8))]
     assert scene.admission.full == frozenset()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_while_there_is_more_each_look_at_it_gets_on(seed: int) -> None:
+    # The worker's loop does not pause while there is.
+    draw, scene = Random(seed), Scene(limit=5)
+    for number in range(60):
+        topic, key = draw.choice(("payments", "refunds")), draw.choice((b"k", b"l", None))
+        order = draw.choice((Order.KEY, Order.NONE))
+        wakes = draw.choice((0, 0, 1))
+        one = asked(f"r{number}", key, topic=topic, order=order, wakes=wakes)
+        (scene.due if wakes else scene.buffer).put([one])
+    while scene.admission.has_more:
+        scene.paused = set(draw.sample(("payments", "refunds"), draw.randint(0, 2)))
+        if draw.random() < 0.3:
+            scene.in_hand.clear()
+        before = len(scene.buffer) + len(scene.due)
+        scene.now_s -= draw.choice((0.0, 1.0))  # the share of retries is looked at now and then
+        taken = scene.take(draw.randint(1, 3))
+        assert taken or len(scene.buffer) + len(scene.due) < before
 
 
 def test_the_limit_is_told_once_and_its_end_as_well(
