@@ -10,7 +10,7 @@ from consumer.check import Finding, check_all
 from consumer.journal import Journal, migrate
 from consumer.pausing.commands import COMMANDS as PAUSING
 from feedback import logs
-from feedback.commands import Group, config_option, json_option, settings_of
+from feedback.commands import Group, config_option, json_option, log_level_option, settings_of
 from feedback.errors import ExitCode
 from feedback.settings import Settings
 
@@ -25,7 +25,7 @@ def cli() -> None:
 
 @cli.command()
 @config_option
-@click.option("--log-level", default="INFO", show_default=True, help="DEBUG shows each verdict.")
+@log_level_option
 def run(config: str | None, log_level: str) -> int:
     """Work until SIGTERM or Ctrl-C.
 
@@ -37,7 +37,7 @@ def run(config: str | None, log_level: str) -> int:
     from consumer.service import Service
 
     settings = settings_of(config)
-    logs.configure(level=log_level.upper())
+    logs.configure(level=log_level)
     return Service(settings).run()
 
 

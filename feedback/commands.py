@@ -16,6 +16,8 @@ from feedback.printable import printable
 from feedback.settings import Settings, load
 from feedback.statuses import Status
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -61,6 +63,17 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print data as JSON lines.")(
         command
     )
+
+
+def log_level_option(command: Command) -> Command:
+    """Add `--log-level LEVEL`, in either case, to a command that works for long."""
+    return click.option(
+        "--log-level",
+        type=click.Choice(LOG_LEVELS, case_sensitive=False),
+        default="INFO",
+        show_default=True,
+        help="DEBUG shows each verdict.",
+    )(command)
 
 
 def settings_of(config: str | None) -> Settings:

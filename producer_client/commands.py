@@ -18,6 +18,7 @@ from feedback.commands import (
     Group,
     config_option,
     json_option,
+    log_level_option,
     print_status,
     settings_of,
 )
@@ -137,7 +138,7 @@ def wait(
 @config_option
 @json_option
 @click.option("--once", is_flag=True, help="One pass over what is lost or due, then exit.")
-@click.option("--log-level", default="INFO", show_default=True)
+@log_level_option
 def resend(config: str | None, as_json: bool, once: bool, log_level: str) -> int:
     """Send again what is lost, overdue or unfinished, until SIGTERM or Ctrl-C.
 
@@ -149,7 +150,7 @@ def resend(config: str | None, as_json: bool, once: bool, log_level: str) -> int
       onceward-client resend --once --json
     """
     settings = settings_of(config)
-    logs.configure(level=log_level.upper())
+    logs.configure(level=log_level)
     resender = Resender(settings, on_resent=_print_resent if as_json else lambda resent: None)
     return int(run_once(resender) if once else serve(resender))
 

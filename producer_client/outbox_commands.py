@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from feedback import logs
-from feedback.commands import Group, config_option, json_option, settings_of
+from feedback.commands import Group, config_option, json_option, log_level_option, settings_of
 from feedback.envelope import check_request_id
 from feedback.errors import ExitCode, SettingsError
 from feedback.printable import printable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_option
-@click.option("--log-level", default="INFO", show_default=True)
+@log_level_option
 def relay(config: str | None, log_level: str) -> int:
     """Send what waits in the outbox, until SIGTERM or Ctrl-C.
 
@@ -42,7 +42,7 @@ def relay(config: str | None, log_level: str) -> int:
     from producer_client.outbox.relay import Relay
 
     settings = _settings(config)
-    logs.configure(level=log_level.upper())
+    logs.configure(level=log_level)
     if not settings.outbox.http_port:
         return int(serve(Relay(settings)))
     metrics = ExposedMetrics()

@@ -103,6 +103,7 @@ def prepare(
     Raises:
         InvalidMessage: the id, the topic, key, value, headers or the deadline cannot be sent.
     """
+    _require_types(submission)
     topic = submission.topic or default_topic
     if not topic:
         raise InvalidMessage("no topic: give one, or set [client] topic")
@@ -143,6 +144,18 @@ def encode_value(value: Value) -> bytes | None:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessage(f"the value cannot be written as JSON: {error}") from None
+
+
+def _require_types(submission: Submission) -> None:
+    """Name what is of another type than declared: the number of a customer as a key, a UUID."""
+    for what, given, kinds, wanted in (
+        ("topic", submission.topic, str, "text"),
+        ("key", submission.key, (bytes, str), "bytes or text"),
+        ("request id", submission.request_id, str, "text"),
+        ("deadline", submission.deadline_s, (int, float), "a number of seconds"),
+    ):
+        if not (given is None or isinstance(given, kinds)):
+            raise InvalidMessage(f"the {what} is {wanted}, not {type(given).__name__}")
 
 
 def _utf8(text: str, what: str) -> bytes:

@@ -7,7 +7,7 @@ import click
 from consumer.dlq.acting_options import stopping_at_signals
 from consumer.dlq.redrive_owner import new_owner
 from feedback import logs
-from feedback.commands import config_option, settings_of
+from feedback.commands import config_option, log_level_option, settings_of
 from feedback.errors import ExitCode
 from feedback.systemd import notify, unit
 
@@ -16,7 +16,7 @@ from feedback.systemd import notify, unit
 @config_option
 @click.option("--topic", "topics", multiple=True, help="Only requests of this topic; repeatable.")
 @click.option("--once", is_flag=True, help="End when all is read and what is due is moved.")
-@click.option("--log-level", default="INFO", show_default=True)
+@log_level_option
 def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: str) -> int:
     """Move requests that waited too long to the dead letters, until SIGTERM or Ctrl-C.
 
@@ -34,7 +34,7 @@ def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: s
     from consumer.waits.registry.registry import Registry
 
     settings = settings_of(config)
-    logs.configure(level=log_level.upper())
+    logs.configure(level=log_level)
     # Emptied of systemd's variables before anything else may inherit them.
     unit()
     with stopping_at_signals() as stopping:

@@ -28,7 +28,7 @@ _CONTENDED = frozenset({"40001", "40P01"})
 _NO_TABLE = frozenset({"42P01", "42703", "3F000"})
 # A statement that is wrong is a fault of this program: it must not look like an outage.
 _PROGRAM_CLASSES = frozenset({"0A", "42"})
-_NO_PRIVILEGE = "42501"
+NO_PRIVILEGE = "42501"
 
 
 class FaultKind(StrEnum):
@@ -87,7 +87,7 @@ def _of_postgres(error: DBAPIError) -> Fault | None:
         return Fault(FaultKind.CONTENDED, f"{name} {state}")
     if state in _NO_TABLE:
         return Fault(FaultKind.NO_TABLE, f"{name} {state}")
-    if state[:2] in _PROGRAM_CLASSES and state != _NO_PRIVILEGE:
+    if state[:2] in _PROGRAM_CLASSES and state != NO_PRIVILEGE:
         return None
     return Fault(FaultKind.AWAY, f"{name} {state}")
 

@@ -23,6 +23,18 @@ class OutboxUnavailable(NotAvailable):
         return f"the outbox is not available ({self.reason}): repeat the same call later"
 
 
+class OutboxForbidden(OutboxUnavailable):
+    """The database's user may not do this; once it may, the same call works."""
+
+    def __str__(self) -> str:
+        return (
+            f"the database user may not use the outbox ({self.reason}): grant it SELECT and INSERT "
+            "on onceward_outbox, USAGE on its sequence onceward_outbox_id_seq and SELECT on "
+            "onceward_outbox_meta; to that of a relay SELECT, INSERT, UPDATE and DELETE on "
+            "onceward_outbox, onceward_outbox_lane and onceward_outbox_meta"
+        )
+
+
 class OutboxVersionError(NotAvailable):
     """The outbox' tables are missing, or of another version than this program's.
 
@@ -66,6 +78,7 @@ class RowRefused(OncewardError):
 
 
 class NoTransaction(OncewardError):
-    """The connection has no transaction to join, or is of no database that we know."""
+    """The connection has no transaction to join (or one that has failed), or is of no database that
+    we know."""
 
     exit_code = ExitCode.USAGE

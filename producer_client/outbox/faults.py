@@ -5,9 +5,18 @@ from __future__ import annotations
 from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import OncewardError
-from feedback.sql.faults import FaultKind, sort
-from producer_client.outbox.errors import OutboxUnavailable, OutboxVersionError, RowRefused
+from feedback.sql.faults import NO_PRIVILEGE, FaultKind, sort
+from producer_client.outbox.errors import (
+    NoTransaction,
+    OutboxForbidden,
+    OutboxUnavailable,
+    OutboxVersionError,
+    RowRefused,
+)
 from producer_client.outbox.tables import SCHEMA_VERSION
+
+# PostgreSQL's, of a transaction in which a statement failed before.
+_FAILED_BEFORE = "25P02"
 
 
 def translate(error: DBAPIError) -> OncewardError | None:
@@ -15,6 +24,14 @@ def translate(error: DBAPIError) -> OncewardError | None:
     fault = sort(error)
     if fault is None:
         return None
+    state = getattr(error.orig, "sqlstate", None)
+    if state == _FAILED_BEFORE:
+        return NoTransaction(
+            f"a statement of this transaction has failed before ({fault.reason}): roll it back "
+            "and begin again; what may fail alone belongs in a savepoint (begin_nested)"
+        )
+    if state == NO_PRIVILEGE:
+        return OutboxForbidden(fault.reason)
     match fault.kind:
         case FaultKind.REFUSED:
             return RowRefused(fault.reason)

@@ -70,9 +70,10 @@ def write(connection: object, one: Prepared, *, group: str, notify: bool = True)
         notify: whether relays on PostgreSQL are woken; else they find it when they poll.
 
     Raises:
-        NoTransaction: it is in autocommit, no such connection, or of another database.
+        NoTransaction: it is in autocommit, no such connection, or of another database; or its
+            transaction has failed before.
         OutboxVersionError: the tables are missing or of another version.
-        OutboxUnavailable: the database is away, full or read-only.
+        OutboxUnavailable: the database is away, full or read-only, or its user lacks the rights.
         RowRefused: the database does not take it. After all of these nothing is written, and on
             PostgreSQL the transaction can only be rolled back, but after the first.
     """

@@ -161,7 +161,10 @@ def test_the_module_lists_its_commands() -> None:
     assert all(name in ran.stdout for name in ("run", "check", "migrate", "prune"))
 
 
-@pytest.mark.parametrize("arguments", [["fly"], ["run", "--fast"], ["check", "--config"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["fly"], ["run", "--fast"], ["check", "--config"], ["run", "--log-level", "loud"]],
+)
 def test_an_unknown_command_or_option_is_a_usage_error(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli(arguments)

@@ -1,6 +1,7 @@
 """What is asked to be sent, made ready."""
 
 import json
+import uuid
 from typing import Any
 
 import pytest
@@ -93,6 +94,10 @@ def _deep(levels: int) -> list[Any]:
         (Submission(b"v", deadline_s=float("nan")), "deadline"),
         (Submission(b"v", deadline_s=float("inf")), "deadline"),
         (Submission(b"v", deadline_s=MAX_EPOCH_MS / 1000), "deadline"),
+        (Submission(b"v", topic=5), "topic is text, not int"),  # type: ignore[arg-type]
+        (Submission(b"v", key=5), "key is bytes or text, not int"),  # type: ignore[arg-type]
+        (Submission(b"v", request_id=uuid.uuid4()), "id is text, not UUID"),  # type: ignore[arg-type]
+        (Submission(b"v", deadline_s="60"), "deadline is a number of"),  # type: ignore[arg-type]
         (Submission(b"v", headers=(("h", None),)), "headers"),  # type: ignore[arg-type]
         (Submission(b"v", headers=(("h", "text"),)), "headers"),  # type: ignore[arg-type]
         (Submission(b"v", headers=((b"h", b""),)), "headers"),  # type: ignore[arg-type]

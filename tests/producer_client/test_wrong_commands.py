@@ -39,6 +39,8 @@ def test_what_an_attacker_wrote_never_reaches_the_terminal_raw(call: Run, worker
         (["send", "1", "--config", "/absent.toml"], "absent.toml"),
         (["status", "a\udcff"], "request id of 2 characters"),
         (["wait", ""], "request id of 0 characters"),
+        (["resend", "--log-level", "loud"], "'loud' is not one of"),
+        (["relay", "--log-level", "loud"], "'loud' is not one of"),
         (["fetch"], "fetch"),
     ],
 )

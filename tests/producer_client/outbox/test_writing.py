@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, text, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool, StaticPool
 
@@ -211,6 +212,37 @@ def test_a_database_that_can_only_be_read_is_told_at_once(
     with engine.connect() as connection, pytest.raises(OutboxUnavailable):
         client.send(b"v", connection=connection)
     assert rows() == []
+
+
+def test_a_transaction_that_has_failed_is_no_outage(client: Client, postgres_url: str) -> None:
+    outbox.migrate(postgres_url)
+    engine = create_engine(postgres_url, poolclass=NullPool)
+    with engine.connect() as connection:
+        with pytest.raises(DBAPIError):
+            connection.execute(text("SELECT 1 / 0"))
+        with pytest.raises(NoTransaction, match="has failed before"):
+            client.send(b"v", connection=connection)
+        connection.rollback()
+        client.send(b"v", connection=connection)
+
+
+def test_a_user_without_rights_is_told_which_it_needs(client: Client, postgres_url: str) -> None:
+    outbox.migrate(postgres_url)
+    engine = create_engine(postgres_url, poolclass=NullPool)
+    with engine.connect() as connection:
+        # The role is of this transaction, as all the rest.
+        connection.execute(text("CREATE ROLE shop"))
+        connection.execute(text("SET LOCAL ROLE shop"))
+        with pytest.raises(OutboxUnavailable, match="grant it SELECT and INSERT"):
+            client.send(b"v", connection=connection)
+        connection.rollback()
+        connection.execute(text("CREATE ROLE shop"))
+        connection.execute(text("GRANT SELECT, INSERT ON onceward_outbox TO shop"))
+        connection.execute(text("GRANT USAGE ON SEQUENCE onceward_outbox_id_seq TO shop"))
+        connection.execute(text("GRANT SELECT ON onceward_outbox_meta TO shop"))
+        connection.execute(text("SET LOCAL ROLE shop"))
+        client.send(b"v", connection=connection)
+        connection.rollback()
 
 
 def test_a_full_database_is_told_at_once_and_has_nothing_of_it(
