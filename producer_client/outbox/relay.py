@@ -14,7 +14,7 @@ Kafka away: the same rows are tried again, and nothing is parked.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from feedback.clock import monotonic_s
@@ -86,6 +86,7 @@ class Relay:
         self._flying: list[Shipment] = []
         self._away: str | None = None
         self._renew_s = self._standing_s = self._prune_s = 0.0
+        self._unserved: frozenset[str] = frozenset()
         self._waker: Waker | None = None
         self._stopping = threading.Event()
         self._is_asked = False
@@ -362,6 +363,14 @@ class Relay:
             self._standing_s = now_s + STANDING_S
             with _given_up("count"):
                 self._metrics.standing(self._table.standing())
+                self._warn_of(self._table.unserved_groups())
+
+    def _warn_of(self, unserved: Collection[str]) -> None:
+        """Say of each group once that nobody sends for it: its rows would wait unseen."""
+        for group in unserved:
+            if group not in self._unserved:
+                log.warning("group.has_no_relay", group=group, served=self._settings.kafka.group)
+        self._unserved = frozenset(unserved)
 
 
 @contextmanager

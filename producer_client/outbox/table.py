@@ -57,6 +57,7 @@ LANES_AT_ONCE = 8
 # And so many of their topics: each is a part of one statement, of which SQLite takes some hundreds.
 HEADS_AT_ONCE = 64
 PRUNE_AT_ONCE = 1000
+MOST_GROUPS = 20
 REASON_LENGTH = 500
 
 
@@ -294,6 +295,26 @@ class OutboxTable:
             parked = connection.execute(_COUNT_PARKED, {"g": self._group}).scalar_one()
         return Standing(waiting, 0 if oldest is None else max(0, now - oldest), parked)
 
+    def unserved_groups(self) -> list[str]:
+        """Return groups whose rows wait although no relay was ever started for them.
+
+        Whoever writes those has another `[kafka] group` than all relays. At most `MOST_GROUPS`
+        groups are looked at.
+
+        Raises:
+            OutboxUnavailable: the database is away.
+        """
+        found = []
+        with self._session.transaction(read_only=True) as connection:
+            group: str | None = ""
+            for _ in range(MOST_GROUPS):
+                group = connection.execute(_NEXT_GROUP, {"after": group}).scalar()
+                if group is None:
+                    break
+                if connection.execute(_LANES.limit(1), {"g": group}).first() is None:
+                    found.append(group)
+        return found
+
     def close(self) -> None:
         """Close the connection; the next call opens one again."""
         self._session.close()
@@ -467,6 +488,13 @@ _PRUNE = delete(row).where(
         )
         .limit(bindparam("most"))
     )
+)
+# By the index of what waits: a look for each group, however many rows it has.
+_NEXT_GROUP = (
+    select(row.c.group)
+    .where(row.c.group > bindparam("after"), _WAITS)
+    .order_by(row.c.group)
+    .limit(literal_column("1"))
 )
 _STANDING = select(func.count(), func.min(row.c.created_at), clock.once()).where(
     row.c.group == bindparam("g"), row.c.state == literal_column(f"'{RowState.WAITING}'")

@@ -17,6 +17,7 @@ from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
 from feedback.envelope import Record, decode_headers
+from feedback.settings import Settings
 from producer_client import Client
 from tests.eventually import eventually
 from tests.paused import paused
@@ -65,6 +66,11 @@ def _write(client: Client, engine: Engine, count: int) -> None:
                 request_id=f"r{number:05}",
                 connection=connection,
             )
+
+
+def _of_group(group: str, settings: Settings) -> Settings:
+    kafka = settings.kafka.model_copy(update={"group": group})
+    return settings.model_copy(update={"kafka": kafka})
 
 
 def _sent(rows: Rows) -> int:
@@ -144,6 +150,8 @@ def test_it_says_how_it_does_to_prometheus_and_to_systemd(
             _write(client, engine, 5)
             with engine.begin() as connection:
                 client.send(b"v", topic="no-such-topic", connection=connection)
+                with Client(_of_group("elsewhere", client.settings)) as stranger:
+                    stranger.send(b"v", connection=connection)
 
             def metrics() -> dict[str, float]:
                 text = requests.get(f"{at}/metrics", timeout=10).text
@@ -159,6 +167,9 @@ def test_it_says_how_it_does_to_prometheus_and_to_systemd(
             assert ready.status_code == 503
             assert "no-such-topic" in json.loads(ready.text)["missing"]
             manager.wait_for("WATCHDOG=1")
+            eventually(lambda: one.events("group.has_no_relay"), timeout_s=LIMIT_S)
+            (unserved,) = one.events("group.has_no_relay")
+            assert unserved["group"] == "elsewhere"
             one.send(signal.SIGTERM)
             manager.wait_for("STOPPING=1")
             assert one.wait() == 0

@@ -228,3 +228,15 @@ def test_a_request_without_a_key_has_its_lane_by_its_id() -> None:
     lanes = {lane_of("t", None, str(n)) for n in range(500)}
     assert lanes == set(range(32))
     assert lane_of("t", b"k", "a") == lane_of("t", b"k", "b")
+
+
+def test_rows_of_a_group_without_a_relay_are_seen(
+    tables: list[OutboxTable], user: Connection, outbox_url: str
+) -> None:
+    write(user, request("a"))
+    for group in ("another", "served", "z"):
+        write(user, request("b"), request("c"), group=group)
+    served = OutboxTable(outbox_url, group="served", lease_s=30, timeout_s=10)
+    served.prepare()
+    served.close()
+    assert tables[0].unserved_groups() == ["another", "z"]
