@@ -85,6 +85,7 @@ class Client:
         SettingsError: settings are wrong, or both a model and a schema are given.
         SchemaError: the schema cannot be used.
         OutboxVersionError: the database has no outbox, or one of another version.
+        OutboxForbidden: its user may not write there.
     """
 
     def __init__(

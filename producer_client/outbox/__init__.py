@@ -30,6 +30,7 @@ it. Through the fallback no order is kept between what Kafka took and what went 
 
 from producer_client.outbox.errors import (
     NoTransaction,
+    OutboxForbidden,
     OutboxUnavailable,
     OutboxVersionError,
     RowRefused,
@@ -40,6 +41,7 @@ from producer_client.outbox.tables import metadata
 __all__ = [
     "Migrated",
     "NoTransaction",
+    "OutboxForbidden",
     "OutboxUnavailable",
     "OutboxVersionError",
     "RowRefused",

@@ -21,7 +21,9 @@ from sqlalchemy import QueuePool
 from sqlalchemy.exc import DBAPIError
 
 from feedback.clock import monotonic_s
+from feedback.envelope import Envelope
 from feedback.errors import NotAvailable, NotSent, OncewardError, SendUnknown
+from feedback.kept import KeptPayload
 from feedback.logs import EventLog
 from feedback.settings import Settings
 from feedback.sql.engine import open_engine
@@ -36,9 +38,8 @@ from producer_client.kafka_sender import (
 )
 from producer_client.outbox import writing
 from producer_client.outbox.circuit import Circuit
-from producer_client.outbox.errors import OutboxUnavailable
+from producer_client.outbox.errors import OutboxForbidden, OutboxUnavailable
 from producer_client.outbox.faults import translate
-from producer_client.outbox.schema import check_version
 from producer_client.submission import Prepared
 from producer_client.way import Way, ending_of
 from producer_client.worlds import OnItsWay
@@ -51,6 +52,7 @@ Kind = TypeVar("Kind", bound=Prepared)
 REDIS_SHARE, KAFKA_SHARE, ROW_SHARE = 0.15, 0.5, 0.2
 THREADS = 4
 _REDIS = "redis"
+_PROBE = Prepared(Envelope("probe", 1, 0), KeptPayload("probe", b"", b""), "", named_by_caller=True)
 _AWAY = "Kafka did not take {} a moment ago"
 
 
@@ -80,6 +82,7 @@ class Fallback:
     Raises:
         SettingsError: the URL is malformed.
         OutboxVersionError: the database has no outbox, or one of another version.
+        OutboxForbidden: its user may not write there.
     """
 
     def __init__(self, url: str, settings: Settings) -> None:
@@ -155,19 +158,17 @@ class Fallback:
             raise translate(error) or error from None
 
     def _check(self) -> None:
-        """Have a wrong database be found at the start; one that is away is found out later."""
-        checked = self._threads.submit(self._check_version)
+        """Have a wrong database, or a user without rights, be found now and not in an outage; one
+        that is away is found out later."""
+        attempt = _Attempt()
+        attempt.give_up()  # so it is rolled back
+        checked = self._threads.submit(self._write, _PROBE, attempt)
         try:
             checked.result(2 * self._row_s)
+        except OutboxForbidden:
+            raise
         except (NotInTime, OutboxUnavailable) as error:
             log.warning("outbox.away", reason=str(error) or "it does not answer")
-
-    def _check_version(self) -> None:
-        try:
-            with self._engine.connect() as connection:
-                check_version(connection)
-        except DBAPIError as error:
-            raise translate(error) or error from None
 
 
 class FallbackWay(Way):

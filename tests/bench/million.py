@@ -63,7 +63,7 @@ def watch_memory(servers: Servers, *, requests: int, folder: Path, say: Say) -> 
         say(f"{requests:,} records go into the topic")
         fill(servers.kafka, topic, requests)
         url = f"sqlite:///{trial / 'journal.db'}"
-        environ = onceward.environment(url, topic=topic, handlers=HANDLERS)
+        environ = onceward.environment(servers, url, topic=topic, handlers=HANDLERS)
         onceward.migrate(environ, trial)
         log = trial / "worker.log"
         with running(onceward.WORKER, environ=environ, log=log) as worker:

@@ -94,7 +94,7 @@ def others_per_s(servers: Servers, *, journal: str, failing: bool) -> float:
         folder = Path(name)
         topic = opened.enter_context(onceward.fresh_topic(servers.kafka))
         url = opened.enter_context(onceward.fresh_journal(servers, journal, folder))
-        environ = onceward.environment(url, topic=topic, handlers=HANDLERS)
+        environ = onceward.environment(servers, url, topic=topic, handlers=HANDLERS)
         onceward.migrate(environ, folder)
         _fill(servers.kafka, topic, failing=failing)
         engine = create_engine(url)

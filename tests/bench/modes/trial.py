@@ -74,7 +74,7 @@ def measure(
         delays = case.arm.delays
         workload.fill(servers.kafka, topic, case.records, cycle=delays.cycle, seed=number)
         asked = opened.enter_context(counterparty(delays, log=trial / "counterparty.log"))
-        environ = _environment(case, url, topic=topic, address=asked.address)
+        environ = _environment(case, servers, url, topic=topic, address=asked.address)
         onceward.migrate(environ, trial)
         log = trial / "worker.log"
         worker = opened.enter_context(running(onceward.WORKER, environ=environ, log=log))
@@ -92,9 +92,11 @@ def measure(
             raise BenchError(f"{case}: {error}\n{tail(log)}") from error
 
 
-def _environment(case: Case, url: str, *, topic: str, address: str) -> Mapping[str, str]:
+def _environment(
+    case: Case, servers: Servers, url: str, *, topic: str, address: str
+) -> Mapping[str, str]:
     return {
-        **onceward.environment(url, topic=topic, handlers=HANDLERS),
+        **onceward.environment(servers, url, topic=topic, handlers=HANDLERS),
         "ONCEWARD_WORKER__PROCESSES": str(PROCESSES),
         "ONCEWARD_WORKER__SLOTS_PER_PROCESS": str(case.slots_per_process),
         "ONCEWARD_WORKER__BUFFER_LIMIT": str(4 * case.n),

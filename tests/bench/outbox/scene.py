@@ -101,10 +101,8 @@ class Scene:
         runs = self.folder / "runs"
         url = f"sqlite:///{self.folder / 'journal.db'}"
         environ = {
-            **onceward.environment(url, topic=self.topic, handlers=HANDLERS),
-            "ONCEWARD_KAFKA__BOOTSTRAP_SERVERS": self.servers.kafka,
+            **onceward.environment(self.servers, url, topic=self.topic, handlers=HANDLERS),
             "ONCEWARD_KAFKA__GROUP": self.group,
-            "ONCEWARD_REDIS__URL": self.servers.redis,
             RUNS_VARIABLE: str(runs),
         }
         onceward.migrate(environ, self.folder)

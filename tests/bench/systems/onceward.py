@@ -45,7 +45,7 @@ def onceward(servers: Servers, *, journal: str, folder: Path) -> Iterator[Trial]
     with ExitStack() as opened:
         topic = opened.enter_context(fresh_topic(servers.kafka))
         url = opened.enter_context(fresh_journal(servers, journal, folder))
-        environ = environment(url, topic=topic, handlers=HANDLERS)
+        environ = environment(servers, url, topic=topic, handlers=HANDLERS)
         migrate(environ, folder)
         worker = opened.enter_context(running(WORKER, environ=environ, log=folder / "worker.log"))
         submitting = opened.enter_context(
@@ -62,8 +62,8 @@ def onceward(servers: Servers, *, journal: str, folder: Path) -> Iterator[Trial]
         yield Trial(worker=worker, submitting=submitting, servers=meters)
 
 
-def environment(url: str, *, topic: str, handlers: str) -> dict[str, str]:
-    """Return the environment of worker and client; the servers' addresses are in ours already."""
+def environment(servers: Servers, url: str, *, topic: str, handlers: str) -> dict[str, str]:
+    """Return the environment of worker and client, on a journal of their own."""
     settings: Mapping[str, object] = {
         "KAFKA__GROUP": f"bench-{uuid.uuid4().hex}",
         "JOURNAL__URL": url,
@@ -75,7 +75,7 @@ def environment(url: str, *, topic: str, handlers: str) -> dict[str, str]:
         "WORKER__PREFETCH": plan.PREFETCH,
     }
     named = {f"ONCEWARD_{name}": str(value) for name, value in settings.items()}
-    return {**os.environ, **named, plan.TOPIC_VARIABLE: topic}
+    return {**os.environ, **servers.settings(), **named, plan.TOPIC_VARIABLE: topic}
 
 
 def migrate(environ: Mapping[str, str], folder: Path) -> None:

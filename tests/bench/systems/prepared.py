@@ -42,11 +42,7 @@ def prepared(servers: Servers, *, journal: str, handlers: str, folder: Path) -> 
     with ExitStack() as opened:
         topic = opened.enter_context(onceward.fresh_topic(servers.kafka))
         url = opened.enter_context(onceward.fresh_journal(servers, journal, folder))
-        environ = onceward.environment(url, topic=topic, handlers=handlers)
-        environ |= {
-            "ONCEWARD_KAFKA__BOOTSTRAP_SERVERS": servers.kafka,
-            "ONCEWARD_REDIS__URL": servers.redis,
-        }
+        environ = onceward.environment(servers, url, topic=topic, handlers=handlers)
         onceward.migrate(environ, folder)
         settings = RedisSection(url=servers.redis)
         store = StatusStore(connect(settings), environ["ONCEWARD_KAFKA__GROUP"], settings)

@@ -1,12 +1,14 @@
 """Kafka first, else the outbox: the caller has its handle in time, whatever is away."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
-from sqlalchemy import Engine
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.pool import NullPool
 
 from feedback.clock import monotonic_s
 from feedback.envelope import Record, decode_headers
@@ -17,7 +19,7 @@ from feedback.status import State
 from feedback.statuses import Status
 from producer_client import Client, SendResult, Submission
 from producer_client.client import ClientClosed
-from producer_client.outbox import OutboxVersionError
+from producer_client.outbox import OutboxForbidden, OutboxVersionError, migrate
 from tests.eventually import eventually
 from tests.paused import paused
 from tests.producer_client.acting import Worker
@@ -287,3 +289,29 @@ def test_a_database_without_an_outbox_is_found_out_at_the_start(
     url = request.getfixturevalue(f"{kind}_url")
     with pytest.raises(OutboxVersionError, match="outbox migrate"):
         Client(make_settings(), outbox=url)
+
+
+def test_a_user_who_may_not_write_is_found_out_at_the_start(
+    make_settings: MakeSettings, postgres_url: str
+) -> None:
+    migrate(postgres_url)
+    engine = create_engine(postgres_url, poolclass=NullPool)
+    role = f"reader_{uuid.uuid4().hex}"
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE ROLE {role} LOGIN"))
+        connection.execute(text(f"GRANT SELECT ON onceward_outbox, onceward_outbox_meta TO {role}"))
+    try:
+        url = engine.url.set(username=role).render_as_string(hide_password=False)
+        with pytest.raises(OutboxForbidden, match="INSERT"):
+            Client(make_settings(), outbox=url)
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text(f"DROP OWNED BY {role}"))
+            connection.execute(text(f"DROP ROLE {role}"))
+
+
+def test_what_was_tried_at_the_start_is_not_there(
+    make_settings: MakeSettings, outbox_url: str, rows: Rows
+) -> None:
+    with Client(make_settings(), outbox=outbox_url):
+        assert rows() == []
