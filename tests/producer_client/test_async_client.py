@@ -199,7 +199,7 @@ def test_a_send_that_is_cancelled_with_its_record_on_the_way_stays_pending(
     assert worker.store.read("r1").state is State.PENDING
     assert worker.store.kept_payload("r1") is not None
     assert worker.looked_at("r1") is not None
-    assert threads_named("onceward") == 0
+    eventually(lambda: threads_named("onceward") == 0, timeout_s=5)
 
 
 def test_a_wait_that_is_cancelled_leaves_nothing(
