@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Executable,
     bindparam,
     func,
     insert,
@@ -47,14 +48,13 @@ class _Insert(NamedTuple):
     that took half as long as the round trip.
 
     Attributes:
+        statement: as SQLAlchemy takes it.
         order: of the parameters, for drivers that take them by position.
     """
 
+    statement: Executable
     sql: str
     order: tuple[str, ...] | None
-
-    def parameters(self, columns: Mapping[str, Any]) -> Any:
-        return columns if self.order is None else tuple(columns[name] for name in self.order)
 
 
 # By whether it wakes relays, for engines whose database was seen to have our tables.
@@ -84,8 +84,7 @@ def write(connection: object, one: Prepared, *, group: str, notify: bool = True)
             check_version(joined)
             inserts = {wakes: _insert(joined.dialect, wakes=wakes) for wakes in (True, False)}
             _inserts[joined.engine] = inserts
-        written = inserts[notify]
-        joined.exec_driver_sql(written.sql, written.parameters(columns_of(one, group=group)))
+        _execute(joined, inserts[notify], columns_of(one, group=group))
     except DBAPIError as error:
         raise _translated(error) from None
 
@@ -176,6 +175,16 @@ def _translated(error: DBAPIError) -> OncewardError | DBAPIError:
     return translate(error) or error
 
 
+def _execute(joined: Connection, written: _Insert, columns: Mapping[str, Any]) -> None:
+    if "schema_translate_map" in joined.get_execution_options():
+        # The tables lie where this connection says: only SQLAlchemy knows.
+        joined.execute(written.statement, columns)
+    elif written.order is None:
+        joined.exec_driver_sql(written.sql, columns)
+    else:
+        joined.exec_driver_sql(written.sql, tuple(columns[name] for name in written.order))
+
+
 def _insert(dialect: Dialect, *, wakes: bool) -> _Insert:
     named: dict[str, Any] = {name: bindparam(name) for name in _GIVEN}
     waiting: ColumnElement[str] = literal_column(f"'{RowState.WAITING}'")
@@ -187,7 +196,7 @@ def _insert(dialect: Dialect, *, wakes: bool) -> _Insert:
         statement = select(func.pg_notify(channel, literal_column("''"))).select_from(made)
     compiled = statement.compile(dialect=dialect)
     order = compiled.positiontup
-    return _Insert(str(compiled), None if order is None else tuple(order))
+    return _Insert(statement, str(compiled), None if order is None else tuple(order))
 
 
 _GIVEN = (

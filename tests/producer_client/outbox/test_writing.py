@@ -226,6 +226,21 @@ def test_a_transaction_that_has_failed_is_no_outage(client: Client, postgres_url
         client.send(b"v", connection=connection)
 
 
+def test_it_is_written_where_the_connection_says_that_tables_lie(
+    client: Client, postgres_url: str
+) -> None:
+    engine = create_engine(postgres_url, poolclass=NullPool)
+    with engine.connect() as connection:
+        # The schema is of this transaction, as all the rest.
+        connection.execute(text("CREATE SCHEMA tenant"))
+        tenant = connection.execution_options(schema_translate_map={None: "tenant"})
+        metadata.create_all(tenant)
+        client.send(b"v", connection=tenant)
+        count = connection.execute(text("SELECT count(*) FROM tenant.onceward_outbox")).scalar()
+        assert count == 1
+        connection.rollback()
+
+
 def test_a_user_without_rights_is_told_which_it_needs(client: Client, postgres_url: str) -> None:
     outbox.migrate(postgres_url)
     engine = create_engine(postgres_url, poolclass=NullPool)
