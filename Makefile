@@ -14,11 +14,15 @@ READY := $(VENV)/.ready
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+# Downloads that fail once are tried again, beyond pip's own attempts.
+PIP := $(BIN)/pip --quiet --disable-pip-version-check
+twice = $(1) || { sleep 5; $(1); }
+
 # Compiled is what is imported, when it is: half of what is installed never is.
 $(READY): setup.cfg pyproject.toml $(LOCK)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -r $(LOCK)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(call twice,$(PIP) install --no-compile -r $(LOCK))
+	$(call twice,$(PIP) install --no-deps --editable .)
 	@touch $(READY)
 
 .PHONY: setup
@@ -36,24 +40,39 @@ test-setup: setup
 demo: setup ## 2,000 payments, one worker killed on the way, their account; ARGS="--cut-kafka"
 	$(RUN) -m tests.stack -- $(RUN) -m tests.demo $(ARGS)
 
+# With ARGS a part: nothing is installed or linted, and the servers of a `make stack` are used.
 .PHONY: test
-test: test-setup lint ## all tests, on real servers
+ifdef ARGS
+test: $(READY)
+	$(RUN) -m tests.stack --reuse -- $(RUN) -m pytest $(ARGS)
+else
+test: test-setup lint ## all tests, on real servers; ARGS="tests/consumer/order -k full" for a part
 	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here
+endif
 
-# Side by side, because most of them wait: for servers, leases, deaths. ARGS="-n 0" is one by one.
+.PHONY: test-long
+test-long: test-setup ## what takes minutes by nature: chaos, a cluster, both journals everywhere
+	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here KIND=long
+
+# Side by side, because most of them wait: for servers, leases, deaths.
 # Spark does not wait: beside its tests the others would miss their time limits.
+KIND := not long
+PYTEST := $(RUN) -m pytest --dist worksteal -m "$(KIND)"
 .PHONY: test-here
 test-here: $(READY) ## the same, on the servers that the environment names
-	$(RUN) -m pytest -n 3 --dist worksteal --ignore tests/spark_audit $(ARGS)
-	$(RUN) -m pytest -n 2 --dist worksteal tests/spark_audit $(ARGS)
+	failed=0; \
+	$(PYTEST) -n 3 --ignore tests/spark_audit || failed=1; \
+	$(PYTEST) -n 2 tests/spark_audit || failed=1; \
+	exit $$failed
 
 .PHONY: simulate
 simulate: $(READY) ## schedules of a simulated world with faults: ARGS="--schedules N --seed S"
 	$(RUN) -m tests.simulation $(ARGS)
 
 .PHONY: lint
-lint: $(READY) ## ruff and mypy
+lint: $(READY) ## ruff, codespell and mypy
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 

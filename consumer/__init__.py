@@ -6,8 +6,8 @@ The way of a request (contract, section 5) and the file of each step:
    commits the offset and puts it into the bounded `buffer`.
 2. `worker`, the one loop, takes what a slot is free for (`choosing`, from `admission`), claims it
    in the `journal/` (`writing`) and hands it to the `pool/`, where a child runs the user's function
-   (`handlers`, `declaration`, `registry`, `request`), or the one that asks the counterparty about a
-   run in doubt (`answers`). `pacing` says how long the loop may wait.
+   (`handlers`, `declaration`, `declared`, `registry`, `request`), or the one that asks the
+   counterparty about a run in doubt (`answers`). `pacing` says how long the loop may wait.
 3. The outcome comes back to `worker`, which finishes it in the journal; `consequences` carries out
    what was written (`granted`: as what a delivery runs), `telling` makes a status of it, which
    waits as `untold` until `teller` writes it to Redis.
@@ -22,10 +22,13 @@ Requests that no client waits for have wait records: `waits/`. `batch_intake` re
 `liveness` keeps the lease, `heartbeat` says so in Redis, `republisher` tells again what a restarted
 Redis forgot, `outage` logs who is away, `set_aside` leaves out partitions that Kafka refuses.
 `sweeper` finds what dead workers left, with `revival` for their payloads (`kept_record`: as their
-clients kept them), and repairs statuses. `health/` says whether the worker gets on.
+clients kept them), and repairs statuses: `settling` says how a dead claim ends, `far_leases` which
+leases a wrong clock left, `look_back` how far a sweep looks. `own_runs` compares the journal with
+the runs of this worker (`ended_runs` remembers those that ended), for a database that lost commits.
+`declared` compares a child's declarations with the worker's. `health/` watches progress.
 `kafka_thread` is what threads that read Kafka share.
 `parts` connects what `making` here and in the packages makes, `service` starts and ends it, `check`
-and `commands` are `onceward-worker`.
+(with `durability`) and `commands` are `onceward-worker`.
 
 Decisions taken, and their cost. One transaction a turn carries finishes, effects and claims: half
 the syncs to disk, and a claim waits for the finishes beside it. Kafka is read in a thread of its

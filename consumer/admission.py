@@ -14,7 +14,7 @@ from typing import TypeGuard
 from consumer.buffer import Buffer, Received
 from consumer.delivery import Delivery
 from consumer.order.keys import lane_of
-from consumer.order.lanes import Lanes
+from consumer.order.lanes import LIMIT_BYTES, Lanes
 from consumer.retries.share import Share
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
@@ -40,6 +40,7 @@ class Admission:
         order_held_limit: how many requests of a topic may wait for their keys, before nothing
             more of it is read. What the buffer has of it by then waits as well, so that all else
             in the buffer goes on.
+        order_held_limit_bytes: the same for their keys and values together.
         is_paused: whether requests of a topic are not to run now; what is committed of it already
             waits, and goes first when this is over.
         collapsing: topics whose requests wait for others of their key, to run in their stead.
@@ -56,6 +57,7 @@ class Admission:
         due: Buffer | None = None,
         *,
         order_held_limit: int = ORDER_HELD_LIMIT,
+        order_held_limit_bytes: int = LIMIT_BYTES,
         is_paused: Callable[[str], bool] = never_paused,
         collapsing: Collection[str] = (),
     ) -> None:
@@ -66,7 +68,7 @@ class Admission:
         self._collapsing = frozenset(collapsing)
         self._aside: deque[Delivery] = deque()
         self._due_aside: deque[Delivery] = deque()
-        self.lanes = Lanes(order_held_limit)
+        self.lanes = Lanes(order_held_limit, order_held_limit_bytes)
         self.full: frozenset[str] = frozenset()
         self.given_up: list[Delivery] = []
         self._stuck_since_s: float | None = None

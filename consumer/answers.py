@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from feedback.foreign import class_name
+
 
 @dataclass(frozen=True, slots=True)
 class Happened:
@@ -66,6 +68,6 @@ def understand(value: object) -> Answer:
             return _WORDS[value]
         case ("happened", result) if type(value) is tuple:
             return Happened(result)
-    kind = type(value).__name__
+    kind = class_name(value)
     told = f"the query function returned {kind}: return Happened(...), Voided() or Unknown(...)"
     return Unknown(told)

@@ -11,13 +11,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 from redis.exceptions import RedisError
 
+from consumer import durability
 from consumer.dead_letter_handlers.topics import expected
 from consumer.dead_letters.dead_letters import KEEP
 from consumer.dead_letters.making import STOP
 from consumer.declaration import DeliveryKind
 from consumer.handlers import Handler, Registry
-from consumer.heartbeat import compare_journals
-from consumer.journal import Journal
+from consumer.heartbeat import compare_journals, compare_timelines
+from consumer.journal import Journal, Leases
 from consumer.kafka_source import KafkaSource
 from consumer.waits.checks import require_no_journal
 from consumer.waits.looking import faults
@@ -72,6 +73,10 @@ def check_all(settings: Settings) -> list[Finding]:
     if any(one.delivery is DeliveryKind.AT_LEAST_ONCE for one in _handlers(settings)):
         findings.append(_finding("waits", _look_at_waits, settings))
     is_there = all(finding.ok for finding in findings if finding.what in ("redis", "journal"))
+    if all(finding.ok for finding in findings if finding.what == "redis"):
+        findings.extend(_of_redis(settings))
+    if settings.journal.url and all(one.ok for one in findings if one.what == "journal"):
+        findings.extend(_of_database(settings))
     if is_there and settings.journal.url:
         findings.append(_finding("group", _look_at_group, settings))
     return findings
@@ -166,6 +171,38 @@ def _look_at_redis(settings: Settings) -> str:
         store.close()
 
 
+def _of_redis(settings: Settings) -> Iterator[Finding]:
+    """Look at what a full Redis does."""
+    store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
+    try:
+        policy = store.evicts_by()
+    except OncewardError as error:
+        yield Finding("redis memory", str(error), error.exit_code)
+        return
+    finally:
+        store.close()
+    if policy:
+        told = f"maxmemory-policy {policy}: a full server drops statuses and payloads of requests"
+        yield Finding("redis memory", f"{told}; set noeviction", ExitCode.BAD_ANSWER)
+
+
+def _of_database(settings: Settings) -> Iterator[Finding]:
+    """Look at what the promises rest on in a PostgreSQL."""
+    try:
+        with closing(_journal(settings)) as journal:
+            standing = journal.standing()
+    except OncewardError as error:
+        yield Finding("database", str(error), error.exit_code)
+        return
+    if standing is not None:
+        wanted = durability.connections(settings.worker.slots, _handlers(settings))
+        wrong = list(durability.faults(standing, wanted=wanted))
+        code = ExitCode.BAD_ANSWER if wrong else ExitCode.FINE
+        yield Finding(
+            "database", "; ".join([*wrong, *durability.described(standing, wanted=wanted)]), code
+        )
+
+
 def _look_at_waits(settings: Settings) -> str:
     handlers = _handlers(settings)
     wrong = list(faults(settings, handlers))
@@ -189,16 +226,25 @@ def _look_at_group(settings: Settings) -> str:
     """Compare the journal's id with the group's, without giving the group one as a worker does."""
     store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
     with closing(_journal(settings)) as journal, closing(store):
-        mine, stands = journal.journal_id(), _journal_of_group(store)
+        mine, stands = journal.journal_id(), _read(store, store.journal_key)
+        highest, timeline = _read(store, store.timeline_key), _timeline(settings)
     if stands is None:
         return "no worker of it has started yet"
     compare_journals(store, stands=stands, mine=mine)
+    if highest is not None and timeline is not None:
+        compare_timelines(store, stands=int(highest), mine=timeline)
     return f"its journal is this one, {mine}"
 
 
-def _journal_of_group(store: StatusStore) -> str | None:
+def _timeline(settings: Settings) -> int | None:
+    leases = Leases(settings.journal.url, group=settings.kafka.group, worker_id="")
+    with closing(leases):
+        return leases.timeline()
+
+
+def _read(store: StatusStore, key: str) -> str | None:
     try:
-        found = cast("bytes | None", store.redis.get(store.journal_key))
+        found = cast("bytes | None", store.redis.get(key))
     except RedisError as error:
         raise RedisUnavailable(f"Redis: {type(error).__name__}") from error
     return None if found is None else found.decode()

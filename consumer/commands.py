@@ -7,6 +7,7 @@ import json
 import click
 
 from consumer.check import Finding, check_all
+from consumer.dead_letters.making import lettered_of
 from consumer.journal import Journal, migrate
 from consumer.pausing.commands import COMMANDS as PAUSING
 from feedback import logs
@@ -90,6 +91,9 @@ def migrate_command(config: str | None) -> None:
 def prune(config: str | None, as_json: bool, older_than_days: float) -> None:
     """Remove ended requests from the journal, only such as are past their deadline.
 
+    What is removed is forgotten: the same id is a new request from then on. Records that were read
+    do not run again even so. A failure stays until its dead letter is written.
+
     \b
     Example:
       onceward-worker prune --older-than-days 30
@@ -111,7 +115,7 @@ def _prune(settings: Settings, retention_ms: int) -> tuple[int, int]:
     requests = runs = 0
     try:
         while True:
-            pruned = journal.prune(retention_ms, PRUNE_BATCH)
+            pruned = journal.prune(retention_ms, PRUNE_BATCH, lettered=lettered_of(settings))
             requests += pruned.requests
             runs += pruned.runs
             if pruned.requests < PRUNE_BATCH:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from consumer import telling
+from consumer import entries, telling
 from consumer.collapse.collapsing import Skipping
 from consumer.continuation import Continuation
 from consumer.dead_letters.evidence import NO_EVIDENCE, NoEvidence
@@ -25,11 +25,13 @@ from consumer.journal import (
     Finish,
     FinishKind,
     FinishResult,
+    OwnRun,
     Row,
     TakeoverResultKind,
     Verdict,
     VerdictKind,
 )
+from consumer.journal.verdict import is_same_request
 from consumer.outcomes.news import NO_NEWS, NoNews
 from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.pausing.ways import way_of, way_without_end
@@ -101,6 +103,7 @@ class Consequences:
         self._held = held
         self._teller = teller
         self._metrics = metrics
+        self._has_warned_of_late = False
 
     def heard(self) -> None:
         """Tell what the pool told and the journal has, or has to be asked for."""
@@ -129,16 +132,24 @@ class Consequences:
         finishes, self._held.finishes = self._held.finishes, {}
         ends: list[End] = []
         wakeups: list[WakeUp] = []
+        self._restored(applied)
         for run, finish in finishes.items():
+            entered = self._held.may_have_acted(run)
             delivery = self._held.forget(run)
             raised = self._held.raised.pop(run, None)
             finished = applied.finished[run]
             finish = finished.resolution or finish
+            own: OwnRun | None = None
+            if delivery is not None and finished.kind is not FinishKind.STALE:
+                own = OwnRun(entries.claim(delivery), run[1], entered, finish)
+                self._held.ended.note(own)
             if finished.kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
             elif delivery is not None:
                 self._pausing.ended(delivery, way_of(finish, delivery.handler, raised))
-            if finished.row is not None:
+            if own is not None and finished.kind is FinishKind.LOST:
+                self._held.lost.append(own)
+            elif finished.row is not None:
                 # The row says something else than we asked for, or than we know: it is the truth.
                 self._teller.tell([telling.from_row(finished.row)])
                 self._pausing.stands(finished.row)
@@ -154,6 +165,20 @@ class Consequences:
         if wakeups:
             self._on_retrying(wakeups)
         self.refused(applied)
+
+    def _restored(self, applied: Applied) -> None:
+        """Tell what the journal had lost of our runs, and says again."""
+        self._held.lost.clear()
+        if not applied.restored:
+            return
+        for row in applied.restored:
+            log.warning(
+                "run.restored",
+                request_id=row.request_id,
+                generation=row.generation,
+                state=row.state,
+            )
+        self._teller.tell([telling.from_row(row) for row in applied.restored])
 
     def skipped(self, skips: Sequence[Skipping], applied: Applied) -> None:
         """Tell what has ended in another's stead."""
@@ -177,7 +202,7 @@ class Consequences:
         rows = {row.request_id: row for row in applied.refusals}
         for one in written:
             row = rows.get(one.request_id)
-            is_mine = row is not None and row.payload_sha256 == one.payload_sha256
+            is_mine = row is not None and is_same_request(entries.refusal(one), row)
             if not is_mine and one.request_id != one.record.coordinates_id:
                 # Another request has this id: the record gets a row of its own with the next turn.
                 self._held.refusing.append(mismatch_of_refused(one))
@@ -235,7 +260,7 @@ class Consequences:
                 continue
             if result.kind in (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE):
                 self._held.follow(one, row.generation)
-                yield retried(one.delivery, result.retried), row
+                yield retried(one.delivery._replace(voids=row.voids), result.retried), row
             elif ours or result.kind is TakeoverResultKind.ENDED:
                 self._teller.tell([telling.from_row(row)])
                 self._pausing.stands(row)
@@ -294,15 +319,31 @@ class Consequences:
                 log.debug("request.answered", verdict=verdict.kind, request_id=delivery.request_id)
         if verdict.row is not None:
             if verdict.kind is VerdictKind.EXPIRED:
+                self._warn_of_late(verdict.row)
                 self._news.ended((verdict.row.request_id, verdict.row.generation), delivery.record)
             restore = verdict.kind is VerdictKind.MISMATCH
-            attempt = None if restore else delivery.envelope.attempt
+            is_older = restore or _was_sent_before(delivery, verdict.row)
+            attempt = None if is_older else delivery.envelope.attempt
             answers.append(telling.from_row(verdict.row, attempt=attempt, restore=restore))
         return False
+
+    def _warn_of_late(self, row: Row) -> None:
+        """Say once that what is read is over: its client's clock may be behind, or nobody read."""
+        if row.message is not None and not self._has_warned_of_late:
+            self._has_warned_of_late = True
+            log.warning("deadline.over_when_read", request_id=row.request_id, reason=row.message)
+
+
+def _was_sent_before(delivery: Delivery, row: Row) -> bool:
+    """Whether a failure that may be reopened is told to nobody who has asked for that: this was
+    sent before its client knew of it, and another sending may be on its way."""
+    reopens = delivery.envelope.reopens
+    return row.resend and reopens is not None and reopens < row.generation
 
 
 def _due_at(finish: Finish, finished: FinishResult) -> int | None:
     """Return when the run after this one is due; None when none was written to follow."""
-    if finished.kind is FinishKind.STALE or finish.state != State.RETRYING:
+    is_written = finished.kind in (FinishKind.WRITTEN, FinishKind.ALREADY)
+    if not is_written or finish.state != State.RETRYING:
         return None
     return finished.due_at if finished.row is None else finished.row.due_at

@@ -74,6 +74,24 @@ def after_run(effect: EffectKind, policy: InDoubtPolicy, *, effect_begun: bool) 
     return _IN_DOUBT[policy]
 
 
+def policy_of_dead(claimed: str | None, declared: InDoubtPolicy) -> InDoubtPolicy:
+    """Return who decides about a dead worker's run: the stricter of two, where they differ.
+
+    The handler may have been declared anew since. What it says now is true of later runs: the
+    counterparty was not necessarily given a key by the run that died, and cannot be asked with a
+    function that is no longer there.
+
+    Args:
+        claimed: the policy as the run was claimed; None where the journal does not know.
+        declared: what the handler says now.
+    """
+    if claimed is None or claimed == declared:
+        return declared
+    if claimed == InDoubtPolicy.RETRY_SAME_KEY and declared is InDoubtPolicy.QUERY:
+        return declared  # it had its key, so the counterparty can be asked about it
+    return InDoubtPolicy.PARK
+
+
 def continuation(
     delivery: Delivery, generation: int, after: After, *, because: str, due_s: float = 0.0
 ) -> Continuation:
@@ -83,13 +101,16 @@ def continuation(
         after: anything but PARK.
         because: the code that becomes the run's outcome in the history.
     """
-    effect = delivery.handler.effect
-    wish = Takeover(delivery.request_id, generation, _KINDS[after], because, effect)
-    return Continuation(delivery, wish, due_s)
+    return Continuation(delivery, _wish(delivery, generation, _KINDS[after], because), due_s)
 
 
 def after_voided(delivery: Delivery, generation: int) -> Continuation:
     """Return the run under the next key: the counterparty will refuse the old one."""
-    effect = delivery.handler.effect
-    wish = Takeover(delivery.request_id, generation, TakeoverKind.VOIDED, "VOIDED", effect)
-    return Continuation(delivery, wish)
+    return Continuation(delivery, _wish(delivery, generation, TakeoverKind.VOIDED, "VOIDED"))
+
+
+def _wish(delivery: Delivery, generation: int, kind: TakeoverKind, because: str) -> Takeover:
+    handler = delivery.handler
+    return Takeover(
+        delivery.request_id, generation, kind, because, handler.effect, handler.in_doubt
+    )

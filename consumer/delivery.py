@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from consumer.declaration import Handler
 from feedback.dead_letters import envelope_of_letter
-from feedback.envelope import Envelope, Record, decode_headers, payload_sha256
+from feedback.envelope import MAX_EPOCH_MS, Envelope, Record, decode_headers, payload_sha256
 from feedback.errors import InvalidMessage
 from feedback.schemas import fault_of
 
@@ -27,6 +27,8 @@ class Delivery(NamedTuple):
         taken: which taking of an unfinished request this is: 1, and 1 more for each worker that
             took it over from another one.
         begins_at: generation of its first run, where a journal that is gone has had others.
+        voids: how often a run was declared void, once it is claimed: what its key derives from.
+        is_known: whether Redis knew of a run of it when it was read.
     """
 
     record: Record
@@ -40,11 +42,18 @@ class Delivery(NamedTuple):
     first_failed_at: int = 0
     taken: int = 1
     begins_at: int = 1
+    voids: int = 0
+    is_known: bool = False
 
     @property
     def request_id(self) -> str:
         """The request's id."""
         return self.envelope.request_id
+
+    @property
+    def may_have_run(self) -> bool:
+        """Whether a run of it may have been told already: it is a resend, a retry, or known."""
+        return self.envelope.attempt > 1 or self.wakes > 0 or self.is_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ def receive(
     deadline_s = default_deadline_s if handler.deadline_s is None else handler.deadline_s
     # A record without a time, as old clients write it, is -1.
     sent_ms = record.timestamp_ms if record.timestamp_ms >= 0 else now_ms
-    fallback = sent_ms + int(deadline_s * 1000)
+    fallback = min(sent_ms + int(deadline_s * 1000), MAX_EPOCH_MS)  # senders choose their times
     digest = payload_sha256(record.key, record.value)
     decode = decode_headers if handler.dead_letters_of is None else envelope_of_letter
     try:
@@ -103,7 +112,8 @@ def _invalid(
 
 
 def mismatch(delivery: Delivery) -> RefusedRecord:
-    """Return the refusal of a record whose id belongs to another payload (contract, section 3)."""
+    """Return the refusal of a record whose id belongs to another payload, or to another topic
+    (contract, section 3)."""
     return refused(delivery, PAYLOAD_MISMATCH, _taken(delivery.request_id))
 
 
@@ -118,7 +128,7 @@ def mismatch_of_refused(one: RefusedRecord) -> RefusedRecord:
 
 
 def _taken(request_id: str) -> str:
-    return f"request id {request_id} is taken by another key or value"
+    return f"request id {request_id} is taken by another key, value or topic"
 
 
 def refused(delivery: Delivery, code: str, message: str) -> RefusedRecord:

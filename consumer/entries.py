@@ -8,6 +8,7 @@ from consumer.order.keys import order_key
 from consumer.pool import Job, Outcome
 
 CHILD_DIED = "CHILD_DIED"
+CLAIM_LOST = "CLAIM_LOST"
 TIMEOUT = "TIMEOUT"
 
 Run = tuple[str, int]  # request_id, generation
@@ -55,6 +56,10 @@ def claim(one: Delivery) -> Claim:
         wakes=one.wakes,
         order_key=order_key(one),
         begins_at=one.begins_at,
+        in_doubt=one.handler.in_doubt,
+        reopens=one.envelope.reopens,
+        sent_at=record.timestamp_ms if one.envelope.deadline_at is None else None,
+        voids=one.voids,
     )
 
 

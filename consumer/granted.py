@@ -19,6 +19,8 @@ def placed(delivery: Delivery, row: Row, runs: Retried) -> Delivery:
     """
     if delivery.deadline_at != row.deadline_at:
         delivery = delivery._replace(deadline_at=row.deadline_at)
+    if delivery.voids != row.voids:
+        delivery = delivery._replace(voids=row.voids)
     if not delivery.wakes:
         return delivery
     record = delivery.record._replace(partition=row.partition, offset=row.offset)

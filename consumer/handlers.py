@@ -30,6 +30,7 @@ from consumer.retries.checks import backoff_of
 from feedback.schemas import SchemaFile
 
 __all__ = [
+    "CODE",
     "DeliveryKind",
     "EffectKind",
     "EffectRefused",
@@ -46,7 +47,7 @@ __all__ = [
 Function = TypeVar("Function", bound=Callable[..., Any])
 Named = Iterable[type[BaseException] | str] | type[BaseException] | str
 
-_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
 class Rejected(Exception):
@@ -61,7 +62,7 @@ class Rejected(Exception):
     """
 
     def __init__(self, code: str, message: str = "") -> None:
-        if not _CODE.fullmatch(code):
+        if not CODE.fullmatch(code):
             raise ValueError(f"a code is upper case like CARD_EXPIRED, not {code[:64]!r}")
         super().__init__(code, message)
         self.code = code
@@ -142,12 +143,15 @@ def handler(
         deadline_s: how long after its record's timestamp a request without a deadline may start.
         model: a pydantic model; the value is validated before the claim.
         retry_on: exceptions, and codes of `Rejected`, that promise nothing happened, so that
-            another run is safe. Of an external handler too: it is taken at its word.
+            another run is safe. Of an external handler too: it is taken at its word. So name
+            `ConnectionRefusedError`, which reached nobody, and not `ConnectionError`, which is
+            also the reset that comes after the counterparty acted.
         never_retry: exceptions and codes that do not, even where `retry_on` has a wider class.
             Errors of validation, decoding and types never do, unless `retry_on` names them.
         follow_causes: also look at what an error was raised `from`.
         retries: when such a failure is run again, after its slot was given to others: tiers like
-            `"1s x 2, 5s x 2"`, or a back-off of `consumer.retries`. None: a resend runs it again.
+            `"1s x 2, 5s x 2"`, or a back-off of `consumer.retries`. None: its client may have it
+            run again.
         retries_within_s: how long after its first failure a request may be run again.
         blocking: when such a failure is tried again at once, within the same run, before that.
         blocking_within_s: how long after the run's beginning it may be tried again so.

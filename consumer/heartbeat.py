@@ -1,15 +1,19 @@
 """The thread that tells Redis that the worker is alive, and that two journals never serve a group.
 
-It hears as well which start of the server answers: another `run_id` means that Redis may have come
-back empty.
+Nor two servers with one journal: of a database that was failed over from, the timeline is lower.
+
+It hears as well which start of the server answers, and with which contents: another `run_id` means
+that Redis may have come back empty, another word of its contents that it was emptied (`FLUSHALL`).
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from consumer.outage import Outage
+from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable, SettingsError
 from feedback.logs import EventLog
 from feedback.store import StatusStore
@@ -54,6 +58,47 @@ def compare_journals(store: StatusStore, *, stands: str, mine: str) -> None:
         )
 
 
+def check_timeline(store: StatusStore, mine: int | None) -> None:
+    """Put the timeline of the journal's database into Redis, or compare it with the one there.
+
+    Args:
+        mine: None where there is none.
+
+    Raises:
+        ForeignJournal: a standby was promoted, and this is the server that it followed.
+        RedisUnavailable: Redis did not answer.
+    """
+    if mine is not None:
+        compare_timelines(store, stands=store.agree_on_timeline(mine), mine=mine)
+
+
+def compare_timelines(store: StatusStore, *, stands: int, mine: int) -> None:
+    """Return when the group's database has not gone on elsewhere.
+
+    Args:
+        stands: the highest timeline that a worker of the group has seen.
+        mine: that of the database that is configured here.
+
+    Raises:
+        ForeignJournal: it has: two servers would run requests twice.
+    """
+    if stands > mine:
+        raise ForeignJournal(
+            f"this group's database has gone on to timeline {stands}, and the one here is on "
+            f"{mine}: a server that a standby was promoted in the place of runs requests twice. "
+            f"Shut it down, and point [journal] url at the promoted one; only if the journal was "
+            f"moved to this server since (pg_dump, pg_upgrade), delete the Redis key "
+            f"{store.timeline_key}"
+        )
+
+
+class Reading(NamedTuple):
+    """The timeline of the journal's database, and the monotonic time at which it was asked."""
+
+    timeline: int
+    asked_s: float
+
+
 class Heartbeat:
     """Beats until stopped, three times within `heartbeat_ttl_s`.
 
@@ -61,7 +106,11 @@ class Heartbeat:
         load: what the heartbeat says of the worker.
         outage: told when Redis is away.
         on_foreign_journal: called when the group turns out to have another journal.
-        on_run_id: called with each beat's `run_id` of the server.
+        on_run_id: called with each beat's `run_id` of the server, a dot, and the word of its
+            contents: another one says that it may have come back empty, or was emptied.
+        timeline: that of the journal's database, as far as it is known. One that is lower than the
+            group's ends the worker only when it was asked after that was first seen: at a failover
+            one worker sees the new server before another has asked again.
     """
 
     def __init__(
@@ -75,7 +124,10 @@ class Heartbeat:
         outage: Outage,
         on_foreign_journal: Callable[[ForeignJournal], None],
         on_run_id: Callable[[str], None],
+        timeline: Callable[[], Reading | None] = lambda: None,
     ) -> None:
+        self._timeline = timeline
+        self._lower_since_s: float | None = None
         self._store = store
         self._worker_id = worker_id
         self._journal_id = journal_id
@@ -85,16 +137,22 @@ class Heartbeat:
         self._on_foreign_journal = on_foreign_journal
         self._on_run_id = on_run_id
         self._redis_away = False
+        self._is_first_worker = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="onceward-heartbeat", daemon=True)
 
-    def start(self) -> None:
+    def start(self, *, is_first_worker: bool = False) -> None:
         """Tell the first heartbeat and go on.
+
+        Args:
+            is_first_worker: whether the group had none before.
 
         Raises:
             RedisUnavailable: the worker cannot start without it.
         """
+        self._is_first_worker = is_first_worker
         self._beat()
+        self._is_first_worker = False
         self._thread.start()
 
     def stop(self) -> None:
@@ -130,6 +188,23 @@ class Heartbeat:
 
     def _beat(self) -> None:
         run_id = self._store.beat(self._worker_id, self._load())
+        # Before it is compared: whoever puts the journal's id there knows that it was not.
+        contents = self._store.agree_on_contents(self._journal_id, is_first=self._is_first_worker)
         check_journal(self._store, self._journal_id)
-        if run_id:
-            self._on_run_id(run_id)
+        self._compare_timeline()
+        self._on_run_id(f"{run_id}.{contents}")
+
+    def _compare_timeline(self) -> None:
+        reading = self._timeline()
+        if reading is None:
+            return
+        try:
+            check_timeline(self._store, reading.timeline)
+        except ForeignJournal:
+            is_first = not self._thread.is_alive()
+            if self._lower_since_s is None:
+                self._lower_since_s = monotonic_s()
+            if is_first or reading.asked_s > self._lower_since_s:
+                raise
+        else:
+            self._lower_since_s = None

@@ -16,8 +16,9 @@ from consumer.continuation import (
 )
 from consumer.declaration import EffectKind
 from consumer.delivery import Delivery, RefusedRecord
-from consumer.entries import CHILD_DIED, TIMEOUT, Run
-from consumer.journal import EffectMark, Finish, Row, TakeoverKind
+from consumer.ended_runs import EndedRuns
+from consumer.entries import CHILD_DIED, CLAIM_LOST, TIMEOUT, Run
+from consumer.journal import EffectMark, Finish, OwnRun, Row, TakeoverKind
 from consumer.pool import (
     ChildDied,
     ChildFailed,
@@ -28,7 +29,8 @@ from consumer.pool import (
     Job,
     Outcome,
 )
-from consumer.pool.outcome import HANDLER_ERROR, Raised
+from consumer.pool.death import of_process
+from consumer.pool.outcome import HANDLER_ERROR, JOURNAL_UNAVAILABLE, Raised
 from consumer.retries import following
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
@@ -61,6 +63,10 @@ class Held:
         covers: what waited behind a run of its key when it began, by name, and that run's own
             delivery: what ends with its success (`consumer.collapse`).
         stood_in: of these, runs whose success a child has committed; what waits is still to end.
+        tried: of `claiming`, what the journal may have granted already: its claim was part of a
+            call of unknown outcome, or no child took its run.
+        lost: own runs that the journal seems to have lost; they are to be written again.
+        ended: how runs ended here.
     """
 
     claiming: list[Delivery] = field(default_factory=list)
@@ -77,12 +83,29 @@ class Held:
     asking: set[Run] = field(default_factory=set)
     covers: dict[Run, Cover] = field(default_factory=dict)
     stood_in: dict[Run, Cover] = field(default_factory=dict)
+    tried: set[str] = field(default_factory=set)
+    lost: list[OwnRun] = field(default_factory=list)
+    ended: EndedRuns = field(default_factory=EndedRuns)
 
     @property
     def idle(self) -> bool:
         """Whether nothing is claimed, running, or waiting to be written."""
         held = self.running or self.claiming or self.refusing or self.finishes
-        return not (held or self.stood_in)
+        return not (held or self.stood_in or self.lost)
+
+    def names(self) -> set[str]:
+        """Return the requests of which a claim of ours may stand in the journal."""
+        runs = (*self.running, *self.continuing, *self.finishes)
+        return {run[0] for run in runs} | {one.request_id for one in self.claiming}
+
+    def may_have_acted(self, run: Run) -> bool:
+        """Whether a marked effect of this run, or of one that it follows, may have happened."""
+        return run in self.entered or run in self.doubtful or run in self.asking
+
+    def own_run(self, run: Run) -> OwnRun:
+        """Return what is known of a run in hand, for a journal that may have lost it."""
+        claim = entries.claim(self.running[run])
+        return OwnRun(claim, run[1], self.may_have_acted(run), self.finishes.get(run))
 
     def in_hand(self) -> Iterator[Delivery]:
         """Yield what is claimed, about to be, or to go on: what its key waits for."""
@@ -158,7 +181,9 @@ class Held:
 
     def _finished(self, run: Run, outcome: Outcome) -> None:
         if outcome.stale:
-            self.forget(run)
+            self._without_claim(run)
+        elif outcome.unbegun and self.running[run].handler.effect is EffectKind.TRANSACTIONAL:
+            self._without_connection(run)
         elif outcome.committed:
             cover = self.covers.get(run)
             if cover is not None and run not in self.asking:
@@ -176,6 +201,28 @@ class Held:
             self.finishes[run] = self._ended(run, outcome)
             if outcome.raised is not None:
                 self.raised[run] = outcome.raised
+
+    def _without_claim(self, run: Run) -> None:
+        """Ask for another run: the journal refused this one its effect, so it left nothing.
+
+        The database may have lost the claim, and then nobody else would end the request. Where
+        another has it, the journal refuses this too, and says how it stands.
+        """
+        delivery = self.running.get(run)
+        if delivery is not None:
+            again = continuation(delivery, run[1], After.RUN_AGAIN, because=CLAIM_LOST)
+            # Told as RUNNING meanwhile: most likely another worker has it.
+            self.continuing[run] = again
+
+    def _without_connection(self, run: Run) -> None:
+        delivery = self.running[run]
+        if epoch_ms() < delivery.deadline_at:
+            self._not_begun(run, delivery)
+        else:
+            # The journal's clock decides, and ends it as EXPIRED.
+            self._continue(
+                continuation(delivery, run[1], After.RUN_AGAIN, because=JOURNAL_UNAVAILABLE)
+            )
 
     def _ended(self, run: Run, outcome: Outcome) -> Finish:
         finish = entries.finish(run, outcome)
@@ -209,7 +256,7 @@ class Held:
         for job in death.overdue:
             self._without_end(job, TIMEOUT, f"it ran longer than {job.time_limit_s:g} s")
         for job in death.started:
-            self._without_end(job, CHILD_DIED, f"its process was {death.reason}")
+            self._without_end(job, CHILD_DIED, of_process(death.reason))
         for job in death.not_started:
             run = (job.request_id, job.generation)
             self._not_begun(run, self.running[run])
@@ -235,6 +282,7 @@ class Held:
             self._continue(continuation(delivery, run[1], After.ASK, because=CHILD_DIED))
         else:
             self.claiming.append(delivery)
+            self.tried.add(delivery.request_id)
 
     def _continue(self, one: Continuation) -> None:
         self.continuing[one.run] = one

@@ -32,6 +32,7 @@ from feedback.envelope import Record
 from feedback.errors import KafkaUnavailable
 from feedback.logs import EventLog
 from feedback.settings import Settings
+from feedback.statuses import Refused
 
 log = EventLog("onceward.intake")
 
@@ -42,6 +43,8 @@ SPACING_S = 0.01
 FEW_RECORDS = 16
 AWAY_PAUSE_S = 1.0
 DROPPED_PAUSE_S = 0.2
+
+Place = tuple[str, int, int]
 
 
 class Intake(KafkaThread):
@@ -175,9 +178,10 @@ class Intake(KafkaThread):
         if valid:
             # While Redis is slow or away the commit does not wait for it, and whoever dies then
             # leaves PENDING behind instead of LOST: its client resends later, and as safely.
-            self._teller.tell_now(
+            answers = self._teller.tell_now(
                 [telling.accepted(one, worker_id=self._worker_id) for one in valid]
             )
+            received = _marked(received, _known_among(valid, answers))
         covered = self._commit(source, [one.record for one in received])
         kept = [one for one in received if _is_covered(one, covered)]
         if len(kept) < len(received):
@@ -240,6 +244,23 @@ def first_of(records: Iterable[Record]) -> dict[Partition, int]:
         partition = (record.topic, record.partition)
         first[partition] = min(first.get(partition, record.offset), record.offset)
     return first
+
+
+def _known_among(
+    valid: Sequence[Delivery], answers: Sequence[Refused | None]
+) -> dict[Place, Delivery]:
+    """Return those of which Redis knows a run, as its answers say, by where they were read."""
+    return {
+        (*one.record[:3],): one._replace(is_known=True)
+        for one, answer in zip(valid, answers, strict=False)
+        if answer is not None and answer.generation > 0
+    }
+
+
+def _marked(received: list[Received], known: Mapping[Place, Delivery]) -> list[Received]:
+    if not known:
+        return received
+    return [known.get((*one.record[:3],), one) for one in received]
 
 
 def _valid(received: Sequence[Received]) -> list[Delivery]:

@@ -26,6 +26,7 @@ from feedback import kafka_fetching
 from feedback.clock import monotonic_s
 from feedback.envelope import Record
 from feedback.errors import KafkaUnavailable
+from feedback.kafka_failures import why_lost
 from feedback.kafka_records import record_of
 from feedback.logs import EventLog
 from feedback.settings import KafkaSection
@@ -80,6 +81,7 @@ class KafkaSource:
         self._topics = frozenset(topics)
         self._is_member = False
         self._gone: set[str] = set()
+        self._partitions: dict[str, int] = {}
         self._aside = SetAside()
         self._revoked: set[Partition] = set()
         self._committed: dict[Partition, int] = {}
@@ -88,7 +90,7 @@ class KafkaSource:
         self._coordinated_s = monotonic_s()
         try:
             self._consumer = KafkaConsumer(
-                **settings.connection(),
+                **settings.reading(),
                 group_id=settings.group,
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
@@ -155,7 +157,11 @@ class KafkaSource:
             self.is_away = False
         elif self.is_away or monotonic_s() - self._coordinated_s > COORDINATOR_LIMIT_S:
             self.is_away = True
-            raise KafkaUnavailable(f"Kafka at {self._where}: no broker coordinates the group")
+            reason = why_lost(self._consumer._net, since_s=self._coordinated_s)
+            detail = "" if reason is None else f": {reason}"
+            raise KafkaUnavailable(
+                f"Kafka at {self._where}: no broker coordinates the group{detail}"
+            )
 
     def _set_aside(self, error: KafkaError) -> bool:
         """Whether the error is about single partitions: they are left out for a while."""
@@ -181,17 +187,22 @@ class KafkaSource:
                     self._consumer.resume(TopicPartition(*partition))
 
     def _note_gone(self) -> None:
-        """Log topics that were deleted, and those that are there again; from what is known."""
+        """Log topics that were deleted, are there again, or have grown; from what is known."""
         self._is_member = self._is_member or bool(self._consumer.assignment())
         if not self._is_member:
             return  # and does not know the topics yet
         cluster = self._consumer._cluster
-        gone = {one for one in self._topics if cluster.partitions_for_topic(one) is None}
+        known = {one: len(cluster.partitions_for_topic(one) or ()) for one in self._topics}
+        gone = {topic for topic, partitions in known.items() if not partitions}
+        for topic, partitions in known.items():
+            if 0 < self._partitions.get(topic, partitions) < partitions:
+                log.warning("topic.grew", topic=topic, partitions=partitions)
         for topic in gone - self._gone:
             log.error("topic.gone", topic=topic)
         for topic in self._gone - gone:
             log.info("topic.back", topic=topic)
         self._gone = gone
+        self._partitions = known
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the next offset to read of each partition, and return when it is applied.

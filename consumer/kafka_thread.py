@@ -18,7 +18,7 @@ class KafkaThread(ABC):
         name: of the thread and of its log.
         away: the log's word for Kafka when it does not answer this thread.
         open_source: makes the `KafkaSource`; called in this thread, since a kafka-python consumer
-            belongs to one thread.
+            belongs to one thread. None: there is nothing to read, and the thread ends.
         on_end: called with the error that ended the thread, or None after `stop`.
     """
 
@@ -27,7 +27,7 @@ class KafkaThread(ABC):
         name: str,
         *,
         away: str,
-        open_source: Callable[[], KafkaSource],
+        open_source: Callable[[], KafkaSource | None],
         on_end: Callable[[BaseException | None], None],
     ) -> None:
         self._name = name
@@ -61,11 +61,8 @@ class KafkaThread(ABC):
         error: BaseException | None = None
         try:
             source = self._open_source()
-            try:
-                while not self._stopping.is_set():
-                    self._turn(source)
-            finally:
-                self._leave(source)
+            if source is not None:
+                self._read_on(source)
         except OncewardError as fault:
             error = fault
             self._log.error(f"{self._name}.ended", reason=str(fault))
@@ -74,6 +71,13 @@ class KafkaThread(ABC):
             error = fault
             self._log.exception(f"{self._name}.failed")
         self._on_end(error)
+
+    def _read_on(self, source: KafkaSource) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._turn(source)
+        finally:
+            self._leave(source)
 
     def _leave(self, source: KafkaSource) -> None:
         try:

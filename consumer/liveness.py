@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from consumer.heartbeat import ForeignJournal, Heartbeat
+from consumer.heartbeat import ForeignJournal, Heartbeat, Reading
 from consumer.journal import JournalUnavailable, Leases
 from consumer.outage import Outage
 from feedback.clock import monotonic_s
@@ -29,7 +29,8 @@ class Liveness:
         load: what the heartbeat says of the worker.
         outage: told when Redis is away.
         on_foreign_journal: called when the group turns out to have another journal.
-        on_run_id: called with the `run_id` of the Redis server, each time it was heard.
+        on_run_id: called with the `run_id` of the Redis server and the word of its contents.
+        forgets: whether the journal goes with this worker, and so knows of none before it.
     """
 
     def __init__(
@@ -44,7 +45,9 @@ class Liveness:
         outage: Outage,
         on_foreign_journal: Callable[[ForeignJournal], None],
         on_run_id: Callable[[str], None],
+        forgets: bool = False,
     ) -> None:
+        self._forgets = forgets
         self._lease_s = settings.journal.lease_s
         self._leases = leases
         self._heartbeat = Heartbeat(
@@ -56,7 +59,9 @@ class Liveness:
             outage=outage,
             on_foreign_journal=on_foreign_journal,
             on_run_id=on_run_id,
+            timeline=lambda: self._timeline,
         )
+        self._timeline: Reading | None = None
         self._lease_end_s = 0.0
         self._renewed_since_s: float | None = None
         self._stopping = threading.Event()
@@ -70,9 +75,10 @@ class Liveness:
         """
         before_s = monotonic_s()
         self._leases.register(self._lease_s)
+        self._read_timeline()
         self._lease_end_s = before_s + self._lease_s
         self._renewed_since_s = before_s
-        self._heartbeat.start()
+        self._heartbeat.start(is_first_worker=not self._forgets and self._leases.is_first_worker())
         self._thread.start()
 
     def lease_holds(self, now_s: float) -> bool:
@@ -109,11 +115,17 @@ class Liveness:
             due_s = monotonic_s() + self._lease_s / 3
             self._renew()
 
+    def _read_timeline(self) -> None:
+        asked_s = monotonic_s()
+        found = self._leases.timeline()
+        self._timeline = None if found is None else Reading(found, asked_s)
+
     def _renew(self) -> None:
         before_s = monotonic_s()
         try:
             if self._leases.renew(self._lease_s) is None:
                 self._leases.register(self._lease_s)
+            self._read_timeline()
         except JournalUnavailable as error:
             if self._renewed_since_s is not None:
                 log.warning("lease.not_renewed", reason=str(error))

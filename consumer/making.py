@@ -153,12 +153,14 @@ def make_sweeper(
         worker_id=worker_id,
         handlers=handlers,
         payloads=payloads,
+        statuses=store,
         revive=worker.revive,
         room=lambda: worker.room_for_revived,
         lease_s=settings.journal.lease_s,
         may_sweep=may_sweep,
         metrics=metrics,
         overdue=overdue.sweep,
+        alive=store.alive,
     )
 
 

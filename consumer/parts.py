@@ -12,6 +12,7 @@ from consumer.batch_intake import BatchIntake
 from consumer.dead_letters.making import make_dead_letters, make_evidence
 from consumer.declaration import DeliveryKind, Handler
 from consumer.delivery import Delivery
+from consumer.ended_runs import EndedRuns
 from consumer.health import Health
 from consumer.health.making import Watched
 from consumer.health.probe import Probe
@@ -96,6 +97,7 @@ class Parts:
             outage=self._outage,
             resend_after_s=settings.client.resend_after_s,
             on_tell=self._hear,
+            may_be_behind=self._own_journal is None,
         )
         self.republisher = make_republisher(
             settings,
@@ -104,7 +106,7 @@ class Parts:
             holding=self._holding,
             teller=self.teller,
         )
-        self.pool = make_pool(settings)
+        self.pool = make_pool(settings, registry.handlers)
         self.stop = Stop(on_stop=self.pool.wake)
         self._leases = self._watched.leases()
         self.liveness = self._make_liveness(journal_id)
@@ -128,6 +130,7 @@ class Parts:
             self.buffer,
             self.retries.due,
             order_held_limit=settings.worker.order_held_limit,
+            order_held_limit_bytes=settings.worker.order_held_limit_bytes,
             is_paused=self.pausing.is_paused,
             collapsing=[one.topic for one in registry.handlers if one.collapse is not None],
         )
@@ -227,6 +230,7 @@ class Parts:
             outage=self._outage,
             on_foreign_journal=self.stop.fail,
             on_run_id=self.republisher.redis_is,
+            forgets=self._own_journal is not None,
         )
 
     def _make_worker(self) -> Worker:
@@ -246,6 +250,10 @@ class Parts:
             pausing=self.pausing,
             news=self._news,
             on_given_up=self._given_up,
+            looks_every_s=self.settings.journal.lease_s,
+            # A journal of one's own forgets on purpose, and loses nothing while this worker lives.
+            ended=None if self._own_journal is None else EndedRuns(limit_bytes=0),
+            statuses=self.store if self._own_journal is None else None,
         )
 
     def _make_intakes(self, handlers: Sequence[Handler]) -> Threads:

@@ -1,9 +1,11 @@
 """The thread that tells clients again what Redis has forgotten (contract, sections 5 and 6).
 
-When another start of the Redis server answers, it may have come back empty. Then every worker tells
-again what it holds, and one worker of the group, whose turn it is, the endings of the last
-`status_ttl_s` from the journal, the latest first. Both are harmless where Redis has kept its data:
-the status rule refuses what is older. Payloads are not told again: a resend reads them from Kafka.
+When another start of the Redis server answers, it may have come back empty; when the journal's id
+that was there is not any more, it was emptied (`FLUSHALL`), or evicts what it holds. Then every
+worker tells again what it holds, and one worker of the group, whose turn it is, the endings of the
+last `status_ttl_s` from the journal, the latest first. Both are harmless where Redis has kept its
+data: the status rule refuses what is older. Payloads are not told again: a resend reads them from
+Kafka.
 """
 
 from __future__ import annotations
@@ -85,12 +87,16 @@ class Republisher:
         self._thread.join(STOP_S)
 
     def redis_is(self, run_id: str) -> None:
-        """Hear which start of the server answers; returns at once."""
+        """Hear which start of the server answers, and behind a dot with which contents; returns at
+        once."""
         if run_id == self._heard:
             return
         with self._changed:
-            if self._heard:
-                log.warning("redis.restarted", run_id=run_id)
+            start = run_id.partition(".")[0]
+            if self._heard and self._heard.partition(".")[0] == start:
+                log.warning("redis.emptied", run_id=start)
+            elif self._heard:
+                log.warning("redis.restarted", run_id=start)
             else:
                 self._held_told = run_id  # this worker has just begun and holds nothing
             self._heard = run_id

@@ -8,7 +8,9 @@ reading, what waits is given up, what runs is finished, statuses are told, the l
 from __future__ import annotations
 
 import gc
+import time
 
+from consumer.declared import HandlersChanged
 from consumer.health.progress import LOOP
 from consumer.journal import JournalUnavailable
 from consumer.parts import Parts
@@ -21,6 +23,8 @@ log = EventLog("onceward.service")
 
 TELL_TIMEOUT_S = 3.0
 INTAKE_END_S = 10.0
+SETTLE_S = 5.0
+SETTLE_AGAIN_S = 0.2
 
 
 class Service:
@@ -102,6 +106,7 @@ class Service:
         self._parts.retries.stop_reading()
         self._parts.waits.stop_reading()
         self._run_until_idle(deadline_s)
+        self._settle(min(deadline_s, monotonic_s() + SETTLE_S))
         # Before the pool ends, since the intake wakes it, and before the last is given up.
         if not self._parts.intake.join(INTAKE_END_S):
             log.warning("intake.not_ended")
@@ -120,6 +125,22 @@ class Service:
             ):
                 return
             self._parts.worker.turn()
+
+    def _settle(self, deadline_s: float) -> None:
+        """Let the journal say of each run what this worker knows, before its lease ends.
+
+        With the journal away it is tried for a while: a database that has just failed over is the
+        one that has forgotten something.
+        """
+        while True:
+            try:
+                self._parts.worker.settle()
+                return
+            except JournalUnavailable as error:
+                if monotonic_s() >= deadline_s or self._parts.stop.at_once:
+                    log.warning("runs.not_settled", reason=error.reason)
+                    return
+                time.sleep(SETTLE_AGAIN_S)
 
     def _give_up_waiting(self) -> None:
         # Again and again: what the intake committed while it was stopping has no owner either.
@@ -165,7 +186,12 @@ class Service:
         self._parts.close_own()
 
     def _require_children(self) -> None:
-        """Let the worker end when no child can be started: one that runs nothing must not live."""
+        """Let the worker end when no child can be started, or only one that has other handlers.
+
+        One that runs nothing must not live, nor one that judges by what is no longer declared.
+        """
+        if self._parts.pool.is_outdated:
+            self._parts.stop.fail(HandlersChanged())
         if self._parts.pool.broken is not None:
             why = f"no process can be started for handlers: {self._parts.pool.broken}"
             self._parts.stop.fail(

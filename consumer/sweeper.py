@@ -8,26 +8,45 @@ lease: after an outage everybody renews first (contract, section 5).
 
 from __future__ import annotations
 
+import math
 import random
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from consumer import telling
-from consumer.continuation import After, Continuation, after_run, continuation
+from consumer import settling, telling
+from consumer.continuation import (
+    After,
+    Continuation,
+    after_run,
+    continuation,
+    policy_of_dead,
+)
 from consumer.declaration import EffectKind, Handler
 from consumer.delivery import Delivery
+from consumer.far_leases import FarLeases
 from consumer.health.metrics import NO_METRICS, Metrics
-from consumer.journal import WORKER_DIED, DeadEnd, Journal, JournalUnavailable, Row, State
+from consumer.journal import DeadEnd, Journal, JournalUnavailable, Row, State
+from consumer.journal.left_over import Unhandled
+from consumer.look_back import ALL_MS, Ages, LookBack
 from consumer.teller import Teller
+from consumer.told_runs import Statuses, ToldRuns, read_statuses
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
+from feedback.statuses import Status
 
 log = EventLog("onceward.sweeper")
 
-PAYLOAD_GONE = "PAYLOAD_GONE"
 LIMIT = 500
+# In leases: by then a worker that has a handler would have gone on.
+UNHANDLED_AFTER = 3
+# Of the time: what looking for them takes at most, unless it is quick. With a long snapshot open
+# the database reads all that has waited for a next run since.
+UNHANDLED_SHARE = 0.02
+QUICK_S = 0.1
+# Fewer in a row may be an outage that has its own line in the log.
+FAILURES = 5
 STOP_S = 6.0
 # Of a lease: how often a worker asks, and how long after a sweep another one may follow. A claim of
 # a dead worker goes on at most a third of a lease after it ended.
@@ -35,8 +54,12 @@ ASK_EVERY = (0.12, 0.22)
 SWEEP_EVERY = 0.1
 # Older than the worker's own lazy `published_at`, so that a sweep finds only what was missed.
 UNPUBLISHED_AFTER_MS = 5_000
-_IN_DOUBT = "the worker died during the run; whether the effect happened is not known"
-_GONE = "the worker died during the run; its payload is gone, so it cannot run again"
+# Of a lease: how long a sweep goes on with repairs. Dead workers' claims wait no longer for it.
+REPAIRS_FOR = 0.1
+BACKLOG_PAUSE_S = 0.01
+# Of a lease, but no less than this: how long the database may look for them in one sweep.
+LOOKS_FOR = 0.01
+LOOKS_S = 0.05
 
 
 class Source(Protocol):
@@ -45,18 +68,27 @@ class Source(Protocol):
     def of(self, row: Row) -> Delivery | None: ...
 
 
+def nobody(worker_ids: Collection[str]) -> set[str]:
+    """Return that none of them lives: heartbeats are not looked at."""
+    return set()
+
+
 class Sweeper:
     """Sweeps a few times a lease, until stopped.
 
     Args:
         journal: with a database connection of its own.
-        handlers: by topic; claims on other topics are left to workers that have theirs.
+        handlers: by topic; claims on other topics are left to workers that have theirs, until
+            their deadline is over.
         payloads: makes deliveries of rows.
+        statuses: what clients have been told: more than the database knows, where it has lost
+            commits that it acknowledged.
         revive: takes over what is to go on.
         room: how much `revive` takes now.
         may_sweep: asked with the monotonic time before each sweep.
         metrics: told what was found.
         overdue: wakes up retries that were forgotten, with every sweep.
+        alive: which of these workers have a heartbeat in Redis.
     """
 
     def __init__(
@@ -67,13 +99,17 @@ class Sweeper:
         worker_id: str,
         handlers: Mapping[str, Handler],
         payloads: Source,
+        statuses: Statuses,
         revive: Callable[[Iterable[Continuation]], None],
         room: Callable[[], int],
         lease_s: float,
         may_sweep: Callable[[float], bool],
         metrics: Metrics = NO_METRICS,
         overdue: Callable[[], None] | None = None,
+        alive: Callable[[Collection[str]], set[str]] = nobody,
     ) -> None:
+        self._alive = alive
+        self._said_to_live: set[str] = set()
         self._metrics = metrics
         self._overdue = overdue
         self._journal = journal
@@ -81,10 +117,20 @@ class Sweeper:
         self._worker_id = worker_id
         self._handlers = handlers
         self._payloads = payloads
+        self._statuses = statuses
+        self._told_runs = ToldRuns(statuses, lambda: teller.redis_away)
         self._revive = revive
         self._room = room
         self._lease_s = lease_s
         self._may_sweep = may_sweep
+        self._far_leases = FarLeases(lease_s=lease_s)
+        self._look_back = LookBack(
+            youngest_ms=UNPUBLISHED_AFTER_MS, budget_s=max(LOOKS_S, lease_s * LOOKS_FOR)
+        )
+        # Since when nobody goes on with requests of these topics; infinite once that is logged.
+        self._unhandled_s: dict[str, float] = {}
+        self._unhandled_again_s = 0.0
+        self._failures = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="onceward-sweeper", daemon=True)
 
@@ -111,24 +157,155 @@ class Sweeper:
     def sweep(self) -> None:
         """Do one round, if it is ours; with the database away it is the next round's business."""
         try:
-            if self._journal.sweep_is_due(int(1000 * self._lease_s * SWEEP_EVERY)):
-                self._go_on_for_the_dead()
-                if self._overdue is not None:
-                    self._overdue()
-                self._repair_statuses()
+            self._catch_up_with_told()
+            if not self._journal.sweep_is_due(int(1000 * self._lease_s * SWEEP_EVERY)):
+                return
+            self._end_far_leases()
+            self._go_on_for_the_dead()
+            self._end_unhandled()
+            if self._overdue is not None:
+                self._overdue()
+            self._repair_statuses()
         except JournalUnavailable as error:
-            log.debug("sweep.failed", reason=error.reason)
+            self._failed(error)
+        else:
+            if self._failures >= FAILURES:
+                log.info("sweeps.back", after=self._failures)
+            self._failures = 0
+
+    def _failed(self, error: JournalUnavailable) -> None:
+        """Say that it fails again and again: nobody goes on for the dead meanwhile."""
+        self._failures += 1
+        say = log.warning if self._failures == FAILURES else log.debug
+        say("sweeps.fail", reason=error.reason, times=self._failures)
+
+    def _catch_up_with_told(self) -> None:
+        """Bring rows forward whose end Redis did not take: it knows of a later run."""
+        behind = self._teller.take_behind()
+        if behind:
+            self._catch_up(self._journal.rows(behind))
+
+    def _catch_up(self, rows: Sequence[Row]) -> None:
+        runs = self._told_runs.of_rows(rows)
+        if not runs:
+            return
+        caught_up = self._journal.catch_up(runs)
+        for row in caught_up:
+            log.error(
+                "row.behind",
+                request_id=row.request_id,
+                generation=row.generation,
+                owner=row.owner,
+                state=row.state,
+            )
+        self._teller.tell([telling.from_row(row) for row in caught_up])
 
     def _go_on_for_the_dead(self) -> None:
-        rows = self._journal.dead_claims(self._handlers.keys(), LIMIT)
-        judged = [(row, after_dead(row, self._handlers[row.topic])) for row in rows]
+        rows = self._without_living(self._journal.dead_claims(self._handlers.keys(), LIMIT))
+        told = self._told(rows)
+        ends = {row.request_id: settling.as_told(row, told.get(row.request_id)) for row in rows}
+        open_ = [row for row in rows if ends[row.request_id] is None]
+        judged = [
+            (row, after_dead(row, self._handlers[row.topic], told.get(row.request_id)))
+            for row in open_
+        ]
         # First what needs nobody else: reading payloads may take its time.
-        self._end(
-            [_parked(row, WORKER_DIED, _IN_DOUBT) for row, after in judged if after is After.PARK]
-        )
-        self._go_on([(row, after) for row, after in judged if after is not After.PARK])
+        self._end([end for end in ends.values() if end is not None])
+        parked = [row for row, after in judged if after is After.PARK]
+        self._end([settling.parked(row, told.get(row.request_id)) for row in parked])
+        others = [(row, after) for row, after in judged if after is not After.PARK]
+        behind = [row for row, _ in others if settling.is_behind(row, told.get(row.request_id))]
+        # Under the generation that its client was told of: of an older one it hears no end.
+        self._catch_up(behind)
+        self._go_on([(row, after) for row, after in others if row not in behind], told)
 
-    def _go_on(self, judged: Sequence[tuple[Row, After]]) -> None:
+    def _without_living(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Leave alone until its deadline what a worker has claimed whose heartbeat lives.
+
+        It may be working on another server with this journal, where it still has its lease: a
+        standby was promoted, and its primary goes on.
+        """
+        if not rows or self._teller.redis_away:
+            return rows
+        try:
+            living = self._alive({row.owner for row in rows})
+        except RedisUnavailable as error:
+            log.debug("heartbeats.unread", reason=str(error))
+            return rows
+        for owner in living - self._said_to_live:
+            log.warning("claims.owner_lives", owner=owner)
+        self._said_to_live = living
+        now_ms = epoch_ms()
+        return [row for row in rows if row.owner not in living or row.deadline_at <= now_ms]
+
+    def _end_far_leases(self) -> None:
+        """End what a database's clock that was set back keeps alive."""
+        found = self._journal.far_leases(int(1000 * self._lease_s))
+        over = self._far_leases.over(found, monotonic_s())
+        if not over:
+            return
+        try:
+            living = self._alive({one.worker_id for one in over})
+        except RedisUnavailable as error:
+            log.debug("heartbeats.unread", reason=str(error))
+            return
+        # One that lives has a longer lease than this worker.
+        gone = [one for one in over if one.worker_id not in living]
+        if gone and self._may_sweep(monotonic_s()) and self._journal.end_leases(gone):
+            log.error("leases.ended", count=len(gone), worker_id=gone[0].worker_id)
+
+    def _end_unhandled(self) -> None:
+        """End, after their deadlines, requests that no worker of the group has a handler for.
+
+        One that has would have gone on with them long before.
+        """
+        if monotonic_s() < self._unhandled_again_s:
+            return
+        found = self._unhandled()
+        self._log_unhandled({one.row.topic for one in found})
+        late = [one.row for one in found if one.is_late]
+        claims = [row for row in late if row.state == State.CLAIMED]
+        told = self._told(claims)
+        self._end(
+            [
+                settling.as_told(row, known) or settling.without_handler(row, known)
+                for row in claims
+                for known in (told.get(row.request_id),)
+            ]
+        )
+        waiting = [row for row in late if row.state != State.CLAIMED]
+        if waiting:
+            self._tell_ended(self._journal.end_retries(waiting))
+
+    def _unhandled(self) -> list[Unhandled]:
+        began_s = monotonic_s()
+        late_ms = int(1000 * self._lease_s * UNHANDLED_AFTER)
+        try:
+            return self._journal.unhandled(self._handlers.keys(), LIMIT, late_ms)
+        finally:  # also where the database gave up on it: the rest of the next sweeps goes on
+            took_s = monotonic_s() - began_s
+            pause_s = 0.0 if took_s < QUICK_S else took_s / UNHANDLED_SHARE
+            self._unhandled_again_s = began_s + pause_s
+
+    def _log_unhandled(self, topics: set[str]) -> None:
+        now_s = monotonic_s()
+        self._unhandled_s = {one: self._unhandled_s.get(one, now_s) for one in topics}
+        for topic, since_s in self._unhandled_s.items():
+            if now_s - since_s >= self._lease_s * UNHANDLED_AFTER:
+                log.warning("handler.missing", topic=topic)
+                self._unhandled_s[topic] = math.inf
+
+    def _told(self, rows: Sequence[Row]) -> dict[str, Status]:
+        """Return what clients have been told of these; nothing while Redis is away."""
+        if not rows or self._teller.redis_away:
+            return {}
+        try:
+            return read_statuses(self._statuses, [row.request_id for row in rows])
+        except RedisUnavailable as error:
+            log.debug("statuses.unread", reason=str(error))
+            return {}
+
+    def _go_on(self, judged: Sequence[tuple[Row, After]], told: Mapping[str, Status]) -> None:
         ends: list[DeadEnd] = []
         found: list[Continuation] = []
         room = self._room()
@@ -145,9 +322,10 @@ class Sweeper:
                 unreadable.add(row.topic)
                 continue
             if delivery is None:
-                ends.append(_parked(row, PAYLOAD_GONE, _GONE))
+                ends.append(settling.without_payload(row, told.get(row.request_id)))
             else:
-                found.append(continuation(delivery, row.generation, after, because=WORKER_DIED))
+                because = settling.cause(row)
+                found.append(continuation(delivery, row.generation, after, because=because))
         self._end(ends)
         self._tell_retrying(found)
         self._revive(found)
@@ -188,21 +366,59 @@ class Sweeper:
     def _repair_statuses(self) -> None:
         if self._teller.redis_away:
             return
-        rows = self._journal.unpublished(LIMIT, UNPUBLISHED_AFTER_MS)
-        if rows:
-            log.info("statuses.repaired", count=len(rows))
-            self._metrics.repaired(len(rows))
-        self._teller.tell([telling.from_row(row, restore=True) for row in rows])
+        count, until_s = 0, monotonic_s() + self._lease_s * REPAIRS_FOR
+        self._look_back.begin()
+        now_s = monotonic_s()
+        while (ages := self._look_back.next(now_s)) is not None and not self._stopping.is_set():
+            found, took_s = self._repair_within(ages, until_s)
+            count += found
+            if took_s is None:
+                break
+            self._look_back.looked(ages, now_s, took_s)
+            now_s = monotonic_s()
+        if count:
+            log.info("statuses.repaired", count=count)
+            self._metrics.repaired(count)
+
+    def _repair_within(self, ages: Ages, until_s: float) -> tuple[int, float | None]:
+        """Return how many were told anew, and how long the database took; None: there are more."""
+        count, took_s = 0, 0.0
+        last, within_ms = (0, ""), ages.oldest_ms
+        while True:
+            began_s = monotonic_s()
+            rows = self._journal.unpublished(
+                LIMIT, ages.youngest_ms, within_ms=within_ms, after=last
+            )
+            took_s += monotonic_s() - began_s
+            self._teller.tell([telling.from_row(row, restore=True) for row in rows])
+            count += len(rows)
+            if len(rows) < LIMIT:
+                return count, took_s
+            # A full page is followed by the next at once, but never further than Redis follows.
+            if self._stopping.is_set() or monotonic_s() >= until_s or not self._is_told(until_s):
+                return count, None
+            # What is behind the last of a page has aged since.
+            last, within_ms = (rows[-1].finished_at or 0, rows[-1].request_id), ALL_MS
+
+    def _is_told(self, until_s: float) -> bool:
+        """Wait until there is room for another page; say whether there is in time."""
+        while self._teller.backlog > LIMIT:
+            if monotonic_s() >= until_s or self._teller.redis_away:
+                return False
+            self._stopping.wait(BACKLOG_PAUSE_S)
+        return True
 
 
-def after_dead(row: Row, handler: Handler) -> After:
+def after_dead(row: Row, handler: Handler, told: Status | None = None) -> After:
     """Return what follows the claim of a dead worker (contract, section 5).
 
-    Where doubt begins is what the claim says: the handler may have been declared anew since.
+    Where doubt begins, and who decides then, is what the claim says: the handler may have been
+    declared anew since.
+
+    Args:
+        told: what a client has been told of it, as far as that can be read.
     """
     effect = EffectKind(row.effect_kind or EffectKind.EXTERNAL)
-    return after_run(effect, handler.in_doubt, effect_begun=row.effect_at is not None)
-
-
-def _parked(row: Row, code: str, message: str) -> DeadEnd:
-    return DeadEnd(row.request_id, row.generation, State.IN_DOUBT, code, message)
+    begun = row.effect_at is not None or settling.is_behind(row, told)
+    policy = policy_of_dead(row.in_doubt, handler.in_doubt)
+    return after_run(effect, policy, effect_begun=begun)

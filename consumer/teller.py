@@ -32,6 +32,8 @@ RUNNING_AFTER_S = 0.02
 SLOW_S = 0.2
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 2.0
 STOP_S = 1.0
+# What is more is found again: the journal goes on saying that nobody was told.
+BEHIND_LIMIT = 500
 _ME = "teller"
 
 
@@ -43,6 +45,8 @@ class Teller:
         outage: told when Redis is away.
         resend_after_s: when the resender looks first at what is told as ACCEPTED here.
         on_tell: hears what is to be told, before Redis does; from any thread, and returns at once.
+        may_be_behind: whether the journal has lost something where Redis knows of a later run; else
+            it forgets on purpose, and whoever it is was told enough.
     """
 
     def __init__(
@@ -52,8 +56,11 @@ class Teller:
         outage: Outage | None = None,
         resend_after_s: float = 30.0,
         on_tell: Callable[[Sequence[StatusWrite]], None] | None = None,
+        may_be_behind: bool = True,
     ) -> None:
         self._store = store
+        self._may_be_behind = may_be_behind
+        self._behind: deque[str] = deque(maxlen=BEHIND_LIMIT)
         self._on_tell = on_tell
         self._outage = outage or Outage("redis")
         self._look_after_ms = int(resend_after_s * 1000)
@@ -89,14 +96,17 @@ class Teller:
             if self._untold.add_running(rows, monotonic_s() + RUNNING_AFTER_S):
                 self._changed.notify_all()
 
-    def tell_now(self, writes: Sequence[StatusWrite]) -> None:
-        """Tell in the caller's thread while Redis answers promptly, else take over like `tell`."""
+    def tell_now(self, writes: Sequence[StatusWrite]) -> list[Refused | None]:
+        """Tell in the caller's thread while Redis answers promptly, else take over like `tell`.
+
+        Returns what Redis answered to each; nothing where it has not been heard yet.
+        """
         if self.redis_slow:
             self.tell(writes)
-            return
+            return []
         began_s = monotonic_s()
         try:
-            self._store.write(writes, look_at=epoch_ms() + self._look_after_ms)
+            answers = self._store.write(writes, look_at=epoch_ms() + self._look_after_ms)
         except RedisRefused:
             self.tell(writes)  # they are told one by one
         except RedisUnavailable as error:
@@ -104,6 +114,8 @@ class Teller:
                 self._fail(writes, str(error))
         else:
             self._took_s = monotonic_s() - began_s
+            return answers
+        return []
 
     def take_told(self) -> list[Published]:
         """Return the journal states that Redis has since the last call."""
@@ -111,6 +123,14 @@ class Teller:
         while self._told:
             told.append(self._told.popleft())
         return told
+
+    def take_behind(self) -> list[str]:
+        """Return the requests of which Redis knows a later run than the journal, since the last
+        call."""
+        behind = set()
+        while self._behind:
+            behind.add(self._behind.popleft())
+        return sorted(behind)
 
     @property
     def told_count(self) -> int:
@@ -202,9 +222,20 @@ class Teller:
         for write, answer in zip(batch, answers, strict=True):
             if isinstance(answer, RedisRefused):
                 self._give_up(write, str(answer))
+            elif self._is_behind(write, answer):
+                self._behind.append(write.request_id)
             elif _is_told(write, answer):
                 name = write.request_id, write.generation, str(write.state)
                 self._told.append(Published(*name))
+
+    def _is_behind(self, write: StatusWrite, answer: Refused | None) -> bool:
+        """Whether a client was told of a later run than this, which the journal says was the last.
+
+        Or the journal has gone on meanwhile: then it is found to be behind nothing.
+        """
+        if answer is None or answer.reason is not Refusal.GENERATION or not _ends_a_run(write):
+            return False
+        return self._may_be_behind
 
     def _give_up(self, write: StatusWrite, reason: str) -> None:
         log.error("status.not_told", request_id=write.request_id, state=write.state, reason=reason)
@@ -222,8 +253,12 @@ class Teller:
 
 def _is_told(write: StatusWrite, answer: Refused | None) -> bool:
     """Whether the journal may note that its client knows."""
-    if write.state not in FINAL and write.state is not State.RETRYING:
+    if not _ends_a_run(write):
         return False
     # A refused write is told too: what stands there is newer. But for another payload's status:
     # that is no answer to this request, and a sweep puts the journal's row there.
     return answer is None or answer.reason is not Refusal.PAYLOAD
+
+
+def _ends_a_run(write: StatusWrite) -> bool:
+    return write.state in FINAL or write.state is State.RETRYING

@@ -31,6 +31,7 @@ def _before_claim(one: Delivery, fields: dict[str, str], *, held_by: str | None)
         payload_sha256=one.payload_sha256,
         fields=fields,
         held_by=held_by,
+        reopens=one.envelope.reopens,
     )
 
 

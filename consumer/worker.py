@@ -30,16 +30,19 @@ from consumer.consequences import Consequences, no_retries, nobody_hears
 from consumer.continuation import Continuation
 from consumer.dead_letters.evidence import NO_EVIDENCE, NoEvidence
 from consumer.delivery import Delivery
+from consumer.ended_runs import EndedRuns
 from consumer.health.metrics import NO_METRICS, Metrics
 from consumer.held import Held
 from consumer.journal import Applied, Journal, JournalUnavailable, Row
 from consumer.lease import Lease
 from consumer.outcomes.news import NO_NEWS, NoNews
+from consumer.own_runs import OwnRuns
 from consumer.pacing import AWAY_POLL_S, Pacing
 from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.pool import Job, Pool
 from consumer.retries.wakeup import WakeUp
 from consumer.teller import Teller
+from consumer.told_runs import Statuses, ToldRuns
 from consumer.writing import Writing
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
@@ -47,6 +50,7 @@ from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.worker")
 
+LOOKS_EVERY_S = 5.0
 GATHER_S = 0.005
 MANY_SLOTS = 16
 # Of what is gathered: with less than one in so many, others are not waited for.
@@ -69,6 +73,9 @@ class Worker:
         pausing: knows which topics are paused, and what of them is to run all the same.
         news: told what has ended, for its outcome.
         on_given_up: given what this worker does not run after all.
+        looks_every_s: how often the journal is asked whether it knows of what runs here.
+        ended: what is remembered of what has run here.
+        statuses: what clients were told; None: nothing that the journal could have lost.
     """
 
     def __init__(
@@ -89,13 +96,16 @@ class Worker:
         pausing: Pausing = NEVER_PAUSED,
         news: NoNews = NO_NEWS,
         on_given_up: Callable[[Sequence[Delivery]], None] = nobody_hears,
+        looks_every_s: float = LOOKS_EVERY_S,
+        ended: EndedRuns | None = None,
+        statuses: Statuses | None = None,
     ) -> None:
         self._worker_id = worker_id
         self.admission = admission
         self._pool = pool
         self._teller = teller
         self._lease = lease
-        self._held = Held()
+        self._held = Held(ended=EndedRuns() if ended is None else ended)
         self._told = Consequences(
             worker_id=worker_id,
             held=self._held,
@@ -118,7 +128,11 @@ class Worker:
             journal_wait_s=journal_wait_s,
         )
         self._collapsing = Collapsing(held=self._held, lanes=admission.lanes)
-        self._writing = Writing(held=self._held, journal=journal, teller=teller)
+        told_runs = ToldRuns(statuses, lambda: teller.redis_away)
+        self._writing = Writing(
+            held=self._held, journal=journal, teller=teller, told_runs=told_runs
+        )
+        self._own_runs = OwnRuns(held=self._held, journal=journal, every_s=looks_every_s)
         self._pacing = Pacing(
             held=self._held, admission=admission, pool=pool, lease=lease, pausing=pausing
         )
@@ -189,9 +203,12 @@ class Worker:
         self._choosing.take(now_s, self._pool.free_slots - len(again))
         batch = self._choosing.claimable(now_s, self._pool.free_slots - len(again))
         skips = self._collapsing.skips()
-        if not (batch or again or skips or self._writing.has_more(now_s)):
-            return
         try:
+            looked = self._own_runs.look_if_due(now_s)
+            if not (batch or again or skips or self._writing.has_more(now_s)):
+                if looked:
+                    self._journal_answered()
+                return
             entered = [one.entry for one in skips]
             applied = self._writing.write(batch, again, now_s, skips=entered)
         except JournalUnavailable as error:
@@ -276,6 +293,7 @@ class Worker:
         if not self.journal_away:
             log.warning("journal.away", reason=error.reason, held=self.held)
         self.journal_away = True
+        self._own_runs.look_soon()
         self._retry_at_s = now_s + AWAY_POLL_S
         self._choosing.give_up_stuck(now_s)
 
@@ -294,6 +312,16 @@ class Worker:
     def give_up(self, received: Iterable[Received], *, code: str) -> None:
         """Say that nobody holds these: they were never claimed, so they read as LOST."""
         self._told.given_up(received, code=code)
+
+    def settle(self) -> None:
+        """Write what the journal has lost of what ran here, before peers count it as left over.
+
+        Raises:
+            JournalUnavailable: what stands as claimed goes by its policy.
+        """
+        self._own_runs.look()
+        if self._held.lost:
+            self._told.finished(self._writing.write_ends())
 
     def write_rest(self) -> None:
         """Write what is left at the very end: refusals, and what clients have been told.
@@ -323,4 +351,6 @@ class Worker:
         for delivery in self._held.claiming:
             log.warning("request.not_started", request_id=delivery.request_id)
         self._told.finished(self._writing.write_ends())
+        if self._held.lost:
+            self._told.finished(self._writing.write_ends())
         return cut

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from consumer import entries
 from consumer.continuation import Continuation
 from consumer.delivery import Delivery
 from consumer.held import Held
-from consumer.journal import Applied, Journal, Published, Refusal, Skip
+from consumer.journal import (
+    Applied,
+    Journal,
+    JournalUnavailable,
+    OwnRun,
+    Published,
+    Refusal,
+    Skip,
+    ToldRun,
+)
 from consumer.teller import Teller
+from consumer.told_runs import ToldRuns, leads
 
 PUBLISHED_AT_ONCE = 512
 PUBLISHED_EVERY_S = 1.0
@@ -21,13 +31,17 @@ class Writing:
     Args:
         held: what is in hand; it is left as it is, for whoever acts on what was written.
         teller: knows what clients have been told.
+        told_runs: what clients were told of requests that are about to run again.
 
     Attributes:
         published: what clients have been told, from before a write until the journal has it.
     """
 
-    def __init__(self, *, held: Held, journal: Journal, teller: Teller) -> None:
+    def __init__(
+        self, *, held: Held, journal: Journal, teller: Teller, told_runs: ToldRuns
+    ) -> None:
         self._held = held
+        self._told_runs = told_runs
         self._journal = journal
         self._teller = teller
         self._published_s = 0.0
@@ -36,7 +50,7 @@ class Writing:
     def has_more(self, now_s: float) -> bool:
         """Whether there is anything to write beside claims and takeovers."""
         held = self._held
-        if held.refusing or held.finishes or held.effects or self.published:
+        if held.refusing or held.finishes or held.effects or held.lost or self.published:
             return True
         return self._published_due(now_s)
 
@@ -62,18 +76,28 @@ class Writing:
             # Kept until it is written: what is away must always have something to be tried with.
             self.published = tuple(self._teller.take_told())
             self._published_s = now_s
-        applied = self._journal.apply(
-            claims=[entries.claim(one) for one in batch],
-            refusals=self._refusals(),
-            skips=skips,
-            effects=list(self._held.effects.values()),
-            takeovers=[one.takeover for one in again],
-            finishes=list(self._held.finishes.values()),
-            published=self.published,
-            # Also what waits to be taken over: it may be ours already, by a call of unknown
-            # outcome, and a resend of it must not pass for the run that this call allowed.
-            held=self._held.running.keys() | self._held.continuing.keys(),
-        )
+        # Before the journal is: what a client was told by now, it must know.
+        told_runs = self._told_of(batch, again)
+        try:
+            applied = self._journal.apply(
+                claims=[entries.claim(one) for one in batch],
+                refusals=self._refusals(),
+                skips=skips,
+                effects=list(self._held.effects.values()),
+                takeovers=[one.takeover for one in again],
+                finishes=list(self._held.finishes.values()),
+                published=self.published,
+                own_runs=[*self._held.lost, *self._remembered(batch, again, told_runs)],
+                told_runs=told_runs,
+                # Also what waits to be taken over: it may be ours already, by a call of unknown
+                # outcome, and a resend of it must not pass for the run that this call allowed.
+                held=self._held.running.keys() | self._held.continuing.keys(),
+                tried=self._held.tried,
+            )
+        except JournalUnavailable:
+            self._held.tried.update(one.request_id for one in batch)
+            raise
+        self._held.tried.difference_update(one.request_id for one in batch)
         self.published = ()
         return applied
 
@@ -84,7 +108,9 @@ class Writing:
             JournalUnavailable: the outcome is unknown.
         """
         return self._journal.apply(
-            refusals=self._refusals(), finishes=list(self._held.finishes.values())
+            refusals=self._refusals(),
+            finishes=list(self._held.finishes.values()),
+            own_runs=self._held.lost,
         )
 
     def write_told(self) -> Applied:
@@ -103,6 +129,36 @@ class Writing:
             JournalUnavailable: the outcome is unknown.
         """
         return self._journal.apply(refusals=self._refusals())
+
+    def _remembered(
+        self,
+        batch: Sequence[Delivery],
+        again: Sequence[Continuation],
+        told_runs: Sequence[ToldRun],
+    ) -> Iterator[OwnRun]:
+        """Yield how runs ended here of what is about to run again: the journal may not know."""
+        for one in batch:
+            ended = self._held.ended.of(one.request_id)
+            # A wake-up is granted only where the run before it stands as it ended.
+            if ended is not None and one.wakes != ended.generation:
+                yield ended
+        yield from self._held.ended.among(one.takeover.request_id for one in again)
+        # What the journal has lost of a run of ours would be taken for one that never was.
+        told = {one.request_id: one for one in told_runs}
+        ours = (one.run for one in again if one.run in self._held.running)
+        yield from (self._held.own_run(run) for run in ours if not leads(told.get(run[0]), run))
+
+    def _told_of(self, batch: Sequence[Delivery], again: Sequence[Continuation]) -> list[ToldRun]:
+        """Return what clients were told of runs that are not in hand: of those we know more.
+
+        But for those whose claim is gone: others may have gone on with them, and be lost as well.
+        """
+        asked = [one for one in batch if one.may_have_run]
+        if asked:
+            in_hand = {name for name, _ in self._held.running}
+            asked = [one for one in asked if one.request_id not in in_hand]
+        asked += [one.delivery for one in again if one.takeover.because == entries.CLAIM_LOST]
+        return self._told_runs.of(asked) if asked else []
 
     def _published_due(self, now_s: float) -> bool:
         told = self._teller.told_count

@@ -10,13 +10,15 @@ through the `store` (Redis) by the `status` rule, and wait for changes through `
   `script_call`: what a call of it carries.
 - `statuses`: a status as it is written and read. `kept`: the payload a resend needs.
 - `store`: statuses, kept payloads, deadlines, heartbeats and the journal's id in Redis;
-  `redis_server`: the connection to it. `apart`: telling a batch of which one may be at fault.
+  `redis_server`, `redis_sockets`: the connection to it; `names`: hosts found in bounded time.
+- `apart`: telling a batch of which one may be at fault.
   `store_calls`: what it asks and what that means, for threads and for asyncio.
 - For asyncio: `async_store`, `async_events`; `grouped`: calls of many tasks made as one; `tasks`.
 - `deadlines`: the set of open requests by next look, leased to resenders.
 - `kafka_reader`: one record read again by its coordinates; `kafka_records`: kafka-python's records
   as ours; `kafka_writer`: records that a worker writes itself, `kafka_topics`: topics that it makes
-  for them; `kafka_sockets`: a mend of kafka-python. `systemd`: what a service tells its manager.
+  for them; `kafka_sockets`, `kafka_logs`, `kafka_failures`: mends of kafka-python.
+- `systemd`: what a service tells its manager.
 - `events`: waiting for a change by event, with polling as the fallback.
 - `sql/`: what all databases of ours have in common. `page_server`: pages over HTTP.
 - `webhook`: JSON posted to a chat, over HTTP; `slack`: what text means there.

@@ -1,16 +1,23 @@
-"""Telling statuses of which one may be at fault: the others are told all the same."""
+"""Statuses of which one may be at fault: the others are told, and read, all the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
-from feedback.errors import RedisRefused
-from feedback.statuses import Refused, StatusWrite
+from feedback.errors import NewerStatus, RedisRefused
+from feedback.statuses import Refused, Status, StatusWrite
 from feedback.store import StatusStore
 
 BATCH = 256
 # Far below what a server takes in one command, and short enough for others to get a word in.
 BATCH_BYTES = 4_000_000
+
+
+class Reads(Protocol):
+    """Reads statuses, in the order of the ids."""
+
+    def read_many(self, request_ids: Sequence[str]) -> list[Status]: ...
 
 
 def batches(
@@ -53,3 +60,28 @@ def write_apart(
         *write_apart(store, writes[:middle], look_at=look_at),
         *write_apart(store, writes[middle:], look_at=look_at),
     ]
+
+
+def read_apart(
+    statuses: Reads, request_ids: Sequence[str], unreadable: list[str]
+) -> Iterator[Status]:
+    """Yield the statuses that are statuses; whatever else stands there is left out.
+
+    A batch with one that cannot be read is halved until that stands alone.
+
+    Args:
+        unreadable: gets the requests of which something else stands there.
+
+    Raises:
+        RedisUnavailable: Redis did not answer.
+    """
+    try:
+        yield from statuses.read_many(request_ids)
+        return
+    except (RedisRefused, NewerStatus, ValueError):
+        if len(request_ids) == 1:
+            unreadable += request_ids
+            return
+    middle = len(request_ids) // 2
+    yield from read_apart(statuses, request_ids[:middle], unreadable)
+    yield from read_apart(statuses, request_ids[middle:], unreadable)

@@ -72,6 +72,7 @@ class AsyncEventListener:
         self._heard: set[str] = set()
         self._has_news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self.is_closed = False
 
     @contextlib.asynccontextmanager
     async def watch(self, request_ids: Sequence[str]) -> AsyncIterator[AsyncWatch]:
@@ -101,8 +102,16 @@ class AsyncEventListener:
         finally:
             self._leave(watch, channels)
 
+    def wake_all(self) -> None:
+        """Note that it closes, and wake whoever waits."""
+        self.is_closed = True
+        for channel, watches in self._watches.items():
+            for watch in watches:
+                watch.tell(self._ids[channel])
+
     async def aclose(self) -> None:
         """Stop hearing and give the connection back."""
+        self.wake_all()
         tasks, self._tasks = self._tasks, []
         await end_tasks(tasks)
 

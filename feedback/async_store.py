@@ -17,10 +17,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 
-from feedback.clock import epoch_ms
 from feedback.errors import RedisUnavailable
-from feedback.grouped import Grouped
+from feedback.grouped import GROUP, Grouped
 from feedback.kept import KeptPayload
+from feedback.redis_memory import LOOK, RedisMemory, decode_look
 from feedback.redis_server import RedisSettings, guarded, replies_of
 from feedback.status_script import FORGET, PLACE, SCRIPT, UNPLACED
 from feedback.statuses import (
@@ -112,33 +112,20 @@ class AsyncStatusStore(StoreCalls):
         return await self._write([write for write, _ in writes], look_at=soonest)
 
     async def _write(self, writes: Sequence[StatusWrite], *, look_at: int | None) -> list[Answer]:
-        now = epoch_ms()
         async with self._turn():
             pipe = self.redis.pipeline(transaction=False)
-            place = self.fill_write(pipe, writes, look_at=look_at, now=now)
-            replies = (await self._execute(pipe))[place]
-            answers = [decode_answer(reply) for reply in replies]
-            with guarded(reached=True):
-                await self._follow_up(writes, replies, refusals_of(answers), now=now)
-        return answers
+            self.fill_write(pipe, writes, look_at=look_at)
+            (replies,) = await self._execute(pipe)
+            if UNPLACED in replies:
+                with guarded(reached=True):
+                    await self._place(writes, replies)
+        return [decode_answer(reply) for reply in replies]
 
-    async def _follow_up(
-        self,
-        writes: Sequence[StatusWrite],
-        replies: Sequence[bytes | int],
-        told: Sequence[Refused | None],
-        *,
-        now: int,
-    ) -> None:
-        """Make good what is rare: coordinates that nobody told, and what refused writes did."""
-        if UNPLACED in replies:
-            keys, words = self.unplaced(writes, replies)
-            if keys:
-                await cast("Any", self.redis.eval(PLACE, len(keys), *keys, *words))
-        if any(told):
-            pipe = self.redis.pipeline(transaction=False)
-            if self.fill_mend(pipe, writes, told, now=now):
-                replies_of(await pipe.execute(raise_on_error=False))
+    async def _place(self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]) -> None:
+        """Tell where requests came from, where Redis did not know; rare, so a trip of its own."""
+        keys, words = self.unplaced(writes, replies)
+        if keys:
+            await cast("Any", self.redis.eval(PLACE, len(keys), *keys, *words))
 
     async def _execute(self, pipe: Any) -> list[Any]:
         commands = list(pipe.command_stack)
@@ -164,7 +151,11 @@ class AsyncStatusStore(StoreCalls):
         Raises:
             RedisUnavailable: Redis did not answer.
         """
-        return await self._reading(request_ids) if request_ids else []
+        found: list[Status] = []
+        # In parts: each has its own time, however many there are.
+        for at in range(0, len(request_ids), GROUP):
+            found += await self._reading(request_ids[at : at + GROUP])
+        return found
 
     async def _read_many(self, request_ids: Sequence[str]) -> list[Status]:
         async with self._turn():
@@ -217,6 +208,16 @@ class AsyncStatusStore(StoreCalls):
         )
         async with self._turn():
             return bool(await cast("Any", self.redis.eval(FORGET, len(keys), *keys, *facts)))
+
+    async def memory(self, request_id: str | None) -> RedisMemory:
+        """Return how far back Redis remembers; see `StatusStore.memory`.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        keys = self.remembering(request_id)
+        async with self._turn():
+            return decode_look(await cast("Any", self.redis.eval(LOOK, len(keys), *keys)))
 
     async def aclose(self) -> None:
         """Give the connections back; who asks for one from now on gets none."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -100,3 +102,11 @@ def print_status(status: Status, *, as_json: bool) -> None:
     if status.result is not None:
         words.append(json.dumps(status.result))
     click.echo(printable("  ".join(words)))
+
+
+def user_name() -> str:
+    """Return who runs this process, for the records of what people did."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a name for its user
+        return f"uid-{os.getuid()}"

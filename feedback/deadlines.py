@@ -2,13 +2,16 @@
 
 Whoever takes a request that is due leases it: its next look moves into the future, so that no other
 takes it, and one whose resender was killed comes back by itself. A lease, and a look that was put
-off on purpose, end in half a millisecond: the scan for lost requests brings whole ones forward and
-leaves those alone, and whoever takes one knows that somebody began with it and did not finish.
+off on purpose, end in half a millisecond: the scan for lost requests brings others forward and
+leaves those alone, and whoever takes one knows that somebody began with it and did not finish. A
+look that a resender has set ends in a quarter: it is as far ahead as it should be.
 
 One clock decides what is due, that of Redis, so that all resenders agree. The first look of a
 request is written by a client or a worker with its own clock: one that is ahead delays it, one
-that is behind makes it due at once, which costs a duplicate that the journal answers. What lies
-further ahead than any look of ours is brought back by `hasten` (see `Deadlines.page`).
+that is behind makes it due at once, which costs one look more, since how old a status is Redis'
+clock says as well; a client that still sends it cannot take back what a resender has leased
+(`SendUnknown`). What lies further ahead than any look of ours is brought back by `hasten` (see
+`Deadlines.page`).
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ from feedback.envelope import check_request_id
 from feedback.errors import InvalidMessage
 from feedback.redis_server import guarded
 from feedback.status import FINAL, State
-from feedback.statuses import Status
 from feedback.store import StatusStore
 
 _NOW = """
@@ -37,9 +39,11 @@ local ids, unfinished = {{}}, {{}}
 for i = 1, #due, 2 do
   redis.call('ZADD', KEYS[1], lease, due[i])
   ids[#ids + 1] = due[i]
-  if tonumber(due[i + 1]) % 1 ~= 0 then unfinished[#unfinished + 1] = due[i] end
+  if tonumber(due[i + 1]) % 1 == 0.5 then unfinished[#unfinished + 1] = due[i] end
 end
-return {{string.format('%.0f', now), lease, ids, unfinished}}
+local server = #ids > 0 and redis.pcall('INFO', 'server')
+local run_id = type(server) == 'string' and string.match(server, 'run_id:(%w+)') or ''
+return {{string.format('%.0f', now), lease, ids, unfinished, run_id}}
 """
 _SETTLE = f"""
 {_NOW}
@@ -49,7 +53,7 @@ for i = 2, #ARGV, 2 do
     if ARGV[i + 1] == '' then
       redis.call('ZREM', KEYS[1], ARGV[i])
     else
-      redis.call('ZADD', KEYS[1], string.format('%.1f', now + ARGV[i + 1]), ARGV[i])
+      redis.call('ZADD', KEYS[1], string.format('%.2f', now + ARGV[i + 1]), ARGV[i])
     end
   end
 end
@@ -57,9 +61,10 @@ end
 _HASTEN = f"""
 {_NOW}
 local hastened = 0
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   local score = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[i]) or nil)
-  if score and score > now + ARGV[1] and score % 1 == 0 then
+  local is_free = score and (score % 1 == 0 or (score % 1 ~= 0.5 and ARGV[2] == '1'))
+  if is_free and score > now + ARGV[1] then
     redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[1]), ARGV[i])
     hastened = hastened + 1
   end
@@ -89,6 +94,7 @@ class Taken:
         lease: names the lease to `settle`.
         unfinished: those of them that somebody took or put off before, and did not settle.
         strays: members of the set that are no request ids; they were removed.
+        run_id: the start of the server that was asked; empty where it does not say.
     """
 
     now_ms: int
@@ -96,6 +102,7 @@ class Taken:
     request_ids: tuple[str, ...]
     unfinished: frozenset[str]
     strays: int
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +144,14 @@ class Deadlines:
             RedisUnavailable: Redis did not answer.
         """
         with guarded():
-            now, lease, members, unfinished = cast(
+            now, lease, members, unfinished, run_id = cast(
                 "list[Any]", self._take(keys=[self._key], args=[limit, int(lease_s * 1000)])
             )
             request_ids, strays = _divide(members)
             if strays:
                 self._redis.zrem(self._key, *strays)
         again = frozenset(_divide(unfinished)[0])
-        return Taken(int(now), lease.decode(), request_ids, again, len(strays))
+        return Taken(int(now), lease.decode(), request_ids, again, len(strays), run_id.decode())
 
     def settle(self, taken: Taken, looks_s: Mapping[str, float], *, fixed: bool = False) -> None:
         """Set the next looks of requests whose lease is still ours; leave the others alone.
@@ -156,8 +163,8 @@ class Deadlines:
         Raises:
             RedisUnavailable: Redis did not answer; they are due again when the lease ends.
         """
-        half = 0.5 if fixed else 0.0
-        self._run_settle(taken, {one: f"{int(s * 1000) + half}" for one, s in looks_s.items()})
+        mark = 0.5 if fixed else 0.25
+        self._run_settle(taken, {one: f"{int(s * 1000) + mark}" for one, s in looks_s.items()})
 
     def remove(self, taken: Taken, request_ids: Sequence[str]) -> None:
         """Take requests out of the set that nobody needs to look at any more.
@@ -174,7 +181,7 @@ class Deadlines:
         reopened = [
             status.request_id
             for status in self._store.read_many(request_ids)
-            if _is_open(status, taken.now_ms)
+            if status.state is not State.UNKNOWN and status.state not in FINAL
         ]
         if reopened:
             with guarded():
@@ -225,11 +232,14 @@ class Deadlines:
             alive = {one for one, is_there in zip(workers, pipe.execute(), strict=True) if is_there}
         return [request_id for request_id, worker in held.items() if worker not in alive]
 
-    def hasten(self, request_ids: Sequence[str], *, look_s: float = 0.0) -> int:
+    def hasten(
+        self, request_ids: Sequence[str], *, look_s: float = 0.0, only_first: bool = False
+    ) -> int:
         """Bring forward looks that are further away; return how many were.
 
         Args:
             look_s: seconds from now.
+            only_first: those that clients and workers set by clocks of their own.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -238,15 +248,12 @@ class Deadlines:
             return 0
         with guarded():
             return cast(
-                int, self._hasten(keys=[self._key], args=[int(look_s * 1000), *request_ids])
+                int,
+                self._hasten(
+                    keys=[self._key],
+                    args=[int(look_s * 1000), "0" if only_first else "1", *request_ids],
+                ),
             )
-
-
-def _is_open(status: Status, now_ms: int) -> bool:
-    if status.state is State.FAILED:
-        in_time = status.deadline_at is None or status.deadline_at > now_ms
-        return status.resend and in_time
-    return status.state is not State.UNKNOWN and status.state not in FINAL
 
 
 def _divide(members: Sequence[bytes]) -> tuple[tuple[str, ...], list[bytes]]:

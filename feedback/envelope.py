@@ -16,9 +16,13 @@ from typing import NamedTuple
 
 from feedback.errors import InvalidMessage
 
+# What begins so is no user's.
+RESERVED = "onceward-"
 REQUEST_ID = "onceward-request-id"
 ATTEMPT = "onceward-attempt"
 DEADLINE = "onceward-deadline"
+# The generation of the failure that a resend may reopen: what its sender had been told of.
+REOPENS = "onceward-reopens"
 TRACEPARENT = "traceparent"
 # Of the record of an outcome: it is a request of its own to a worker that reads it.
 OUTCOME_ID = "onceward-outcome-id"
@@ -33,6 +37,14 @@ MAX_EPOCH_MS = 253_402_300_799_999
 _PRINTABLE_ID = re.compile(r"[!-~]{1,128}\Z")
 # Eleven digits would overflow MAX_ATTEMPT anyway, and int() of hostile text costs time.
 _DECIMAL = re.compile(r"[0-9]{1,15}\Z")
+
+
+class NullHeader(bytes):
+    """The value of a header that is null in Kafka: empty to whoever reads it, and null again where
+    the record is written on (`feedback.kafka_records`)."""
+
+
+NULL_HEADER = NullHeader()
 
 
 class Record(NamedTuple):
@@ -65,11 +77,15 @@ class Envelope(NamedTuple):
         request_id: 1 to 128 printable ASCII characters.
         attempt: 1 is the first sending, each resend adds 1.
         deadline_at: epoch ms after which no claim is granted; None when the sender set none.
+        reopens: the highest generation whose failure this sending may reopen. What is sent by
+            itself, since nothing was heard, names none that its client was not told of before it
+            asked again. None: any, as of who does not know this header.
     """
 
     request_id: str
     attempt: int = 1
     deadline_at: int | None = None
+    reopens: int | None = None
 
 
 def new_request_id() -> str:
@@ -125,28 +141,33 @@ def encode_headers(envelope: Envelope, user_headers: Headers = ()) -> list[tuple
     headers.append((ATTEMPT, b"%d" % envelope.attempt))
     if envelope.deadline_at is not None:
         headers.append((DEADLINE, b"%d" % envelope.deadline_at))
+    if envelope.reopens is not None:
+        headers.append((REOPENS, b"%d" % envelope.reopens))
     return headers
 
 
 def decode_headers(record: Record) -> Envelope:
     """Return the envelope of a record; one without an id is named by its coordinates.
 
-    An outcome that is passed on is a request of its own, unless it is sent again by that id.
+    An outcome that is passed on is a request of its own, unless it is sent again by that id: then
+    what the header of the outcome says is the user's, garbage or not.
 
     Raises:
         InvalidMessage: a header of ours is repeated, not UTF-8, or not what section 7 allows.
     """
-    found = _ours_once(record.headers)
-    is_outcome = OUTCOME_ID in found and ATTEMPT not in found
+    is_sent_by_id = any(name == ATTEMPT for name, _ in record.headers)
+    found = _ours_once(record.headers, OURS if is_sent_by_id else _READ)
+    is_outcome = OUTCOME_ID in found
     request_id = found.get(OUTCOME_ID if is_outcome else REQUEST_ID)
     return Envelope(
         request_id=record.coordinates_id if request_id is None else check_request_id(request_id),
         attempt=_number(found, ATTEMPT, low=1, high=MAX_ATTEMPT, default=1) or 1,
         deadline_at=_number(found, DEADLINE, low=0, high=MAX_EPOCH_MS, default=None),
+        reopens=_number(found, REOPENS, low=0, high=MAX_ATTEMPT, default=None),
     )
 
 
-OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE})
+OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE, REOPENS})
 _READ = OURS | {OUTCOME_ID}
 
 
@@ -157,10 +178,10 @@ def _bounded(text: str) -> str:
     return "sha256-" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def _ours_once(headers: Iterable[tuple[str, bytes]]) -> dict[str, str]:
+def _ours_once(headers: Iterable[tuple[str, bytes]], read: frozenset[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, raw in headers:
-        if name not in _READ:
+        if name not in read:
             continue
         if name in found:
             raise InvalidMessage(f"header {name} is repeated")

@@ -54,6 +54,10 @@ class RedisRefused(RedisUnavailable):
     """
 
 
+class NewerStatus(RedisUnavailable):
+    """A status of a state that only a newer version of Onceward knows: update this process."""
+
+
 class KafkaUnavailable(NotAvailable):
     """Kafka did not answer, or refused what was asked."""
 
@@ -81,7 +85,9 @@ class InvalidValue(InvalidMessage):
 
 
 class NotSent(NotAvailable):
-    """The request certainly did not reach Kafka, and no trace of it is left.
+    """The request certainly did not reach Kafka, no trace of it is left, and it will never run: it
+    may be asked for again, under another id as well. Where Redis may have forgotten that it was
+    sent before, it is `SendUnknown`.
 
     Args:
         request_id: the request.
@@ -98,7 +104,8 @@ class NotSent(NotAvailable):
 
 
 class SendUnknown(NotAvailable):
-    """Kafka may or may not have the request: it stays PENDING, and a resend is harmless.
+    """The request may yet run: Kafka may have it, or a resender, or an earlier sending of it did
+    its work. Sending it again under the same id is harmless, under another id it may run twice.
 
     Args:
         request_id: the request, to be waited for or sent again under the same id.
@@ -112,13 +119,13 @@ class SendUnknown(NotAvailable):
 
     def __str__(self) -> str:
         return (
-            f"request {self.request_id} may or may not have reached Kafka ({self.reason}): "
-            "it stays PENDING; wait for it, or send it again with the same id"
+            f"request {self.request_id} may yet run, or not ({self.reason}): "
+            "wait for it, or send it again with the same id"
         )
 
 
 class PayloadMismatch(OncewardError):
-    """This request id is already taken by another key or value: use a new id.
+    """This request id is already taken by another key, value or topic: use a new id.
 
     Args:
         request_id: the id that is taken.

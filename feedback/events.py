@@ -37,6 +37,7 @@ class Watch:
 
     def __init__(self, states: Collection[str] | None = None) -> None:
         self._states = states
+        self.has_begun = False
         self._changed: set[str] = set()
         self._condition = threading.Condition()
 
@@ -80,7 +81,11 @@ class EventListener:
 
     @contextlib.contextmanager
     def watch(
-        self, request_ids: Sequence[str], *, states: Collection[str] | None = None
+        self,
+        request_ids: Sequence[str],
+        *,
+        states: Collection[str] | None = None,
+        within_s: float = READ_S,
     ) -> Iterator[Watch]:
         """Hear the changes of these requests until the block is left.
 
@@ -89,6 +94,7 @@ class EventListener:
 
         Args:
             states: only changes to one of these; None for all.
+            within_s: how long Redis may take to confirm, if that is less than `READ_S`.
         """
         watch = Watch(states)
         channels = {self._store.events_channel(one): one for one in request_ids}
@@ -98,15 +104,31 @@ class EventListener:
                 self._watches.setdefault(channel, set()).add(watch)
             self._ids.update(channels)
             self._hear(fresh)
-            self._lock.wait_for(lambda: self._broken or self._confirmed >= channels.keys(), READ_S)
+            self._lock.wait_for(
+                lambda: self._broken or self._confirmed >= channels.keys(), min(READ_S, within_s)
+            )
+            watch.has_begun = True
         try:
             yield watch
         finally:
             self._leave(watch, channels)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is heard any more; every watch has then been woken."""
+        return self._closed.is_set()
+
+    def wake_all(self) -> None:
+        """Hear nothing more, and wake whoever waits."""
+        self._closed.set()
+        with self._lock:
+            for channel, watches in self._watches.items():
+                for watch in watches:
+                    watch.tell([self._ids[channel]])
+
     def close(self) -> None:
         """Stop hearing and give the connection back."""
-        self._closed.set()
+        self.wake_all()
         if self._thread is not None:
             self._thread.join()
         with self._lock:
@@ -120,17 +142,15 @@ class EventListener:
             for channel in gone:
                 del self._watches[channel], self._ids[channel]
             self._confirmed.difference_update(gone)
-            if gone and self._pubsub is not None:
+            if gone and self._pubsub is not None and not self._broken:
                 with self._noting_faults():
                     self._pubsub.unsubscribe(*gone)  # type: ignore[no-untyped-call]
 
     def _hear(self, fresh: Sequence[str]) -> None:
         """Subscribe, under the lock; what fails here is made good by the listening thread."""
         with self._noting_faults():
-            if self._thread is None:
-                self._pubsub = self._connect()
-                self._pubsub.subscribe(*self._watches)
-            elif fresh and self._pubsub is not None:
+            # The thread connects, which may take long, and subscribes to all that it finds.
+            if fresh and self._pubsub is not None and not self._broken:
                 self._pubsub.subscribe(*fresh)
         if self._thread is None:
             self._thread = threading.Thread(
@@ -169,7 +189,8 @@ class EventListener:
             # Nobody knows what was missed meanwhile.
             for channel, watches in self._watches.items():
                 for watch in watches:
-                    watch.tell([self._ids[channel]])
+                    if watch.has_begun:
+                        watch.tell([self._ids[channel]])
         return pubsub
 
     def _connect(self) -> PubSub:

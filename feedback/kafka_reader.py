@@ -2,9 +2,9 @@
 
 A resend needs it where no payload was kept, and so does a sweep that runs a request again. Gone
 means that it can never be read again: below the log's start (retention), no longer among the
-records (compaction), beyond its end or without its topic (deleted, created anew). Whether another
-record stands at those coordinates now, in a topic that was created anew, only its hash tells:
-whoever asks compares that.
+records (compaction, a transaction that was aborted), beyond its end or without its topic (deleted,
+created anew). Whether another record stands at those coordinates now, in a topic that was created
+anew, only its hash tells: whoever asks compares that.
 
 Facts it stands on (kafka-python 3.0.12): a consumer belongs to one thread at a time; without a
 reset policy an offset out of range is raised by `poll`; a topic that does not exist is polled in
@@ -105,7 +105,7 @@ class RecordReader:
         if end is None:
             raise self._away("it does not answer")
         # It answered all that time and has nothing there: it ends before the offset (a new leader
-        # would know its true end sooner), or compaction left an empty batch.
+        # would know its true end sooner), or compaction or an aborted transaction left no record.
         if end > offset and (consumer.position(where, timeout_ms=1) or 0) <= offset:
             raise self._away("it does not give the record")
         return None
@@ -115,7 +115,7 @@ class RecordReader:
             return self._consumer
         with closed_at_a_fault() as connect:
             self._consumer = KafkaConsumer(
-                **self._settings.connection(),
+                **self._settings.reading(),
                 kafka_client=connect,
                 group_id=None,
                 enable_auto_commit=False,

@@ -1,7 +1,8 @@
 """kafka-python's records as ours, also those that kafka-python itself stumbles over.
 
 A header's name that is not UTF-8 is a corrupt record to it (3.0.12), at which a partition would
-stop for ever; Kafka itself takes any bytes. Importing this module teaches it otherwise.
+stop for ever; Kafka itself takes any bytes. Its producer refuses a header that is null. Importing
+this module teaches it otherwise.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from kafka.record import memory_records
-from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
+from kafka.record.default_records import (
+    DefaultRecord,
+    DefaultRecordBatch,
+    DefaultRecordBatchBuilder,
+)
 from kafka.record.util import decode_varint
 
-from feedback.envelope import Record
+import feedback.kafka_logs  # noqa: F401 - mends kafka-python for this process
+from feedback.envelope import NULL_HEADER, NullHeader, Record
 
 
 def record_of(one: Any) -> Record:
@@ -24,7 +30,9 @@ def record_of(one: Any) -> Record:
         timestamp_ms=-1 if one.timestamp is None else one.timestamp,
         key=one.key,
         value=one.value,
-        headers=tuple([(name, value or b"") for name, value in one.headers or ()]),
+        headers=tuple(
+            [(name, NULL_HEADER if value is None else value) for name, value in one.headers or ()]
+        ),
     )
 
 
@@ -87,4 +95,20 @@ def _nullable_bytes(buffer: Any, pos: int) -> tuple[bytes | None, int]:
     return bytes(buffer[pos : pos + size_bytes]), pos + size_bytes
 
 
+class _OurBuilder(DefaultRecordBatchBuilder):  # type: ignore[misc]
+    """A batch in the making, whose headers may be null."""
+
+    def append(self, offset: Any, timestamp: Any, key: Any, value: Any, headers: Any) -> Any:
+        """Add a record; see kafka-python."""
+        for _, one in headers:
+            if isinstance(one, NullHeader):
+                headers = [
+                    (name, None if isinstance(given, NullHeader) else given)
+                    for name, given in headers
+                ]
+                break
+        return super().append(offset, timestamp, key, value, headers)
+
+
 memory_records.DefaultRecordBatch = _OurBatch
+memory_records.DefaultRecordBatchBuilder = _OurBuilder

@@ -70,7 +70,8 @@ class KafkaScan:
     Args:
         settings: brokers and security; no group is joined, nothing is committed.
         committed_only: whether to leave out what belongs to transactions that failed, and to end
-            before the first that is open.
+            before the first that is open. Without, for whoever looks only for records that it
+            wrote itself, outside of transactions: a foreign one that is open must not hide them.
         timeout_s: how long Kafka may take for an answer, and to give more records.
     """
 
@@ -209,14 +210,13 @@ class KafkaScan:
         if self._consumer is None:
             with closed_at_a_fault() as connect:
                 self._consumer = KafkaConsumer(
-                    **self._settings.connection(),
+                    **self._settings.reading() | {"isolation_level": self._isolation},
                     kafka_client=connect,
                     group_id=None,
                     enable_auto_commit=False,
                     # What retention took away meanwhile cannot be read.
                     auto_offset_reset="earliest",
                     allow_auto_create_topics=False,
-                    isolation_level=self._isolation,
                     fetch_max_bytes=FETCH_BYTES,
                     max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
                     fetch_max_wait_ms=100,

@@ -1,18 +1,28 @@
 """Closes the sockets of failed connections, which kafka-python 3.0 leaves to the collector.
 
 Its retries keep the errors, whose frames keep the sockets: with the brokers away a process lost
-some 20 descriptors a minute, and after an hour all it may have. Importing this module mends it.
+some 20 descriptors a minute, and after an hour all it may have. And it waits for the resolver, its
+loop with it, for as long as that takes. Importing this module mends both.
 """
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kafka.errors import KafkaConnectionError
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.transport import KafkaSSLTransport
+
+import feedback.kafka_failures
+import feedback.kafka_logs  # noqa: F401 - both mend kafka-python for this process
+from feedback.names import addresses
+
+# Of one look: what comes later is there for the next try.
+LOOKUP_S = 0.5
 
 _connect = KafkaNetSocket.sock_connect
 _handshake = KafkaSSLTransport.handshake
@@ -34,6 +44,15 @@ async def _handshake_or_close(self: Any) -> None:
         raise
 
 
+def _lookup(self: Any, host: str, port: int, raise_error: bool = False) -> list[Any]:
+    try:
+        return addresses(host, port, socket.AF_UNSPEC, within_s=LOOKUP_S)
+    except OSError as error:
+        # Also where no error was asked for: an empty list ends in one that names nothing.
+        raise KafkaConnectionError(f"{host}:{port}: {error}") from error
+
+
+KafkaNetSocket.dns_lookup = _lookup
 KafkaNetSocket.sock_connect = _connect_or_close
 KafkaSSLTransport.handshake = _handshake_or_close
 

@@ -6,7 +6,7 @@ expected to exist. What a user makes beforehand is taken as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -79,6 +79,17 @@ class KafkaTopics:
         """
         with self._admin() as admin:
             return [name for name in names if _described(admin, name) is None]
+
+    def visible(self, names: Collection[str]) -> list[str]:
+        """Return those that exist and that we may see; what is forbidden is no fault.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer.
+        """
+        if not names:
+            return []
+        with self._admin() as admin:
+            return sorted(set(admin.list_topics()).intersection(names))
 
     def partitions(self, name: str) -> int:
         """Return how many partitions a topic has; 0 when it does not exist.

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka.errors import for_code
+from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.structs import TopicPartition
 
@@ -16,6 +17,8 @@ from feedback.kafka_sockets import closed_at_a_fault
 from feedback.settings import KafkaSection
 
 _TRANSACTION = 1
+_LATEST = -1
+_UNCOMMITTED = 0
 
 
 class CoordinatorAway(KafkaUnavailable):
@@ -65,6 +68,28 @@ class KafkaWire:
             self.close()
             raise KafkaUnavailable(f"partition {topic}-{partition} has no leader")
         return int(found)
+
+    def end(self, topic: str, partition: int) -> int:
+        """Return the offset behind the last record of a partition, also of an open transaction.
+
+        Raises:
+            KafkaUnavailable: nobody answers for it now.
+        """
+        of_topic = ListOffsetsRequest.ListOffsetsTopic
+        asked = of_topic.ListOffsetsPartition(partition_index=partition, timestamp=_LATEST)
+        question = ListOffsetsRequest(
+            isolation_level=_UNCOMMITTED,
+            topics=[of_topic(name=topic, partitions=[asked])],
+            min_version=1,
+            max_version=3,
+        )
+        answer = self.ask(self.leader(topic, partition), question)
+        (found,) = answer.topics[0].partitions
+        if found.error_code:
+            self.close()
+            reason = for_code(found.error_code).__name__
+            raise KafkaUnavailable(f"Kafka: {reason} for {topic}-{partition}")
+        return int(found.offset)
 
     def transaction_coordinator(self, name: str) -> int:
         """Return the broker that knows a transactional id.

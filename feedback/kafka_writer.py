@@ -22,6 +22,7 @@ from kafka.errors import (
 )
 from kafka.serializer import Serializer
 
+import feedback.kafka_records  # noqa: F401 - mends kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka_sockets import closed_at_a_fault

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from feedback.envelope import NULL_HEADER, NullHeader
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +17,10 @@ class KeptPayload:
     """
 
     topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    # Not shown: whoever logs one logs no payload.
+    key: bytes | None = field(repr=False)
+    value: bytes | None = field(repr=False)
+    headers: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
 
     @property
     def size_bytes(self) -> int:
@@ -31,7 +34,10 @@ class KeptPayload:
             "topic": self.topic,
             "key": None if self.key is None else len(self.key),
             "value": None if self.value is None else len(self.value),
-            "headers": [[name, value.hex()] for name, value in self.headers],
+            "headers": [
+                [name, None if isinstance(value, NullHeader) else value.hex()]
+                for name, value in self.headers
+            ],
         }
         return json.dumps(head).encode() + b"\n" + (self.key or b"") + (self.value or b"")
 
@@ -48,7 +54,10 @@ class KeptPayload:
             key_size, value_size = head["key"], head["value"]
             cut = key_size or 0
             whole = len(body) == cut + (value_size or 0)
-            headers = tuple((name, bytes.fromhex(value)) for name, value in head["headers"])
+            headers = tuple(
+                (name, NULL_HEADER if value is None else bytes.fromhex(value))
+                for name, value in head["headers"]
+            )
             topic = head["topic"]
         except (KeyError, TypeError) as error:
             raise ValueError(f"a kept payload without what it must say: {error}") from error

@@ -2,6 +2,8 @@
 
 Payloads and secrets are never logged; what comes from outside (ids, error texts) is escaped, so
 that a request cannot forge a line or move a terminal's cursor.
+
+In an application whose formatter is its own, the fields stand in the message: `event name=value`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,14 @@ import time
 import traceback
 from typing import Any, TextIO
 
+from feedback.foreign import class_name
+
+# Past the user's own classes, which may have properties of these names.
+_LINKS: tuple[Any, ...] = tuple(
+    BaseException.__dict__[name].__get__
+    for name in ("__traceback__", "__cause__", "__suppress_context__", "__context__")
+)
+_EVENT = "onceward_event"
 _FIELDS = "onceward_fields"
 _STACK = "onceward_stack"
 
@@ -44,7 +54,7 @@ class EventLog:
 
     def exception(self, event: str, **fields: object) -> None:
         """Log a fault of our own, with its stack."""
-        self._logger.error(event, extra={_FIELDS: fields}, exc_info=True)
+        self._tell(logging.ERROR, event, fields, exc_info=True)
 
     def raised(self, event: str, error: BaseException, **fields: object) -> None:
         """Log what a user's code raised: its class and stack, never its text.
@@ -52,12 +62,41 @@ class EventLog:
         An exception's text quotes what it was about, as `int(card_number)` does; the client that
         owns the payload reads it in the status.
         """
-        extra = {_FIELDS: fields | {"error": type(error).__name__}, _STACK: _places(error)}
-        self._logger.error(event, extra=extra)
+        fields = fields | {"error": class_name(error)}
+        self._tell(logging.ERROR, event, fields, stack=_places(error))
 
     def _log(self, level: int, event: str, fields: dict[str, object]) -> None:
         if self._logger.isEnabledFor(level):
-            self._logger.log(level, event, extra={_FIELDS: fields})
+            self._tell(level, event, fields)
+
+    def _tell(
+        self,
+        level: int,
+        event: str,
+        fields: dict[str, object],
+        *,
+        exc_info: bool = False,
+        stack: str = "",
+    ) -> None:
+        extra = {_EVENT: event, _FIELDS: fields, _STACK: stack}
+        # One template for each event: an application may group by it.
+        template, arguments = (f"{event} %s", (_Words(fields),)) if fields else (event, ())
+        self._logger.log(level, template, *arguments, exc_info=exc_info, extra=extra)
+
+
+class _Words:
+    """Fields as words of a message, made when somebody formats it."""
+
+    def __init__(self, fields: dict[str, object]) -> None:
+        self._fields = fields
+
+    def __str__(self) -> str:
+        return _one_line(_words(self._fields))
+
+
+def event_of(record: logging.LogRecord) -> str:
+    """Return the name of an event of ours, or the message of somebody else."""
+    return str(getattr(record, _EVENT, "")) or record.getMessage()
 
 
 class TextFormat(logging.Formatter):
@@ -67,9 +106,8 @@ class TextFormat(logging.Formatter):
         """Return the line; control characters are escaped."""
         moment = time.strftime("%H:%M:%S", time.gmtime(record.created))
         fields: dict[str, Any] = getattr(record, _FIELDS, {})
-        words = [f"{moment}.{int(record.msecs):03d}", f"{record.levelname:7}", record.getMessage()]
-        words += [f"{name}={_plain(value)}" for name, value in fields.items()]
-        line = _one_line(" ".join(words))
+        words = [f"{moment}.{int(record.msecs):03d}", f"{record.levelname:7}", event_of(record)]
+        line = _one_line(" ".join([*words, _words(fields)] if fields else words))
         stack = _stack(self, record)
         if stack:
             # Indented, so that an error's text cannot pass for a line of the log.
@@ -87,7 +125,7 @@ class JsonFormat(logging.Formatter):
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": event_of(record),
             **getattr(record, _FIELDS, {}),
         }
         stack = _stack(self, record)
@@ -122,9 +160,14 @@ def _places(error: BaseException) -> str:
     one: BaseException | None = error
     while one is not None and id(one) not in seen:
         seen.add(id(one))
-        parts.append("".join(traceback.format_tb(one.__traceback__)) + type(one).__name__)
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        tb, cause, is_alone, context = (get(one) for get in _LINKS)
+        parts.append("".join(traceback.format_tb(tb)) + class_name(one))
+        one = cause if cause is not None or is_alone else context
     return "\nthen:\n".join(reversed(parts))
+
+
+def _words(fields: dict[str, Any]) -> str:
+    return " ".join(f"{name}={_plain(value)}" for name, value in fields.items())
 
 
 def _plain(value: object) -> str:

@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -82,7 +83,9 @@ class _Server(ThreadingHTTPServer):
         where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = where[0][0]
         self.pages = pages
-        self._room = threading.BoundedSemaphore(MAX_CLIENTS)
+        # In the order in which they came.
+        self._clients: dict[socket.socket, None] = {}
+        self._counting = threading.Lock()
         super().__init__((host, port), _Client)
 
     def server_bind(self) -> None:
@@ -91,10 +94,18 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, or hang up when too many wait for theirs."""
-        if not self._room.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        """Answer in a thread; where there is no room, hang up on who has had theirs for longest.
+
+        A page takes milliseconds: whoever is still there is slow, and must not cost a probe its
+        answer, on which somebody may kill the worker.
+        """
+        with self._counting:
+            self._clients[request] = None
+            slowest = next(iter(self._clients)) if len(self._clients) > MAX_CLIENTS else None
+            if slowest is not None:
+                del self._clients[slowest]
+                with suppress(OSError):  # it has gone by itself
+                    slowest.shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -102,7 +113,8 @@ class _Server(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            with self._counting:
+                self._clients.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what went wrong; that a client went away is nothing wrong."""

@@ -6,6 +6,7 @@ import contextlib
 import queue
 import re
 import socket
+import sys
 from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -17,9 +18,11 @@ from redis.exceptions import AuthenticationError, DataError, RedisError, Respons
 from redis.retry import Retry
 
 from feedback.errors import RedisRefused, RedisUnavailable
+from feedback.redis_sockets import connection_class
 
 MAX_CONNECTIONS = 64
 _NO_CONNECTION = (ConnectionRefusedError, FileNotFoundError, socket.gaierror, queue.Empty)
+_NO_CLUSTER = "this is a Redis Cluster, which we do not support; name one primary in [redis] url"
 # A server that answers one of these refuses whatever is asked now: it is as good as away, and it
 # did nothing of what was asked. With each, what an operator does about it.
 REFUSES_ALL = MappingProxyType(
@@ -36,9 +39,16 @@ REFUSES_ALL = MappingProxyType(
         "NOSCRIPT": "it forgot our script twice; wait",
         "NOAUTH": "put user and password into [redis] url",
         "WRONGPASS": "correct user and password in [redis] url",
-        "NOPERM": "allow this user the commands and the keys of onceward:*",
+        "NOPERM": "allow this user the commands, the keys (~onceward:*) and the channels of "
+        "onceward (&onceward:*)",
+        "MOVED": _NO_CLUSTER,
+        "ASK": _NO_CLUSTER,
+        "CROSSSLOT": _NO_CLUSTER,
     }
 )
+# What a script reports whose user may not publish: by then it has written.
+_NO_CHANNEL = re.compile(r"publish|channel")
+_ALLOW_CHANNELS = "allow this user the channels as well (&onceward:*)"
 # At the beginning; before Redis 7, with a dash in front, somewhere in what a script reports.
 _CODE = re.compile(r"(?:^|\s-)([A-Z]{3,})\b")
 
@@ -90,6 +100,7 @@ def connect(settings: RedisSettings) -> Redis:
         socket_timeout=settings.timeout_s,
         socket_connect_timeout=settings.timeout_s,
         **keepalive,
+        **connection_class(settings.url),
         retry=Retry(NoBackoff(), 0, supported_errors=()),
         command_packer=Packer(),
         health_check_interval=0,
@@ -130,6 +141,8 @@ def guarded(*, reached: bool = False) -> Iterator[None]:
         RedisRefused: what the call carries is at fault.
         RedisUnavailable: with what happened in one line.
     """
+    # Our caller may be handling an error of its own, which Python puts behind whatever comes now.
+    handled = sys.exception()
     try:
         yield
     except (RedisError, OSError) as error:
@@ -137,7 +150,7 @@ def guarded(*, reached: bool = False) -> Iterator[None]:
         kind = RedisUnavailable
         if code not in REFUSES_ALL and isinstance(error, ResponseError | DataError):
             kind = RedisRefused
-        absent = code in REFUSES_ALL or _never_reached(error)
+        absent = code in REFUSES_ALL or _never_reached(error, handled)
         raise kind(_one_line(error, code), never_reached=absent and not reached) from error
 
 
@@ -162,15 +175,18 @@ def _one_line(error: BaseException, code: str) -> str:
     text = str(error).splitlines()[0] if str(error) else ""
     text = text.partition(" script: ")[0]  # Redis 7 names the script's hash and line
     advice = REFUSES_ALL.get(code)
+    if advice is None and isinstance(error, ResponseError) and _NO_CHANNEL.search(text):
+        advice = _ALLOW_CHANNELS
     said = f"Redis: {type(error).__name__} {text}".strip()
     return said if advice is None else f"{said.rstrip('.')}: {advice}"
 
 
-def _never_reached(error: BaseException) -> bool:
+def _never_reached(error: BaseException, handled: BaseException | None) -> bool:
     # redis-py wraps what the socket said; refused and unresolved connections carried no command,
-    # and neither did one that the pool could not give in time (Empty).
+    # and neither did one that the pool could not give in time (Empty). What was being handled when
+    # the call began says nothing about the call.
     cause: BaseException | None = error
-    while cause is not None:
+    while cause is not None and cause is not handled:
         if isinstance(cause, _NO_CONNECTION):
             return True
         cause = cause.__cause__ or cause.__context__

@@ -9,6 +9,7 @@ A schema is read without the network: what it refers to lies in its own folder, 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -16,9 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from feedback.errors import SettingsError
+from feedback.foreign import class_name, name_of
 
 SHOWN = 5
 PLACE_LIMIT = 100
+FAULT_LIMIT = 1000
+
+# C0 and C1 controls and lone surrogates, which no database takes: a validator names its own rules.
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class SchemaError(SettingsError):
@@ -64,6 +70,8 @@ class SchemaFile:
             faults = self._find(found)
         except (ValueError, RecursionError):
             return "value is not JSON"
+        except BaseException as error:  # a panic of the library's: a record must not end the worker
+            return f"value cannot be checked: {class_name(error)}"
         if not faults:
             return None
         return f"value does not match {self.path.name}: {', '.join(faults)}"
@@ -87,19 +95,23 @@ def _model_fault(model: type, value: bytes | None) -> str | None:
     validate: Callable[[bytes], object] = getattr(model, "model_validate_json")  # noqa: B009
     try:
         validate(value if value is not None else b"null")
-    except Exception as error:
-        # Also what a validator of the user raises by mistake: a record must not end the worker.
-        return f"value is not a {model.__name__}: {_places(error, model)}"
+    # Also what a validator of the user raises by mistake: a record must not end the worker.
+    except BaseException as error:
+        told = f"value is not a {name_of(model)}: {_places(error, model) or class_name(error)}"
+        return _UNFIT.sub("?", told)[:FAULT_LIMIT]
     return None
 
 
-def _places(error: Exception, model: type) -> str:
-    # pydantic's own text quotes the input, which may be a card number
-    errors = getattr(error, "errors", None)
-    if errors is None:
-        return type(error).__name__
-    faults = errors(include_url=False, include_context=False, include_input=False)[:SHOWN]
-    return ", ".join(f"{_place(one['loc'], _names_of(model))}: {one['type']}" for one in faults)
+def _places(error: BaseException, model: type) -> str:
+    """Return what an error of pydantic's says, and nothing of one that only looks like it."""
+    try:
+        # pydantic's own text quotes the input, which may be a card number
+        errors = getattr(error, "errors")  # noqa: B009
+        faults = errors(include_url=False, include_context=False, include_input=False)[:SHOWN]
+        names = _names_of(model)
+        return ", ".join(f"{_place(one['loc'], names)}: {one['type']}" for one in faults)
+    except BaseException:
+        return ""
 
 
 def _place(loc: Iterable[str | int], names: Collection[str]) -> str:
@@ -110,8 +122,6 @@ def _place(loc: Iterable[str | int], names: Collection[str]) -> str:
 @lru_cache
 def _names_of(model: type) -> frozenset[str]:
     """Return the names of all fields in a model: any other that a place has came with the value."""
-    from pydantic.errors import PydanticUserError
-
     names: set[str] = set()
 
     def collect(part: object) -> None:
@@ -124,8 +134,8 @@ def _names_of(model: type) -> frozenset[str]:
 
     make: Callable[[], object] | None = getattr(model, "model_json_schema", None)
     if make is not None:
-        # A type of the user that has no schema: then no name is known.
-        with suppress(PydanticUserError):
+        # A type of the user that has no schema, or cannot say it: then no name is known.
+        with suppress(BaseException):
             collect(make())
     return frozenset(names)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
@@ -21,6 +21,10 @@ def _split(value: object) -> object:
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 # What becomes of a request that failed for good.
 Strategy = Annotated[str, Field(pattern=r"^(keep|stop|drop|none)$")]
+
+
+# A topic may get more partitions at any time: they are known, read and written to after so long.
+METADATA_MAX_AGE_MS = 30_000
 
 
 class _Section(BaseModel):
@@ -63,7 +67,11 @@ class KafkaSection(_Section):
         for name, value in given.items():
             if isinstance(value, SecretStr):
                 given[name] = value.get_secret_value()
-        return given
+        return {**given, "metadata_max_age_ms": METADATA_MAX_AGE_MS}
+
+    def reading(self) -> dict[str, Any]:
+        """Return the keyword arguments that every consumer takes: it sees what was committed."""
+        return {**self.connection(), "isolation_level": "read_committed"}
 
 
 class RedisSection(_Section):
@@ -85,6 +93,8 @@ class RedisSection(_Section):
         except ValueError:
             # Its own message would show what stands there, which may be a part of a password.
             raise ValueError("has no valid port; a password is percent-encoded") from None
+        if "decode_responses" in parse_qs(urlsplit(url).query):
+            raise ValueError("leave out decode_responses: payloads are bytes")
         return url
 
 
@@ -128,8 +138,10 @@ class WorkerSection(_Section):
     buffer_limit: int | None = Field(None, ge=1)
     batch_limit: int | None = Field(None, ge=1, le=10_000)
     order_held_limit: int = Field(1000, ge=1)
+    order_held_limit_bytes: int = Field(67_108_864, ge=1)
     drain_timeout_s: Seconds = 25.0
     start_timeout_s: Seconds = 30.0
+    handover_timeout_s: Seconds = 10.0
     deadline_s: Seconds = 3600.0
     max_result_bytes: int = Field(65_536, ge=0)
     memory_limit_bytes: int = Field(0, ge=0)
@@ -211,7 +223,7 @@ class AuditSection(_Section):
     topics: Names = ()
     output: str = "audit/"
     grace_s: Seconds = 600.0
-    fail_on: str = "lost>0,ran_twice>0"
+    fail_on: str = "lost>0,ran_twice>0,overdue>0"
     jars: str = ""
     spark_master: str = "local[*]"
     spark_conf: dict[str, str] = Field(default_factory=dict)

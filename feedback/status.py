@@ -6,7 +6,8 @@ message may be late, so a write is judged by four facts in this order: payload, 
 attempt, state. Three things bite the next editor:
 
 - A write that knows no generation (PENDING, ACCEPTED) counts as generation 0: it never overwrites
-  what a claim has written, except a FAILED that says a resend may help.
+  what a claim has written, except a FAILED that says a resend may help, of which its sender had
+  been told.
 - An older attempt may still bring the final outcome, since the journal knows one row per request.
 - A final status never changes, but for an IN_DOUBT that is resolved and a FAILED that is reopened.
 
@@ -40,6 +41,9 @@ STORED = tuple(state for state in State if state not in (State.LOST, State.UNKNO
 FINAL = frozenset({State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.EXPIRED, State.SKIPPED})
 # Written before a claim, so they carry no generation.
 BEFORE_CLAIM = frozenset({State.PENDING, State.ACCEPTED})
+
+# No clock is off by more.
+CLOCKS_APART_S = 3600
 
 _AFTER_CLAIM = frozenset(STORED) - BEFORE_CLAIM
 
@@ -75,6 +79,7 @@ class Refusal(StrEnum):
     ATTEMPT = "attempt"
     STATE = "state"
     WORKER = "worker"
+    TAKEN_BACK = "taken_back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ class Stored:
     Attributes:
         generation: 0 when no claim has been told yet.
         resend: a FAILED that a higher attempt may reopen.
+        topic: that it came from; empty where nobody has said.
     """
 
     state: State
@@ -92,6 +98,7 @@ class Stored:
     payload_sha256: str
     resend: bool = False
     worker: str = ""
+    topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +106,16 @@ class Write:
     """The facts of a write that the rule looks at.
 
     Attributes:
-        restore: the journal's own row is written over another payload's status (a mismatch
+        restore: the journal's own row is written over another request's status (a mismatch
             verdict: contract, section 4).
         held_by: only while this worker is the one that stands there; a worker that gives a
             request up must not clear the name of the next owner. None: whoever it is.
+        reopens: before a claim: the highest generation whose failure it may reopen; what a client
+            was told is over does not begin anew by a sending that was on its way. None: any.
+        topic: that it is about; empty: whichever.
+        follows: before a claim: the attempt that the writer has read, and that must still stand
+            there, or a later one. Where it was taken back since, its client was told so, and
+            nobody may send it. 0: whatever stands.
     """
 
     state: State
@@ -111,16 +124,40 @@ class Write:
     payload_sha256: str
     restore: bool = False
     held_by: str | None = None
+    reopens: int | None = None
+    topic: str = ""
+    follows: int = 0
+
+
+def may_be_taken_back(
+    state: State, attempt: int, *, is_asked_anew: bool, left_s: float | None
+) -> bool:
+    """Whether what another start of Redis was told may have been taken back since, and its client
+    told `NotSent`: the first PENDING of a request, or of one that failed and was asked for again.
+    Long after its deadline that harms nobody: it can only expire.
+
+    Args:
+        left_s: until the deadline, negative after it; None without one.
+    """
+    is_first = attempt <= 1 or is_asked_anew
+    may_run = left_s is None or left_s > -CLOCKS_APART_S
+    return state is State.PENDING and is_first and may_run
+
+
+def is_other_request(stored: Stored, write: Write) -> bool:
+    """Whether two requests share the id: another payload, or another topic of the group."""
+    is_elsewhere = "" != stored.topic != write.topic != ""
+    return write.payload_sha256 != stored.payload_sha256 or is_elsewhere
 
 
 def judge(stored: Stored | None, write: Write) -> Refusal | None:
     """Return None when the write may be taken, else why not (contract, section 4)."""
     if stored is None:
-        return None
+        return Refusal.TAKEN_BACK if write.follows else None
     if write.held_by is not None and write.held_by != stored.worker:
         return Refusal.WORKER
-    if write.payload_sha256 != stored.payload_sha256:
-        # Another payload under this id: only the journal's own row may put it right.
+    if is_other_request(stored, write):
+        # Another request under this id: only the journal's own row may put it right.
         return None if write.restore else Refusal.PAYLOAD
     if write.state in BEFORE_CLAIM:
         return _judge_before_claim(stored, write)
@@ -141,6 +178,10 @@ def _brings_outcome(stored: Stored, write: Write) -> bool:
 def _judge_before_claim(stored: Stored, write: Write) -> Refusal | None:
     if write.attempt < stored.attempt:
         return Refusal.ATTEMPT
+    if stored.attempt < write.follows:
+        return Refusal.TAKEN_BACK
+    if write.reopens is not None and write.reopens < stored.generation:
+        return Refusal.GENERATION
     if stored.state is State.FAILED and stored.resend and write.attempt > stored.attempt:
         return None
     if stored.state not in BEFORE_CLAIM:

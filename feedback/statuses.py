@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from feedback.errors import NewerStatus
 from feedback.kept import KeptPayload
 from feedback.status import Refusal, State, Stored, Write, derive, judge
 from feedback.status_script import REPLACED
 
 _REPLACED = REPLACED.encode()
+# Those of 64 bits, as databases hold them.
+_NUMBERS = 2**63
 
 
 class Origin(NamedTuple):
@@ -43,6 +46,7 @@ class StatusWrite(NamedTuple):
         held_by: taken only while this worker stands in the hash.
         origin: told where nobody has told it: ACCEPTED did, unless Redis was away then or has
             forgotten it since.
+        reopens, follows: before a claim: see `Write`.
     """
 
     request_id: str
@@ -55,6 +59,8 @@ class StatusWrite(NamedTuple):
     restore: bool = False
     held_by: str | None = None
     origin: Origin | None = None
+    reopens: int | None = None
+    follows: int = 0
 
     @property
     def size_bytes(self) -> int:
@@ -89,6 +95,7 @@ def newer_of(stands: StatusWrite, comes: StatusWrite) -> StatusWrite:
         stands.payload_sha256,
         resend=resend,
         worker=worker,
+        topic=stands.topic,
     )
     write = Write(
         comes.state,
@@ -97,19 +104,30 @@ def newer_of(stands: StatusWrite, comes: StatusWrite) -> StatusWrite:
         comes.payload_sha256,
         restore=comes.restore,
         held_by=held_by,
+        reopens=comes.reopens,
+        topic=comes.topic,
     )
     return comes if judge(stored, write) is None else stands
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A write that the rule did not take, with what stands there instead."""
+    """A write that the rule did not take, with what stands there instead.
+
+    Attributes:
+        state: UNKNOWN where nothing stands, or a state that only a newer version knows.
+    """
 
     reason: Refusal
     state: State
     attempt: int
     generation: int
     resend: bool
+
+    @property
+    def nothing_stands(self) -> bool:
+        """Whether the request was taken back, and left no trace."""
+        return self.reason is Refusal.TAKEN_BACK and self.state is State.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +138,8 @@ class Status:
         result: the handler's return value, decoded from JSON.
         resend: for FAILED: whether a resend may help.
         by: for SKIPPED: the request that succeeded in this one's stead.
+        updated_at: epoch ms of Redis' clock.
+        told_in: for PENDING: the start of the Redis server that was told.
     """
 
     request_id: str
@@ -139,6 +159,7 @@ class Status:
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None
+    told_in: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +167,7 @@ class Replaced:
     """What a PENDING took the place of: an earlier attempt's status, as the script packed it; empty
     where another sending had told the same PENDING."""
 
-    packed: bytes
+    packed: bytes = field(repr=False)  # of a result, among others
 
 
 Answer = Refused | Replaced | None
@@ -159,9 +180,9 @@ def decode_answer(reply: bytes | int) -> Answer:
         return None
     if reply.startswith(_REPLACED):
         return Replaced(reply.removeprefix(_REPLACED))
-    reason, state, attempt, generation, resend = reply.decode().split("|")
+    reason, word, attempt, generation, resend = reply.decode("utf-8", "replace").split("|")
     return Refused(
-        Refusal(reason), State(state), int(attempt or 0), int(generation or 0), resend == "1"
+        Refusal(reason), _known(word), _count(attempt), _count(generation), resend == "1"
     )
 
 
@@ -180,6 +201,10 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
 
     Args:
         alive: the workers that have a heartbeat.
+
+    Raises:
+        NewerStatus: its state is of a newer version.
+        ValueError: it has a number or a result that is none.
     """
     if "status" not in found:
         return Status(request_id, State.UNKNOWN)
@@ -187,9 +212,11 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
     result = found.get("result")
     return Status(
         request_id=request_id,
-        state=derive(State(found["status"]), worker=worker, worker_alive=worker in alive),
-        attempt=int(found.get("attempt") or 0),
-        generation=int(found.get("generation") or 0),
+        state=derive(
+            _state(found["status"], request_id), worker=worker, worker_alive=worker in alive
+        ),
+        attempt=_number(found.get("attempt")) or 0,
+        generation=_number(found.get("generation")) or 0,
         code=found.get("code") or None,
         message=found.get("message") or None,
         result=json.loads(result) if result else None,
@@ -203,8 +230,36 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
         topic=found.get("topic"),
         partition=_number(found.get("partition")),
         offset=_number(found.get("offset")),
+        told_in=found.get("told_in") or None,
     )
 
 
+def _known(word: str) -> State:
+    """Return the state; UNKNOWN for one of a newer version, since a batch has others to answer."""
+    try:
+        return State(word)
+    except ValueError:
+        return State.UNKNOWN
+
+
+def _state(word: str, request_id: str) -> State:
+    try:
+        return State(word)
+    except ValueError:
+        said = f"request {request_id} has the state {word!r}, which is of a newer version"
+        raise NewerStatus(f"{said}: update this process") from None
+
+
+def _count(text: str) -> int:
+    """Return a number of the script's answer; 0 for what is none, as the script has read it."""
+    try:
+        return int(text or 0)
+    except ValueError:
+        return 0
+
+
 def _number(text: str | None) -> int | None:
-    return int(text) if text else None
+    number = int(text) if text else None
+    if number is not None and not -_NUMBERS <= number < _NUMBERS:
+        raise ValueError("a status has a number that no database holds")
+    return number

@@ -1,21 +1,23 @@
 """Statuses, kept payloads, deadlines, heartbeats, the journal's id in Redis (contract, section 6).
 
 The store carries out what `status.judge` allows; the rule itself runs inside Redis as one script.
-Every method is one round trip for its whole batch, a second where the rule refused something or a
-worker's heartbeat must be looked at. Safe to share between threads.
+Every method is one round trip for its whole batch, a second where nobody had told where a request
+came from, or a worker's heartbeat must be looked at. Safe to share between threads.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from redis import Redis
 from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
-from feedback.clock import epoch_ms
+from feedback.errors import SettingsError
 from feedback.kept import KeptPayload
+from feedback.redis_memory import KEEP, LOOK, RedisMemory, decode_look
 from feedback.redis_server import RedisSettings, execute, guarded
 from feedback.status_script import FORGET, PLACE, SCRIPT, UNPLACED
 from feedback.statuses import (
@@ -31,6 +33,13 @@ from feedback.statuses import (
 )
 from feedback.store_calls import StoreCalls, holders_of
 
+_HIGHEST = """\
+local stands, mine = tonumber(redis.call('GET', KEYS[1]) or '0'), tonumber(ARGV[1])
+if mine <= stands then return stands end
+redis.call('SET', KEYS[1], mine)
+return mine
+"""
+
 
 class StatusStore(StoreCalls):
     """The statuses of one group.
@@ -45,6 +54,11 @@ class StatusStore(StoreCalls):
         super().__init__(group, settings)
         self.redis = redis
         self._heartbeat_ttl_ms = int(settings.heartbeat_ttl_s * 1000)
+
+    @property
+    def timeline_key(self) -> str:
+        """Key of the timeline that the journal's database writes on."""
+        return f"{self.journal_key}:timeline"
 
     @property
     def journal_key(self) -> str:
@@ -77,18 +91,13 @@ class StatusStore(StoreCalls):
         """
         if not writes:
             return []
-        now = epoch_ms()
         with guarded():
             pipe = self.redis.pipeline(transaction=False)
-            place = self.fill_write(pipe, writes, look_at=look_at, now=now)
-            replies = self._execute(pipe)[place]
+            self.fill_write(pipe, writes, look_at=look_at)
+            (replies,) = self._execute(pipe)
         if UNPLACED in replies:
             self._place(writes, replies)
-        answers = [decode_answer(reply) for reply in replies]
-        told = refusals_of(answers)
-        if any(told):
-            self._mend_deadlines(writes, told, now=now)
-        return answers
+        return [decode_answer(reply) for reply in replies]
 
     def _place(self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]) -> None:
         """Tell where requests came from, where Redis did not know; rare, so a trip of its own."""
@@ -96,14 +105,6 @@ class StatusStore(StoreCalls):
         if keys:
             with guarded(reached=True):
                 self.redis.eval(PLACE, len(keys), *keys, *words)
-
-    def _mend_deadlines(
-        self, writes: Sequence[StatusWrite], told: Sequence[Refused | None], *, now: int
-    ) -> None:
-        with guarded(reached=True):
-            pipe = self.redis.pipeline(transaction=False)
-            if self.fill_mend(pipe, writes, told, now=now):
-                execute(pipe)
 
     def _execute(self, pipe: Any) -> list[Any]:
         commands = list(pipe.command_stack)
@@ -239,15 +240,71 @@ class StatusStore(StoreCalls):
             )
         return journal_id if stands is None else stands.decode()
 
+    def agree_on_contents(self, journal_id: str, *, is_first: bool = False) -> str:
+        """Return a word that stands in Redis as long as the journal's id does, put there now if
+        there is none: another one says that Redis has lost its contents since. With it goes the
+        witness of how far back this Redis remembers; see `redis_memory`.
+
+        Args:
+            journal_id: put there with it, if none is.
+            is_first: whether the group had no worker before, so that there is nothing to forget.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        keys = (self.journal_key, f"{self.prefix}contents", self.witness_key)
+        facts = (journal_id, os.urandom(8).hex(), "1" if is_first else "0")
+        with guarded():
+            found = self.redis.eval(KEEP, len(keys), *keys, *facts)
+        return cast(bytes, found).decode()
+
+    def memory(self, request_id: str | None) -> RedisMemory:
+        """Return how far back Redis remembers.
+
+        Args:
+            request_id: whether it is still known there is said as well.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        keys = self.remembering(request_id)
+        with guarded():
+            return decode_look(self.redis.eval(LOOK, len(keys), *keys))
+
+    def agree_on_timeline(self, timeline: int) -> int:
+        """Put the timeline of the journal's database there unless a higher one is, and return the
+        one that stands.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        with guarded():
+            return cast("int", self.redis.eval(_HIGHEST, 1, self.timeline_key, timeline))
+
     def server_version(self) -> str:
         """Return the server's version.
+
+        Raises:
+            SettingsError: it is no Redis that this works with.
+            RedisUnavailable: Redis did not answer, with its reason.
+        """
+        with guarded():
+            info = self.redis.info("server")
+            self.redis.publish(self.events_channel("check"), "")
+        mode = str(info.get("redis_mode", "standalone"))
+        if mode != "standalone":
+            raise SettingsError(f"this is a Redis {mode.title()}: name one primary in [redis] url")
+        return str(info.get("redis_version", "unknown"))
+
+    def evicts_by(self) -> str:
+        """Return the policy by which a full server drops what it holds; empty where it does not.
 
         Raises:
             RedisUnavailable: Redis did not answer, with its reason.
         """
         with guarded():
-            info = self.redis.info("server")
-        return str(info.get("redis_version", "unknown"))
+            policy = str(self.redis.info("memory").get("maxmemory_policy", "noeviction"))
+        return "" if policy == "noeviction" else policy
 
     def close(self) -> None:
         """Give the connections back."""

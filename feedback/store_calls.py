@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from feedback.redis_server import RedisSettings
-from feedback.script_call import arguments_of, by_openness
-from feedback.status import State, may_reopen
+from feedback.script_call import arguments_of
+from feedback.status import State
 from feedback.status_script import SCRIPT, UNPLACED
-from feedback.statuses import Refused, Replaced, StatusWrite
+from feedback.statuses import Replaced, StatusWrite
 
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
@@ -47,34 +47,25 @@ class StoreCalls:
         """The sorted set of requests by the time of the next look (epoch ms)."""
         return f"{self.prefix}deadlines"
 
+    @property
+    def witness_key(self) -> str:
+        """The key that says how far back Redis remembers; see `redis_memory`."""
+        return f"{self.prefix}witness"
+
     def worker_key(self, worker_id: str) -> str:
         """Return the key that exists while the worker is alive."""
         return f"{self.prefix}worker:{worker_id}"
 
-    def fill_write(
-        self, pipe: Any, writes: Sequence[StatusWrite], *, look_at: int | None, now: int
-    ) -> int:
-        """Fill a pipeline with a batch of statuses; return where the script's replies will stand.
-
-        Args:
-            now: epoch ms.
-        """
+    def fill_write(self, pipe: Any, writes: Sequence[StatusWrite], *, look_at: int | None) -> None:
+        """Fill a pipeline with a batch of statuses; its one reply has the script's replies."""
         keys: list[str] = []
-        arguments: list[str | bytes | int] = []
+        arguments: list[str | bytes | int] = ["" if look_at is None else look_at]
         for write in writes:
             keys += (self.request_key(write.request_id), self.payload_key(write.request_id))
             channel = self.events_channel(write.request_id)
-            arguments += arguments_of(write, now=str(now), ttl_ms=self._ttl_ms, channel=channel)
-        open_ids, closed_ids = by_openness(writes)
-        if look_at is not None and open_ids:
-            # First: a Redis that is killed in between must not have a PENDING that no resender
-            # ever looks at. An entry without a status is dropped at its first look.
-            pipe.zadd(self.deadlines_key, dict.fromkeys(open_ids, look_at), nx=True)
-        place = len(pipe.command_stack)
+            arguments += arguments_of(write, ttl_ms=self._ttl_ms, channel=channel)
+        keys.append(self.deadlines_key)
         pipe.evalsha(SCRIPT_SHA, len(keys), *keys, *arguments)
-        if closed_ids:
-            pipe.zrem(self.deadlines_key, *closed_ids)
-        return place
 
     def unplaced(
         self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]
@@ -88,30 +79,6 @@ class StoreCalls:
                 words += [word for pair in write.origin.fields.items() for word in pair]
         return keys, words
 
-    def fill_mend(
-        self, pipe: Any, writes: Sequence[StatusWrite], told: Sequence[Refused | None], *, now: int
-    ) -> bool:
-        """Fill a pipeline with what undoes what refused writes did to the set of deadlines; say
-        whether there is anything: what stands there is open, or is not.
-
-        Rare, and so a round trip of its own: an ending told late must not take a request that was
-        reopened since away from the resender.
-        """
-        last = {write.request_id: refused for write, refused in zip(writes, told, strict=True)}
-        stands_open = {
-            request_id: may_reopen(refused.state, resend=refused.resend)
-            for request_id, refused in last.items()
-            if refused is not None
-        }
-        meant_open, meant_closed = by_openness(writes)
-        again = [one for one in meant_closed if stands_open.get(one, False)]
-        gone = [one for one in meant_open if not stands_open.get(one, True)]
-        if again:
-            pipe.zadd(self.deadlines_key, dict.fromkeys(again, now), nx=True)
-        if gone:
-            pipe.zrem(self.deadlines_key, *gone)
-        return bool(stands_open)
-
     def fill_reads(self, pipe: Any, request_ids: Iterable[str]) -> None:
         """Fill a pipeline with the reading of hashes."""
         for request_id in request_ids:
@@ -121,6 +88,11 @@ class StoreCalls:
         """Fill a pipeline with the questions whether workers have a heartbeat."""
         for worker_id in worker_ids:
             pipe.exists(self.worker_key(worker_id))
+
+    def remembering(self, request_id: str | None) -> tuple[str, ...]:
+        """Return the keys of the script that says how far back Redis remembers."""
+        asked = () if request_id is None else (self.request_key(request_id),)
+        return self.witness_key, *asked
 
     def forgetting(
         self,

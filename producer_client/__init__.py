@@ -5,13 +5,15 @@ Kafka (`kafka_sender`) → a wait hears its events and resends by `resending`'s 
 
 - `client`: what a user holds, the `Client` and its `Handle`; `async_client`: the same for asyncio.
 - `way`: the way of a send and of a resend, written once for both `worlds`; `flights`: of many.
-- For threads: `sending`, `sending_many`, `following`. For asyncio: `async_sending_many`,
-  `async_following`, and `async_kafka`, whose threads wait for Kafka in a task's stead.
+- For threads: `sending`, `sending_many`, `following`, with `looking`.
+- For asyncio: `async_sending_many`, `async_following`, and `async_kafka`, whose threads wait
+  for Kafka in a task's stead.
 - `pursuit`: when a wait resends, and when it is over; pure.
 - `submission`: what is asked to be sent, made ready; what became of it.
 - `resending`: when a waiting client, and when the resender, sends again; pure.
 - `kafka_sender`: the one file that imports kafka-python. `delivery`: who must have a record before
   it counts as sent; `topic_safety`: whether a topic then keeps it.
+- `owner`: which process a client belongs to.
 - `commands`, `outbox_commands`: `onceward-client`; `lines` reads what it sends.
 - `outbox/`: requests written into the caller's own transaction, and what Kafka failed to take,
   until a relay has sent them.
@@ -30,7 +32,8 @@ from feedback.errors import NotSent, PayloadMismatch, SendUnknown, WaitTimeout
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client.async_client import AsyncClient, AsyncHandle
-from producer_client.client import Client, ClientClosed, Handle
+from producer_client.client import Client, Handle
+from producer_client.owner import ClientClosed, ClientForked
 from producer_client.submission import SendResult, Submission
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "AsyncHandle",
     "Client",
     "ClientClosed",
+    "ClientForked",
     "Handle",
     "NotSent",
     "PayloadMismatch",

@@ -24,9 +24,11 @@ from feedback.statuses import Status
 from producer_client.async_following import AsyncFollowing
 from producer_client.async_kafka import AsyncSender
 from producer_client.async_sending_many import AsyncSource, send_many
-from producer_client.client import ClientClosed, Shares, schema_of, sender_of
+from producer_client.client import Shares, schema_of, sender_of
 from producer_client.kafka_sender import CLOSED
-from producer_client.pursuit import Pursuit
+from producer_client.owner import ClientClosed, Owner
+from producer_client.pursuit import Pursuit, shown_by
+from producer_client.sent_before import sent_before
 from producer_client.submission import Prepared, SendResult, Submission, Value
 from producer_client.way import Way
 
@@ -42,12 +44,30 @@ class AsyncHandle:
     client: AsyncClient
     payload: KeptPayload
     deadline_at: int | None
-    # Until a relay has sent it, no wait may: its transaction may be rolled back.
-    in_transaction: bool = False
+    # Of this sending, and which failure it opened again; a wait returns no failure from before.
+    attempt: int = 1
+    reopens: int | None = None
+    # When its row of an outbox was written, epoch ms of the database's clock. No wait sends it: a
+    # relay does, and its transaction may be rolled back. None: it was sent.
+    written_at: int | None = None
+
+    @classmethod
+    def of(
+        cls, sent: Prepared, client: AsyncClient, *, written_at: int | None = None
+    ) -> AsyncHandle:
+        """Return the handle of what was sent."""
+        _, attempt, deadline_at, reopens = sent.envelope
+        return cls(sent.request_id, client, sent.payload, deadline_at, attempt, reopens, written_at)
 
     async def status(self) -> Status:
-        """Return what is known of the request now."""
-        return await self.client.status(self.request_id)
+        """Return what is known of the request now; UNKNOWN where that is the failure that this
+        sending asked to run again.
+
+        Raises:
+            PayloadMismatch: another request has its id, and came first; this one, if it waits in
+                an outbox, never runs.
+        """
+        return shown_by(self, await self.client.status(self.request_id))
 
     async def wait(self, timeout_s: float | None = None) -> Status:
         """Return the final status; see `AsyncClient.wait`."""
@@ -65,7 +85,8 @@ class AsyncClient:
 
     >>> async def pay() -> None:                                        # doctest: +SKIP
     ...     async with AsyncClient() as client:
-    ...         handle = await client.send({"amount": 5}, topic="payments")
+    ...         order = {"amount": 5}
+    ...         handle = await client.send(order, topic="payments", request_id="order-7")
     ...         print((await handle.wait()).state)
 
     Args:
@@ -99,10 +120,12 @@ class AsyncClient:
             model=model,
             schema=file,
             on_taken_back=self._forget_soon,
+            sent=sent_before(self.settings),
         )
         self._following = AsyncFollowing(section, self.store, self._events, self._way)
         self._forgetting: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self._owner = Owner()
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -116,10 +139,14 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Finish what is under way, for about `send_timeout_s` at most, and close for good."""
+        """Finish the sends under way, for about `send_timeout_s` at most, and close for good; waits
+        end at once with `ClientClosed`."""
         if self._is_closed:
             return
         self._is_closed = True
+        if self._owner.is_other:
+            return  # what there is to close is another process's
+        self._events.wake_all()
         try:
             await self._sender.aclose()
             await asyncio.gather(*self._forgetting, return_exceptions=True)
@@ -144,6 +171,8 @@ class AsyncClient:
         """Send one request and return when Kafka has acknowledged it; see `Client.send`.
 
         Args:
+            request_id: the name of what it does ("order-7"); one made here is enough where nobody
+                ever asks again in another process, or after this call has raised.
             connection: of SQLAlchemy for asyncio, to PostgreSQL or SQLite, and not in autocommit:
                 the request is only written into that database's outbox; see there.
 
@@ -158,7 +187,7 @@ class AsyncClient:
         if connection is not None:
             return await self._write(connection, submission)
         sent = await self._way.one(submission)
-        return AsyncHandle(sent.request_id, self, sent.payload, sent.envelope.deadline_at)
+        return AsyncHandle.of(sent, self)
 
     async def _write(self, connection: object, submission: Submission) -> AsyncHandle:
         # Only here: who needs no database loads no SQLAlchemy.
@@ -168,9 +197,8 @@ class AsyncClient:
         limit = self.settings.client.max_request_bytes
         writing.require_sendable(one, max_request_bytes=limit)
         group, notify = self.settings.kafka.group, self.settings.outbox.notify
-        await writing.write_async(connection, one, group=group, notify=notify)
-        deadline_at = one.envelope.deadline_at
-        return AsyncHandle(one.request_id, self, one.payload, deadline_at, in_transaction=True)
+        written_at = await writing.write_async(connection, one, group=group, notify=notify)
+        return AsyncHandle.of(one, self, written_at=written_at)
 
     def send_many(
         self, submissions: AsyncSource, *, rate: float | None = None
@@ -199,7 +227,7 @@ class AsyncClient:
         """Send a request again under the same id; see `Client.resend`.
 
         Raises:
-            NotSent, SendUnknown, PayloadMismatch: as for `send`; earlier traces stay.
+            SendUnknown, PayloadMismatch: as for `send`; earlier traces stay.
         """
         self._require_open()
         await self._way.again(request_id, payload, known=known, deadline_at=deadline_at)
@@ -220,21 +248,18 @@ class AsyncClient:
 
         Raises:
             WaitTimeout: nothing final was seen in time.
+            PayloadMismatch: the handle's id is another request's.
             RedisUnavailable: Redis was away at the end of the time.
         """
         self._require_open()
-        now_s = monotonic_s()
-        if isinstance(request, str):
-            pursuit = Pursuit(request, None, None, now_s)
-        else:
-            payload = None if request.in_transaction else request.payload
-            pursuit = Pursuit(request.request_id, payload, request.deadline_at, now_s)
+        pursuit = Pursuit.of(request, now_s=monotonic_s())
         return await self._following.one(pursuit, timeout_s=timeout_s, resend=resend)
 
     def wait_many(
         self, request_ids: Iterable[str], *, timeout_s: float | None = None
     ) -> AsyncIterator[Status]:
-        """Yield the final status of each request as it ends, without resending.
+        """Yield the final status of each request as it ends, without resending; see
+        `Client.wait_many`.
 
         Raises:
             WaitTimeout: names one of the requests that had not ended in time.
@@ -259,3 +284,4 @@ class AsyncClient:
     def _require_open(self) -> None:
         if self._is_closed:
             raise ClientClosed(CLOSED)
+        self._owner.require()

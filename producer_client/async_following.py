@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from feedback.async_events import AsyncEventListener
 from feedback.async_store import AsyncStatusStore
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
 from feedback.settings import ClientSection
-from feedback.status import FINAL
 from feedback.statuses import Status
 from feedback.tasks import end_tasks
-from producer_client.following import MANY_POLL_S
+from producer_client.following import MANY_POLL_S, is_final
+from producer_client.looking import in_vain, look_s, part_s, parts_of
+from producer_client.owner import CLOSED, ClientClosed
 from producer_client.pursuit import Pursuit, end_of, seconds_left
 from producer_client.way import Way
 
@@ -48,11 +49,11 @@ class AsyncFollowing:
         try:
             async with self._events.watch([pursuit.request_id]) as watch:
                 while True:
+                    self._require_open()
                     left_s = seconds_left(began_s, timeout_s, now_s=monotonic_s())
-                    status = await self._look(pursuit.request_id, last_chance=left_s == 0)
+                    status = await self._look(pursuit.request_id, left_s)
                     now_s = monotonic_s()
-                    request_id = pursuit.request_id
-                    end = end_of(request_id, status, began_s=began_s, now_s=now_s, left_s=left_s)
+                    end = end_of(pursuit, status, began_s=began_s, now_s=now_s, left_s=left_s)
                     if end is not None:
                         return end
                     if resend and status is not None and self._begins(pursuit, status):
@@ -60,6 +61,7 @@ class AsyncFollowing:
                             self._resend(pursuit, status), name="onceward-resend"
                         )
                     longest_s = self._section.poll_interval_s
+                    left_s = seconds_left(began_s, timeout_s, now_s=monotonic_s())
                     await watch.wait(longest_s if left_s is None else min(longest_s, left_s))
         finally:
             if resending is not None:
@@ -76,9 +78,10 @@ class AsyncFollowing:
         async with self._events.watch(open_ids) as watch:
             looked_at = open_ids
             while True:
-                ended = [
-                    one for one in await self._store.read_many(looked_at) if one.state in FINAL
-                ]
+                self._require_open()
+                left_s = seconds_left(began_s, timeout_s, now_s=monotonic_s())
+                statuses = await self._read(looked_at, left_s)
+                ended = [one for one in statuses if is_final(one)]
                 gone = {one.request_id for one in ended}
                 open_ids = [one for one in open_ids if one not in gone]
                 for one in ended:
@@ -87,21 +90,39 @@ class AsyncFollowing:
                     return
                 left_s = seconds_left(began_s, timeout_s, now_s=monotonic_s())
                 if left_s == 0 and looked_at == open_ids:
-                    (status,) = await self._store.read_many(open_ids[:1])
-                    raise WaitTimeout(open_ids[0], status.state, monotonic_s() - began_s)
+                    raise WaitTimeout(open_ids[0], statuses[0].state, monotonic_s() - began_s)
                 longest_s = min(self._section.poll_interval_s, MANY_POLL_S)
                 changed = await watch.wait(longest_s if left_s is None else min(longest_s, left_s))
                 # Nothing heard in all that time, or no time left: a look at all of them.
                 looked_at = [one for one in open_ids if one in changed] if left_s != 0 else open_ids
                 looked_at = looked_at or open_ids
 
-    async def _look(self, request_id: str, *, last_chance: bool) -> Status | None:
+    def _require_open(self) -> None:
+        if self._events.is_closed:
+            raise ClientClosed(CLOSED)
+
+    async def _look(self, request_id: str, left_s: float | None) -> Status | None:
+        longest_s = look_s(left_s)
         try:
-            return await self._store.read(request_id)
-        except RedisUnavailable:
-            if last_chance:
+            async with asyncio.timeout(longest_s):
+                return await self._store.read(request_id)
+        except (TimeoutError, RedisUnavailable) as error:
+            if left_s != 0:
+                return None
+            if isinstance(error, RedisUnavailable):
                 raise
-            return None
+            raise in_vain(longest_s or 0.0) from None
+
+    async def _read(self, request_ids: Sequence[str], left_s: float | None) -> list[Status]:
+        found: list[Status] = []
+        for part in parts_of(request_ids):
+            longest_s = part_s(left_s)
+            try:
+                async with asyncio.timeout(longest_s):
+                    found += await self._store.read_many(part)
+            except TimeoutError:
+                raise in_vain(longest_s or 0.0) from None
+        return found
 
     def _begins(self, pursuit: Pursuit, status: Status) -> bool:
         after_s = self._section.resend_after_s
@@ -114,7 +135,11 @@ class AsyncFollowing:
             payload = pursuit.payload or await self._store.kept_payload(pursuit.request_id)
             if payload is not None:
                 await self._way.again(
-                    pursuit.request_id, payload, known=status, deadline_at=pursuit.deadline_at
+                    pursuit.request_id,
+                    payload,
+                    known=status,
+                    deadline_at=pursuit.deadline_at,
+                    keeps_payload=pursuit.payload is not None,
                 )
                 is_sent = True
         except (NotSent, SendUnknown, RedisUnavailable):

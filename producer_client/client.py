@@ -1,7 +1,7 @@
 """The client: send a request, see its status, wait for how it ended.
 
-What can go wrong is told apart: NotSent left no trace of itself, SendUnknown stays PENDING and may
-be repeated freely. How it is done stands in `sending` and `following`.
+What can go wrong is told apart: what is NotSent is nowhere and will never run, what is SendUnknown
+may, and is repeated freely under the same id. How it is done stands in `sending` and `following`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from feedback.clock import monotonic_s
-from feedback.errors import OncewardError, SettingsError
+from feedback.errors import SettingsError
 from feedback.events import EventListener
 from feedback.kept import KeptPayload
 from feedback.redis_server import connect
@@ -24,10 +24,13 @@ from feedback.store import StatusStore
 from producer_client.delivery import delivery_of
 from producer_client.following import Following
 from producer_client.kafka_sender import CLOSED, KafkaSender
-from producer_client.pursuit import Pursuit
+from producer_client.owner import ClientClosed, Owner
+from producer_client.pursuit import Pursuit, shown_by
 from producer_client.sending import Sending
 from producer_client.sending_many import SendingMany
-from producer_client.submission import SendResult, Submission, Value
+from producer_client.sent_before import sent_before
+from producer_client.submission import Prepared, SendResult, Submission, Value
+from producer_client.under_way import UnderWay
 from producer_client.way import Way
 
 if TYPE_CHECKING:
@@ -41,10 +44,6 @@ if TYPE_CHECKING:
 REDIS_SHARE = 0.5
 
 
-class ClientClosed(OncewardError):
-    """The client was closed, and does nothing any more."""
-
-
 @dataclass(frozen=True, slots=True)
 class Handle:
     """A request that was sent: ask it for its status, or wait for its end."""
@@ -53,12 +52,28 @@ class Handle:
     client: Client
     payload: KeptPayload
     deadline_at: int | None
-    # Until a relay has sent it, no wait may: its transaction may be rolled back.
-    in_transaction: bool = False
+    # Of this sending, and which failure it opened again; a wait returns no failure from before.
+    attempt: int = 1
+    reopens: int | None = None
+    # When its row of an outbox was written, epoch ms of the database's clock. No wait sends it: a
+    # relay does, and its transaction may be rolled back. None: it was sent.
+    written_at: int | None = None
+
+    @classmethod
+    def of(cls, sent: Prepared, client: Client, *, written_at: int | None = None) -> Handle:
+        """Return the handle of what was sent."""
+        _, attempt, deadline_at, reopens = sent.envelope
+        return cls(sent.request_id, client, sent.payload, deadline_at, attempt, reopens, written_at)
 
     def status(self) -> Status:
-        """Return what is known of the request now."""
-        return self.client.status(self.request_id)
+        """Return what is known of the request now; UNKNOWN where that is the failure that this
+        sending asked to run again.
+
+        Raises:
+            PayloadMismatch: another request has its id, and came first; this one, if it waits in
+                an outbox, never runs.
+        """
+        return shown_by(self, self.client.status(self.request_id))
 
     def wait(self, timeout_s: float | None = None) -> Status:
         """Return the final status; see `Client.wait`."""
@@ -66,12 +81,14 @@ class Handle:
 
 
 class Client:
-    """Sends requests and follows them. Safe to share between threads; not across a fork.
+    """Sends requests and follows them. Safe to share between threads; not across a fork: one that
+    was used before it says so (`ClientForked`), one that was only made works in each child.
 
     Once it is closed every call raises `ClientClosed`.
 
     >>> with Client() as client:                                        # doctest: +SKIP
-    ...     print(client.send({"amount": 5}, topic="payments").wait().state)
+    ...     order = {"amount": 5}
+    ...     print(client.send(order, topic="payments", request_id="order-7").wait().state)
 
     Args:
         settings: a `Settings`, a TOML file, or None for the environment and defaults.
@@ -114,11 +131,22 @@ class Client:
             self._fallback = Fallback(outbox, self.settings)
             make_way = self._fallback.way
         self._sending = Sending(
-            section, self.store, self._sender, model=model, schema=file, make_way=make_way
+            section,
+            self.store,
+            self._sender,
+            model=model,
+            schema=file,
+            make_way=make_way,
+            sent=sent_before(self.settings),
         )
         self._many = SendingMany(self._sending)
+        self._owner = Owner()
+        self._under_way = UnderWay()
+        self._redis_s = shares.redis.timeout_s
         self._is_closed = False
-        self._following = Following(section, self.store, self._events, self._sending)
+        self._following = Following(
+            section, self.store, self._events, self._sending, redis_s=self._redis_s
+        )
 
     def __enter__(self) -> Client:
         return self
@@ -132,11 +160,17 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Finish what is under way, for at most `send_timeout_s`, and close for good."""
+        """Finish the sends under way, for at most `send_timeout_s`, and close for good; waits end
+        at once with `ClientClosed`."""
         self._is_closed = True
+        if self._owner.is_other:
+            return  # what there is to close is another process's
+        self._events.wake_all()
         self._sender.close()
         if self._fallback is not None:
             self._fallback.close()
+        # What Kafka did not take is taken back, which is one call of Redis, or two.
+        self._under_way.wait(2 * self._redis_s)
         self._events.close()
         self.store.close()
 
@@ -166,16 +200,22 @@ class Client:
 
         Args:
             value: bytes as they are, text as UTF-8, dict or list as JSON, None as a tombstone.
+            request_id: the name of what it does ("order-7"), so that whoever asks again asks for
+                the same. Default a UUIDv7 made here, which is enough where nobody ever asks again
+                in another process, or after this call has raised.
             deadline_s: seconds from now after which it is not started any more.
             connection: of SQLAlchemy, to PostgreSQL or SQLite, and not in autocommit.
 
         Raises:
             InvalidMessage: it breaks the contract; nothing was written.
             InvalidValue: its value is not what the model or the schema says; the same.
-            PayloadMismatch: the id is taken by another key or value.
-            NotSent: Redis or Kafka is away or refused it; no trace is left, and of a request that
-                was sent before, its status is what it was before.
-            SendUnknown: Kafka may have it; it stays PENDING, sending it again is harmless.
+            PayloadMismatch: the id is taken by another key, value or topic.
+            NotSent: Redis or Kafka is away or refused it; no trace is left, and it will never run.
+            SendUnknown: it may yet run: Kafka may have it, a resender has taken it up meanwhile
+                (whatever the clocks: this process may have been stopped), or it was sent before
+                under this id, or nobody can be asked whether it was, or Redis may have forgotten
+                it; of that its status is what it was before. Sending it again under the same id
+                is harmless.
             NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: with `connection`
                 only; nothing was written. See `producer_client.outbox`.
         """
@@ -183,8 +223,9 @@ class Client:
         submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
         if connection is not None:
             return self._write(connection, submission)
-        sent = self._sending.one(submission)
-        return Handle(sent.request_id, self, sent.payload, sent.envelope.deadline_at)
+        with self._under_way:
+            sent = self._sending.one(submission)
+        return Handle.of(sent, self)
 
     def _write(self, connection: object, submission: Submission) -> Handle:
         from producer_client.outbox import writing
@@ -193,9 +234,8 @@ class Client:
         limit = self.settings.client.max_request_bytes
         writing.require_sendable(one, max_request_bytes=limit)
         group, notify = self.settings.kafka.group, self.settings.outbox.notify
-        writing.write(connection, one, group=group, notify=notify)
-        deadline_at = one.envelope.deadline_at
-        return Handle(one.request_id, self, one.payload, deadline_at, in_transaction=True)
+        written_at = writing.write(connection, one, group=group, notify=notify)
+        return Handle.of(one, self, written_at=written_at)
 
     def send_many(
         self, submissions: Iterable[Submission | None], *, rate: float | None = None
@@ -230,8 +270,8 @@ class Client:
             deadline_at: epoch ms, for a request whose status names none.
 
         Raises:
-            NotSent, SendUnknown, PayloadMismatch: as for `send`; earlier traces stay, and so does
-                PENDING where nothing was known.
+            SendUnknown, PayloadMismatch: as for `send`; earlier traces stay, and so does PENDING
+                where nothing was known.
         """
         self._require_open()
         self._sending.again(request_id, payload, known=known, deadline_at=deadline_at)
@@ -254,21 +294,21 @@ class Client:
         The journal answers a resend of what is done, so this never runs anything twice.
 
         Args:
-            request: a handle, or the id of a request whose payload is still kept in Redis.
-            timeout_s: None waits for as long as it takes.
+            request: a handle, or the id of a request whose payload is still kept in Redis. Only a
+                handle tells a failure that its sending asked to run again from an end; with an id
+                that is returned wherever it stands: until a relay has sent a row of an outbox, and
+                where Redis came back older than it was.
+            timeout_s: None waits for as long as it takes. It ends within this time, and where
+                Redis hangs, half a second later.
             resend: False only watches.
 
         Raises:
             WaitTimeout: nothing final was seen in time.
+            PayloadMismatch: the handle's id is another request's.
             RedisUnavailable: Redis was away at the end of the time.
         """
         self._require_open()
-        now_s = monotonic_s()
-        if isinstance(request, str):
-            pursuit = Pursuit(request, None, None, now_s)
-        else:
-            payload = None if request.in_transaction else request.payload
-            pursuit = Pursuit(request.request_id, payload, request.deadline_at, now_s)
+        pursuit = Pursuit.of(request, now_s=monotonic_s())
         return self._following.one(pursuit, timeout_s=timeout_s, resend=resend)
 
     def wait_many(
@@ -277,6 +317,12 @@ class Client:
         """Yield the final status of each request as it ends, without resending.
 
         Few are listened for one by one; of many, some are noticed a quarter of a second late.
+
+        Args:
+            request_ids: of these it knows no sending, and returns a failure that one has asked to
+                run again as `wait` does for an id; wait for the handles of such sendings.
+            timeout_s: None waits for as long as it takes. It ends within this time, and where
+                Redis hangs, half a second later.
 
         Raises:
             WaitTimeout: names one of the requests that had not ended in time.
@@ -288,6 +334,7 @@ class Client:
     def _require_open(self) -> None:
         if self._is_closed:
             raise ClientClosed(CLOSED)
+        self._owner.require()
 
 
 class Shares:

@@ -26,6 +26,7 @@ from feedback.envelope import check_request_id
 from feedback.errors import ExitCode, InvalidValue
 from feedback.status import State
 from feedback.statuses import Status
+from producer_client.audited import JournalMark
 from producer_client.client import Client
 from producer_client.lines import lines_and_pauses, read_submissions
 from producer_client.outbox_commands import outbox, relay
@@ -52,7 +53,7 @@ cli.add_command(outbox)
 @click.option("--file", "lines", type=click.File("rb"), help="JSONL, a request a line; - is stdin.")
 @click.option("--topic", help="Default: [client] topic.")
 @click.option("--key", help="Requests of a key share a partition.")
-@click.option("--id", "request_id", help="1 to 128 printable ASCII characters; default a UUIDv7.")
+@click.option("--id", "request_id", help="What it does: order-7. Default a UUIDv7.")
 @click.option("--deadline", "deadline_s", type=float, help="Seconds until it may no longer start.")
 @click.option("--rate", type=click.FloatRange(min=0.01), help="Requests per second at most.")
 @click.option("--wait", "wait_s", type=float, help="Wait this many seconds for the outcome.")
@@ -70,14 +71,18 @@ def send(
 ) -> int:
     """Send one PAYLOAD, a JSONL file, or standard input.
 
+    Name each request by what it does (--id, "request_id"): then sending it again, after any answer,
+    asks for the same thing. An id that is made here is enough where nobody ever sends it again.
+
     A line of JSONL is an object with "value" (any JSON) or "value_base64", and optionally "key",
-    "request_id", "topic", "deadline_s" and "headers"; any other JSON is itself the value.
+    "request_id", "topic", "deadline_s" and "headers"; any other JSON is itself the value. The lines
+    of an audit's resend.jsonl are sent only while the journal has not forgotten what they rest on.
 
     \b
     Examples:
-      onceward-client send '{"amount": 5}' --topic payments --wait 10
+      onceward-client send '{"amount": 5}' --id order-7 --topic payments --wait 10
       onceward-client send --file payments.jsonl --rate 200
-      generate | onceward-client send --topic payments
+      echo '{"value": {"amount": 5}, "request_id": "order-7"}' | onceward-client send
     """
     settings = settings_of(config)
     if payload is not None and lines is not None:
@@ -90,7 +95,13 @@ def send(
             raise click.UsageError("--id and --wait belong to a single PAYLOAD")
         stream = lines or sys.stdin.buffer
         lines_read = lines_and_pauses(stream)
-        submissions = read_submissions(lines_read, topic=topic, key=key, deadline_s=deadline_s)
+        submissions = read_submissions(
+            lines_read,
+            topic=topic,
+            key=key,
+            deadline_s=deadline_s,
+            check=JournalMark(settings).check,
+        )
         return _send_many(client, submissions, rate=rate, as_json=as_json)
 
 
@@ -103,7 +114,7 @@ def status(config: str | None, as_json: bool, request_ids: tuple[str, ...]) -> i
 
     \b
     Example:
-      onceward-client status 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11
+      onceward-client status order-7
     """
     wanted = [check_request_id(one) for one in request_ids]
     with Client(settings_of(config)) as client:
@@ -126,7 +137,7 @@ def wait(
 
     \b
     Example:
-      onceward-client wait 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --timeout 60
+      onceward-client wait order-7 --timeout 60
     """
     with Client(settings_of(config)) as client:
         found = client.wait(check_request_id(request_id), timeout_s=timeout_s, resend=not no_resend)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from feedback.errors import InvalidMessage, NotSent, SendUnknown
+from feedback.errors import InvalidMessage
 from producer_client.submission import Prepared, SendResult, Submission
 from producer_client.way import Handed, Way
 
@@ -35,10 +35,7 @@ async def launch(way: Way, submissions: Sequence[Submission]) -> Flight:
             results.append(None)
         except InvalidMessage as error:
             results.append(SendResult(submission.request_id or "", error))
-    try:
-        announced = await way.announce(batch) if batch else []
-    except (NotSent, SendUnknown) as error:
-        announced = [type(error)(one.request_id, error.reason) for one in batch]
+    announced = await way.announce_each(batch) if batch else []
     places = [at for at, result in enumerate(results) if result is None]
     to_send: list[Prepared] = []
     send_places: list[int] = []

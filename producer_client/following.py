@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
-from feedback.events import EventListener, Watch
+from feedback.events import READ_S, EventListener, Watch
 from feedback.settings import ClientSection
 from feedback.status import FINAL
 from feedback.statuses import Status
 from feedback.store import StatusStore
+from producer_client.looking import look, look_s, part_s, parts_of
+from producer_client.owner import CLOSED, ClientClosed
 from producer_client.pursuit import Pursuit, end_of, seconds_left
 from producer_client.sending import Sending
 
@@ -29,30 +32,40 @@ class Following:
         store: where statuses are read.
         events: hears that they changed.
         sending: sends again.
+        redis_s: how long Redis may take to answer.
     """
 
     def __init__(
-        self, section: ClientSection, store: StatusStore, events: EventListener, sending: Sending
+        self,
+        section: ClientSection,
+        store: StatusStore,
+        events: EventListener,
+        sending: Sending,
+        *,
+        redis_s: float,
     ) -> None:
         self._section = section
         self._store = store
         self._events = events
         self._sending = sending
+        self._redis_s = redis_s
 
     def one(self, pursuit: Pursuit, *, timeout_s: float | None, resend: bool) -> Status:
         """Return the final status; see `Client.wait`."""
         began_s = monotonic_s()
-        with self._events.watch([pursuit.request_id]) as watch:
+        within_s = READ_S if timeout_s is None else timeout_s
+        with self._events.watch([pursuit.request_id], within_s=within_s) as watch:
             while True:
+                self._require_open()
                 left_s = _left_s(began_s, timeout_s)
-                status = self._look(pursuit.request_id, last_chance=left_s == 0)
-                end = end_of(
-                    pursuit.request_id, status, began_s=began_s, now_s=monotonic_s(), left_s=left_s
-                )
+                status = self._look(pursuit.request_id, left_s)
+                now_s = monotonic_s()
+                end = end_of(pursuit, status, began_s=began_s, now_s=now_s, left_s=left_s)
                 if end is not None:
                     return end
                 if resend and status is not None:
                     self._pursue(pursuit, status)
+                left_s = _left_s(began_s, timeout_s)
                 self._pause(watch, self._section.poll_interval_s, left_s)
 
     def many(self, request_ids: Iterable[str], *, timeout_s: float | None) -> Iterator[Status]:
@@ -61,42 +74,48 @@ class Following:
         began_s = monotonic_s()
         while open_ids:
             sentinels = choose_sentinels(open_ids, SENTINELS)
-            with self._events.watch(sentinels, states=FINAL) as watch:
+            left_s = _left_s(began_s, timeout_s)
+            within_s = READ_S if left_s is None else left_s
+            with self._events.watch(sentinels, states=FINAL, within_s=within_s) as watch:
                 # Looked at after they are listened for, so that no end falls in between.
-                ended = self._which_ended(sentinels)
+                ended = {one.request_id for one in self._read(sentinels, left_s) if is_final(one)}
                 while True:
-                    yield from self._take_ended(open_ids, up_to_last(open_ids, ended))
+                    statuses = self._read(up_to_last(open_ids, ended), left_s)
+                    yield from _take_ended(open_ids, statuses)
                     if not open_ids or set(sentinels).isdisjoint(open_ids):
                         break
+                    self._require_open()
                     left_s = _left_s(began_s, timeout_s)
                     if left_s == 0:
-                        yield from self._take_ended(open_ids, list(open_ids))
-                        self._give_up(open_ids, began_s)
+                        statuses = self._read(list(open_ids), left_s)
+                        yield from _take_ended(open_ids, statuses)
+                        _give_up(open_ids, statuses, began_s)
                     longest_s = min(self._section.poll_interval_s, MANY_POLL_S)
                     # Nothing heard in all that time: a look at all of them.
                     ended = self._pause(watch, longest_s, left_s) or set(open_ids)
+                    left_s = _left_s(began_s, timeout_s)
+                    self._require_open()
 
-    def _which_ended(self, request_ids: Sequence[str]) -> set[str]:
-        statuses = self._store.read_many(request_ids)
-        return {status.request_id for status in statuses if status.state in FINAL}
+    def _require_open(self) -> None:
+        if self._events.is_closed:
+            raise ClientClosed(CLOSED)
 
-    def _take_ended(self, open_ids: list[str], looked_at: Sequence[str]) -> Iterator[Status]:
-        """Yield which of `looked_at` have ended, and take them out of `open_ids`."""
-        statuses = self._store.read_many(looked_at)
-        ended = {one.request_id: one for one in statuses if one.state in FINAL}
-        open_ids[:] = [request_id for request_id in open_ids if request_id not in ended]
-        yield from ended.values()
+    def _read(self, request_ids: Sequence[str], left_s: float | None) -> list[Status]:
+        found: list[Status] = []
+        for part in parts_of(request_ids):
+            call = partial(self._store.read_many, part)
+            found += look(call, longest_s=part_s(left_s), timeout_s=self._redis_s)
+        return found
 
-    def _give_up(self, open_ids: Sequence[str], began_s: float) -> None:
-        if open_ids:
-            status = self._store.read(open_ids[0])
-            raise WaitTimeout(open_ids[0], status.state, monotonic_s() - began_s)
-
-    def _look(self, request_id: str, *, last_chance: bool) -> Status | None:
+    def _look(self, request_id: str, left_s: float | None) -> Status | None:
         try:
-            return self._store.read(request_id)
+            return look(
+                lambda: self._store.read(request_id),
+                longest_s=look_s(left_s),
+                timeout_s=self._redis_s,
+            )
         except RedisUnavailable:
-            if last_chance:
+            if left_s == 0:
                 raise
             return None
 
@@ -117,7 +136,11 @@ class Following:
             payload = pursuit.payload or self._store.kept_payload(pursuit.request_id)
             if payload is not None:
                 self._sending.again(
-                    pursuit.request_id, payload, known=status, deadline_at=pursuit.deadline_at
+                    pursuit.request_id,
+                    payload,
+                    known=status,
+                    deadline_at=pursuit.deadline_at,
+                    keeps_payload=pursuit.payload is not None,
                 )
                 is_sent = True
         except (NotSent, SendUnknown, RedisUnavailable):
@@ -142,6 +165,25 @@ def up_to_last(open_ids: Sequence[str], ended: Collection[str]) -> Sequence[str]
     """Return the ids up to the last one that has ended: those before it probably have, too."""
     last = next((at for at in reversed(range(len(open_ids))) if open_ids[at] in ended), -1)
     return open_ids[: last + 1]
+
+
+def is_final(status: Status) -> bool:
+    """Say whether a request has ended."""
+    return status.state in FINAL
+
+
+def _take_ended(open_ids: list[str], statuses: Iterable[Status]) -> Iterator[Status]:
+    """Yield which have ended, and take them out of `open_ids`."""
+    ended = {one.request_id: one for one in statuses if is_final(one)}
+    open_ids[:] = [request_id for request_id in open_ids if request_id not in ended]
+    yield from ended.values()
+
+
+def _give_up(open_ids: Sequence[str], statuses: Iterable[Status], began_s: float) -> None:
+    """Name the first that had not ended at the last look."""
+    for status in statuses:
+        if status.request_id in open_ids[:1]:
+            raise WaitTimeout(status.request_id, status.state, monotonic_s() - began_s)
 
 
 def _left_s(began_s: float, timeout_s: float | None) -> float | None:

@@ -32,9 +32,11 @@ from kafka.net.compat import KafkaNetClient
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.util import ensure_valid_topic_name
 
-import feedback.kafka_sockets  # noqa: F401 - mends kafka-python for this process
+import feedback.kafka_records
+import feedback.kafka_sockets  # noqa: F401 - both mend kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
+from feedback.kafka_failures import why_lost
 from feedback.settings import KafkaSection
 from producer_client.delivery import PLAIN, Delivery
 from producer_client.topic_safety import TopicSafety
@@ -377,7 +379,8 @@ class KafkaSender:
         if producer._metadata._last_successful_refresh_ms >= asked_s * 1000:
             where = self._settings.bootstrap_servers
             return TopicUnknown(f"Kafka at {where} knows no topic {topic!r}")
-        return TopicAway(self._away("it does not answer"))
+        reason = why_lost(producer._metadata._manager._net, since_s=asked_s)
+        return TopicAway(self._away(reason or "it does not answer"))
 
     def _away(self, why: str) -> str:
         return f"Kafka at {self._settings.bootstrap_servers} is away: {why}"

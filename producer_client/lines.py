@@ -6,17 +6,20 @@ import base64
 import json
 import os
 import select
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import IO, Any
 
 from feedback.errors import SettingsError
+from producer_client.audited import Audited, audited_of
 from producer_client.submission import Submission
 
 # How long a line that came waits at most for others to be sent with it.
 PAUSE_S = 0.05
 CHUNK_BYTES = 65_536
-_NAMES = frozenset({"value", "value_base64", "key", "request_id", "topic", "deadline_s", "headers"})
+_NAMES = frozenset(
+    {"value", "value_base64", "key", "request_id", "topic", "deadline_s", "headers", "audit"}
+)
 
 
 class BadLine(SettingsError):
@@ -58,14 +61,17 @@ def read_submissions(
     topic: str | None = None,
     key: str | None = None,
     deadline_s: float | None = None,
+    check: Callable[[Audited, str], None] | None = None,
 ) -> Iterator[Submission | None]:
     """Yield a submission for each line that is not empty, and None for each pause.
 
     Args:
         topic, key, deadline_s: for lines that name none.
+        check: is asked of each line of an audit whether it may be sent, and raises when not.
 
     Raises:
         BadLine: names the line's number and what is wrong with it, without its content.
+        NotAvailable: what `check` asks is away.
     """
     number = 0
     for line in lines:
@@ -78,11 +84,15 @@ def read_submissions(
         try:
             found = json.loads(line)
             one = _submission(found, topic=topic, key=key, deadline_s=deadline_s)
+            if check is not None and (audited := _audited(found)) is not None:
+                check(audited, one.topic or "")
             yield replace(one, line=number)
         except json.JSONDecodeError as error:
             raise BadLine(f"line {number}: {error.msg}") from None
         except UnicodeDecodeError:
             raise BadLine(f"line {number}: not UTF-8") from None
+        except SettingsError as error:
+            raise BadLine(f"line {number}: {error}") from error
         except RecursionError:
             raise BadLine(f"line {number}: nested too deep") from None
         except ValueError as error:
@@ -106,6 +116,11 @@ def _submission(
         _headers(found.get("headers", {})),
         deadline_s if found.get("deadline_s") is None else _number(found, "deadline_s"),
     )
+
+
+def _audited(found: Any) -> Audited | None:
+    is_request = isinstance(found, dict) and bool({"value", "value_base64"} & found.keys())
+    return audited_of(found["audit"]) if is_request and "audit" in found else None
 
 
 def _value(found: dict[str, Any]) -> bytes | None:

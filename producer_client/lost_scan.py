@@ -20,7 +20,7 @@ class LostScan:
     """Goes round the set of open requests, a page at a time. Belongs to one thread.
 
     Args:
-        longest_look_s: no look of ours lies further ahead; one that does was set by a clock that
+        longest_look_s: no first look lies further ahead; one that does was set by a clock that
             is ahead, and is brought back.
         far_look_s: to when.
     """
@@ -74,6 +74,6 @@ class LostScan:
         page = self._deadlines.page(self._cursor, PAGE)
         self._cursor = page.cursor
         far = [one for one, look_ms in page.looks.items() if look_ms > self._longest_look_ms]
-        self._deadlines.hasten(far, look_s=self._far_look_s)
+        self._deadlines.hasten(far, look_s=self._far_look_s, only_first=True)
         waiting = [one for one, look_ms in page.looks.items() if look_ms > 0]
         return self._deadlines.hasten(self._deadlines.lost_among(waiting))

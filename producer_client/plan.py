@@ -49,10 +49,11 @@ def _seen(status: Status, taken: Taken) -> Seen:
     return Seen(
         state=status.state,
         attempt=status.attempt,
-        resend=status.resend,
         since_told_s=-1.0 if told_in_s is None else -told_in_s,
         left_s=in_s(status.deadline_at),
         due_in_s=in_s(status.due_at),
         draw=draw_of(status.request_id, status.attempt),
         is_unfinished=status.request_id in taken.unfinished,
+        is_from_before="" != taken.run_id != (status.told_in or taken.run_id),
+        is_asked_anew=status.generation > 0,
     )

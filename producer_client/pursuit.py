@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from feedback.errors import WaitTimeout
+from feedback.envelope import Envelope, payload_sha256
+from feedback.errors import PayloadMismatch, WaitTimeout
 from feedback.kept import KeptPayload
 from feedback.status import FINAL, State
 from feedback.statuses import Status
-from producer_client.resending import Step, next_step
+from producer_client.resending import Step, is_own_end, next_step
+
+
+class Held(Protocol):
+    """A handle of either client."""
+
+    @property
+    def request_id(self) -> str: ...
+    @property
+    def payload(self) -> KeptPayload: ...
+    @property
+    def deadline_at(self) -> int | None: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def reopens(self) -> int | None: ...
+    @property
+    def written_at(self) -> int | None: ...
 
 
 @dataclass(slots=True)
@@ -19,6 +38,10 @@ class Pursuit:
         payload: what a resend needs; None: what is kept in Redis.
         deadline_at: epoch ms, should its status be gone.
         last_send_s: monotonic time of the last sending, or of the beginning of the wait.
+        payload_sha256: of what is waited for; None where only its id is known.
+        attempt: of the sending that is waited for; 0 where only its id is known.
+        reopens: the generation of the failure that this sending opened again, or an earlier one.
+        written_at: epoch ms by the database's clock, of a row of an outbox; None: it was sent.
         is_resending: a resend is under way.
         has_failed: one was under way before, and came to nothing.
         fault: what a resend ended with that ends the wait.
@@ -28,10 +51,50 @@ class Pursuit:
     payload: KeptPayload | None
     deadline_at: int | None
     last_send_s: float
+    payload_sha256: str | None = None
+    attempt: int = 0
+    reopens: int | None = None
+    written_at: int | None = None
     resends: int = 0
     is_resending: bool = False
     has_failed: bool = False
     fault: BaseException | None = None
+
+    @classmethod
+    def of(cls, request: Held | str, *, now_s: float) -> Pursuit:
+        """Return a pursuit that begins now, of a handle or of an id."""
+        if isinstance(request, str):
+            return cls(request, None, None, now_s)
+        # Until a relay has sent it, no wait may.
+        payload = request.payload if request.written_at is None else None
+        digest = sha256_of(request.payload)
+        return cls(
+            request.request_id,
+            payload,
+            request.deadline_at,
+            now_s,
+            digest,
+            attempt=request.attempt,
+            reopens=request.reopens,
+            written_at=request.written_at,
+        )
+
+    def is_open(self, status: Status) -> bool:
+        """Whether its end is still to come: nothing is final, or that is a failure which the
+        sending that is waited for has opened again, or which its row of an outbox will."""
+        return status.state not in FINAL or self._has_reopened(status) or self._will_reopen(status)
+
+    def _has_reopened(self, status: Status) -> bool:
+        """Redis came back older than it was: a failure of that sending has its attempt, as every
+        answer to it has."""
+        is_earlier = status.attempt < self.attempt
+        return _is_failure(status) and is_earlier and status.generation <= (self.reopens or 0)
+
+    def _will_reopen(self, status: Status) -> bool:
+        if self.written_at is None or not _is_failure(status):
+            return False
+        asked = Envelope(self.request_id, self.attempt, self.deadline_at, self.reopens)
+        return not is_own_end(asked, self.written_at, status)
 
     def begins_resend(self, status: Status, *, now_s: float, resend_after_s: float) -> bool:
         """Say whether to send it again now; if so, a resend is under way until `ended_resend`.
@@ -44,7 +107,7 @@ class Pursuit:
         if self.is_resending:
             return False
         step = next_step(
-            status.state,
+            State.PENDING if self._has_reopened(status) else status.state,
             since_send_s=now_s - self.last_send_s,
             resends=self.resends,
             resend_after_s=resend_after_s,
@@ -61,8 +124,39 @@ class Pursuit:
         self.is_resending = False
 
 
+def sha256_of(payload: KeptPayload) -> str:
+    """Return the hash that tells a kept payload from others."""
+    return payload_sha256(payload.key, payload.value)
+
+
+def require_own(status: Status, digest: str | None) -> Status:
+    """Return a status that is the request's own.
+
+    Args:
+        digest: the payload's hash; None where nobody knows it.
+
+    Raises:
+        PayloadMismatch: another payload has the id.
+    """
+    if digest is not None and status.payload_sha256 not in (None, digest):
+        raise PayloadMismatch(status.request_id)
+    return status
+
+
+def shown_by(handle: Held, status: Status) -> Status:
+    """Return what a handle shows of its request: never a failure that it asked to run again.
+
+    Raises:
+        PayloadMismatch: another request has the id.
+    """
+    pursuit = Pursuit.of(handle, now_s=0.0)
+    own = require_own(status, pursuit.payload_sha256)
+    is_asked_anew = own.state in FINAL and pursuit.is_open(own)
+    return Status(own.request_id, State.UNKNOWN) if is_asked_anew else own
+
+
 def end_of(
-    request_id: str, status: Status | None, *, began_s: float, now_s: float, left_s: float | None
+    pursuit: Pursuit, status: Status | None, *, began_s: float, now_s: float, left_s: float | None
 ) -> Status | None:
     """Return the final status, or None while the wait goes on.
 
@@ -72,13 +166,21 @@ def end_of(
 
     Raises:
         WaitTimeout: nothing is left of it.
+        PayloadMismatch: another request has the id.
     """
-    if status is not None and status.state in FINAL:
+    if status is not None:
+        require_own(status, pursuit.payload_sha256)
+    if status is not None and not pursuit.is_open(status):
         return status
     if left_s == 0:
         state = State.UNKNOWN if status is None else status.state
-        raise WaitTimeout(request_id, state, now_s - began_s)
+        raise WaitTimeout(pursuit.request_id, state, now_s - began_s)
     return None
+
+
+def _is_failure(status: Status) -> bool:
+    """Whether it failed so that a resend opens it again."""
+    return status.state is State.FAILED and status.resend
 
 
 def seconds_left(began_s: float, timeout_s: float | None, *, now_s: float) -> float | None:

@@ -21,9 +21,10 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from feedback.apart import read_apart
 from feedback.clock import monotonic_s
 from feedback.deadlines import Deadlines, Taken
-from feedback.errors import RedisRefused, RedisUnavailable
+from feedback.errors import RedisUnavailable
 from feedback.kafka_reader import RecordReader
 from feedback.logs import EventLog
 from feedback.redis_server import connect
@@ -218,7 +219,7 @@ class Resender:
     def _readable(self, taken: Taken) -> Iterator[Status]:
         """Yield the statuses that are statuses; whatever else stands there is left alone."""
         unreadable: list[str] = []
-        yield from _read(self._store, taken.request_ids, unreadable)
+        yield from read_apart(self._store, taken.request_ids, unreadable)
         if unreadable:
             log.warning("statuses.unreadable", count=len(unreadable), request_id=unreadable[0])
             looks_s = dict.fromkeys(unreadable, self._longest_look_s)
@@ -232,19 +233,3 @@ class Resender:
             one.status.request_id: shortest_s + random.uniform(0, PUT_OFF_S) for one in wanted
         }
         self._deadlines.settle(taken, looks_s, fixed=True)
-
-
-def _read(
-    store: StatusStore, request_ids: Sequence[str], unreadable: list[str]
-) -> Iterator[Status]:
-    """Yield statuses; a batch with one that cannot be read is halved until that stands alone."""
-    try:
-        yield from store.read_many(request_ids)
-        return
-    except (RedisRefused, ValueError):
-        if len(request_ids) == 1:
-            unreadable += request_ids
-            return
-    middle = len(request_ids) // 2
-    yield from _read(store, request_ids[:middle], unreadable)
-    yield from _read(store, request_ids[middle:], unreadable)

@@ -4,7 +4,8 @@ sections 4 and 5).
 A waiting client counts on its own clock and knows what it did. The resender keeps nothing in
 memory: it sees a status, and the time since that was written. Whoever wrote it did so by a clock of
 its own; a time in its future is no time at all, and the look that came due decides alone. So a
-clock that is off costs an early duplicate, which the journal answers, and never a request.
+clock that is off costs an early duplicate, which the journal answers, and never a request; a client
+that is still sending what a resender takes up cannot take it back, and says SendUnknown.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
-from feedback.status import FINAL, State
+from feedback.envelope import Envelope
+from feedback.status import FINAL, State, may_be_taken_back
+from feedback.statuses import Status
 
 MAX_BACKOFF_FACTOR = 8
-# After the deadline a worker has to see the request to close it: no longer pauses than this.
+# After the deadline a worker has to see the request to close it; and where none reads its topic it
+# must not fill that: pauses grow with what is past, to this.
+LONGEST_PAUSE_S = 3600.0
+OVERDUE_SHARE = 0.5
 OVERDUE_PACE = (0.75, 1.25)
 
 
@@ -65,22 +71,25 @@ class Seen:
 
     Attributes:
         attempt: of the last sending that was told.
-        resend: for FAILED: whether a resend may help.
-        since_told_s: since the status was written; negative when its writer's clock is ahead.
+        since_told_s: since the status was written, by Redis' clock; negative when that was set
+            back.
         left_s: until the deadline, negative after it; None without one.
         due_in_s: for RETRYING: until the next run.
         draw: 0 to 1; see `draw_of`.
         is_unfinished: a resender began with it, and was killed or could not send it.
+        is_from_before: PENDING was told before Redis was started, or another one promoted.
+        is_asked_anew: it has failed before, and its client asked for it again.
     """
 
     state: State
     attempt: int
-    resend: bool
     since_told_s: float
     left_s: float | None
     due_in_s: float | None
     draw: float
     is_unfinished: bool = False
+    is_from_before: bool = False
+    is_asked_anew: bool = False
 
 
 class Why(StrEnum):
@@ -89,7 +98,6 @@ class Why(StrEnum):
     LOST = "lost"
     UNKNOWN = "unknown"
     SILENT = "silent"
-    FAILED = "failed"
     OVERDUE = "overdue"
 
 
@@ -118,20 +126,29 @@ Decision = Resend | Later | Ended
 def decide(seen: Seen, *, resend_after_s: float) -> Decision:
     """Return what the resender does about a request whose look is due.
 
-    LOST and UNKNOWN are sent at once. A FAILED that a resend may help is sent until its deadline.
+    LOST and UNKNOWN are sent at once. What has ended is left alone, and so is a FAILED that a
+    resend may help: its client was told, and may have asked for the same under another id since.
     What is open is sent when nothing was told of it for as long as `pause_s` says, or when a resend
     of it was begun: PENDING may have been told, and nothing sent.
+
+    What was PENDING in a Redis that came back since, and no worker has accepted, may have been
+    taken back before: a replica or a snapshot is older, and its client was told `NotSent`. It is
+    left alone; a client that waits for its handle sends it again, and a record that Kafka has is
+    read. (A wait that knows its id alone is refused by the script in Redis.) An
+    hour after its deadline, which no clock is off by, it is sent: it can only expire, and so ends.
     """
     is_past = seen.left_s is not None and seen.left_s <= 0
-    wait_s = pause_s(seen.attempt, seen.draw, resend_after_s=resend_after_s, is_past=is_past)
-    if seen.state is State.FAILED and seen.resend and not is_past:
-        return _when_due(seen, wait_s, Why.FAILED)
+    wait_s = _wait_s(seen, resend_after_s)
     if seen.state in FINAL:
         return Ended()
     if seen.state is State.LOST:
         return Resend(Why.LOST)
     if seen.state is State.UNKNOWN:
         return Resend(Why.UNKNOWN)
+    if seen.is_from_before and may_be_taken_back(
+        seen.state, seen.attempt, is_asked_anew=seen.is_asked_anew, left_s=seen.left_s
+    ):
+        return Later(max(LONGEST_PAUSE_S, resend_after_s))
     why = Why.OVERDUE if is_past else Why.SILENT
     if seen.is_unfinished and seen.state is State.PENDING:
         return Resend(why)
@@ -149,20 +166,65 @@ def _when_due(seen: Seen, wait_s: float, why: Why) -> Decision:
     return Resend(why)
 
 
-def pause_s(attempt: int, draw: float, *, resend_after_s: float, is_past: bool) -> float:
+def _wait_s(seen: Seen, resend_after_s: float) -> float:
+    past_s = None
+    if seen.left_s is not None and seen.left_s <= 0:
+        # As it was when it was last told: a pause that has begun grows no more.
+        past_s = max(0.0, -seen.left_s - max(0.0, seen.since_told_s))
+    return pause_s(seen.attempt, seen.draw, resend_after_s=resend_after_s, past_s=past_s)
+
+
+def pause_s(attempt: int, draw: float, *, resend_after_s: float, past_s: float | None) -> float:
     """Return how long after the sending of `attempt` the next one comes at the earliest.
 
     Before the deadline: exponential back-off with full jitter, between `resend_after_s` and that
-    doubled with each resend, at most eight times. After it: about `resend_after_s`.
+    doubled with each resend, at most eight times. After it: about `resend_after_s`, and later
+    about half of the time that is past, to an hour at most.
 
     Args:
-        is_past: the deadline is over.
+        past_s: seconds since the deadline; None before it.
     """
-    if is_past:
-        low, high = OVERDUE_PACE
-    else:
-        low, high = 1.0, min(MAX_BACKOFF_FACTOR, 2.0 ** min(max(0, attempt - 1), 16))
-    return resend_after_s * (low + draw * (high - low))
+    if past_s is None:
+        high = min(MAX_BACKOFF_FACTOR, 2.0 ** min(max(0, attempt - 1), 16))
+        return resend_after_s * (1.0 + draw * (high - 1.0))
+    low, high = OVERDUE_PACE
+    longest_s = max(resend_after_s, LONGEST_PAUSE_S / high)
+    pace_s = min(longest_s, max(resend_after_s, past_s * OVERDUE_SHARE))
+    return pace_s * (low + draw * (high - low))
+
+
+def reopens(state: State, generation: int) -> int:
+    """Return the highest generation whose failure a resend may reopen that is sent in this state.
+
+    A failure that it sees, and asks to run again; or one that somebody saw before it, where the
+    request is on its way again and not yet claimed. Never the failure of a run that goes on: who
+    is told of that may have asked for the same under another id by the time the resend is read.
+    """
+    has_run_since = state in (State.RUNNING, State.RETRYING)
+    return max(0, generation - 1) if has_run_since else generation
+
+
+def is_own_end(asked: Envelope, written_at: int, failure: Status) -> bool:
+    """Whether a failure that a resend may reopen is one that a row of an outbox does not ask about.
+    The relay decides by it, and so does the wait of the row's handle.
+
+    It may be what this very sending has come to: a relay that sends a row again must not run it
+    again. Or it was told after the row was written: its caller has not asked for another run, and
+    may have asked for the same under another id since. A caller who asks again by a new row, with a
+    deadline of its own, wants just that.
+
+    The two times are of two clocks. Where the database's is ahead of Redis', a failure that is told
+    within that time after the row was written passes for one that was told before.
+
+    Args:
+        asked: as the row was written.
+        written_at: epoch ms by the database's clock.
+    """
+    if asked.reopens is not None and asked.reopens < failure.generation:
+        return True
+    if asked.reopens is None and written_at <= (failure.updated_at or 0):
+        return True
+    return failure.attempt >= asked.attempt and failure.deadline_at == asked.deadline_at
 
 
 def draw_of(request_id: str, attempt: int) -> float:

@@ -163,7 +163,7 @@ class Resends:
             case NotSent() if isinstance(ending.__cause__, TopicAway):
                 settling.put_off.append(request_id)
                 settling.away = ending.reason
-            case Refused() if ending.state in FINAL and not ending.resend:
+            case Refused() if ending.state in FINAL or ending.nothing_stands:
                 settling.ended.append(request_id)
             case Refused():
                 settling.looks_s[request_id] = self._resend_after_s
@@ -182,14 +182,16 @@ class Resends:
             attempt,
             draw_of(again.request_id, attempt),
             resend_after_s=self._resend_after_s,
-            is_past=one.left_s is not None and one.left_s <= 0,
+            past_s=None if one.left_s is None or one.left_s > 0 else -one.left_s,
         )
 
     def _without_payload(self, one: Wanted, settling: _Settling) -> None:
         """There is nothing to send, neither kept nor in Kafka.
 
-        FAILED is told only of what nobody can have: LOST, or never claimed and long past its
-        deadline. What was claimed is the workers' to end.
+        FAILED is told only of what nobody is known to have: LOST, or PENDING and long past its
+        deadline, when no claim is granted any more. What was claimed is the workers' to end, and
+        what a worker that lives has accepted is its own. What is left: LOST is also what a worker
+        has accepted that is cut off from Redis alone, and may still run.
         """
         # Read once more: a Redis that came back empty has no payloads either, and Kafka may have
         # the record unread.
@@ -198,7 +200,9 @@ class Resends:
         is_long_past = one.left_s is not None and one.left_s < -longest_s
         if status.state is State.UNKNOWN:
             settling.ended.append(status.request_id)
-        elif status.generation == 0 and (status.state is State.LOST or is_long_past):
+        elif status.generation == 0 and (
+            status.state is State.LOST or (status.state is State.PENDING and is_long_past)
+        ):
             self._store.write([_payload_gone(status)])
             log.warning("request.payload_gone", request_id=status.request_id, topic=status.topic)
         else:
@@ -223,4 +227,6 @@ def _payload_gone(status: Status) -> StatusWrite:
             "message": "no payload was kept, and Kafka has the record no longer: send it anew",
             "resend": "0",
         },
+        # Whoever has accepted it since has it.
+        held_by=status.worker or "",
     )

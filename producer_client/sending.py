@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 
 from feedback.errors import OncewardError
 from feedback.kept import KeptPayload
+from feedback.redis_memory import RedisMemory
 from feedback.schemas import SchemaFile
 from feedback.settings import ClientSection
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
 from feedback.store import StatusStore
 from producer_client.kafka_sender import KafkaSender
+from producer_client.sent_before import SentBefore
 from producer_client.submission import Prepared, Submission
 from producer_client.way import Way
 from producer_client.worlds import at_once
@@ -29,6 +31,9 @@ class _Blocking:
 
     async def read_many(self, request_ids: Sequence[str]) -> list[Status]:
         return self._store.read_many(request_ids)
+
+    async def memory(self, request_id: str | None) -> RedisMemory:
+        return self._store.memory(request_id)
 
     async def forget(
         self,
@@ -58,6 +63,7 @@ class Sending:
         model: a pydantic model that every value must be.
         schema: what every value must match.
         make_way: for a way of another kind.
+        sent: what this process has sent before; None: nothing.
     """
 
     def __init__(
@@ -69,8 +75,11 @@ class Sending:
         model: type | None = None,
         schema: SchemaFile | None = None,
         make_way: Callable[..., Way] = Way,
+        sent: SentBefore | None = None,
     ) -> None:
-        self.way = make_way(section, _Blocking(store), sender, model=model, schema=schema)
+        self.way = make_way(
+            section, _Blocking(store), sender, model=model, schema=schema, sent=sent
+        )
         self.prepare = self.way.prepare
         self.next_attempt = self.way.next_attempt
 
@@ -85,9 +94,18 @@ class Sending:
         *,
         known: Status,
         deadline_at: int | None = None,
+        keeps_payload: bool = True,
     ) -> None:
-        """Send a request again under the same id; see `Client.resend`."""
-        at_once(self.way.again(request_id, payload, known=known, deadline_at=deadline_at))
+        """Send a request again under the same id; see `Way.again`."""
+        at_once(
+            self.way.again(
+                request_id,
+                payload,
+                known=known,
+                deadline_at=deadline_at,
+                keeps_payload=keeps_payload,
+            )
+        )
 
     def again_many(
         self, batch: Sequence[Prepared], *, keep_payloads: bool

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from feedback.envelope import (
     MAX_EPOCH_MS,
+    RESERVED,
     Envelope,
     check_request_id,
     new_request_id,
@@ -21,7 +23,8 @@ from feedback.statuses import Replaced
 # What a broker allows; asked of it, a bad name would cost a round trip and a trace in Redis.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
-Value = bytes | str | dict[str, Any] | list[Any] | None
+# A mapping, so that a TypedDict is one; JSON takes a dict.
+Value = bytes | str | Mapping[str, Any] | list[Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +36,18 @@ class Submission:
             tombstone.
         key: bytes, text, or None; requests of a key share a partition.
         topic: None for the client's default.
-        request_id: 1 to 128 printable ASCII characters; None for a new UUIDv7.
+        request_id: 1 to 128 printable ASCII characters, best the name of what it does; None for a
+            new UUIDv7, which is enough where nobody ever asks again.
         deadline_s: seconds from now after which it is no longer run; None for the default.
         line: where it was read, to name it by.
     """
 
-    value: Value
-    key: bytes | str | None = None
+    # Not shown: whoever logs one logs no payload.
+    value: Value = field(repr=False)
+    key: bytes | str | None = field(default=None, repr=False)
     topic: str | None = None
     request_id: str | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     deadline_s: float | None = None
     line: int | None = field(default=None, compare=False)
 
@@ -52,6 +57,8 @@ class Prepared:
     """A submission made ready: checked, encoded and named.
 
     Attributes:
+        is_new: nobody can have sent it before: its id was made for it, or Redis knew nothing of it
+            when this sending began.
         is_told: Redis may hold the PENDING of this very sending.
         replaced: what that took the place of; None: nothing.
     """
@@ -60,6 +67,7 @@ class Prepared:
     payload: KeptPayload
     payload_sha256: str
     named_by_caller: bool
+    is_new: bool = False
     is_told: bool = False
     replaced: Replaced | None = None
 
@@ -127,6 +135,7 @@ def prepare(
         payload=KeptPayload(topic, key, value, _checked(submission.headers)),
         payload_sha256=payload_sha256(key, value),
         named_by_caller=named,
+        is_new=not named,
     )
 
 
@@ -170,6 +179,8 @@ def _checked(headers: tuple[tuple[str, bytes], ...]) -> tuple[tuple[str, bytes],
         match header:
             case (str() as name, bytes()):
                 _utf8(name, "name of a header")
+                if name.startswith(RESERVED):
+                    raise InvalidMessage(f"a header that begins with {RESERVED} is ours: rename it")
             case _:
                 raise InvalidMessage("headers are pairs of a name (text) and a value (bytes)")
     return tuple(headers)

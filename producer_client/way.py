@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.envelope import Envelope, encode_headers, payload_sha256
@@ -28,13 +29,16 @@ from feedback.errors import (
 from feedback.kept import KeptPayload
 from feedback.schemas import SchemaFile, fault_of
 from feedback.settings import ClientSection
-from feedback.status import FINAL, Refusal, State, may_reopen
+from feedback.status import FINAL, Refusal, State
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
 from producer_client.kafka_sender import RecordNotSent, RecordUnknown, TopicAway
+from producer_client.resending import reopens
+from producer_client.sent_before import SentBefore
 from producer_client.submission import Prepared, Submission, prepare
 from producer_client.worlds import OnItsWay, Sender, Statuses
 
 Handed = tuple[Prepared, OnItsWay | RecordNotSent]
+Told = TypeVar("Told", bound=NotSent | SendUnknown | None)
 
 
 class Way:
@@ -47,6 +51,7 @@ class Way:
         model: a pydantic model that every value must be.
         schema: what every value must match.
         on_taken_back: given what a cancelled sending may have told, and certainly not sent.
+        sent: what this process has sent before; None: nothing.
     """
 
     def __init__(
@@ -58,7 +63,9 @@ class Way:
         model: type | None = None,
         schema: SchemaFile | None = None,
         on_taken_back: Callable[[Prepared], None] = lambda one: None,
+        sent: SentBefore | None = None,
     ) -> None:
+        self._sent = SentBefore() if sent is None else sent
         self._model = model
         self._schema = schema
         self._section = section
@@ -72,7 +79,7 @@ class Way:
         until_s = self._until_s()
         record: OnItsWay | RecordNotSent | None = None
         try:
-            told = (await self.announce([one]))[0]
+            told = (await self.announce_each([one]))[0]
             if isinstance(told, OncewardError):
                 raise told
             if told is None:
@@ -95,6 +102,8 @@ class Way:
             is_first = one.is_told and one.envelope.attempt == 1
             if is_first or _is_over_earlier(one):
                 self._on_taken_back(one)
+        else:
+            self._sent.note(one.request_id)
 
     async def again(
         self,
@@ -103,11 +112,24 @@ class Way:
         *,
         known: Status,
         deadline_at: int | None = None,
+        keeps_payload: bool = True,
     ) -> None:
-        """Send a request again under the same id; see `Client.resend`."""
+        """Send a request again under the same id; see `Client.resend`.
+
+        Args:
+            keeps_payload: whether Redis has to be given the payload (again); where it was read
+                there it stands, or what it was read of was taken back, and nothing is sent.
+        """
         again = self.next_attempt(request_id, payload, known=known, deadline_at=deadline_at)
+        self._sent.note(request_id)
         until_s = self._until_s()
-        told = (await self.again_many([again], keep_payloads=True, until_s=until_s))[0]
+        told: object
+        try:
+            (told,) = await self.again_many([again], keep_payloads=keeps_payload, until_s=until_s)
+        except NotSent as error:
+            told = error
+        if isinstance(told, NotSent):
+            raise certain(again, told) or told
         if isinstance(told, OncewardError):
             raise told
 
@@ -189,7 +211,7 @@ class Way:
         if deadline_at is None:
             deadline_at = epoch_ms() + int(self._section.deadline_s * 1000)
         return Prepared(
-            Envelope(request_id, known.attempt + 1, deadline_at),
+            _next_envelope(request_id, known, deadline_at),
             payload,
             payload_sha256(payload.key, payload.value),
             named_by_caller=True,
@@ -214,6 +236,15 @@ class Way:
                 raise InvalidValue(fault)
         return prepared
 
+    async def announce_each(
+        self, batch: Sequence[Prepared]
+    ) -> list[Prepared | OncewardError | None]:
+        """Tell PENDING as `announce` does; Redis away is the error of each that was not told."""
+        try:
+            return await self.announce(batch)
+        except (NotSent, SendUnknown) as error:
+            return [self._noted(one, certain(one, _of(error, one))) for one in batch]
+
     async def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
         """Tell PENDING for each; None for one that has already ended, an error for a taken id.
 
@@ -230,7 +261,7 @@ class Way:
     async def _tell_pending(
         self, batch: Sequence[Prepared], *, keep_payloads: bool
     ) -> list[Answer]:
-        look_at = epoch_ms() + int(self._section.resend_after_s * 1000)
+        look_at = epoch_ms() + int(_first_look_s(self._section) * 1000)
         writes = [pending_write(one, one.payload if keep_payloads else None) for one in batch]
         try:
             return await self._statuses.replace(writes, look_at=look_at)
@@ -247,6 +278,9 @@ class Way:
             known = {one.request_id: one for one in await self._statuses.read_many(named)}
         except RedisUnavailable as error:
             raise NotSent(named[0], str(error)) from error
+        for status in known.values():
+            if status.state is not State.UNKNOWN:
+                self._sent.note(status.request_id)
         return [_as_resend(one, known.get(one.request_id)) for one in batch]
 
     def hand_over(self, batch: Sequence[Prepared], *, until_s: float | None = None) -> list[Handed]:
@@ -284,32 +318,68 @@ class Way:
     ) -> NotSent | SendUnknown | None:
         """Return what became of a sending; of one that certainly failed no trace is left, and of
         one that was not the first of its request there stands again what stood before it."""
-        return await self.withdraw(one, await ending_of(one, record))
+        return await self.word(one, await self.withdraw(one, await ending_of(one, record)))
+
+    async def word(
+        self, one: Prepared, error: NotSent | SendUnknown | None
+    ) -> NotSent | SendUnknown | None:
+        """Return what a caller is told, and remember what may have been sent.
+
+        NotSent of an id that Redis did not know is said only where nothing speaks for it that Redis
+        has forgotten it; see `sent_before`.
+        """
+        told = certain(one, error)
+        if isinstance(told, NotSent) and one.named_by_caller:
+            doubt = await self._doubt(one)
+            if doubt is not None:
+                said = f"{told.reason}; and it may have been sent before: {doubt}"
+                return self._noted(one, _unknown(told, said))
+        return self._noted(one, told)
+
+    async def _doubt(self, one: Prepared) -> str | None:
+        """Return why the id may have been sent before though Redis did not know it."""
+        if self._sent.knows(one.request_id):
+            return "this process did, and Redis has forgotten it"
+        left_s = ((one.envelope.deadline_at or 0) - epoch_ms()) / 1000
+        longest_s = max(self._section.deadline_s, left_s + self._section.send_timeout_s)
+        try:
+            memory = await self._statuses.memory(self._sent.last)
+        except RedisUnavailable as away:
+            return str(away)
+        return self._sent.doubt(memory, longest_s=longest_s)
+
+    def _noted(self, one: Prepared, told: Told) -> Told:
+        if not isinstance(told, NotSent):
+            self._sent.note(one.request_id, is_in_redis=told is None and one.is_told)
+        return told
 
     async def withdraw(
         self, one: Prepared, error: NotSent | SendUnknown | None
     ) -> NotSent | SendUnknown | None:
         """Take back what was told of a sending that certainly failed, and return what became of
-        it."""
+        it: unknown where somebody has taken it up meanwhile, a resender or another sending."""
         if not isinstance(error, NotSent) or not one.is_told:
             return error
         if one.envelope.attempt > 1:
             await self._put_back([one])
             return error
         try:
-            await self.forget(one)
+            is_gone = await self.forget(one)
         except RedisUnavailable as away:
             # The payload is still kept, so a resender may yet send it.
-            return SendUnknown(one.request_id, f"{error.reason}; and then {away}")
+            return _unknown(error, f"{error.reason}; and then {away}")
+        if not is_gone:
+            return _unknown(error, f"{error.reason}; but a resender or another sending has it now")
         return error
 
-    async def forget(self, one: Prepared) -> None:
-        """Take back what was told of a sending that certainly was none; see `StatusStore.forget`.
+    async def forget(self, one: Prepared) -> bool:
+        """Take back what was told of a sending that certainly was none, and say whether no trace
+        of it is left, or what stood before it stands again; see `StatusStore.forget`.
 
         Raises:
             RedisUnavailable: it may still be there.
         """
-        await self._statuses.forget(
+        return await self._statuses.forget(
             one.request_id,
             attempt=one.envelope.attempt,
             payload_sha256=one.payload_sha256,
@@ -338,11 +408,39 @@ async def ending_of(
     return ending
 
 
+def certain(one: Prepared, error: NotSent | SendUnknown | None) -> NotSent | SendUnknown | None:
+    """Return what a caller is told: NotSent only of what nobody can have sent before, for whoever
+    hears that asks again under another id."""
+    if not isinstance(error, NotSent) or one.is_new:
+        return error
+    return _unknown(error, f"{error.reason}; and it may have been sent before")
+
+
+def _unknown(error: NotSent, reason: str) -> SendUnknown:
+    unknown = SendUnknown(error.request_id, reason)
+    unknown.__cause__ = error.__cause__
+    return unknown
+
+
+def _of(error: NotSent | SendUnknown, one: Prepared) -> NotSent | SendUnknown:
+    """Return the same error of another request of the batch."""
+    same = type(error)(one.request_id, error.reason)
+    same.__cause__ = error.__cause__
+    return same
+
+
+def _first_look_s(section: ClientSection) -> float:
+    """Return when a resender looks at a request first: not while its client still sends it, or
+    takes back what it told, which Redis may hold up once more."""
+    return max(section.resend_after_s, section.send_timeout_s * 1.5)
+
+
 def pending_write(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
     """Return what is told of a request before it is sent.
 
     Args:
-        payload: to be kept for resends; None where it is kept already.
+        payload: to be kept for resends; None where it is kept already. Then what was sent before
+            has to stand there still: whoever sends it again may have slept since it read that.
     """
     return StatusWrite(
         request_id=one.request_id,
@@ -352,6 +450,8 @@ def pending_write(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
         payload_sha256=one.payload_sha256,
         fields={"deadline_at": str(one.envelope.deadline_at), "topic": one.payload.topic},
         payload=payload,
+        reopens=one.envelope.reopens,
+        follows=0 if payload is not None else one.envelope.attempt - 1,
     )
 
 
@@ -364,29 +464,33 @@ def _is_over_earlier(one: Prepared) -> bool:
     return one.envelope.attempt > 1 and one.replaced is not None
 
 
+def _next_envelope(request_id: str, known: Status, deadline_at: int | None) -> Envelope:
+    may_reopen = reopens(known.state, known.generation) if known.attempt else None
+    return Envelope(request_id, known.attempt + 1, deadline_at, may_reopen)
+
+
 def _as_resend(one: Prepared, known: Status | None) -> Prepared:
     if known is None or known.state is State.UNKNOWN:
-        return one
-    if known.payload_sha256 != one.payload_sha256:
+        return replace(one, is_new=True)
+    is_elsewhere = known.topic is not None and known.topic != one.payload.topic
+    if known.payload_sha256 != one.payload_sha256 or is_elsewhere:
         return one
     deadline_at = known.deadline_at or one.envelope.deadline_at
-    envelope = Envelope(one.request_id, known.attempt + 1, deadline_at)
+    envelope = _next_envelope(one.request_id, known, deadline_at)
     return Prepared(envelope, one.payload, one.payload_sha256, named_by_caller=True)
 
 
 def _after_refusal(one: Prepared, refused: Refused) -> OncewardError | Prepared | None:
     if refused.reason is Refusal.PAYLOAD:
         return PayloadMismatch(one.request_id)
-    if may_reopen(refused.state, resend=refused.resend):
-        # It runs or is about to: the resend goes out, and the journal answers it.
-        return one
-    return None
+    # It runs or is about to: the resend goes out, and the journal answers it. Whoever looked before
+    # the other one told anything took it for new.
+    return None if refused.state in FINAL else replace(one, is_new=False)
 
 
 def _why_not_again(one: Prepared, refused: Refused) -> PayloadMismatch | Refused | None:
     if refused.reason is Refusal.PAYLOAD:
         return PayloadMismatch(one.request_id)
-    has_ended = refused.state in FINAL and not refused.resend
-    # Somebody else's resend is under way already.
-    was_quicker = refused.attempt > one.envelope.attempt
-    return refused if has_ended or was_quicker else None
+    # Its client was told that it was not sent, or somebody else's resend is under way already.
+    is_over = refused.state in FINAL or refused.reason is Refusal.TAKEN_BACK
+    return refused if is_over or refused.attempt > one.envelope.attempt else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
+from feedback.redis_memory import RedisMemory
 from feedback.statuses import Answer, Replaced, Status, StatusWrite
 
 T = TypeVar("T")
@@ -22,6 +23,7 @@ class Statuses(Protocol):
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
     ) -> list[Answer]: ...
     async def read_many(self, request_ids: Sequence[str]) -> list[Status]: ...
+    async def memory(self, request_id: str | None) -> RedisMemory: ...
     async def forget(
         self,
         request_id: str,

@@ -1,6 +1,7 @@
 """The auditor's room: what became of each request, proved from the topics and the journal.
 
-The way of a day, led by `run`:
+The way of a day, led by `run`, after `preparation` has looked at all that can be wrong before
+Spark starts:
 
 1. Freeze. `freeze` reads from Kafka how far each partition is read (`window` says which time is
    judged), and writes it down as the `manifest`.

@@ -31,8 +31,11 @@ def cli() -> None:
 @config_option
 @json_option
 @click.option("--date", help="The day to judge in UTC, YYYY-MM-DD; yesterday by default.")
-@click.option("--since", help="Judge from this time on instead: ISO 8601 with its zone.")
+@click.option(
+    "--since", help="Begin there instead, in a folder's first run: ISO 8601 with its zone."
+)
 @click.option("--until", help="Judge up to this time instead.")
+@click.option("--again", is_flag=True, help="Read the day again from Kafka and the journal.")
 @click.option("--fail-on", help="Findings that end it with 1, as in lost>0,ran_twice>0.")
 def run(
     config: str | None,
@@ -40,11 +43,13 @@ def run(
     date: str | None,
     since: str | None,
     until: str | None,
+    again: bool,
     fail_on: str | None,
 ) -> int:
     """Read a day's requests, judge them, and write the report.
 
-    A day that was read before is judged again from its snapshot.
+    It goes on where the last run ended, and judges what came since: also records of other times,
+    but for those of a later day. A day that was read before is judged again from its snapshot.
 
     \b
     Example:
@@ -54,11 +59,12 @@ def run(
 
     settings = settings_of(config)
     logs.configure()
-    if not settings.audit.topics:
-        raise NotAvailable("[audit] topics names none: which topics are to be judged?")
     conditions = parse_fail_on(settings.audit.fail_on if fail_on is None else fail_on)
     window = _window(date, since, until)
-    outcome = run_audit(settings, window, conditions, progress=sys.stderr.isatty())
+    progress = sys.stderr.isatty()
+    outcome = run_audit(settings, window, conditions, again=again, progress=progress)
+    for one in outcome.before:
+        click.echo(f"judged now, since it was only read: {one_line(one.summary)}", err=True)
     if as_json:
         click.echo(json.dumps(outcome.summary))
     else:

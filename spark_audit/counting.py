@@ -43,6 +43,12 @@ def figures_of(
     return tallied(_counted(grouped), hours=hours)
 
 
+def records_by_kind(records: DataFrame) -> dict[str, int]:
+    """Return how many records of the window there are of each kind."""
+    counted = records.where("in_window").groupBy("kind").count().collect()
+    return {row["kind"]: row["count"] for row in sorted(counted)}
+
+
 def hour(at: Column, since_ms: int, until_ms: int) -> Column:
     """Return the hour of a window in which a moment lies; null outside."""
     is_inside = (at >= since_ms) & (at < until_ms)

@@ -9,6 +9,8 @@ class Finding(StrEnum):
     """What may be wrong; a request may carry several."""
 
     LOST = "lost"
+    FORGOTTEN = "forgotten"
+    OVERDUE = "overdue"
     RAN_TWICE = "ran_twice"
     IN_DOUBT = "in_doubt"
     STUCK = "stuck"
@@ -27,6 +29,8 @@ class Finding(StrEnum):
 # Those that are a flag of one request, in the order of their columns.
 REQUEST_FINDINGS = (
     Finding.LOST,
+    Finding.FORGOTTEN,
+    Finding.OVERDUE,
     Finding.RAN_TWICE,
     Finding.IN_DOUBT,
     Finding.STUCK,

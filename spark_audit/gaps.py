@@ -2,11 +2,13 @@
 
 A retention gap is proved by two numbers: somebody knew of offsets up to one, and Kafka now begins
 at a later one. Known are the group's committed offset, behind which nothing was delivered yet, and
-the end of the run before, behind which no audit has looked.
+where the chain of runs stands, behind which no audit has looked.
 
 An offset gap is a hole in the offsets that were staged. Holes are normal: every transaction ends
 with a marker that has an offset and is no record, and several may end one after the other. So only
-a hole of more than `MARKERS` is told. A compacted topic has holes of any length: none is told.
+a hole of more than `MARKERS` is looked at: when a day is staged, Kafka is asked which of it are
+markers or were aborted (`spark_audit.aborted`), and all other offsets are told. A compacted topic
+has holes of any length too: none is told.
 """
 
 from __future__ import annotations
@@ -53,25 +55,22 @@ def find_gaps(
     records: DataFrame,
     manifest: Manifest,
     *,
-    previous: Manifest | None = None,
     compacted: Collection[str] = (),
 ) -> list[Gap]:
     """Return all gaps of a snapshot, in the order of finding, topic, partition and offset.
 
     Args:
-        previous: the limits of the run before.
         compacted: topics that forget records by key.
     """
-    gaps = [*retention_gaps(manifest, previous), *offset_gaps(records, manifest, compacted)]
+    gaps = [*retention_gaps(manifest), *offset_gaps(records, manifest, compacted)]
     return sorted(gaps, key=lambda one: (one.finding, one.topic, one.partition, one.first_offset))
 
 
-def retention_gaps(manifest: Manifest, previous: Manifest | None = None) -> Iterator[Gap]:
-    """Yield what was deleted before it was delivered, or before any audit had seen it."""
-    before = () if previous is None else previous.partitions
-    ends = {(one.topic, one.partition): one.end for one in before}
+def retention_gaps(manifest: Manifest) -> Iterator[Gap]:
+    """Yield what was deleted before it was delivered, or before any audit had judged it."""
+    judged = {(one.topic, one.partition): one.first for one in manifest.links}
     for one in manifest.partitions:
-        known = [ends.get((one.topic, one.partition))]
+        known = [judged.get((one.topic, one.partition))]
         if one.kind in (Kind.REQUEST, Kind.RETRY):
             known.append(one.committed)
         missed = [offset for offset in known if offset is not None and offset < one.begin]
@@ -106,7 +105,20 @@ def offset_gaps(
     )
     for place, first, after in holes(present, ranges):
         if after - first > MARKERS:
-            yield _gap(Finding.OFFSET_GAP, place, first, after)
+            for begin, end in _unexplained(place, first, after, manifest):
+                if begin < end:
+                    yield _gap(Finding.OFFSET_GAP, place, begin, end)
+
+
+def _unexplained(
+    place: Place, first: int, after: int, manifest: Manifest
+) -> Iterator[tuple[int, int]]:
+    """Yield what is left of a hole without what transactions left there."""
+    for one in manifest.aborted:
+        if (one.topic, one.partition) == place and first < one.after and one.first < after:
+            yield first, one.first
+            first = one.after
+    yield first, after
 
 
 def _with_holes(records: DataFrame, ranges: Mapping[Place, _Range]) -> dict[Place, _Range]:

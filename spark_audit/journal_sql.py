@@ -22,9 +22,11 @@ REQUEST_SCHEMA = (
 )
 RUN_SCHEMA = (
     "request_id STRING, generation BIGINT, attempt BIGINT, owner STRING, topic STRING, "
-    "partition INT, offset BIGINT, claimed_at BIGINT, effect_at BIGINT, ended_at BIGINT, "
+    "partition INT, offset BIGINT, claimed_at BIGINT, effect_at BIGINT, effect_kind STRING, "
+    "ended_at BIGINT, "
     "outcome STRING, by_whom STRING, allowed_by STRING"
 )
+FORGOTTEN_SCHEMA = "topic STRING, partition INT, next_offset BIGINT, deadline_at BIGINT"
 LEASE_SCHEMA = "worker_id STRING, lease_until BIGINT, now_ms BIGINT"
 
 SLICE = "slice"
@@ -100,6 +102,14 @@ def leases(kind: str, group: str) -> str:
         f'SELECT w."worker_id", w."lease_until", {now_ms} AS "now_ms" '
         "FROM (SELECT 1 AS one) AS always "
         f'LEFT JOIN onceward_worker AS w ON w."group" = {literal(group)}'
+    )
+
+
+def forgotten(group: str) -> str:
+    """Return the query of how far pruning has forgotten each partition."""
+    return (
+        f"SELECT {_columns('f', FORGOTTEN_SCHEMA)} FROM onceward_forgotten AS f "
+        f'WHERE f."group" = {literal(group)}'
     )
 
 

@@ -19,11 +19,15 @@ from pyspark.sql import functions as F
 
 from spark_audit import judge_rules as rules
 from spark_audit.findings import REQUEST_FINDINGS
-from spark_audit.manifest import Kind, Manifest
+from spark_audit.manifest import Kind, Manifest, Partition
 from spark_audit.rows import frame_of, ids_frame
 
 _KEY = ("id_hash", "request_id")
-_RANGES = "topic string, partition int, start long, end long"
+_RANGES = (
+    "topic string, partition int, start long, end long, log_end long, "
+    "own array<struct<first:long,after:long>>"
+)
+_MARKS = "topic string, partition int, forgotten_to long, forgotten_deadline long"
 
 
 def judge(
@@ -33,10 +37,10 @@ def judge(
     runs: DataFrame,
     manifest: Manifest,
 ) -> DataFrame:
-    """Return one row for each request of the window, and for each that was carried into it.
+    """Return one row for each request of the day, and for each that was carried into it.
 
-    A request is of the window when one of its records on a request topic is. Where no such record
-    was read, its row, run or dead letter counts, by the place that it names and by its time.
+    A request is of the day when one of its records on a request topic is. Where no such record was
+    read, its row, run or dead letter counts, by the place that it names.
 
     Args:
         records, requests, runs: the snapshot.
@@ -57,17 +61,31 @@ def gather(
     manifest: Manifest,
 ) -> DataFrame:
     """Return what is known of each id: the columns that the rules read."""
+    ends = {(one.topic, one.partition): one.offset for one in manifest.log_ends}
     ranges = frame_of(
         spark,
         [
-            (one.topic, one.partition, one.start, one.end)
+            (
+                *(one.topic, one.partition, one.start, one.end),
+                ends.get((one.topic, one.partition)),
+                _own(one, manifest),
+            )
             for one in manifest.partitions
             if one.kind in (Kind.REQUEST, Kind.RETRY)
         ],
         _RANGES,
     )
+    marks = frame_of(
+        spark,
+        [
+            (one.topic, one.partition, one.next_offset, one.deadline_at)
+            for one in manifest.forgotten
+        ],
+        _MARKS,
+    )
+    marked = records.join(F.broadcast(marks), ["topic", "partition"], "left")
     seen = _union(
-        _of_records(_placed(records, ranges, "original_"), manifest),
+        _of_records(_placed(marked, ranges, "original_"), manifest),
         _of_runs(_placed(runs, ranges), manifest),
     )
     if manifest.carried:
@@ -76,6 +94,11 @@ def gather(
     grouped = _keyed(seen).groupBy(*_KEY).agg(*_aggregates())
     rows = _keyed(_of_requests(_placed(requests, ranges), manifest))
     return grouped.join(rows, list(_KEY), "full_outer").select("request_id", "row", *_filled())
+
+
+def _own(partition: Partition, manifest: Manifest) -> list[dict[str, int]]:
+    found = manifest.stretches(partition.topic, partition.partition)
+    return [{"first": first, "after": after} for first, after in found]
 
 
 def _keyed(frame: DataFrame) -> DataFrame:
@@ -87,22 +110,33 @@ def _union(left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 def _placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
-    """Return the frame with `is_staged`: whether the place that a row names was read.
+    """Return the frame with `is_staged`: whether what stands at the place that a row names was
+    read, which is nothing behind the log's end; with `is_own`: whether the day judges that place;
+    and with `is_beyond`: whether it lies behind the log's end.
 
-    Null when the topic is none of the group's, or has no such partition.
+    The first two are null when the topic is none of the group's, or has no such partition.
     """
     topic, partition, offset = (f"{prefix}{name}" for name in ("topic", "partition", "offset"))
     known = ranges.withColumnsRenamed({"topic": topic, "partition": partition})
-    is_staged = (F.col(offset) >= F.col("start")) & (F.col(offset) < F.col("end"))
+    is_read = (F.col(offset) >= F.col("start")) & (F.col(offset) < F.col("end"))
+    is_beyond = F.coalesce(F.col(offset) >= F.col("log_end"), F.lit(False))
+    is_staged = is_read | is_beyond
     joined = frame.join(F.broadcast(known), [topic, partition], "left")
-    return joined.withColumn("is_staged", is_staged).drop("start", "end")
+    is_own = F.exists(
+        "own", lambda one: (F.col(offset) >= one["first"]) & (F.col(offset) < one["after"])
+    )
+    columns = {"is_staged": is_staged, "is_own": is_own, "is_beyond": is_beyond}
+    return joined.withColumns(columns).drop("start", "end", "log_end", "own")
 
 
 def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
     is_request = F.col("kind") == Kind.REQUEST
     is_letter = F.col("kind") == Kind.DLQ
     # A record without a time, as old clients write it, is -1: it lies behind the window's begin.
-    sent_at = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms")).otherwise(manifest.since_ms)
+    # One of the future was sent before it was read.
+    sent_at = F.when(
+        F.col("timestamp_ms") >= 0, F.least("timestamp_ms", "arrived_by_ms")
+    ).otherwise(manifest.since_ms)
     place = ("topic", "partition", "offset")
     letter = F.struct(
         sent_at.alias("sent_at"),
@@ -124,21 +158,34 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
         F.when(is_due, F.coalesce("deadline_at", fallback)).alias("deadline_at"),
         (is_due & ~F.col("is_committed")).alias("is_undelivered"),
         (is_request & F.col("is_malformed")).alias("is_malformed"),
+        (is_request & _may_be_forgotten()).alias("may_be_forgotten"),
     )
+
+
+def _may_be_forgotten() -> Column:
+    """Return whether pruning may have deleted the row of a record.
+
+    A record that names no deadline had one by the clock of its reader: any is taken for possible.
+    """
+    is_old = F.col("deadline_at").isNull() | (F.col("deadline_at") <= F.col("forgotten_deadline"))
+    return F.coalesce((F.col("offset") < F.col("forgotten_to")) & is_old, F.lit(False))
 
 
 def _of_runs(runs: DataFrame, manifest: Manifest) -> DataFrame:
     may_follow = F.coalesce(F.col("allowed_by").isin(*rules.MAY_FOLLOW), F.lit(False))
     says_nothing_happened = F.col("outcome").isin(*rules.NOTHING_HAPPENED)
+    left_nothing = F.col("effect_at").isNull() | says_nothing_happened | may_follow
+    left_nothing |= F.coalesce(F.col("effect_kind") == rules.TRANSACTIONAL, F.lit(False))
     ran_as = (
         F.when(F.col("outcome") == "SUCCEEDED", "succeeded")
-        .when(F.col("effect_at").isNull() | says_nothing_happened | may_follow, "nothing")
+        .when(left_nothing, "nothing")
         .when(F.col("outcome") == "IN_DOUBT", "doubt")
         .otherwise("entered")
     )
     run = F.struct(
         *("claimed_at", "topic", "partition", "offset", "generation", "outcome"),
         ran_as.alias("ran_as"),
+        F.col("effect_kind").isNotNull().alias("is_declared"),
         _is_placed(F.col("claimed_at"), manifest).alias("is_placed"),
     )
     return runs.select("request_id", "attempt", run.alias("run"))
@@ -155,25 +202,31 @@ def _of_requests(requests: DataFrame, manifest: Manifest) -> DataFrame:
 
 
 def _is_placed(at: Column, manifest: Manifest) -> Column:
-    """Return whether something of the journal is of the window, were no record of its id read.
+    """Return whether something of the journal is the day's, were no record of its id read.
 
-    A claim follows its record, at most by the grace where it is to be counted here.
+    By the place that it names, if it was not claimed before the last run: a topic that was made
+    anew gives its offsets again. Where Kafka has no such place yet, by its claim alone.
     """
-    is_near = (at >= manifest.since_ms) & (at < manifest.until_ms + manifest.grace_ms)
-    return F.coalesce("is_staged", F.lit(True)) & is_near
+    since_ms = manifest.before_ms or manifest.since_ms
+    is_new = (at >= since_ms) & (at < manifest.reached_at_ms)
+    is_not_older = at >= since_ms - manifest.grace_ms
+    is_own = F.when(~F.col("is_beyond"), F.col("is_own") & is_not_older)
+    return F.coalesce(is_own, is_new, F.lit(False))
 
 
 def _aggregates() -> Iterator[Column]:
     """Yield the columns of a group."""
     reason = F.coalesce("letter.reason", F.lit(""))
     accuses = F.col("letter").isNotNull() & (reason != rules.PAYLOAD_MISMATCH)
-    is_doubt = F.col("run.ran_as") == "doubt"
+    is_doubt, is_declared = F.col("run.ran_as") == "doubt", F.col("run.is_declared")
+    has_entered = F.col("run.ran_as") == "entered"
     bit = rules.bit_of("run.generation")
     aggregates = {
         "is_named": F.max("is_named"),
         "is_placed": F.max(F.coalesce("letter.is_placed", "run.is_placed")),
         "has_undelivered": F.max("is_undelivered"),
         "has_malformed": F.max("is_malformed"),
+        "may_be_forgotten": F.max("may_be_forgotten"),
         "has_failed": F.max(F.col("run.outcome").isin(*rules.LETTERED)),
         "first": F.min("seen"),
         "attempt": F.max("attempt"),
@@ -183,7 +236,8 @@ def _aggregates() -> Iterator[Column]:
         "greatest_payload": F.max("payload_sha256"),
         "last_letter": F.max("letter"),
         "first_run": F.min("run"),
-        "doubts": F.bit_or(F.when(is_doubt, bit)),
+        "doubts": F.bit_or(F.when(is_doubt & is_declared, bit)),
+        "undeclared_doubts": F.bit_or(F.when(is_doubt & ~is_declared, bit)),
         "settled": F.bit_or(F.when(~is_doubt, bit)),
         "records": F.count("seen"),
         "sightings": F.count("is_undelivered"),
@@ -191,7 +245,8 @@ def _aggregates() -> Iterator[Column]:
         "accusing_letters": F.count_if(accuses),
         "history": F.count("run"),
         "succeeded": F.count_if(F.col("run.ran_as") == "succeeded"),
-        "entered": F.count_if(F.col("run.ran_as") == "entered"),
+        "entered": F.count_if(has_entered & is_declared),
+        "undeclared_entered": F.count_if(has_entered & ~is_declared),
     }
     for name, aggregate in aggregates.items():
         yield aggregate.alias(name)
@@ -199,9 +254,15 @@ def _aggregates() -> Iterator[Column]:
 
 def _filled() -> Iterator[Column]:
     """Yield the columns of a group, with what they are where there is a row alone."""
-    flags = ("is_named", "is_placed", "has_undelivered", "has_malformed", "has_failed")
+    flags = (
+        *("is_named", "is_placed", "has_undelivered", "has_malformed", "has_failed"),
+        "may_be_forgotten",
+    )
     counts = ("records", "sightings", "dead_letters", "accusing_letters", "history")
-    runs = ("succeeded", "entered", "doubts", "settled")
+    runs = (
+        *("succeeded", "entered", "undeclared_entered"),
+        *("doubts", "undeclared_doubts", "settled"),
+    )
     unset = {**dict.fromkeys(flags, False), **dict.fromkeys((*counts, *runs), 0)}
     for name, value in unset.items():
         yield F.coalesce(name, F.lit(value)).alias(name)

@@ -24,6 +24,7 @@ NOTHING_HAPPENED = ("FAILED", "RETRYING", "EXPIRED", "SKIPPED")
 MAY_FOLLOW = ("SAME_KEY", "VOIDED")
 # Where a request ends that has a dead letter.
 LETTERED = ("FAILED", "IN_DOUBT", "EXPIRED")
+TRANSACTIONAL = "transactional"
 PAYLOAD_GONE = "PAYLOAD_GONE"
 PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 
@@ -70,10 +71,25 @@ def lost(manifest: Manifest) -> Column:
     """Return whether it was delivered, its time is over, and the journal knows nothing of it.
 
     Every record that a worker has committed leaves a row, refused ones under their coordinates,
-    which is also what a malformed one is named by here (contract, sections 3 and 7).
+    which is also what a malformed one is named by here (contract, sections 3 and 7). Not where
+    pruning may have deleted that row.
     """
-    delivered = (F.col("records") > 0) & ~F.col("has_undelivered")
-    return delivered & ~has_row() & _sure(_is_over(manifest))
+    return _has_no_row_in_time(manifest) & ~F.col("may_be_forgotten")
+
+
+def forgotten(manifest: Manifest) -> Column:
+    """Return whether it would be lost, were its row not one that pruning may have deleted."""
+    return _has_no_row_in_time(manifest) & F.col("may_be_forgotten")
+
+
+def overdue(manifest: Manifest) -> Column:
+    """Return whether its time is over, and no run of it goes on: it was never delivered, or it
+    waits for its next run (contract, section 3: every request ends).
+
+    What is claimed is told as `stuck`.
+    """
+    waits = (~has_row() & F.col("has_undelivered")) | (_state() == "RETRYING")
+    return _sure(waits & _is_over(manifest))
 
 
 def ran_twice(manifest: Manifest) -> Column:
@@ -86,17 +102,22 @@ def effect_runs() -> Column:
 
     A transactional run has it only with its finish, so only one that SUCCEEDED counts. Of others
     also one that entered its effect counts, unless its end says that nothing happened, or the
-    history says why another could follow it. A doubt that was resolved stands in the history
-    under the generation of the run that it became: that run counts, the doubt does not.
+    history says why another could follow it. Each run is of the kind that its handler declared
+    then; where an old history does not say it, of the row's. A doubt that was resolved stands in
+    the history under the generation of the run that it became: that run counts, the doubt does not.
     """
     ran = F.col("row.claimed_at").isNotNull()
     has_entered = _state().isin("CLAIMED", "IN_DOUBT") & F.col("row.effect_at").isNotNull()
+    is_transactional = _sure(F.col("row.effect_kind") == TRANSACTIONAL)
     succeeded = F.col("succeeded") + _one_if(ran & (_state() == "SUCCEEDED"))
     settled = F.col("settled").bitwiseOR(F.when(ran, bit_of("row.generation")).otherwise(0))
-    open_doubts = F.bit_count(F.col("doubts").bitwiseAND(F.bitwise_not(settled)))
-    doubtful = F.col("entered") + _one_if(ran & has_entered) + open_doubts
-    is_transactional = _sure(F.col("row.effect_kind") == "transactional")
-    return (succeeded + F.when(is_transactional, 0).otherwise(doubtful)).cast("int")
+    undeclared = F.when(is_transactional, 0).otherwise(F.col("undeclared_doubts"))
+    doubts = F.col("doubts").bitwiseOR(undeclared)
+    open_doubts = F.bit_count(doubts.bitwiseAND(F.bitwise_not(settled)))
+    entered = F.when(is_transactional, 0).otherwise(
+        F.col("undeclared_entered") + _one_if(ran & has_entered)
+    )
+    return (succeeded + F.col("entered") + entered + open_doubts).cast("int")
 
 
 def bit_of(generation: str) -> Column:
@@ -114,15 +135,17 @@ def in_doubt(manifest: Manifest) -> Column:
 
 
 def stuck(manifest: Manifest) -> Column:
-    """Return whether it is claimed by a worker whose lease was over before the grace.
+    """Return whether it is claimed, and its worker's lease was over before the grace, or its
+    deadline was.
 
-    A peer's sweep goes on with such a claim within a lease (contract, section 5). A worker that the
-    journal does not know any more was pruned, long after its lease.
+    A peer's sweep goes on with a claim within a lease after it (contract, section 5). A worker that
+    the journal does not know any more was pruned, long after its lease.
     """
     latest = manifest.journal_read_at_ms - manifest.grace_ms
     living = [worker for worker, until in manifest.workers.items() if until >= latest]
     is_dead = ~F.col("row.owner").isin(living) if living else F.lit(True)
-    return _sure((_state() == "CLAIMED") & is_dead)
+    is_late = _sure(F.col("row.deadline_at") <= manifest.frozen_at_ms - manifest.grace_ms)
+    return _sure((_state() == "CLAIMED") & (is_dead | is_late))
 
 
 def orphan(manifest: Manifest) -> Column:
@@ -213,18 +236,22 @@ def late(manifest: Manifest) -> Column:
 def can_resend(manifest: Manifest) -> Column:
     """Return whether its record may be sent again as it is, and a worker would rightly run it.
 
-    Either nothing of it is in the journal: no row, and no run in the history, whose row was then
-    taken away by somebody. Or it failed, its row says that a resend may help, and its deadline is
-    not over (contract, section 3). Its payload must be one, and its headers ours to repeat.
+    Nothing of it is in the journal: no row, and no run in the history, whose row was then taken
+    away by somebody, and none that pruning may have deleted. Nor does a dead letter say that it
+    was begun. Its payload must be one, and its headers ours to repeat. A failure is not
+    among them, also where its row says that a resend may help: its client was told, and may have
+    asked for the same under another id since, which nobody sees here (contract, section 3).
     """
-    is_unknown = ~has_row() & (F.col("history") == 0)
-    in_time = F.col("row.deadline_at") > manifest.frozen_at_ms
+    is_unknown = ~has_row() & (F.col("history") == 0) & (F.col("dead_letters") == 0)
+    is_unknown &= ~F.col("may_be_forgotten")
     is_whole = (F.col("records") > 0) & ~payload_mismatch(manifest) & ~malformed(manifest)
-    return is_whole & ~is_pending() & (is_unknown | (_may_reopen() & _sure(in_time)))
+    return is_whole & ~is_pending() & is_unknown
 
 
 RULES: Mapping[Finding, Rule] = {
     Finding.LOST: lost,
+    Finding.FORGOTTEN: forgotten,
+    Finding.OVERDUE: overdue,
     Finding.RAN_TWICE: ran_twice,
     Finding.IN_DOUBT: in_doubt,
     Finding.STUCK: stuck,
@@ -236,6 +263,11 @@ RULES: Mapping[Finding, Rule] = {
     Finding.MALFORMED: malformed,
     Finding.LATE: late,
 }
+
+
+def _has_no_row_in_time(manifest: Manifest) -> Column:
+    delivered = (F.col("records") > 0) & ~F.col("has_undelivered")
+    return delivered & ~has_row() & _sure(_is_over(manifest))
 
 
 def _is_over(manifest: Manifest) -> Column:

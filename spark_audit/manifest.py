@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
 from feedback.errors import NotAvailable
+from spark_audit.chain import Link, Past, Reach, Stretch, stretches
 
-VERSION = 3
+VERSION = 6
 
 
 class NotOurs(NotAvailable):
@@ -20,12 +21,16 @@ class NotOurs(NotAvailable):
 
 
 class Kind(StrEnum):
-    """What a topic is for."""
+    """What a topic is for, and with it each of its records, but for those two that only a record
+    can be: the outcome of a request, on a topic that the group does not read, and the tombstone of
+    another record."""
 
     REQUEST = "request"
     RETRY = "retry"
     WAIT = "wait"
     DLQ = "dlq"
+    OUTCOME = "outcome"
+    TOMBSTONE = "tombstone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,70 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class Aborted:
+    """Offsets of transactions that hold no committed records: marks of ends, and what was aborted.
+
+    Args:
+        first: the first of them.
+        after: the offset after the last one.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a partition's log ended when the journal had been read: no row names a later record.
+
+    Args:
+        offset: the offset after the last one.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """How far pruning has forgotten a partition when the journal had been read.
+
+    Args:
+        next_offset: the offset after the last record of which a row was deleted.
+        deadline_at: epoch ms, the latest deadline among these rows.
+    """
+
+    topic: str
+    partition: int
+    next_offset: int
+    deadline_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a snapshot was read from.
+
+    Args:
+        topics: `[audit] topics`, sorted.
+        brokers: `[kafka] bootstrap_servers`.
+        journal: `[journal] url`, without its password.
+        cluster_id: Kafka's own; empty where it has none.
+        journal_id: the journal's own.
+        schema: the version of its tables.
+    """
+
+    topics: tuple[str, ...]
+    brokers: str
+    journal: str
+    cluster_id: str = ""
+    journal_id: str = ""
+    schema: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The limits of a snapshot.
 
@@ -68,6 +137,15 @@ class Manifest:
         carried: the ids that an earlier run could not judge to the end.
         compacted: the topics that forget records by key.
         lettered: the request topics whose failures become dead letters.
+        aborted: the long holes in the offsets of its partitions that are no gaps.
+        forgotten: the partitions of which the journal has deleted rows.
+        log_ends: of the partitions of requests.
+        number: of the run; runs of a folder are numbered in the order in which they were made.
+        before_ms: epoch ms, when the last run of an earlier day was frozen; 0 where there is none.
+        links: of each partition, which offsets the day judges.
+        source: where it was read from; None where it was made by hand.
+        unseen: what could not be read, in a sentence each.
+        files: of the snapshot, by path within it, and how long each is.
     """
 
     date: str
@@ -83,6 +161,46 @@ class Manifest:
     carried: tuple[str, ...] = ()
     compacted: tuple[str, ...] = ()
     lettered: tuple[str, ...] = ()
+    aborted: tuple[Aborted, ...] = ()
+    forgotten: tuple[Forgotten, ...] = ()
+    log_ends: tuple[LogEnd, ...] = ()
+    number: int = 1
+    before_ms: int = 0
+    links: tuple[Link, ...] = ()
+    source: Source | None = None
+    unseen: tuple[str, ...] = ()
+    files: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def past(self) -> Past:
+        """The run as a part of the chain."""
+        links = {(one.topic, one.partition): one for one in self.links}
+        return Past(self.date, self.number, self.until_ms, self.frozen_at_ms, links)
+
+    @property
+    def reached_at_ms(self) -> int:
+        """Epoch ms, when the day was frozen first after its end, or last before: what is judged by
+        no offset belongs to it up to here."""
+        own = [
+            reach.frozen_at_ms
+            for link in self.links
+            for reach in link.reaches
+            if reach.date == self.date
+        ]
+        return max(own, default=self.frozen_at_ms)
+
+    def of_journal(self, journal_id: str, schema: str) -> Self:
+        """Return the same, read from this journal."""
+        if self.source is None:
+            return self
+        return replace(self, source=replace(self.source, journal_id=journal_id, schema=schema))
+
+    def stretches(self, topic: str, partition: int) -> tuple[Stretch, ...]:
+        """Return the offsets that are the day's own unless a record there says otherwise."""
+        for one in self.links:
+            if (one.topic, one.partition) == (topic, partition):
+                return tuple(stretches(one.reaches, self.date))
+        return ()
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -99,8 +217,7 @@ class Manifest:
             raise NotAvailable(f"{path}: {error.strerror}; read the day again") from error
         except (ValueError, TypeError, KeyError) as error:
             raise NotOurs(
-                f"{path} is no manifest of version {VERSION}: remove its snapshot and read the "
-                "day again"
+                f"{path} is no manifest of version {VERSION}: read the day again, with --again"
             ) from error
 
     @classmethod
@@ -108,8 +225,13 @@ class Manifest:
         if not isinstance(found, dict) or found.pop("version") != VERSION:
             raise ValueError("version")
         partitions = tuple(Partition(**one) for one in found.pop("partitions"))
-        for name in ("carried", "compacted", "lettered"):
+        for name in ("carried", "compacted", "lettered", "unseen"):
             found[name] = tuple(found[name])
+        found["links"] = tuple(_link(one) for one in found["links"])
+        found["source"] = _source(found["source"])
+        found["aborted"] = tuple(Aborted(**one) for one in found["aborted"])
+        found["log_ends"] = tuple(LogEnd(**one) for one in found["log_ends"])
+        found["forgotten"] = tuple(Forgotten(**one) for one in found["forgotten"])
         return cls(**found, partitions=partitions)
 
     def write(self, path: Path) -> None:
@@ -125,3 +247,12 @@ class Manifest:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+
+
+def _link(found: Any) -> Link:
+    reaches = tuple(Reach(**one) for one in found.pop("reaches"))
+    return Link(**found, reaches=reaches)
+
+
+def _source(found: Any) -> Source | None:
+    return found and Source(**found | {"topics": tuple(found["topics"])})

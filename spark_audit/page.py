@@ -22,6 +22,8 @@ from spark_audit.texts import moment
 from spark_audit.verdict import Verdict
 from spark_audit.wording import Table, label, milliseconds, number, shown
 
+# A day that has any of them is good by its own limits only.
+GRAVE = (Finding.LOST, Finding.RAN_TWICE, Finding.OVERDUE)
 # Found on good days as well: they are told without a colour.
 _ORDINARY = (Finding.RESENT, Finding.LATE)
 
@@ -97,7 +99,9 @@ def headline(summary: Mapping[str, Any]) -> str:
             return "Not everything could be seen"
         case Verdict.BAD:
             return ", ".join(dict.fromkeys(failed))
-        case Verdict.GOOD if found[Finding.LOST.value] or found[Finding.RAN_TWICE.value]:
+        case Verdict.GOOD if not summary["counts"]["requests"]:
+            return "No requests"
+        case Verdict.GOOD if any(found.get(one.value) for one in GRAVE):
             return "Within the limits that were set"
         case Verdict.GOOD:
             return "Nothing lost, nothing ran twice"

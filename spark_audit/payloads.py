@@ -8,6 +8,7 @@ from feedback.errors import RedisUnavailable
 from feedback.kafka_reader import RecordReader
 from feedback.redis_server import connect
 from feedback.settings import Settings
+from feedback.status import FINAL
 from feedback.store import StatusStore
 from spark_audit.resend_lines import Payload
 
@@ -36,6 +37,15 @@ class PayloadReader:
     ) -> None:
         self._store.close()
         self._records.close()
+
+    def is_begun(self, request_id: str) -> bool:
+        """Return whether a worker has told that it began a request, or how it ended.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        status = self._store.read(request_id)
+        return status.generation > 0 or status.state in FINAL
 
     def read(self, request_id: str, topic: str, partition: int, offset: int) -> Payload | None:
         """Return key, value and headers; None when they are gone.

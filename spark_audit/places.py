@@ -62,6 +62,12 @@ class Places:
         return Places(self.output, earlier[-1]) if earlier else None
 
     @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of all days, in each of which a day has its own."""
+        kinds = ("snapshot", "sifted", "judged", "findings", "reports")
+        return tuple(self.output / kind for kind in kinds)
+
+    @property
     def metrics(self) -> Path:
         """The last run in Prometheus' text format; one file for all days."""
         return self.output / "onceward_audit.prom"

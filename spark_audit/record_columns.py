@@ -17,6 +17,8 @@ from pyspark.sql import functions as F
 REQUEST_ID = "onceward-request-id"
 ATTEMPT = "onceward-attempt"
 DEADLINE = "onceward-deadline"
+REOPENS = "onceward-reopens"
+OUTCOME_ID = "onceward-outcome-id"
 
 MAX_ID_LENGTH = 128
 MAX_ATTEMPT = 2**31 - 1
@@ -36,12 +38,22 @@ class Envelope(NamedTuple):
         attempt: 1 where none is named, or a header is malformed.
         deadline_at: epoch ms; null where none is named, or a header is malformed.
         is_malformed: whether a header of ours is repeated or is not what section 7 allows.
+        is_outcome: whether the record says how another request has ended. Its id is then that of
+            the outcome: to a group that reads it, it is a request of its own.
+        is_named: whether a header names the id.
     """
 
     request_id: Column
     attempt: Column
     deadline_at: Column
     is_malformed: Column
+    is_outcome: Column
+    is_named: Column
+
+    def columns(self) -> dict[str, Column]:
+        """Return what a snapshot keeps of it, by name."""
+        kept = ("request_id", "attempt", "deadline_at", "is_malformed")
+        return {name: column for name, column in self._asdict().items() if name in kept}
 
 
 def envelope(headers: Column, coordinates: Column) -> Envelope:
@@ -54,21 +66,32 @@ def envelope(headers: Column, coordinates: Column) -> Envelope:
     request_id = _Header(headers, REQUEST_ID)
     attempt = _Header(headers, ATTEMPT)
     deadline = _Header(headers, DEADLINE)
+    reopens = _Header(headers, REOPENS)
+    outcome = _Header(headers, OUTCOME_ID)
+    # A record with an attempt was sent again by its id: what it says of an outcome is the user's.
+    is_outcome = outcome.is_there & ~attempt.is_there
     is_malformed = (
-        request_id.is_malformed(request_id.text.rlike(_ID))
+        # An outcome has an id of its own: that of the ended request may be any text.
+        request_id.is_malformed(
+            request_id.text.rlike(_ID) | (is_outcome & F.is_valid_utf8(request_id.text))
+        )
+        | (is_outcome & outcome.is_malformed(outcome.text.rlike(_ID)))
         | attempt.is_malformed(_is_between(attempt.text, 1, MAX_ATTEMPT))
         | deadline.is_malformed(_is_between(deadline.text, 0, MAX_EPOCH_MS))
+        | reopens.is_malformed(_is_between(reopens.text, 0, MAX_ATTEMPT))
     )
     well_formed = ~is_malformed
     return Envelope(
-        request_id=F.when(well_formed & request_id.is_there, request_id.text).otherwise(
-            coordinates
-        ),
+        request_id=F.when(well_formed & is_outcome, outcome.text)
+        .when(well_formed & request_id.is_there, request_id.text)
+        .otherwise(coordinates),
         attempt=F.when(well_formed & attempt.is_there, _number(attempt.text)).otherwise(
             F.lit(1).cast("long")
         ),
         deadline_at=F.when(well_formed & deadline.is_there, _number(deadline.text)),
         is_malformed=is_malformed,
+        is_outcome=is_outcome,
+        is_named=request_id.is_there | is_outcome,
     )
 
 

@@ -6,8 +6,8 @@ person or a program reads appears as a whole folder at the end, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,11 @@ from feedback.redis_server import connect
 from feedback.settings import Settings
 from feedback.store import StatusStore
 from spark_audit import webhook
-from spark_audit.carried_file import read_carried, write_carried
+from spark_audit.carried_file import write_carried
 from spark_audit.carry import Carried, carried, carry_over
-from spark_audit.counting import figures_of
+from spark_audit.counting import figures_of, records_by_kind
+from spark_audit.days import days_of, unjudged
+from spark_audit.findings import Finding
 from spark_audit.findings_parquet import (
     doubtful,
     first_of_each,
@@ -30,17 +32,17 @@ from spark_audit.findings_parquet import (
     to_resend,
     write_findings,
 )
-from spark_audit.freeze import freeze
 from spark_audit.gaps import find_gaps
 from spark_audit.history import read_history
 from spark_audit.in_doubt import write_in_doubt
 from spark_audit.jars import find_jars, jars_folder
 from spark_audit.judged_day import Judged, judge_day
-from spark_audit.manifest import Manifest, NotOurs
-from spark_audit.outputs import recover, replacing, told_when_full, write_text
+from spark_audit.manifest import Manifest
+from spark_audit.outputs import replacing, told_when_full, write_text
 from spark_audit.page import render
 from spark_audit.payloads import PayloadReader
 from spark_audit.places import Places
+from spark_audit.preparation import check_settings, prepare
 from spark_audit.prometheus_file import write_metrics
 from spark_audit.resend_lines import write_resend
 from spark_audit.run_lock import alone
@@ -51,6 +53,7 @@ from spark_audit.snapshot import Snapshot, take
 from spark_audit.status_disagrees import write_disagreements
 from spark_audit.statuses import Disagreement, compare
 from spark_audit.summary import Summary, as_text, summarise
+from spark_audit.unseen import unseen_offsets
 from spark_audit.verdict import Condition
 from spark_audit.window import Window
 
@@ -59,24 +62,36 @@ log = EventLog("onceward.audit")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an audit has come to, and where the page lies."""
+    """What an audit has come to, and where the page lies.
+
+    Args:
+        before: of the days that an earlier run had read and not judged.
+    """
 
     summary: Summary
     page: Path
+    before: tuple[Outcome, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the command ends with."""
-        return ExitCode(self.summary["exit_code"])
+        """What the command ends with: a day of those before counts where its own is fine."""
+        codes = (ExitCode(one.summary["exit_code"]) for one in (self, *self.before))
+        return next((code for code in codes if code is not ExitCode.FINE), ExitCode.FINE)
 
 
 def run_audit(
-    settings: Settings, window: Window, conditions: Sequence[Condition], *, progress: bool = False
+    settings: Settings,
+    window: Window,
+    conditions: Sequence[Condition],
+    *,
+    again: bool = False,
+    progress: bool = False,
 ) -> Outcome:
     """Judge a window and write all that is said of it.
 
     Args:
         conditions: what makes the audit fail.
+        again: read the day again, though it was read before.
         progress: whether Spark draws its progress on the terminal.
 
     Raises:
@@ -85,16 +100,19 @@ def run_audit(
     """
     began_s = monotonic_s()
     places = _places(settings, window)
+    check_settings(settings)
+    jars = () if is_submitted() else find_jars(jars_folder(settings.audit.jars))
     # Before Spark starts, which takes seconds: of two audits one is told at once.
     with alone(places.output):
+        source = prepare(settings, window, places, again=again)
         spark = open_session(
             master=None if is_submitted() else settings.audit.spark_master,
-            jars=() if is_submitted() else find_jars(jars_folder(settings.audit.jars)),
+            jars=jars,
             conf=settings.audit.spark_conf,
             progress=progress,
         )
         try:
-            outcome = audit_with(spark, settings, window, conditions)
+            outcome = _audit(spark, settings, window, source, conditions, again=again)
         finally:
             spark.stop()
         ended_at_s, seconds = epoch_ms() / 1000, monotonic_s() - began_s
@@ -105,19 +123,45 @@ def run_audit(
 
 
 def audit_with(
-    spark: SparkSession, settings: Settings, window: Window, conditions: Sequence[Condition]
+    spark: SparkSession,
+    settings: Settings,
+    window: Window,
+    conditions: Sequence[Condition],
+    *,
+    again: bool = False,
 ) -> Outcome:
     """Judge a window in a session that is open; the caller holds the lock of the output folder.
 
     Raises:
         SettingsError, NotAvailable: as for `run_audit`.
     """
+    source = prepare(settings, window, _places(settings, window), again=again)
+    return _audit(spark, settings, window, source, conditions, again=again)
+
+
+def _audit(
+    spark: SparkSession,
+    settings: Settings,
+    window: Window,
+    source: Snapshot | Manifest,
+    conditions: Sequence[Condition],
+    *,
+    again: bool,
+) -> Outcome:
     places = _places(settings, window)
     with told_when_full(places.output), explained("the audit cannot go on"):
         require_shared(spark, places.output)
-        for one in (places.sifted, places.judged, places.findings, places.report):
-            recover(one.parent)
-        return _audited(spark, settings, window, conditions, places)
+        # Days that an earlier run had read when it died: their offsets are no other day's, and
+        # what they leave open is carried into this one.
+        left = unjudged(places.output, days_of(places.output), window.date)
+        before = [
+            _audited(spark, settings, Snapshot.of(places.output, day.date), conditions)
+            for day in left
+        ]
+        if before:
+            source = prepare(settings, window, places, again=again)
+        snapshot = take(spark, settings, source) if isinstance(source, Manifest) else source
+        return replace(_audited(spark, settings, snapshot, conditions), before=tuple(before))
 
 
 def _places(settings: Settings, window: Window) -> Places:
@@ -127,20 +171,19 @@ def _places(settings: Settings, window: Window) -> Places:
 def _audited(
     spark: SparkSession,
     settings: Settings,
-    window: Window,
+    snapshot: Snapshot,
     conditions: Sequence[Condition],
-    places: Places,
 ) -> Outcome:
-    snapshot = _snapshot(spark, settings, window, places)
     manifest = Manifest.read(snapshot.manifest)
-    log.info("audit.staged", date=window.date, partitions=len(manifest.partitions))
+    snapshot.require_whole(manifest)
+    places = Places(Path(settings.audit.output).absolute(), manifest.date)
+    log.info("audit.staged", date=manifest.date, partitions=len(manifest.partitions))
     day = judge_day(spark, snapshot, manifest, places, samples=settings.audit.statuses)
     judged = day.requests
-    log.info("audit.judged", date=window.date)
+    log.info("audit.judged", date=manifest.date)
     carry = carry_over(carried(judged).collect(), manifest)
-    before = places.before
     records = spark.read.parquet(str(snapshot.records))
-    gaps = find_gaps(records, manifest, previous=_manifest_of(before), compacted=manifest.compacted)
+    gaps = find_gaps(records, manifest, compacted=manifest.compacted)
     disagreements = _disagreements(settings, judged, manifest)
     with replacing(places.findings) as folder:
         ids = [one.request_id for one in disagreements or ()]
@@ -156,44 +199,18 @@ def _audited(
             day=day,
             findings=findings,
             gaps=gaps,
+            records=records_by_kind(records),
+            unseen=[*manifest.unseen, *unseen_offsets(manifest, gaps)],
             disagreements=disagreements,
             conditions=conditions,
             carry=carry,
             history=read_history(
                 places.report.parent,
-                window.date,
+                manifest.date,
                 length_ms=manifest.until_ms - manifest.since_ms,
             ),
         )
     return Outcome(summary, places.page)
-
-
-def _snapshot(spark: SparkSession, settings: Settings, window: Window, places: Places) -> Snapshot:
-    snapshot = Snapshot.of(places.output, window.date)
-    if snapshot.is_complete:
-        manifest = Manifest.read(snapshot.manifest)
-        is_same = (manifest.since_ms, manifest.until_ms) == (window.since_ms, window.until_ms)
-        # One that was frozen before its window was over does not have all of it.
-        if is_same and manifest.frozen_at_ms >= window.until_ms:
-            return snapshot
-    before = places.before
-    ids, read_from = read_carried(before.carried if before else None)
-    frozen = freeze(settings, window, now_ms=epoch_ms(), carried=ids, carried_from=read_from)
-    return take(spark, settings, frozen)
-
-
-def _manifest_of(day: Places | None) -> Manifest | None:
-    if day is None:
-        return None
-    snapshot = Snapshot.of(day.output, day.date)
-    if not snapshot.is_complete:
-        return None
-    try:
-        return Manifest.read(snapshot.manifest)
-    except NotOurs as error:
-        # After an upgrade: only what retention took between the two days is not looked for.
-        log.warning("previous.not_read", reason=str(error))
-        return None
 
 
 def _disagreements(
@@ -225,27 +242,41 @@ def _written(
     findings: DataFrame,
     carry: Carried,
     conditions: Sequence[Condition],
+    unseen: Iterable[str],
     disagreements: list[Disagreement] | None,
     **known: Any,
 ) -> Summary:
-    unseen = []
+    # Without the statuses, or the rows, nothing is offered for sending: there is no resend.jsonl.
+    unseen = list(unseen)
     if disagreements is None:
         unseen.append("the statuses in Redis")
     if carry.is_cut:
         unseen.append("all requests that are still open: there are too many")
-    with PayloadReader(settings) as payloads:
-        resend = write_resend(to_resend(findings), payloads.read, folder / "resend.jsonl")
+    figures = figures_of(
+        day.requests, since_ms=manifest.since_ms, until_ms=manifest.until_ms, plain=day.plain
+    )
+    resend = None
+    if figures.findings[Finding.FORGOTTEN]:
+        unseen.append("rows that were pruned: audit a day before it is, and send nothing of it")
+    elif disagreements is not None:
+        with PayloadReader(settings) as payloads:
+            resend = write_resend(
+                to_resend(findings),
+                payloads.read,
+                folder / "resend.jsonl",
+                is_begun=payloads.is_begun,
+                audit={
+                    "group": manifest.group,
+                    "journal": manifest.source.journal_id if manifest.source else "",
+                    "read_at": manifest.journal_read_at_ms,
+                },
+            )
     write_in_doubt(doubtful(findings), folder / "in_doubt.csv")
     if disagreements is not None:
         write_disagreements(disagreements, folder / "status_disagrees.csv")
     summary = summarise(
         manifest,
-        figures_of(
-            day.requests,
-            since_ms=manifest.since_ms,
-            until_ms=manifest.until_ms,
-            plain=day.plain,
-        ),
+        figures,
         conditions=conditions,
         disagreements=disagreements,
         unseen=unseen,

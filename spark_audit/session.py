@@ -26,6 +26,8 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     # It serves throughput; Java's default serves short pauses, and takes more of the processor.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    # What fails is said in a sentence, see `explained`: not in a stack for each task before it.
+    "spark.log.level": "FATAL",
     # Nobody looks at its pages, and they would take a port.
     "spark.ui.enabled": "false",
     # Each task writes a file for each of them: 200, Spark's default, cost more than the data.

@@ -27,6 +27,9 @@ from spark_audit.rows import ids_frame
 _ENTRIES_AT_ONCE = 1_250_000
 # Of each request whose status is to be compared, so many are looked at: few of them have findings.
 _SPARE = 4
+# What stands in the place of an hour: of a request that is another day's, and of one of the day
+# whose time lies outside its window.
+_NO_HOUR, OUTSIDE = -1, -2
 
 
 def sift(
@@ -40,8 +43,9 @@ def sift(
 ) -> DataFrame:
     """Return what is to be judged, and the counts of what is not.
 
-    Columns: `is_plain`; of those to be judged `id_hash`; of plain ones of the window `hour`,
-    `bucket` and `owner_hash`; and `requests`, how many. What does not apply is 0.
+    Columns: `is_plain`; of those to be judged `id_hash`; of plain ones of the day `hour`, `bucket`
+    and `owner_hash`; and `requests`, how many. What does not apply is 0 or less: `hour` is
+    `OUTSIDE` for those of the day whose time lies outside its window.
 
     Args:
         records, requests, runs: the snapshot.
@@ -56,11 +60,13 @@ def sift(
     is_pair = (F.col("records") == 1) & (F.col("rows") == 1) & (F.col("difference") == 0)
     every = max(1, sent // max(1, _SPARE * samples))
     is_plain = is_pair & ~F.col("is_odd") & (F.pmod("id_hash", F.lit(every)) != 0)
-    latency_ms = F.greatest(F.col("finished_at") - F.col("first_at"), F.lit(0))
+    first_at = F.when(F.col("first_at") >= 0, F.col("first_at"))
+    latency_ms = F.greatest(F.col("finished_at") - first_at, F.lit(0))
+    of_day = F.coalesce(hour(first_at, manifest.since_ms, manifest.until_ms), F.lit(OUTSIDE))
     counted = grouped.select(
         is_plain.alias("is_plain"),
         F.when(is_plain, 0).otherwise(F.col("id_hash")).alias("id_hash"),
-        _if(is_plain, hour(F.col("first_at"), manifest.since_ms, manifest.until_ms)).alias("hour"),
+        _if(is_plain & first_at.isNotNull(), of_day).alias("hour"),
         _if(is_plain, bucket(latency_ms)).alias("bucket"),
         _if(is_plain, F.col("owner_hash")).alias("owner_hash"),
     )
@@ -76,12 +82,13 @@ def to_judge(frame: DataFrame, sifted: DataFrame) -> DataFrame:
 
 
 def plain_counts(sifted: DataFrame, requests: DataFrame) -> DataFrame:
-    """Return the plain requests of the window: hour, bucket, owner, and how many."""
+    """Return the plain requests of the day: hour, bucket, owner, and how many."""
     owners = requests.select("owner").distinct()
     named = owners.select("owner", F.xxhash64("owner").alias("owner_hash"))
-    counts = sifted.where(F.col("is_plain") & (F.col("hour") >= 0))
+    counts = sifted.where(F.col("is_plain") & (F.col("hour") != _NO_HOUR))
+    of_window = F.when(F.col("hour") >= 0, F.col("hour")).alias("hour")
     return counts.join(F.broadcast(named), "owner_hash").select(
-        "hour", "bucket", "owner", "requests"
+        of_window, "bucket", "owner", "requests"
     )
 
 
@@ -113,10 +120,12 @@ def _of_records(records: DataFrame) -> DataFrame:
         & (F.col("attempt") == 1)
         & (F.col("timestamp_ms") >= 0)
     )
+    sent_at = F.least("timestamp_ms", "arrived_by_ms")
     return records.select(
         F.xxhash64("request_id").alias("id_hash"),
         _place_hash(),
-        F.col("timestamp_ms").alias("first_at"),
+        # Below zero where the record is another day's.
+        F.when(F.col("in_window"), sent_at).otherwise(-1 - sent_at).alias("first_at"),
         _is_odd(is_usual),
     )
 
@@ -156,4 +165,4 @@ def _is_odd(is_usual: Column) -> Column:
 
 
 def _if(condition: Column, value: Column) -> Column:
-    return F.coalesce(F.when(condition, value), F.lit(-1))
+    return F.coalesce(F.when(condition, value), F.lit(_NO_HOUR))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from feedback.errors import NotAvailable
 from feedback.settings import Settings
-from spark_audit.journal_version import require_version
+from spark_audit.aborted import aborted_of
+from spark_audit.chain_columns import counted
+from spark_audit.freeze import log_ends
 from spark_audit.manifest import Manifest
 from spark_audit.outputs import recover, replacing
 from spark_audit.session import explained
@@ -66,6 +69,27 @@ class Snapshot:
         parts = (self.manifest, self.records, self.requests, self.runs)
         return (self.folder / _COMPLETE).is_file() and all(one.exists() for one in parts)
 
+    def files(self) -> dict[str, int]:
+        """Return its Parquet files by path within it, and how long each is."""
+        found = self.folder.glob("r*/*.parquet")
+        return {str(one.relative_to(self.folder)): one.stat().st_size for one in sorted(found)}
+
+    def require_whole(self, manifest: Manifest) -> None:
+        """Return when it has the files that it was written with, and no others.
+
+        Raises:
+            NotAvailable: names one that is not as it was. Fewer records would be a day with fewer
+                requests, fewer rows one with losses.
+        """
+        there, written = self.files(), manifest.files
+        wrong = sorted(one for one in {*there, *written} if there.get(one) != written.get(one))
+        if written and wrong:
+            what = "is missing" if wrong[0] not in there else "is not as it was written"
+            raise NotAvailable(
+                f"the snapshot is damaged: {self.folder / wrong[0]} {what}; read the day again: "
+                f"onceward-audit run --date {manifest.date} --again"
+            )
+
     def complete(self) -> None:
         """Write its last file.
 
@@ -87,14 +111,15 @@ def take(spark: SparkSession, settings: Settings, manifest: Manifest) -> Snapsho
             that looks like a snapshot.
     """
     place = Snapshot.of(Path(settings.audit.output).absolute(), manifest.date)
-    # Before Kafka is read for minutes.
-    require_version(spark, settings.journal.url)
     with explained("the snapshot cannot be written"):
         place.folder.parent.mkdir(parents=True, exist_ok=True)
         recover(place.folder.parent)
     with replacing(place.folder) as folder, explained("the snapshot cannot be written"):
         part = Snapshot(folder)
         stage_records(spark, settings.kafka, manifest, part.records)
+        aborted = aborted_of(spark, part.records, settings.kafka, manifest)
+        links = counted(spark, part.records, manifest)
+        manifest = replace(manifest, aborted=aborted, links=links)
         read = stage_journal(
             spark,
             settings.journal.url,
@@ -103,6 +128,9 @@ def take(spark: SparkSession, settings: Settings, manifest: Manifest) -> Snapsho
             requests=part.requests,
             runs=part.runs,
         )
+        # After the journal: what its rows name was there by now, or never.
+        read = replace(read, log_ends=log_ends(settings, read))
         read.write(part.manifest)
+        replace(read, files=part.files()).write(part.manifest)
         part.complete()
     return place

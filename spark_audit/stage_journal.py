@@ -27,7 +27,7 @@ from feedback.errors import NotAvailable
 from spark_audit import journal_sql
 from spark_audit.jdbc import Database
 from spark_audit.journal_sql import REQUEST_SCHEMA, RUN_SCHEMA
-from spark_audit.manifest import Kind, Manifest
+from spark_audit.manifest import Forgotten, Kind, Manifest
 from spark_audit.rows import ids_frame
 
 # Each is a scan of the whole table, so that more than a few cost the database more than they save.
@@ -60,7 +60,13 @@ def stage_journal(
         source.write_runs(requests, runs)
     after = source.leases()
     workers = {**before.until, **after.until}
-    return replace(manifest, journal_read_at_ms=before.now_ms, workers=workers)
+    return replace(
+        manifest,
+        journal_read_at_ms=before.now_ms,
+        workers=workers,
+        # After the rows: what was deleted while they were read is marked by now.
+        forgotten=source.forgotten(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,13 @@ class _Source:
             rows = self._read(query, journal_sql.LEASE_SCHEMA).collect()
         until = {row.worker_id: row.lease_until for row in rows if row.worker_id is not None}
         return _Leases(max(row.now_ms for row in rows), until)
+
+    def forgotten(self) -> tuple[Forgotten, ...]:
+        """Return how far each partition was forgotten, in a stable order."""
+        query = journal_sql.forgotten(self.manifest.group)
+        with self.database.explained():
+            rows = self._read(query, journal_sql.FORGOTTEN_SCHEMA).collect()
+        return tuple(Forgotten(*row) for row in sorted(tuple(row) for row in rows))
 
     def write_requests(self, records: DataFrame, folder: Path) -> None:
         """Write the rows in range, then those of the ids that are still without one."""
@@ -124,7 +137,8 @@ class _Source:
 
     def _named_by(self, records: DataFrame) -> DataFrame:
         """Return the ids that a row is looked for: delivered, set aside or carried over."""
-        is_wanted = F.col("is_committed") | (F.col("kind") != Kind.REQUEST.value)
+        aside = (Kind.RETRY.value, Kind.WAIT.value, Kind.DLQ.value)
+        is_wanted = F.col("is_committed") | F.col("kind").isin(*aside)
         carried = ids_frame(self.spark, self.manifest.carried)
         return records.where(is_wanted).select("request_id").union(carried)
 
@@ -153,6 +167,8 @@ class _Source:
             return
         if records.where(F.col("is_committed")).isEmpty():
             return
+        if self.forgotten():
+            return  # it had some, which are pruned
         every = journal_sql.all_requests(self.database.kind, self.manifest.group, slices=1)
         if self._read(every, REQUEST_SCHEMA).isEmpty():
             raise NotAvailable(

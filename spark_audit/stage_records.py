@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,15 +15,17 @@ from pyspark.sql import functions as F
 from feedback.errors import SettingsError
 from feedback.settings import KafkaSection
 from spark_audit import record_columns
+from spark_audit.chain_columns import with_chain
 from spark_audit.manifest import Kind, Manifest, Partition
+from spark_audit.record_columns import Envelope
 from spark_audit.rows import frame_of
 from spark_audit.session import explained
 
 SCHEMA = (
     "kind string, topic string, partition int, offset long, timestamp_ms long, request_id string, "
     "attempt long, deadline_at long, payload_sha256 string, is_malformed boolean, "
-    "is_committed boolean, in_window boolean, reason string, original_topic string, "
-    "original_partition int, original_offset long"
+    "is_committed boolean, in_window boolean, arrived_by_ms long, reason string, "
+    "original_topic string, original_partition int, original_offset long"
 )
 
 # How long a broker may take to answer a question that is asked again meanwhile.
@@ -73,7 +76,7 @@ def stage_records(
         SettingsError: a setting of `[kafka]` that Spark's Kafka client does not know.
         NotAvailable: Kafka is away, records were lost to retention meanwhile, or the disk is full.
     """
-    options = reader_options(settings, manifest.partitions)
+    options = reader_options(settings, _with_strays(manifest))
     with explained(f"the records cannot be read from Kafka at {settings.bootstrap_servers}"):
         if options is None:
             found = frame_of(spark, [], SCHEMA)
@@ -114,8 +117,8 @@ def reader_options(
         # ahead is gone: a poll is to bring much.
         "kafka.max.poll.records": "50000",
         "kafka.max.partition.fetch.bytes": str(FETCH_BYTES),
-        # A worker reads without regard to transactions: the audit reads the same records.
-        "kafka.isolation.level": "read_uncommitted",
+        # What was aborted does not exist, to a worker and to the audit.
+        "kafka.isolation.level": "read_committed",
     }
 
 
@@ -140,9 +143,18 @@ def connection_options(settings: KafkaSection) -> dict[str, str]:
 
 
 def limits_of(spark: SparkSession, partitions: Iterable[Partition]) -> DataFrame:
-    """Return kind and committed offset of each partition, small enough for every task."""
-    rows = [(one.topic, one.partition, one.kind, one.committed) for one in partitions]
-    schema = "topic string, partition int, kind string, committed long"
+    """Return kind, start and committed offset of each partition, and whether the group reads its
+    topic, small enough for every task."""
+    known = list(partitions)
+    read = {one.topic for one in known if one.committed is not None}
+    rows = [
+        (one.topic, one.partition, one.kind, one.start, one.committed, one.topic in read)
+        for one in known
+    ]
+    schema = (
+        "topic string, partition int, topic_kind string, start long, committed long, "
+        "is_read boolean"
+    )
     return F.broadcast(frame_of(spark, rows, schema))
 
 
@@ -159,25 +171,55 @@ def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFra
         F.col("topic"), F.col("partition"), F.col("offset"), timestamp_ms
     )
     found = record_columns.envelope(headers, coordinates)
-    is_in_window = (timestamp_ms >= manifest.since_ms) & (timestamp_ms < manifest.until_ms)
+    is_in_window = F.coalesce(F.col("judged_on") == manifest.date, F.lit(False))
     columns = {
-        "timestamp_ms": timestamp_ms,
-        **found._asdict(),
+        "kind": _kind(found),
+        **found.columns(),
         "request_id": _about(headers, found.request_id),
         "payload_sha256": record_columns.payload_sha256(F.col("key"), F.col("value")),
         "is_committed": F.coalesce(F.col("offset") < F.col("committed"), F.lit(False)),
         "in_window": is_in_window,
         **_origin(headers),
     }
-    joined = raw.join(limits, ["topic", "partition"])
-    return joined.withColumns(columns).select(*_names(SCHEMA))
+    timed = raw.withColumn("timestamp_ms", timestamp_ms).join(limits, ["topic", "partition"])
+    chained = with_chain(timed, manifest).withColumns(columns)
+    # Before its start a partition is read for strays alone.
+    is_wanted = (F.col("offset") >= F.col("start")) | F.col("in_window")
+    return chained.where(is_wanted).select(*_names(SCHEMA))
+
+
+def _with_strays(manifest: Manifest) -> list[Partition]:
+    """Return the partitions from where the day takes something of them."""
+    strays = {
+        (link.topic, link.partition): reach.strays_from
+        for link in manifest.links
+        for reach in link.reaches
+        if reach.date == manifest.date
+    }
+    found = []
+    for one in manifest.partitions:
+        wanted = strays.get((one.topic, one.partition), one.start)
+        found.append(replace(one, start=min(one.start, max(wanted, one.begin))))
+    return found
+
+
+def _kind(found: Envelope) -> Column:
+    """Return what a record is for. An outcome is a request of its own to a group that reads it."""
+    of_topic, is_empty = F.col("topic_kind"), F.col("value").isNull()
+    is_unread = (of_topic == Kind.REQUEST.value) & ~F.col("is_read")
+    is_tombstone = is_empty & ((of_topic == Kind.WAIT.value) | (is_unread & ~found.is_named))
+    return (
+        F.when(is_tombstone, Kind.TOMBSTONE.value)
+        .when(is_unread & found.is_outcome, Kind.OUTCOME.value)
+        .otherwise(of_topic)
+    )
 
 
 def _about(headers: Column, request_id: Column) -> Column:
     """Return the request that a record is about: a dead letter names the one that failed, and has
     the id of another one when it was sent again to be handled."""
     failed = record_columns.last_text(headers, "DLQ_REQUEST_ID")
-    is_letter = F.col("kind") == Kind.DLQ.value
+    is_letter = F.col("topic_kind") == Kind.DLQ.value
     return F.when(is_letter, F.coalesce(failed, request_id)).otherwise(request_id)
 
 
@@ -190,7 +232,7 @@ def _origin(headers: Column) -> dict[str, Column]:
         "original_partition": number.try_cast("int"),
         "original_offset": record_columns.first_number(headers, "ORIGINAL_OFFSET"),
     }
-    is_aside = F.col("kind") != Kind.REQUEST.value
+    is_aside = F.col("topic_kind") != Kind.REQUEST.value
     return {name: F.when(is_aside, column) for name, column in found.items()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from feedback.printable import printable
@@ -17,7 +18,8 @@ from spark_audit.texts import iso
 from spark_audit.verdict import Condition, Judgement, Verdict, judge_counts
 
 if TYPE_CHECKING:
-    # It comes with Spark, which `onceward-audit report` does without.
+    # They come with Spark, which `onceward-audit report` does without.
+    from spark_audit.chain import Link
     from spark_audit.gaps import Gap
     from spark_audit.manifest import Manifest
 
@@ -35,6 +37,7 @@ def summarise(
     manifest: Manifest,
     figures: Figures,
     *,
+    records: Mapping[str, int] = MappingProxyType({}),
     gaps: Sequence[Gap] = (),
     disagreements: Sequence[Disagreement] | None = (),
     conditions: Sequence[Condition],
@@ -45,6 +48,7 @@ def summarise(
     """Return the summary of a day: plain JSON, the same for the same day whenever it is made.
 
     Args:
+        records: of the window, by kind.
         disagreements: None when the statuses were not compared.
         conditions: what makes the audit fail.
         unseen: what could not be seen, in a sentence each.
@@ -74,8 +78,10 @@ def summarise(
             "in_flight": figures.in_flight,
             "outside_window": figures.outside,
             "by_state": dict(figures.by_state),
+            "records": dict(records),
             "findings": {finding.value: count for finding, count in findings.items()},
         },
+        "offsets": _offsets(manifest.links),
         "statuses_compared": disagreements is not None,
         "by_hour": _by_hour(figures, manifest.since_ms),
         "latency": _latency(figures),
@@ -93,6 +99,7 @@ def summarise(
         "resend": {
             "ready": resend.ready,
             "payload_gone": resend.payload_gone,
+            "begun": resend.begun,
             "not_text": resend.not_text,
         },
         "yesterday": history.yesterday.as_json() if history.yesterday else None,
@@ -122,9 +129,10 @@ def one_line(summary: Mapping[str, Any]) -> str:
     named = [one for one in Finding if one in _ALWAYS or found.get(one.value)]
     words = [f"{found.get(one.value, 0):,} {one.value.replace('_', ' ')}" for one in named]
     waiting = f"{counts['pending']:,} pending, {counts['in_flight']:,} in flight"
+    sent = f"{counts['requests']:,}" if counts["requests"] else "no"
     line = (
         f"{summary['date']} {summary['group']}: {str(summary['verdict']).upper()}, "
-        f"{counts['requests']:,} requests: {', '.join(words)}; {waiting}"
+        f"{sent} requests: {', '.join(words)}; {waiting}"
     )
     if summary["verdict"] == Verdict.INCOMPLETE:
         line += f"; not seen: {'; '.join(summary['unseen'])}"
@@ -163,6 +171,27 @@ def _latency(figures: Figures) -> dict[str, Any]:
 
 def _histogram(counts: Mapping[int, int]) -> dict[str, int]:
     return {str(bucket): count for bucket, count in sorted(counts.items())}
+
+
+def _offsets(links: Sequence[Link]) -> dict[str, Any]:
+    """Return how many offsets the day judged, in all and of each partition. Those of all days, with
+    what is gone, are the offsets that there were; `waiting` is left to later days."""
+    partitions = [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "first": one.first,
+            "next": one.next_first,
+            "judged": one.judged + one.silent,
+            "records": one.judged,
+            "gone": one.gone,
+            "waiting": one.waiting,
+        }
+        for one in links
+    ]
+    names = ("judged", "records", "gone", "waiting")
+    totals = {name: sum(int(str(one[name])) for one in partitions) for name in names}
+    return {**totals, "partitions": partitions[:MOST_GAPS]}
 
 
 def _gap(gap: Gap) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from feedback.errors import ExitCode, SettingsError
 from spark_audit.findings import Finding
 
-DEFAULT_FAIL_ON = "lost>0,ran_twice>0"
+DEFAULT_FAIL_ON = "lost>0,ran_twice>0,overdue>0"
 
 _CONDITION = re.compile(r"\s*([a-z_]+)\s*(>=|>)\s*([0-9]{1,18})\s*", re.ASCII)
 

@@ -19,9 +19,13 @@ NOTHING = "–"  # noqa: RUF001
 
 MEANINGS: Mapping[Finding, str] = {
     Finding.LOST: "Its time is over, and nobody ever claimed it. Send it again.",
+    Finding.FORGOTTEN: "Its time is over, and its row may have been pruned: it may have run. "
+    "Never send it again.",
+    Finding.OVERDUE: "Its time is over, and it waits: never delivered, or between two runs. "
+    "Is a worker running?",
     Finding.RAN_TWICE: "More than one run may have had its effect. Ask the counterparty.",
     Finding.IN_DOUBT: "Its effect may have happened; nobody knows. A person decides.",
-    Finding.STUCK: "Claimed; its worker's lease is long over. Is a worker running?",
+    Finding.STUCK: "Claimed, and its worker's lease or its own deadline is long over.",
     Finding.ORPHAN: "The journal has it, and Kafka has no record of it.",
     Finding.PAYLOAD_MISMATCH: "One id with more than one payload: a sender reuses its ids.",
     Finding.RESENT: "Sent more than once, as it should be when an answer is missing.",
@@ -175,6 +179,8 @@ _LATE_BY = _Column("Late by", _late_by, "number")
 
 _MORE: Mapping[Finding, tuple[_Column, ...]] = {
     Finding.LOST: (_FIRST_AT, _DEADLINE_AT, _ATTEMPT, _CAN_RESEND),
+    Finding.FORGOTTEN: (_FIRST_AT, _DEADLINE_AT, _ATTEMPT),
+    Finding.OVERDUE: (_STATE, _FIRST_AT, _DEADLINE_AT, _ATTEMPT),
     Finding.RAN_TWICE: (_STATE, _RUNS, _EFFECT_RUNS, _FIRST_AT, _OWNER),
     Finding.IN_DOUBT: (_CODE, _CLAIMED_AT, _ATTEMPT, _OWNER),
     Finding.STUCK: (_STATE, _CLAIMED_AT, _DEADLINE_AT, _OWNER),

@@ -1,5 +1,6 @@
 """Fixtures on real servers; a test that asks for none of them starts none."""
 
+import os
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from tests import failure_report
+from tests.selection import mark_other_databases
 from tests.stack import Servers, Stack
 from tests.stack.postgres import fresh_database
 
@@ -26,18 +29,21 @@ settings.load_profile("onceward")
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let a report hold what a test has logged, whatever it was: it goes to another process."""
     report = yield
+    failure_report.add_to(report, Servers.of_environment(os.environ))
     report.sections = [
         (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections
     ]
     return report
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """Let what may last longest begin, on one of several workers, while the others do the rest.
 
     Else it comes together at the end, or is waited for alone.
     """
+    mark_other_databases(items)
+    yield
     items.sort(key=_limit_s, reverse=True)
 
 

@@ -11,6 +11,7 @@ from consumer.dead_letters.payloads import Payloads
 from consumer.dead_letters.posting import Posting
 from consumer.health.metrics import Metrics
 from consumer.journal.dead_letters import DeadLetterRows
+from consumer.journal.pruning import Lettered
 from consumer.journal.waiting import OnClosed
 from consumer.kept_record import Store
 from feedback.dead_letter_topics import is_dead_letter_topic
@@ -36,6 +37,17 @@ def strategy_of(settings: Settings, topic: str) -> str:
     if is_dead_letter_topic(topic, settings.kafka.group):
         return DROP
     return settings.worker.dead_letters_of(topic)
+
+
+def lettered_of(settings: Settings) -> Lettered:
+    """Return of which topics a failure becomes a dead letter, whatever handlers there are."""
+    worker = settings.worker
+    by_default = worker.dead_letters in (KEEP, STOP)
+    named = {*worker.dead_letters_by_topic, *worker.dead_letters_excluded}
+    is_kept = {topic: worker.dead_letters_of(topic) in (KEEP, STOP) for topic in named}
+    return Lettered(
+        by_default, frozenset(topic for topic in named if is_kept[topic] is not by_default)
+    )
 
 
 def make_evidence(settings: Settings, topics: Iterable[str]) -> Evidence:

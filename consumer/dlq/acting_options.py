@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import click
 
 from consumer.dlq.filter import Filter
 from consumer.dlq.options import Given
+from feedback.commands import user_name
 from feedback.envelope import check_request_id
 from feedback.errors import ExitCode, OncewardError
 
@@ -22,7 +22,10 @@ from feedback.errors import ExitCode, OncewardError
 def by_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--by`: who did it, for the record."""
     return click.option(
-        "--by", default=_who, show_default="the user's name", help="Who does it, for the record."
+        "--by",
+        default=user_name,
+        show_default="the user's name",
+        help="Who does it, for the record.",
     )(command)
 
 
@@ -86,10 +89,3 @@ def stopping_at_signals() -> Iterator[threading.Event]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-
-
-def _who() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without a name for its user
-        return "unknown"

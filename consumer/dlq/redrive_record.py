@@ -22,6 +22,7 @@ from feedback.envelope import (
     ATTEMPT,
     DEADLINE,
     MAX_ATTEMPT,
+    REOPENS,
     REQUEST_ID,
     Envelope,
     encode_headers,
@@ -37,7 +38,7 @@ PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 # The envelope's are written anew, and are no part of what is kept for a resend.
 _OF_ONCEWARD = OF_A_FAILURE | {
     *(DLQ_REDRIVE_COUNT, DLQ_REDRIVE_ID, DLQ_REDRIVE_BY, REPLACES, DUE, GENERATION),
-    *(REQUEST_ID, ATTEMPT, DEADLINE),
+    *(REQUEST_ID, ATTEMPT, DEADLINE, REOPENS),
 }
 
 

@@ -70,7 +70,7 @@ class Gauges(Collector):
 
 def _children(seen: Vitals) -> dict[str, float]:
     starting = max(0, seen.children - seen.children_ready)
-    return {"ready": seen.children_ready, "missing": starting}
+    return {"ready": seen.children_ready, "late": seen.children_late, "missing": starting}
 
 
 def _servers(seen: Vitals) -> dict[str, float]:

@@ -8,6 +8,7 @@ from consumer.health.metrics import NO_METRICS, Metrics
 from consumer.health.probe import Probe
 from consumer.health.progress import (
     DISPATCH,
+    HANDOVER,
     HEARTBEAT,
     INTAKE,
     LEASE,
@@ -127,6 +128,7 @@ def limits(settings: Settings) -> dict[str, float]:
         LEASE: limit_s + settings.journal.lease_s,
         HEARTBEAT: limit_s + settings.redis.heartbeat_ttl_s,
         DISPATCH: limit_s,
+        HANDOVER: limit_s,
     }
 
 

@@ -52,6 +52,7 @@ def _ready(
         "pool": {
             "children": seen.children,
             "ready": seen.children_ready,
+            "late": seen.children_late,
             "slots": seen.slots,
             "busy": seen.slots_busy,
         },

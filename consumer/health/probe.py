@@ -19,8 +19,6 @@ from feedback.settings import WorkerSection
 if TYPE_CHECKING:
     from consumer.worker import Worker  # which tells its outcomes to this room
 
-KEY_CHARACTERS = 128
-
 
 class Probe:
     """Sees how a worker stands.
@@ -71,6 +69,8 @@ class Probe:
             free_slots=self._pool.free_slots,
             children=self._settings.processes,
             children_ready=load.ready,
+            children_late=load.late,
+            children_late_s=load.late_s,
             replaced=load.replaced,
             is_open=bool(sources),
             is_joined=bool(sources) and all(one.is_joined for one in sources),
@@ -93,10 +93,8 @@ class Probe:
         if found is None:
             return None
         record = found.record
-        key = None if record.key is None else record.key[: 4 * KEY_CHARACTERS]
         return Oldest(
             request_id=found.request_id,
-            key=None if key is None else key.decode("utf-8", "replace")[:KEY_CHARACTERS],
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,

@@ -13,7 +13,9 @@ Answer = TypeVar("Answer")
 LOOP, INTAKE, TELLER, LEASE, HEARTBEAT = "loop", "intake", "teller", "lease", "heartbeat"
 # Not a thread: requests that wait get slots that are free.
 DISPATCH = "dispatch"
-ALL = (LOOP, INTAKE, TELLER, LEASE, HEARTBEAT, DISPATCH)
+# Neither: what a child was given has begun.
+HANDOVER = "handover"
+ALL = (LOOP, INTAKE, TELLER, LEASE, HEARTBEAT, DISPATCH, HANDOVER)
 
 
 class Progress:

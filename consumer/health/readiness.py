@@ -15,7 +15,7 @@ def missing(seen: Vitals) -> dict[str, str]:
         "kafka": _kafka(seen),
         "redis": "it does not answer" if seen.redis_away else "",
         "journal": _journal(seen),
-        "pool": "" if seen.children_ready else "no child is ready",
+        "pool": _pool(seen),
         "worker": "it is ending" if seen.is_draining else "",
     }
     return {part: why for part, why in lacks.items() if why}
@@ -29,6 +29,14 @@ def _kafka(seen: Vitals) -> str:
     if not seen.is_open:
         return "not yet connected"
     return "" if seen.is_joined else "not yet in the group"
+
+
+def _pool(seen: Vitals) -> str:
+    if not seen.children_ready:
+        return "no child is ready"
+    if not seen.starts_nothing:
+        return ""
+    return f"no child has started what it was given up to {seen.children_late_s:.0f} s ago"
 
 
 def _journal(seen: Vitals) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.health.progress import ALL, DISPATCH, LEASE, TELLER
+from consumer.health.progress import ALL, DISPATCH, HANDOVER, LEASE, TELLER
 from consumer.pausing.paused import Paused
 
 
@@ -21,6 +21,8 @@ class Vitals:
         order_held_s: since the oldest of them was read.
         held: claimed and not yet finished in the journal.
         free_slots: jobs that the ready children would take now.
+        children_late: of the ready children, those that do not start what they were given.
+        children_late_s: for how long the first of them has not.
         replaced: children by the reason for which they were replaced.
         is_open: Kafka answered at the start, and every topic is there.
         is_joined: the group has given this worker its share, which may be none.
@@ -51,18 +53,25 @@ class Vitals:
     order_held: Mapping[str, int] = field(default_factory=dict)
     order_held_limit: int = 1
     order_held_s: float = 0.0
+    children_late: int = 0
+    children_late_s: float = 0.0
+
+    @property
+    def starts_nothing(self) -> bool:
+        """Whether no child begins what it was given."""
+        return 0 < self.children_ready <= self.children_late
 
 
 class Oldest(NamedTuple):
     """The request that has been in the worker's hands for longest: at a stop, the one that blocks.
 
+    Not its key: that may be a card number, and the page is for whoever asks.
+
     Attributes:
         age_s: since it was read.
-        key: of the record, as text; what is not UTF-8 is replaced, what is long is cut.
     """
 
     request_id: str
-    key: str | None
     topic: str
     partition: int
     offset: int
@@ -81,5 +90,10 @@ def excused(seen: Vitals) -> tuple[str, ...]:
     may_start = seen.free_slots > 0 and not seen.journal_away and seen.lease_left_s > 0
     may_dispatch = may_start and seen.waiting > 0
     may_tell = seen.untold > 0 and not seen.redis_away
-    waits = {DISPATCH: may_dispatch, TELLER: may_tell, LEASE: not seen.journal_away}
-    return tuple(loop for loop, has_work in waits.items() if not has_work)
+    owes = {
+        DISPATCH: may_dispatch,
+        HANDOVER: seen.starts_nothing,
+        TELLER: may_tell,
+        LEASE: not seen.journal_away,
+    }
+    return tuple(loop for loop, has_work in owes.items() if not has_work)

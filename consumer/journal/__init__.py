@@ -9,7 +9,12 @@ confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdic
 - `claiming`, `refusing`, `skipping`, `finishing`: each kind of write for a batch; `claim_sql` and
   `history` hold the statements that they share. `ordering`: who goes first of one key.
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
-- `leases`: that a worker lives. `sweep`: what peers do for the dead. `pruning`: what is forgotten.
+- `restoring`: what a worker knows of its runs, written again where the database has lost it.
+- `told_rule`: what becomes of a row that is behind what clients were told, pure; `catching_up`
+  writes it.
+- `leases`: that a worker lives. `sweep`: what peers do for the dead. `pruning`: what is forgotten;
+  `forgetting`: that it does not run again.
+- `left_over`: what no ordinary sweep finds: no handler any more, a clock that was set back.
 - `retrying`: whose next run is overdue. `pauses`: which topics the group does not run now.
 - `waiting`: rows that wait for a record about them; `dead_letters` and `outcomes` are its kinds.
 - `republish`: what is told again to an empty Redis, and by whom.
@@ -17,6 +22,7 @@ confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdic
 - `redrives`: begun, found, taken over, by `redrive_row`; `redrive_work`: one at work.
   `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out.
   `resolving`: what a person decides about one request.
+- `standing`: what a PostgreSQL is set to, for `check`.
 - `transactional`: transactions of handlers, for the children.
 - `group_journal`: what all of these objects have in common. `session`, `engine`,
   `bounded_connection`: the connection and its settings. `faults`, `errors`: what can go wrong.
@@ -36,8 +42,10 @@ Alembic has a name of its own, because a user's tables may be in the same databa
 from consumer.journal.errors import DataRefused, JournalUnavailable, JournalVersionError
 from consumer.journal.journal import Journal
 from consumer.journal.leases import Leases, LeaseTimes
+from consumer.journal.left_over import FarLease, Unhandled
 from consumer.journal.pruning import Pruned
 from consumer.journal.records import (
+    DISOWNED,
     RESULT_REFUSED,
     WORKER_DIED,
     Applied,
@@ -48,6 +56,7 @@ from consumer.journal.records import (
     FinishKind,
     FinishResult,
     Overdue,
+    OwnRun,
     Published,
     Refusal,
     Retried,
@@ -62,8 +71,10 @@ from consumer.journal.records import (
     VerdictKind,
 )
 from consumer.journal.schema import Migrated, migrate
+from consumer.journal.told_rule import ToldRun
 
 __all__ = [
+    "DISOWNED",
     "RESULT_REFUSED",
     "WORKER_DIED",
     "Applied",
@@ -71,6 +82,7 @@ __all__ = [
     "DataRefused",
     "DeadEnd",
     "EffectMark",
+    "FarLease",
     "Finish",
     "FinishKind",
     "FinishResult",
@@ -81,6 +93,7 @@ __all__ = [
     "Leases",
     "Migrated",
     "Overdue",
+    "OwnRun",
     "Pruned",
     "Published",
     "Refusal",
@@ -92,6 +105,8 @@ __all__ = [
     "TakeoverKind",
     "TakeoverResult",
     "TakeoverResultKind",
+    "ToldRun",
+    "Unhandled",
     "Verdict",
     "VerdictKind",
     "migrate",

@@ -142,6 +142,7 @@ _CLAIM: Columns = (
     *_KEY,
     *_RECORD,
     ("effect_kind", _TEXT),
+    ("in_doubt", _TEXT),
     ("order_key", _TEXT),
     ("generation", BIGINT),
 )

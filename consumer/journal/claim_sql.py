@@ -8,10 +8,12 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     FromClause,
+    Text,
     Update,
     and_,
     bindparam,
     case,
+    cast,
     func,
     literal,
     literal_column,
@@ -25,7 +27,7 @@ from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 from consumer.journal.batch import CLAIMS, REFUSALS, Shape, binary
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, update_runs
-from consumer.journal.records import State
+from consumer.journal.records import DEADLINE_OVER, State, over_message
 from consumer.journal.tables import request
 
 EXTERNAL = "external"
@@ -47,6 +49,7 @@ def insert_claims(dialect: str, *, outcomes: bool = False) -> ReturningInsert[An
         **first_values(batch, dialect, outcomes=outcomes),
         "generation": batch.c.generation,
         "effect_kind": batch.c.effect_kind,
+        "in_doubt": batch.c.in_doubt,
         "order_key": batch.c.order_key,
         "effect_at": case(
             (and_(batch.c.effect_kind == EXTERNAL, ~too_late), clock.c.now), else_=null()
@@ -54,12 +57,25 @@ def insert_claims(dialect: str, *, outcomes: bool = False) -> ReturningInsert[An
         "state": case((too_late, literal(State.EXPIRED.value)), else_=literal(State.CLAIMED.value)),
         "claimed_at": case((too_late, null()), else_=clock.c.now),
         "finished_at": case((too_late, clock.c.now), else_=null()),
+        **why_expired(too_late, (clock.c.now - batch.c.deadline_at) // 1000),
     }
     return insert_new(values, batch.join(clock, true()), dialect).returning(
         request.c.request_id,
         request.c.state,
         func.coalesce(request.c.claimed_at, request.c.finished_at),
     )
+
+
+def why_expired(
+    too_late: ColumnElement[bool], over_s: ColumnElement[Any]
+) -> dict[str, ColumnElement[Any]]:
+    """Return code and message of what came too late; `over_message` says the same."""
+    before, after = over_message("|").split("|")
+    message = literal(before).concat(cast(over_s, Text)).concat(literal(after))
+    return {
+        "code": case((too_late, literal(DEADLINE_OVER)), else_=null()),
+        "message": case((too_late, message), else_=null()),
+    }
 
 
 @lru_cache
@@ -97,6 +113,7 @@ def reopen_claims(dialect: str) -> ReturningUpdate[Any]:
             owner=bindparam("this_worker"),
             claimed_at=now_ms(),
             effect_kind=batch.c.effect_kind,
+            in_doubt=batch.c.in_doubt,
             order_key=batch.c.order_key,
             effect_at=case((batch.c.effect_kind == EXTERNAL, now_ms()), else_=null()),
             due_at=null(),
@@ -123,6 +140,7 @@ def retry_claims(dialect: str) -> ReturningUpdate[Any]:
             owner=bindparam("this_worker"),
             claimed_at=now_ms(),
             effect_kind=batch.c.effect_kind,
+            in_doubt=batch.c.in_doubt,
             effect_at=case((batch.c.effect_kind == EXTERNAL, now_ms()), else_=null()),
             **dict.fromkeys(cleared, null()),
         )
@@ -134,10 +152,15 @@ def retry_claims(dialect: str) -> ReturningUpdate[Any]:
 def expire_claims(dialect: str) -> ReturningUpdate[Any]:
     """Return the update that ends what waited for its next run beyond its deadline."""
     batch = CLAIMS.source(dialect)
-    cleared = ("code", "message", "result", "published_at", "due_at")
+    cleared = ("result", "published_at", "due_at")
     return (
         update_runs(batch, State.RETRYING.value)
-        .values(state=State.EXPIRED.value, finished_at=now_ms(), **dict.fromkeys(cleared, null()))
+        .values(
+            state=State.EXPIRED.value,
+            finished_at=now_ms(),
+            **why_expired(true(), (now_ms() - request.c.deadline_at) // 1000),
+            **dict.fromkeys(cleared, null()),
+        )
         .returning(*ROW_COLUMNS)
     )
 

@@ -17,15 +17,27 @@ from consumer.journal.claim_sql import (
     retry_claims,
 )
 from consumer.journal.errors import Contended
+from consumer.journal.forgetting import doubt_forgotten, find_marks, is_forgotten
 from consumer.journal.history import keep_runs, read, retried_runs
 from consumer.journal.ordering import find_holders
-from consumer.journal.records import Claim, Holder, Row, State, Verdict, VerdictKind
+from consumer.journal.records import (
+    DEADLINE_OVER,
+    Claim,
+    Holder,
+    Row,
+    State,
+    Verdict,
+    VerdictKind,
+    over_message,
+)
 from consumer.journal.verdict import (
     CLOSE,
     EXPIRE,
     EXPIRED,
+    FORGOTTEN,
     GONE,
     HELD,
+    IN_HAND,
     INSERT,
     REOPEN,
     RETRY,
@@ -51,6 +63,7 @@ class Claims:
 
     Args:
         held: (request_id, generation) that this worker already runs; what is granted is added.
+        tried: requests whose claim may stand from a call of unknown outcome.
         outcome_topics: those whose outcomes are wanted.
         expects_rows: most of them are known to the journal, as far as one can guess: they are
             looked up before a row is tried. It costs a statement, or saves one.
@@ -60,6 +73,7 @@ class Claims:
     group: str
     worker_id: str
     held: set[tuple[str, int]]
+    tried: Collection[str] = ()
     outcome_topics: Collection[str] = ()
     expects_rows: bool = False
     _holders: dict[str, Holder] = field(default_factory=dict)
@@ -91,6 +105,7 @@ class Claims:
                 waiting = _without(waiting, verdicts)
                 # What has no row, and must not get one yet.
                 verdicts.update(self._of_held(waiting))
+                verdicts.update(self._of_running(_without(waiting, verdicts)))
                 waiting = _without(waiting, verdicts)
         if not waiting:
             return verdicts
@@ -121,6 +136,13 @@ class Claims:
             if self._is_held(claim):
                 yield request_id, self._held_back(claim)
 
+    def _of_running(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+        # Its run is in hand, and the database has lost its claim: a second one beside it is none.
+        in_hand = {name for name, _ in self.held}
+        for request_id, claim in claims.items():
+            if request_id in in_hand:
+                yield request_id, Verdict(IN_HAND.kind, claim, None, IN_HAND.reason)
+
     def _is_held(self, claim: Claim) -> bool:
         holder = self._holders.get(claim.request_id)
         # What is too late need not wait for its end.
@@ -131,19 +153,57 @@ class Claims:
         return Verdict(HELD.kind, claim, None, HELD.reason, due_in_ms=due_in_ms)
 
     def _insert(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
-        if self._holders:
-            claims = {name: one for name, one in claims.items() if not self._is_held(one)}
+        if self._holders or self.held:
+            in_hand = {name for name, _ in self.held}
+            claims = {
+                name: one
+                for name, one in claims.items()
+                if name not in in_hand and not self._is_held(one)
+            }
             if not claims:
                 return
         statement = insert_claims(self.connection.dialect.name, outcomes=bool(self.outcome_topics))
         parameters = self._load(claims, {name: one.begins_at for name, one in claims.items()})
         if self.outcome_topics:
             parameters["outcome_topics"] = sorted(self.outcome_topics)
-        for request_id, state, now in self.connection.execute(statement, parameters).all():
+        answers = self.connection.execute(statement, parameters).all()
+        taken_back = self._take_back(
+            [
+                claims[name]
+                for name, state, _ in answers
+                if state == State.EXPIRED or claims[name].sent_at is not None
+            ]
+        )
+        for request_id, state, now in answers:
             claim = claims[request_id]
-            row = first_row(claim, state, worker_id=self.worker_id, now=now)
-            decision = INSERT if state == State.CLAIMED else EXPIRED
+            row = taken_back.get(request_id)
+            if row is None:
+                row = first_row(claim, state, worker_id=self.worker_id, now=now)
+                decision = INSERT if row.state == State.CLAIMED else EXPIRED
+            else:
+                decision = FORGOTTEN
             yield request_id, self._verdict(claim, row, decision)
+
+    def _take_back(self, claims: Collection[Claim]) -> dict[str, Row]:
+        """Return the rows of those that may have ended and been forgotten, in doubt.
+
+        Asked after the insert: what is pruned in this moment has either stood in its way, or is
+        marked by now.
+        """
+        if not claims:
+            return {}
+        marks = find_marks(self.connection, self.group, claims)
+        found = {
+            one.request_id: one
+            for one in claims
+            if is_forgotten(one, marks.get((one.topic, one.partition)))
+        }
+        if not found:
+            return {}
+        statement = doubt_forgotten(self.connection.dialect.name)
+        generations = {name: one.begins_at for name, one in found.items()}
+        answers = self.connection.execute(statement, self._load(found, generations)).all()
+        return {row.request_id: row for row in (Row(*answer) for answer in answers)}
 
     def _answer(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
         rows, now = read(self.connection, self.group, claims)
@@ -184,7 +244,9 @@ class Claims:
             yield row.request_id, self._verdict(chosen[row.request_id], row, decision)
 
     def _decision(self, claim: Claim, row: Row, now: int) -> Decision:
-        decision = decide(claim, row, now, worker_id=self.worker_id, held=self.held)
+        decision = decide(
+            claim, row, now, worker_id=self.worker_id, held=self.held, tried=self.tried
+        )
         return in_order(decision, self._holders.get(claim.request_id))
 
     def _verdict(self, claim: Claim, row: Row, decision: Decision) -> Verdict:
@@ -208,6 +270,7 @@ class Claims:
                 claim.attempt,
                 claim.deadline_at,
                 claim.effect_kind,
+                claim.in_doubt,
                 claim.order_key,
                 generations.get(request_id, 0),
             )
@@ -243,7 +306,7 @@ def _without(claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> dict[str
 
 def first_row(claim: Claim, state: str, *, worker_id: str, now: int) -> Row:
     """Return the row that a first claim made; reading it back would cost more than it says."""
-    runs = state == State.CLAIMED
+    runs, is_late = state == State.CLAIMED, state == State.EXPIRED
     return Row(
         request_id=claim.request_id,
         topic=claim.topic,
@@ -261,12 +324,13 @@ def first_row(claim: Claim, state: str, *, worker_id: str, now: int) -> Row:
         claimed_at=now if runs else None,
         due_at=None,
         finished_at=None if runs else now,
-        code=None,
-        message=None,
+        code=DEADLINE_OVER if is_late else None,
+        message=over_message((now - claim.deadline_at) // 1000) if is_late else None,
         result=None,
         resend=False,
         by=None,
         published_at=None,
         dead_letter_at=None,
         voids=0,
+        in_doubt=claim.in_doubt,
     )

@@ -23,6 +23,10 @@ class JournalUnavailable(NotAvailable):
         return f"the journal is not available ({self.reason}): repeat the same call later"
 
 
+class NotBegun(JournalUnavailable):
+    """There was no connection for a transaction: certainly nothing was begun."""
+
+
 class JournalVersionError(SettingsError):
     """The journal's tables are missing, or of another version than this program's.
 

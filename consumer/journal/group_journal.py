@@ -29,8 +29,6 @@ class GroupJournal:
 
     # The batches that it loads.
     _shapes: ClassVar[Sequence[Shape]] = ()
-    # Whether each of its transactions has one only, see `Session`.
-    _one_statement: ClassVar[bool] = False
 
     def __init__(self, url: str, *, group: str, statement_timeout_s: float = 10.0) -> None:
         self._group = group
@@ -38,7 +36,6 @@ class GroupJournal:
             url,
             timeout_s=statement_timeout_s,
             at_connect=[shape.ddl for shape in self._shapes],
-            one_statement=self._one_statement,
         )
 
     def close(self) -> None:

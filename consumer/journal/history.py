@@ -134,7 +134,8 @@ def _read(dialect: str, lock: bool) -> Select[Any]:
 def _keep(dialect: str) -> Insert:
     batch = RUNS.source(dialect)
     named = ("group", "request_id", "generation", "attempt", "owner")
-    copied = (*named, "topic", "partition", "offset", "claimed_at", "effect_at")
+    placed = (*named, "topic", "partition", "offset", "claimed_at")
+    copied = (*placed, "effect_kind", "effect_at", "in_doubt")
     as_it_stood = select(
         *(request.c[name] for name in copied),
         func.coalesce(request.c.finished_at, now_ms()),

@@ -6,10 +6,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from consumer.journal.batch import SHAPES
+from consumer.journal.catching_up import catch_up
 from consumer.journal.errors import Contended, DataRefused
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import read
-from consumer.journal.pruning import Pruned, prune
+from consumer.journal.left_over import (
+    FarLease,
+    Unhandled,
+    end_leases,
+    find_far_leases,
+    find_unhandled,
+)
+from consumer.journal.pruning import ALL_LETTERED, Lettered, Pruned, prune
 from consumer.journal.records import (
     Applied,
     Claim,
@@ -18,6 +26,7 @@ from consumer.journal.records import (
     Finish,
     FinishResult,
     Overdue,
+    OwnRun,
     Published,
     Refusal,
     Row,
@@ -28,13 +37,22 @@ from consumer.journal.records import (
     Verdict,
     VerdictKind,
 )
+from consumer.journal.restoring import disown, find_own
 from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor, end_retries, find_overdue
 from consumer.journal.schema import check_version, read_journal_id, server_version
+from consumer.journal.standing import Standing, read_standing
 from consumer.journal.sweep import end_dead, find_dead, take_turn, unpublished
 from consumer.journal.takeover import granted_names
+from consumer.journal.told_rule import ToldRun
 from consumer.journal.work import Work
 
 Name = tuple[str, int]
+
+# PostgreSQL has room for 64 locks of each of its connections, and a worker has several of these.
+KEYS_AT_ONCE = 256
+
+# In milliseconds: longer than anything is kept.
+EVER_MS = 10**14
 
 
 class Journal(GroupJournal):
@@ -73,24 +91,36 @@ class Journal(GroupJournal):
         takeovers: Sequence[Takeover] = (),
         finishes: Sequence[Finish] = (),
         published: Sequence[Published] = (),
+        own_runs: Sequence[OwnRun] = (),
+        told_runs: Sequence[ToldRun] = (),
         held: Collection[Name] = (),
+        tried: Collection[str] = (),
     ) -> Applied:
         """Commit everything in one transaction and return what became of it.
 
-        The order is: finishes, effects, takeovers, published, refusals, skips, claims. What the
-        database refuses because of its data is set apart, by halves, and the rest is committed
-        without it: such a claim is REFUSED, such an ending is written without its result.
+        The order is: own runs, told runs, finishes, effects, takeovers, published, refusals, skips,
+        claims.
+        What the database refuses because of its data is set apart, by halves, and the rest is
+        committed without it: such a claim is REFUSED, such an ending is written without its result.
 
         Args:
+            own_runs: what this worker knows of its runs; where the database has lost one, or how
+                it ended, that is written again.
+            told_runs: what clients were told of the latest runs of these requests, read before this
+                call; where the journal is behind, it catches up.
             held: (request_id, generation) of what this worker has in a child or in a waiting
-                finish: a claim of its own that is not among them is granted again, since it comes
-                from a call of unknown outcome (contract, section 5).
+                finish.
+            tried: requests whose claims were part of a call of unknown outcome, or whose run was
+                granted and never begun: such a claim of its own that is not among `held` is
+                granted again (contract, section 5).
 
         Raises:
             JournalUnavailable: the outcome is unknown; the same call may be repeated.
             JournalVersionError: the journal's tables are missing.
         """
         work = Work(
+            own_runs=own_runs,
+            told_runs=told_runs,
             finishes=finishes,
             effects=effects,
             takeovers=takeovers,
@@ -101,11 +131,58 @@ class Journal(GroupJournal):
         )
         if not len(work):
             return _NOTHING
-        applied = self._settle(work, held)
+        applied = self._in_parts(work, held, tried)
         if claims:
             known = sum(one.kind is not VerdictKind.RUN for one in applied.verdicts)
             self._expects_rows = 2 * known > len(claims)
         return applied
+
+    def own_claims(self) -> list[Row]:
+        """Return what this worker has claimed and not finished, as far as the database knows.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return find_own(connection, self._group, worker_id=self._worker_id)
+
+    def disown(self, runs: Sequence[Name]) -> None:
+        """Leave claims of this worker to a sweep: nobody holds them, or knows how they ended.
+
+        Whatever is not undone with its row may have had its effect.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction() as connection:
+            disown(connection, self._group, runs, worker_id=self._worker_id)
+
+    def rows(self, request_ids: Collection[str]) -> list[Row]:
+        """Return the rows of those requests that have one.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return [*read(connection, self._group, request_ids)[0].values()]
+
+    def catch_up(self, runs: Sequence[ToldRun]) -> list[Row]:
+        """Bring rows forward that are behind what clients were told; return them.
+
+        Claims of workers without a live lease as well: what is told is later than they are.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction() as connection:
+            return catch_up(
+                connection,
+                self._group,
+                self._worker_id,
+                runs,
+                outcome_topics=self._outcome_topics,
+                may_overwrite_claims=True,
+            )
 
     def sweep_is_due(self, every_ms: int) -> bool:
         """Whether this worker is the one to sweep now: one of the group is, each `every_ms`.
@@ -134,6 +211,46 @@ class Journal(GroupJournal):
                 connection, self._group, topics=topics, limit=limit, worker_id=self._worker_id
             )
 
+    def unhandled(self, topics: Collection[str], limit: int, late_ms: int) -> list[Unhandled]:
+        """Return what dead workers left, or waits for its next run, on any other topic than these.
+
+        None with this worker's own lease over, as for `dead_claims`.
+
+        Args:
+            limit: the most rows to return.
+            late_ms: how long after its deadline it is late.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return find_unhandled(
+                connection,
+                self._group,
+                topics=topics,
+                limit=limit,
+                late_ms=late_ms,
+                worker_id=self._worker_id,
+            )
+
+    def far_leases(self, ahead_ms: int) -> list[FarLease]:
+        """Return the group's leases that end more than `ahead_ms` from now.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return find_far_leases(connection, self._group, ahead_ms=ahead_ms)
+
+    def end_leases(self, leases: Sequence[FarLease]) -> int:
+        """End leases that are still as they were seen; return how many were ended.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction() as connection:
+            return end_leases(connection, self._group, leases)
+
     def end_dead_claims(self, ends: Sequence[DeadEnd]) -> list[Row]:
         """End claims of dead workers; return the rows of those that still were theirs.
 
@@ -143,18 +260,27 @@ class Journal(GroupJournal):
         with self._session.transaction() as connection:
             return end_dead(connection, self._group, ends, worker_id=self._worker_id)
 
-    def unpublished(self, limit: int, older_than_ms: int) -> list[Row]:
+    def unpublished(
+        self,
+        limit: int,
+        older_than_ms: int,
+        *,
+        within_ms: int = EVER_MS,
+        after: tuple[int, str] = (0, ""),
+    ) -> list[Row]:
         """Return rows whose state no status was confirmed for, the oldest first.
 
         Args:
             limit: the most rows to return.
             older_than_ms: how long ago, by the database's clock, they reached that state.
+            within_ms: how long ago at most.
+            after: `finished_at` and id of the last of the page before.
 
         Raises:
             JournalUnavailable: as for `apply`.
         """
         with self._session.transaction(read_only=True) as connection:
-            return unpublished(connection, self._group, limit, older_than_ms)
+            return unpublished(connection, self._group, limit, older_than_ms, within_ms, after)
 
     def overdue_retries(
         self,
@@ -194,18 +320,25 @@ class Journal(GroupJournal):
         with self._session.transaction() as connection:
             return end_retries(connection, self._group, rows, worker_id=self._worker_id)
 
-    def prune(self, retention_ms: int, limit: int) -> Pruned:
+    def prune(self, retention_ms: int, limit: int, *, lettered: Lettered = ALL_LETTERED) -> Pruned:
         """Forget requests that ended, and whose deadline was over, longer ago than this.
 
         Args:
             retention_ms: how long they are kept after the later of the two.
             limit: the most requests to delete in this call; call again while it deletes as many.
+            lettered: whose failures are kept until their dead letter is written.
 
         Raises:
             JournalUnavailable: as for `apply`.
         """
         with self._session.transaction() as connection:
-            return prune(connection, self._group, retention_ms=retention_ms, limit=limit)
+            return prune(
+                connection,
+                self._group,
+                retention_ms=retention_ms,
+                limit=limit,
+                lettered=lettered,
+            )
 
     def journal_id(self) -> str:
         """Return the random id of this journal, which a group's workers compare.
@@ -236,31 +369,50 @@ class Journal(GroupJournal):
         with self._session.transaction(read_only=True) as connection:
             return server_version(connection)
 
-    def _settle(self, work: Work, held: Collection[Name]) -> Applied:
+    def standing(self) -> Standing | None:
+        """Return what the database is set to; None on SQLite.
+
+        Raises:
+            JournalUnavailable: as for `apply`.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return read_standing(connection)
+
+    def _in_parts(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
+        """Commit claims of very many keys one part after the other: each key is a lock."""
+        first, rest = work.cut(KEYS_AT_ONCE)
+        done = self._settle(first, held, tried)
+        if rest is None:
+            return done
+        mine = {*held, *_granted(done), *granted_names(done.takeovers)}
+        return _joined(done, self._in_parts(rest, mine, tried))
+
+    def _settle(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
         try:
-            return self._commit(work, held)
+            return self._commit(work, held, tried)
         except DataRefused as refused:
             if len(work) == 1:
                 return self._set_apart(work, held, refused.reason)
         first, second = work.halves()
-        done = self._settle(first, held)
+        done = self._settle(first, held, tried)
         mine = {*held, *_granted(done), *granted_names(done.takeovers)}
-        return _joined(done, self._settle(second, mine))
+        return _joined(done, self._settle(second, mine, tried))
 
-    def _commit(self, work: Work, held: Collection[Name]) -> Applied:
+    def _commit(self, work: Work, held: Collection[Name], tried: Collection[str] = ()) -> Applied:
         try:
-            return self._carry_out(work, held)
+            return self._carry_out(work, held, tried)
         except Contended:
             # Rolled back whole. The other transaction went on: the second try finds the way free.
-            return self._carry_out(work, held)
+            return self._carry_out(work, held, tried)
 
-    def _carry_out(self, work: Work, held: Collection[Name]) -> Applied:
+    def _carry_out(self, work: Work, held: Collection[Name], tried: Collection[str]) -> Applied:
         with self._session.transaction() as connection:
             return work.carry_out(
                 connection,
                 group=self._group,
                 worker_id=self._worker_id,
                 held=held,
+                tried=tried,
                 outcome_topics=self._outcome_topics,
                 expects_rows=self._expects_rows,
             )
@@ -271,6 +423,10 @@ class Journal(GroupJournal):
             text = f"the database refuses this request's data ({reason})"
             verdict = Verdict(VerdictKind.REFUSED, work.claims[0], None, text)
             return replace(_NOTHING, verdicts=(verdict,))
+        if work.own_runs:
+            return self._commit(Work(own_runs=[work.own_runs[0].cleaned()]), held)
+        if work.told_runs:
+            return self._commit(Work(told_runs=[work.told_runs[0].cleaned()]), held)
         if work.finishes:
             return self._finish_without_result(work.finishes[0].cleaned(), held)
         if work.skips:
@@ -303,6 +459,7 @@ def _joined(first: Applied, second: Applied) -> Applied:
         (*first.refusals, *second.refusals),
         {**first.takeovers, **second.takeovers},
         (*first.skipped, *second.skipped),
+        (*first.restored, *second.restored),
     )
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import bindparam, delete, literal_column, select, update
+from sqlalchemy import bindparam, delete, literal_column, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import ReturningInsert
 
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
-from consumer.journal.tables import worker
+from consumer.journal.republish import turn_name
+from consumer.journal.tables import meta, worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,11 @@ class Leases(GroupJournal):
         worker_id: whose lease it is.
     """
 
-    _one_statement = True
-
     def __init__(
         self, url: str, *, group: str, worker_id: str, statement_timeout_s: float = 10.0
     ) -> None:
         super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
+        self._knows_timeline = self._session.dialect == "postgresql"
         self._names = {"this_worker": worker_id, "this_group": group}
 
     def register(self, lease_s: float) -> LeaseTimes:
@@ -68,9 +69,41 @@ class Leases(GroupJournal):
             JournalVersionError: the journal's tables are missing.
         """
         lease_ms = _milliseconds(lease_s)
-        with self._session.transaction() as connection:
+        # Over a slow network three round trips may take as long as a lease. A renewal that a crash
+        # of the database forgets costs a sweep, which generations make harmless.
+        with self._session.transaction(alone=True) as connection:
             until = connection.execute(_RENEW, {**self._names, "lease": lease_ms}).scalar()
         return None if until is None else LeaseTimes(until - lease_ms, until)
+
+    def is_first_worker(self) -> bool:
+        """Whether no worker of the group has told a heartbeat before.
+
+        Raises:
+            JournalUnavailable: ask again.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            found = connection.execute(_EARLIER, {"turn": turn_name(self._names["this_group"])})
+            return found.first() is None
+
+    def timeline(self) -> int | None:
+        """Return on which timeline the PostgreSQL writes that this lease is kept in.
+
+        A promoted standby is on a higher one than the server that it followed. None on SQLite, and
+        where the server does not say.
+
+        Raises:
+            JournalUnavailable: ask again.
+        """
+        if not self._knows_timeline:
+            return None
+        try:
+            with self._session.transaction(read_only=True, alone=True) as connection:
+                found: int | None = connection.execute(_TIMELINE).scalar()
+        except DBAPIError:
+            # What only speaks like PostgreSQL, or keeps its log elsewhere.
+            self._knows_timeline = False
+            return None
+        return found
 
     def release(self) -> None:
         """End the lease: what this worker still has claimed counts as left by a dead one.
@@ -86,6 +119,14 @@ def _milliseconds(lease_s: float) -> int:
     return math.ceil(lease_s * 1000)
 
 
+# A name of its log begins with it. A standby writes none.
+_TIMELINE = text(
+    """
+SELECT CASE WHEN NOT pg_is_in_recovery()
+    THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer END
+"""
+)
+_EARLIER = select(meta.c.name).where(meta.c.name == bindparam("turn"))
 _MINE = worker.c.worker_id == bindparam("this_worker")
 _RENEW = (
     update(worker)

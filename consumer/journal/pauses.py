@@ -31,8 +31,6 @@ class PauseRow(NamedTuple):
 class Pauses(GroupJournal):
     """The pauses of one group; see `GroupJournal`."""
 
-    _one_statement = True
-
     def paused(self) -> list[PauseRow]:
         """Return what is paused now, by topic.
 
@@ -40,7 +38,7 @@ class Pauses(GroupJournal):
             JournalUnavailable: ask again.
             JournalVersionError: the journal's tables are missing.
         """
-        with self._session.transaction(read_only=True) as connection:
+        with self._session.transaction(read_only=True, alone=True) as connection:
             answers = connection.execute(_PAUSED, {"this_group": self._group}).all()
         return [PauseRow(*answer) for answer in answers]
 

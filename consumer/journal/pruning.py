@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -12,18 +12,23 @@ from sqlalchemy import (
     Delete,
     FromClause,
     Select,
+    Table,
+    and_,
     bindparam,
     delete,
     func,
     select,
+    text,
     tuple_,
 )
 from sqlalchemy.sql.dml import ReturningDelete
 
 from consumer.journal import clock
 from consumer.journal.batch import RUNS
+from consumer.journal.forgetting import remember
 from consumer.journal.records import State
-from consumer.journal.tables import request, run, worker
+from consumer.journal.tables import DEAD, request, run, worker
+from feedback.dead_letter_topics import dead_letter_topic
 
 # An unresolved doubt waits for a person, however long that takes.
 PRUNED_STATES = (State.SUCCEEDED, State.FAILED, State.EXPIRED, State.SKIPPED)
@@ -38,10 +43,39 @@ class Pruned:
     workers: int
 
 
-def prune(connection: Connection, group: str, *, retention_ms: int, limit: int) -> Pruned:
-    """Delete at most `limit` requests, the oldest deadlines first, and all that belongs to them."""
+class Lettered(NamedTuple):
+    """Of which topics a failure becomes a dead letter.
+
+    Args:
+        by_default: whether it does so of all that are not named.
+        others: topics of which it is the other way round.
+    """
+
+    by_default: bool = True
+    others: frozenset[str] = frozenset()
+
+
+ALL_LETTERED = Lettered()
+
+
+def prune(
+    connection: Connection,
+    group: str,
+    *,
+    retention_ms: int,
+    limit: int,
+    lettered: Lettered,
+) -> Pruned:
+    """Delete at most `limit` requests, the oldest deadlines first, and all that belongs to them.
+
+    How far is forgotten is kept in the same transaction: see `consumer.journal.forgetting`.
+
+    Args:
+        lettered: whose failures are kept until their dead letter is written.
+    """
     parameters = {"this_group": group, "retention": retention_ms, "most": limit}
-    found = connection.execute(_OLD, parameters).all()
+    waits = and_(_DEAD, _is_lettered(lettered, group))
+    found = connection.execute(_OLD.where(~waits), parameters).all()
     workers = connection.execute(_GONE_WORKERS, parameters).rowcount
     if not found:
         return Pruned(0, 0, workers)
@@ -49,9 +83,12 @@ def prune(connection: Connection, group: str, *, retention_ms: int, limit: int) 
     names = sorted((group, request_id, generation) for request_id, generation in found)
     batch = RUNS.load(connection, names)
     deleted = connection.execute(_delete_requests(dialect), batch).all()
-    batch = RUNS.load(connection, sorted((group, request_id, 0) for (request_id,) in deleted))
-    runs = connection.execute(_delete_runs(dialect), batch).rowcount
-    return Pruned(len(deleted), runs, workers)
+    deadlines = {request_id: deadline_at for request_id, *_, deadline_at in deleted}
+    batch = RUNS.load(connection, sorted((group, request_id, 0) for request_id in deadlines))
+    runs = connection.execute(_delete_runs(dialect), batch).all()
+    remember(connection, group, [(*where, deadline_at) for _, *where, deadline_at in deleted])
+    remember(connection, group, [(*where, deadlines[name]) for name, *where in runs])
+    return Pruned(len(deleted), len(runs), workers)
 
 
 def _find_old() -> Select[Any]:
@@ -82,7 +119,15 @@ def _gone_workers() -> Delete:
     )
 
 
+def _is_lettered(lettered: Lettered, group: str) -> ColumnElement[bool]:
+    is_other = request.c.topic.in_(sorted(lettered.others))
+    # There are no dead letters of dead letters.
+    is_letter = request.c.topic.endswith(dead_letter_topic("", group), autoescape=True)
+    return and_(~is_letter, ~is_other if lettered.by_default else is_other)
+
+
 _OLD = _find_old()
+_DEAD = text(DEAD)
 _GONE_WORKERS = _gone_workers()
 
 
@@ -92,14 +137,19 @@ def _delete_requests(dialect: str) -> ReturningDelete[Any]:
     return (
         delete(request)
         .where(tuple_(request.c.group, request.c.request_id).in_(named))
-        .returning(request.c.request_id)
+        .returning(*_where(request), request.c.deadline_at)
     )
 
 
 @lru_cache
-def _delete_runs(dialect: str) -> Delete:
+def _delete_runs(dialect: str) -> ReturningDelete[Any]:
     named = select(*_key(RUNS.source(dialect)))
-    return delete(run).where(tuple_(run.c.group, run.c.request_id).in_(named))
+    key = tuple_(run.c.group, run.c.request_id)
+    return delete(run).where(key.in_(named)).returning(*_where(run))
+
+
+def _where(table: Table) -> tuple[ColumnElement[Any], ...]:
+    return tuple(table.c[name] for name in ("request_id", "topic", "partition", "offset"))
 
 
 def _key(batch: FromClause) -> tuple[ColumnElement[str], ColumnElement[str]]:

@@ -11,7 +11,15 @@ from enum import StrEnum
 from typing import NamedTuple
 
 RESULT_REFUSED = "RESULT_REFUSED"
+DEADLINE_OVER = "DEADLINE_OVER"
 WORKER_DIED = "WORKER_DIED"
+# What follows a worker's id as the owner of a claim that it has given up.
+DISOWNED = "-disowned"
+
+
+def over_message(seconds: int | str) -> str:
+    """Return what is said of a request whose deadline was over by that when it was read."""
+    return f"its deadline had been over for {seconds} s when it was to begin"
 
 
 class State(StrEnum):
@@ -39,6 +47,11 @@ class Claim(NamedTuple):
             reopens none: without its RETRYING row there is nothing to wake up.
         order_key: names the requests that run one after the other; None: it waits for none.
         begins_at: generation of the run that a first claim allows.
+        reopens: the highest generation whose failure it may reopen; None: any.
+        sent_at: of a record that names no deadline: epoch ms of its own time, -1 without one.
+        in_doubt: who decides about this run where its effect may have happened: the policy that
+            its handler declares.
+        voids: how often a run of it was declared void before, where this run is known already.
     """
 
     request_id: str
@@ -53,6 +66,10 @@ class Claim(NamedTuple):
     wakes: int = 0
     order_key: str | None = None
     begins_at: int = 1
+    reopens: int | None = None
+    sent_at: int | None = None
+    in_doubt: str | None = None
+    voids: int = 0
 
 
 class Skip(NamedTuple):
@@ -133,6 +150,31 @@ class Finish(NamedTuple):
         return self._replace(code=RESULT_REFUSED, message=message, result=None)
 
 
+class OwnRun(NamedTuple):
+    """A run of a worker as that worker knows it, whatever the database has forgotten of it.
+
+    Args:
+        claim: what it was claimed with.
+        generation: of the run.
+        entered: whether a marked run was let into its effect.
+        finish: how it ended; None while it runs.
+    """
+
+    claim: Claim
+    generation: int
+    entered: bool
+    finish: Finish | None
+
+    @property
+    def request_id(self) -> str:
+        """The request that ran."""
+        return self.claim.request_id
+
+    def cleaned(self) -> OwnRun:
+        """Return the same run without a result that a database could refuse."""
+        return self._replace(finish=None if self.finish is None else self.finish.cleaned())
+
+
 @dataclass(frozen=True, slots=True)
 class EffectMark:
     """A run that is about to enter its effect."""
@@ -163,6 +205,7 @@ class Takeover(NamedTuple):
         because: a stable code like `CHILD_DIED`; it becomes that run's outcome in the history.
         effect_kind: of the run that follows; its handler may have been declared anew since. None:
             as before.
+        in_doubt: its policy; None: as before.
     """
 
     request_id: str
@@ -170,6 +213,7 @@ class Takeover(NamedTuple):
     kind: TakeoverKind
     because: str
     effect_kind: str | None = None
+    in_doubt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +256,7 @@ class Row(NamedTuple):
     published_at: int | None
     dead_letter_at: int | None
     voids: int
+    in_doubt: str | None = None
 
 
 class Retried(NamedTuple):
@@ -246,6 +291,7 @@ class FinishKind(StrEnum):
     WRITTEN = "WRITTEN"
     ALREADY = "ALREADY"  # it is mine and stands there: an earlier try of unknown outcome wrote it
     STALE = "STALE"  # the request went on without this run: nothing was written
+    LOST = "LOST"  # the database has lost the claim of this run: nothing was written
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,14 +340,19 @@ class DeadEnd:
 
     Args:
         generation: of the claim.
-        state: IN_DOUBT.
+        state: IN_DOUBT, or as a client was told, where the database has lost that.
+        told_generation: of the run that a client was told of, which the database may have lost;
+            None: the claim's.
     """
 
     request_id: str
     generation: int
     state: State
-    code: str
-    message: str
+    code: str | None
+    message: str | None
+    result: str | None = None
+    resend: bool = False
+    told_generation: int | None = None
 
 
 class Holder(NamedTuple):
@@ -363,6 +414,7 @@ class Applied:
         takeovers: what became of each takeover, by (request_id, generation) of the run without
             an end.
         skipped: the rows of what ended in another's stead, or would have and had expired.
+        restored: the rows of own runs that the database had lost, as they are written again.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -371,6 +423,7 @@ class Applied:
     refusals: tuple[Row, ...]
     takeovers: Mapping[tuple[str, int], TakeoverResult] = field(default_factory=dict)
     skipped: tuple[Row, ...] = ()
+    restored: tuple[Row, ...] = ()
 
 
 def cleaned(text: str) -> str:

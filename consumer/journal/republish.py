@@ -93,7 +93,7 @@ class Republication(GroupJournal):
     ) -> None:
         super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
         self._worker_id = worker_id
-        self._name = f"republish:{group}"
+        self._name = turn_name(group)
 
     def take_turn(self, run_id: str) -> Turn:
         """Return whose turn it is to serve this start of Redis; ours, if nobody alive has it.
@@ -178,6 +178,12 @@ class Republication(GroupJournal):
             .values(value=_encoded(new))
         )
         return connection.execute(statement).rowcount == 1
+
+
+def turn_name(group: str) -> str:
+    """Return the name in `onceward_meta` of the row that says whose turn it is. The first worker of
+    a group makes it, when its heartbeat has been told."""
+    return f"republish:{group}"
 
 
 def _endings(rows: Sequence[Row], *, since_ms: int) -> list[Row]:

@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from consumer.journal import clock
+from consumer.journal.claim_sql import why_expired
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, retried_runs
 from consumer.journal.records import Overdue, Retried, Row, State
@@ -122,6 +123,7 @@ def _find() -> Select[Any]:
 @lru_cache
 def _end() -> ReturningUpdate[Any]:
     is_late = request.c.deadline_at <= now_ms()
+    why = why_expired(is_late, (now_ms() - request.c.deadline_at) // 1000)
     return (
         update(request)
         .where(
@@ -132,8 +134,8 @@ def _end() -> ReturningUpdate[Any]:
         )
         .values(
             state=case((is_late, literal(State.EXPIRED.value)), else_=literal(State.FAILED.value)),
-            code=case((is_late, null()), else_=literal(PAYLOAD_GONE)),
-            message=case((is_late, null()), else_=literal(_GONE)),
+            code=case((is_late, why["code"]), else_=literal(PAYLOAD_GONE)),
+            message=case((is_late, why["message"]), else_=literal(_GONE)),
             owner=bindparam("this_worker"),
             due_at=null(),
             finished_at=now_ms(),

@@ -19,21 +19,7 @@ class Session(feedback.sql.session.Session):
         url: the journal's URL.
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
         at_connect: SQL to run on every new connection to SQLite.
-        one_statement: each transaction has one only, which PostgreSQL commits by itself.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        timeout_s: float,
-        at_connect: Sequence[str] = (),
-        one_statement: bool = False,
-    ) -> None:
-        super().__init__(
-            url,
-            timeout_s=timeout_s,
-            translate=translate,
-            at_connect=at_connect,
-            one_statement=one_statement,
-        )
+    def __init__(self, url: str, *, timeout_s: float, at_connect: Sequence[str] = ()) -> None:
+        super().__init__(url, timeout_s=timeout_s, translate=translate, at_connect=at_connect)

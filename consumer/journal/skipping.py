@@ -24,12 +24,13 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningInsert
 
 from consumer.journal.batch import SKIPS, carry
-from consumer.journal.claim_sql import first_values, insert_new
+from consumer.journal.claim_sql import first_values, insert_new, why_expired
 from consumer.journal.claiming import first_row
 from consumer.journal.clock import now_ms
 from consumer.journal.history import read
 from consumer.journal.records import Row, Skip, State
 from consumer.journal.tables import request
+from consumer.journal.verdict import is_same_request
 
 
 def skip(
@@ -81,10 +82,12 @@ def insert_skips(dialect: str, *, outcomes: bool = False) -> ReturningInsert[Any
         **first_values(batch, dialect, outcomes=outcomes),
         "generation": batch.c.generation,
         "effect_kind": batch.c.effect_kind,
+        "in_doubt": batch.c.in_doubt,
         "order_key": batch.c.order_key,
         "state": case((too_late, literal(State.EXPIRED.value)), else_=literal(State.SKIPPED.value)),
         "finished_at": clock.c.now,
         "by": case((too_late, null()), else_=batch.c.by),
+        **why_expired(too_late, (clock.c.now - batch.c.deadline_at) // 1000),
     }
     source = batch.join(clock, true()).join(other, has_succeeded)
     return insert_new(values, source, dialect).returning(
@@ -93,8 +96,7 @@ def insert_skips(dialect: str, *, outcomes: bool = False) -> ReturningInsert[Any
 
 
 def _is_it(wish: Skip, row: Row) -> bool:
-    is_same = row.payload_sha256 == wish.claim.payload_sha256
-    return is_same and row.state == State.SKIPPED and row.by == wish.by
+    return is_same_request(wish.claim, row) and row.state == State.SKIPPED and row.by == wish.by
 
 
 def _row(wish: Skip, state: str, now: int, worker_id: str) -> Row:
@@ -118,6 +120,7 @@ def _load(
             one.claim.attempt,
             one.claim.deadline_at,
             one.claim.effect_kind,
+            one.claim.in_doubt,
             one.claim.order_key,
             one.claim.begins_at,
             one.by,

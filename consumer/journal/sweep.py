@@ -16,24 +16,23 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    and_,
     bindparam,
     cast,
-    exists,
     literal_column,
     null,
+    or_,
     select,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
-from consumer.journal import clock
+from consumer.journal import clock, dead_claims
 from consumer.journal.clock import now_ms
+from consumer.journal.dead_claims import claimed_by_the_dead, sweeper_is_late
 from consumer.journal.history import ROW_COLUMNS
 from consumer.journal.records import DeadEnd, Row, State
-from consumer.journal.tables import NAME, meta, request, worker
-from consumer.journal.takeover import owner_lives
+from consumer.journal.tables import NAME, meta, request
 
 # Spelled out and not a parameter: SQLite takes a partial index only where the text itself shows
 # that it may.
@@ -56,13 +55,8 @@ def find_dead(
     connection: Connection, group: str, *, topics: Collection[str], limit: int, worker_id: str
 ) -> list[Row]:
     """Return claims on `topics` of workers without a live lease; none while one's own is over."""
-    parameters = {
-        "this_group": group,
-        "these_topics": sorted(topics),
-        "most": limit,
-        "this_worker": worker_id,
-    }
-    return [Row(*answer) for answer in connection.execute(_DEAD, parameters).all()]
+    found = dead_claims.find(connection, group, topics=topics, limit=limit, worker_id=worker_id)
+    return [Row(*answer) for answer in found]
 
 
 def end_dead(
@@ -80,6 +74,9 @@ def end_dead(
             "to_state": end.state.value,
             "to_code": end.code,
             "to_message": end.message,
+            "to_result": end.result,
+            "to_resend": end.resend,
+            "to_generation": end.told_generation or end.generation,
         }
         answer = connection.execute(_END_DEAD, parameters).one_or_none()
         if answer is not None:
@@ -87,37 +84,24 @@ def end_dead(
     return rows
 
 
-def unpublished(connection: Connection, group: str, limit: int, older_than_ms: int) -> list[Row]:
-    """Return rows whose state no status was confirmed for, the oldest first."""
-    parameters = {"this_group": group, "most": limit, "age": older_than_ms}
+def unpublished(
+    connection: Connection,
+    group: str,
+    limit: int,
+    older_than_ms: int,
+    within_ms: int,
+    after: tuple[int, str],
+) -> list[Row]:
+    """Return rows whose state no status was confirmed for, the oldest first, behind `after`."""
+    parameters = {
+        "this_group": group,
+        "most": limit,
+        "age": older_than_ms,
+        "within": within_ms,
+        "after": after[0],
+        "after_id": after[1],
+    }
     return [Row(*answer) for answer in connection.execute(_UNTOLD, parameters).all()]
-
-
-def _claimed_by_the_dead() -> ColumnElement[bool]:
-    """Return the condition that a claim's owner has no lease, or one that is over."""
-    return and_(request.c.state == _CLAIMED, ~owner_lives())
-
-
-def _late() -> ColumnElement[bool]:
-    """Return the condition that the sweeper's own lease is over."""
-    mine = worker.alias("mine")
-    return exists().where(
-        mine.c.worker_id == bindparam("this_worker"), mine.c.lease_until <= now_ms()
-    )
-
-
-def _find_dead() -> Select[Any]:
-    return (
-        select(*ROW_COLUMNS)
-        .where(
-            request.c.group == bindparam("this_group"),
-            _claimed_by_the_dead(),
-            request.c.topic.in_(bindparam("these_topics", expanding=True)),
-            ~_late(),
-        )
-        .order_by(request.c.owner, request.c.request_id)
-        .limit(bindparam("most"))
-    )
 
 
 def _find_untold() -> Select[Any]:
@@ -128,8 +112,15 @@ def _find_untold() -> Select[Any]:
             request.c.published_at.is_(None),
             request.c.state != _CLAIMED,
             request.c.finished_at <= clock.once() - bindparam("age"),
+            request.c.finished_at >= clock.once() - bindparam("within"),
+            # Said twice, the first time for the index.
+            request.c.finished_at >= bindparam("after"),
+            or_(
+                request.c.finished_at > bindparam("after"),
+                request.c.request_id > bindparam("after_id"),
+            ),
         )
-        .order_by(request.c.finished_at)
+        .order_by(request.c.finished_at, request.c.request_id)
         .limit(bindparam("most"))
     )
 
@@ -142,13 +133,16 @@ def _end_dead() -> ReturningUpdate[Any]:
             request.c.request_id == bindparam("this_request"),
             request.c.generation == bindparam("this_generation"),
             # The lease again, in this statement: its owner may have renewed it since.
-            _claimed_by_the_dead(),
-            ~_late(),
+            claimed_by_the_dead(),
+            ~sweeper_is_late(),
         )
         .values(
             state=bindparam("to_state"),
             code=bindparam("to_code"),
             message=bindparam("to_message"),
+            result=bindparam("to_result"),
+            resend=bindparam("to_resend"),
+            generation=bindparam("to_generation"),
             finished_at=now_ms(),
             published_at=null(),
         )
@@ -176,7 +170,6 @@ def _first_turn(dialect: str) -> ReturningInsert[Any]:
     return make(meta).values(first).on_conflict_do_nothing().returning(meta.c.name)
 
 
-_DEAD = _find_dead()
 _UNTOLD = _find_untold()
 _END_DEAD = _end_dead()
 _NEXT_TURN = _next_turn()

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # SQLite's STRICT tables know five types; INTEGER there has 64 bits.
 BIGINT = BigInteger().with_variant(Integer(), "sqlite")
@@ -84,6 +84,7 @@ request = Table(
     Column("voids", Integer, nullable=False, server_default="0"),
     Column("outcome_generation", BIGINT),
     Column("order_key", Text),
+    Column("in_doubt", Text),
     sqlite_strict=True,
 )
 _CLAIMED = text("state = 'CLAIMED'")
@@ -174,6 +175,8 @@ run = Table(
     Column("outcome", Text, nullable=False),
     Column("by_whom", Text, nullable=False),
     Column("allowed_by", Text),
+    Column("effect_kind", Text),
+    Column("in_doubt", Text),
     sqlite_strict=True,
     sqlite_autoincrement=True,
 )
@@ -247,5 +250,19 @@ pause = Table(
     Column("by", Text, nullable=False),
     Column("resumed_at", BIGINT),
     Column("resumed_by", Text),
+    sqlite_strict=True,
+)
+
+# How far pruning has forgotten each partition: the offset behind the last of it, and the latest
+# deadline among it.
+forgotten = Table(
+    "onceward_forgotten",
+    metadata,
+    Column("group", NAME, primary_key=True),
+    Column("topic", NAME, primary_key=True),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("next_offset", BIGINT, nullable=False),
+    Column("deadline_at", BIGINT, nullable=False),
+    Column("pruned_at", BIGINT, nullable=False),
     sqlite_strict=True,
 )

@@ -65,7 +65,7 @@ def take_over(
     ids = {one.request_id for one in wishes}
     rows, _ = read(connection, group, ids, lock=True)
     # With the rows locked: what is read from here on stays true until we write.
-    living = _living(connection, {row.owner for row in rows.values()})
+    lives = living(connection, {row.owner for row in rows.values()})
     ended = _ended_runs(connection, group, ids)
     _, now = read(connection, group, ids)
     mine = set(held)
@@ -76,7 +76,7 @@ def take_over(
             row,
             now,
             worker_id=worker_id,
-            owner_lives=row is not None and row.owner in living,
+            owner_lives=row is not None and row.owner in lives,
             ended_runs={} if row is None else ended.get((row.request_id, row.attempt), {}),
             held=mine,
         )
@@ -124,7 +124,13 @@ def _carry_out(
             )
             again = _run_again(wish.kind)
             written = _written(
-                connection, again, group, worker_id, wish, this_effect=wish.effect_kind
+                connection,
+                again,
+                group,
+                worker_id,
+                wish,
+                this_effect=wish.effect_kind,
+                this_policy=wish.in_doubt,
             )
             if written is None:
                 # The history has the run already: all of it again, on what is true now.
@@ -167,7 +173,8 @@ def _written(
     return None if answer is None else Row(*answer)
 
 
-def _living(connection: Connection, owners: Collection[str]) -> set[str]:
+def living(connection: Connection, owners: Collection[str]) -> set[str]:
+    """Return which of these workers have a lease that is not over."""
     statement = select(worker.c.worker_id).where(
         worker.c.worker_id.in_(sorted(owners)), worker.c.lease_until > now_ms()
     )
@@ -244,6 +251,7 @@ def _run_again(kind: TakeoverKind) -> ReturningUpdate[Any]:
             claimed_at=now_ms(),
             effect_kind=effect_kind,
             effect_at=case((effect_kind == EXTERNAL, now_ms()), else_=kept),
+            in_doubt=func.coalesce(bindparam("this_policy", type_=Text()), request.c.in_doubt),
             voids=request.c.voids + (1 if kind is TakeoverKind.VOIDED else 0),
         )
         .returning(*ROW_COLUMNS)

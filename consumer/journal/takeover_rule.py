@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from consumer.journal.records import (
+    DEADLINE_OVER,
     WORKER_DIED,
     Row,
     State,
@@ -71,6 +72,9 @@ def decide_takeover(
     """
     if row is None or row.state != State.CLAIMED:
         return _STALE
+    if any(name == row.request_id and run > row.generation for name, run in held):
+        # A later run is in hand: the database has lost its claim.
+        return _STALE
     if row.generation == wish.generation + 1 and row.owner == worker_id:
         is_earlier_try = (row.request_id, row.generation) not in held
         return _MINE if is_earlier_try and wish.kind is not TakeoverKind.ASK else _STALE
@@ -92,7 +96,7 @@ def decide_takeover(
 def _too_late(wish: Takeover, nothing_happened: bool) -> TakeoverDecision:
     if nothing_happened:
         why = "its run left nothing, and the deadline was over before another"
-        return TakeoverDecision(TakeoverResultKind.ENDED, State.EXPIRED, None, why)
+        return TakeoverDecision(TakeoverResultKind.ENDED, State.EXPIRED, DEADLINE_OVER, why)
     why = "the deadline was over before another run could settle whether the effect happened"
     return TakeoverDecision(TakeoverResultKind.ENDED, State.IN_DOUBT, wish.because, why)
 

@@ -9,6 +9,7 @@ Reads before that see what is committed at the time, as on PostgreSQL.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,12 +18,15 @@ from sqlalchemy import Connection, QueuePool, Update, bindparam, event, null, up
 from sqlalchemy.exc import DBAPIError
 
 from consumer.journal.clock import now_ms
+from consumer.journal.errors import JournalUnavailable, NotBegun
 from consumer.journal.faults import translate
 from consumer.journal.records import State
 from consumer.journal.tables import request
+from feedback.clock import monotonic_s
 from feedback.sql.engine import open_engine
 
 FINISH_LIMIT_MS = 5_000
+IDLE_S = 2.0
 _FINISHING = "onceward_finishing"
 _SELECT = re.compile(r"\s*SELECT\b", re.IGNORECASE)
 
@@ -73,9 +77,7 @@ class Transaction:
         }
         with _translated():
             if self.connection.dialect.name == "postgresql":
-                # Frozen between here and the commit, this process would hold its row's lock for
-                # hours, and every worker that wants to go on with the request would wait for it.
-                self.connection.exec_driver_sql(_LET_GO)
+                self.connection.exec_driver_sql(_BEFORE_FINISH)
             if self.connection.execute(_FINISH, values).rowcount == 1:
                 self.connection.info[_FINISHING] = True
                 self.connection.commit()
@@ -98,6 +100,11 @@ class Transactions:
         # As many connections as threads ask for: the slots of the child are the bound.
         pool = {"poolclass": QueuePool, "max_overflow": -1}
         self._engine = open_engine(url, timeout_s=timeout_s, pool=pool, bounded=False)
+        self._lock = threading.Lock()
+        self._in_use = 0
+        self._used_s = monotonic_s()
+        self._closed = threading.Event()
+        self._keeper: threading.Thread | None = None
         event.listen(self._engine, "commit", _only_by_finish)
         if self._engine.dialect.name == "sqlite":
             event.listen(self._engine, "before_cursor_execute", _begin_before_write)
@@ -107,18 +114,46 @@ class Transactions:
         """Yield a transaction; leaving the block without its `finish` rolls all back.
 
         Raises:
-            JournalUnavailable: the database is away.
+            NotBegun: the database is away, or has no connection left.
         """
-        with _translated():
-            connection = self._engine.connect()
+        self._use(1)
         try:
-            yield Transaction(connection, self._group)
+            connection = self._connect()
+            try:
+                yield Transaction(connection, self._group)
+            finally:
+                connection.close()
         finally:
-            connection.close()
+            self._use(-1)
 
     def close(self) -> None:
         """Close the connections that no handler uses."""
+        self._closed.set()
         self._engine.dispose()
+
+    def _connect(self) -> Connection:
+        try:
+            with _translated():
+                return self._engine.connect()
+        except JournalUnavailable as error:
+            raise NotBegun(error.reason) from None
+
+    def _use(self, change: int) -> None:
+        with self._lock:
+            self._in_use += change
+            self._used_s = monotonic_s()
+            if self._keeper is None:
+                self._keeper = threading.Thread(
+                    target=self._close_idle, name="onceward-transactions", daemon=True
+                )
+                self._keeper.start()
+
+    def _close_idle(self) -> None:
+        """Give back connections that nobody uses: other workers may want for them."""
+        while not self._closed.wait(IDLE_S):
+            with self._lock:
+                if not self._in_use and monotonic_s() - self._used_s >= IDLE_S:
+                    self._engine.dispose()
 
 
 def _only_by_finish(connection: Connection) -> None:
@@ -173,4 +208,11 @@ def _conditional_finish() -> Update:
 
 
 _FINISH = _conditional_finish()
-_LET_GO = f"SET LOCAL idle_in_transaction_session_timeout = {FINISH_LIMIT_MS}"
+# Frozen between here and the commit, this process would hold its row's lock for hours, and every
+# worker that wants to go on with the request would wait for it. And a finish that a crash of the
+# database forgets would be told, and run again.
+_BEFORE_FINISH = (
+    f"SELECT set_config('idle_in_transaction_session_timeout', '{FINISH_LIMIT_MS}', true), "
+    "CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') "
+    "THEN set_config('synchronous_commit', 'on', true) END"
+)

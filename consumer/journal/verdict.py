@@ -15,6 +15,7 @@ from consumer.journal.records import (
     Finish,
     FinishKind,
     Holder,
+    OwnRun,
     Refusal,
     Row,
     State,
@@ -48,15 +49,23 @@ RETRY = Decision(Step.RETRY, VerdictKind.RUN, "its next run is due")
 EXPIRE = Decision(Step.EXPIRE, VerdictKind.EXPIRED, "the deadline was over before its next run")
 GONE = Decision(Step.ANSWER, VerdictKind.ANSWERED, "there is nothing to wake up")
 EXPIRED = Decision(Step.ANSWER, VerdictKind.EXPIRED, "the deadline was over before the claim")
+FORGOTTEN = Decision(
+    Step.ANSWER, VerdictKind.IN_DOUBT, "its outcome may have been pruned before this was read"
+)
 HELD = Decision(Step.ANSWER, VerdictKind.HELD, "another request of its key goes first")
-_MISMATCH = Decision(Step.ANSWER, VerdictKind.MISMATCH, "the id belongs to another payload")
+_MISMATCH = Decision(
+    Step.ANSWER, VerdictKind.MISMATCH, "the id belongs to another payload, or topic"
+)
 _MINE = Decision(Step.ANSWER, VerdictKind.RUN, "claimed by an earlier try of unknown outcome")
-_HELD = Decision(Step.ANSWER, VerdictKind.RUNNING, "this worker runs it")
+IN_HAND = Decision(Step.ANSWER, VerdictKind.RUNNING, "this worker runs it, or has run it")
 _ELSEWHERE = Decision(Step.ANSWER, VerdictKind.RUNNING, "another worker runs it")
 _RETRYING = Decision(Step.ANSWER, VerdictKind.RETRYING, "it waits for its next run")
 _IN_DOUBT = Decision(Step.ANSWER, VerdictKind.IN_DOUBT, "nobody knows whether it happened")
 _ANSWERED = Decision(Step.ANSWER, VerdictKind.ANSWERED, "it has ended")
 _OLD_ATTEMPT = Decision(Step.ANSWER, VerdictKind.ANSWERED, "a record of an attempt that has ended")
+_NOT_ASKED = Decision(
+    Step.ANSWER, VerdictKind.ANSWERED, "it was sent before its client was told of this failure"
+)
 CLOSE = Decision(Step.CLOSE, VerdictKind.ANSWERED, "a resend after the deadline")
 
 
@@ -67,6 +76,7 @@ def decide(
     *,
     worker_id: str,
     held: Collection[tuple[str, int]],
+    tried: Collection[str],
 ) -> Decision:
     """Return what a claim may do to the row of its request (contract, sections 3 and 5).
 
@@ -77,24 +87,84 @@ def decide(
         worker_id: who wishes.
         held: (request_id, generation) of what this worker has in a child, in a waiting finish or
             in a batch of which it knows the outcome: such a claim is not granted a second time.
+            Nor is a run begun beside one whose own claim the database has lost.
+        tried: the requests of which a claim of this worker may be written that was never
+            dispatched. Any other claim of its own is of a run that has ended here: the database
+            has lost how.
     """
     if row is None:
-        return GONE if claim.wakes else INSERT
-    if row.payload_sha256 != claim.payload_sha256:
+        if claim.wakes:
+            return GONE
+        return IN_HAND if _is_ahead(held, claim.request_id, 0) else INSERT
+    if not is_same_request(claim, row):
         return _MISMATCH
+    if _is_ahead(held, row.request_id, row.generation):
+        return IN_HAND
     match State(row.state):
         case State.CLAIMED:
             if row.owner != worker_id or (claim.wakes and row.generation != claim.wakes + 1):
                 return _ELSEWHERE
-            return _HELD if (row.request_id, row.generation) in held else _MINE
+            is_in_hand = (row.request_id, row.generation) in held
+            if is_in_hand or row.request_id not in tried:
+                return IN_HAND
+            return _MINE
         case State.RETRYING:
             return _of_retrying(claim, row, now)
         case State.IN_DOUBT:
             return _IN_DOUBT
         case State.FAILED if row.resend and not claim.wakes:
+            if claim.reopens is not None and claim.reopens < row.generation:
+                return _NOT_ASKED
             return _of_failed(claim.attempt, row, now)
         case _:
             return _ANSWERED
+
+
+def is_same_request(one: Claim | Refusal, row: Row) -> bool:
+    """Whether a record is of the request that has its id: the same payload, from the same topic.
+
+    A retry, a redrive and what is taken over name the topic that they came from first.
+    """
+    return (row.payload_sha256, row.topic) == (one.payload_sha256, one.topic)
+
+
+def _is_ahead(held: Collection[tuple[str, int]], request_id: str, generation: int) -> bool:
+    """Whether this worker has a later run of a request in hand than the journal knows of."""
+    return any(name == request_id and run > generation for name, run in held)
+
+
+def is_lost(one: OwnRun, row: Row | None) -> bool:
+    """Whether the database has lost a run of ours, the mark of its effect, or how it ended.
+
+    Not where the row is of another payload or topic: then it is another request.
+
+    Args:
+        one: a run that this worker had, and whose claim was committed.
+        row: its request as it stands; None when it has no row.
+    """
+    if row is None:
+        return True
+    if not is_same_request(one.claim, row) or row.generation > one.generation:
+        return False
+    if row.generation < one.generation:
+        return one.finish is not None or _leads_on(row, one)
+    if one.finish is None:
+        # The mark of its effect: without it a peer would take the run for one that left nothing.
+        return one.entered and row.state == State.CLAIMED and row.effect_at is None
+    if row.state == one.finish.state:
+        return False
+    # A doubt that a sweep wrote about a run of which we know the end.
+    return row.state in (State.CLAIMED, State.IN_DOUBT)
+
+
+def _leads_on(row: Row, one: OwnRun) -> bool:
+    """Whether a later run may still follow the one that stands there: it has not ended for good.
+
+    Else its client was told so, and what runs in spite of it is not let into its effect.
+    """
+    if row.state == State.FAILED:
+        return row.resend and one.claim.attempt > row.attempt
+    return row.state in (State.CLAIMED, State.RETRYING)
 
 
 def decide_refusal(refusal: Refusal, row: Row, now: int) -> Step:
@@ -103,8 +173,7 @@ def decide_refusal(refusal: Refusal, row: Row, now: int) -> Step:
     REOPEN: the record is the resend, or the redrive, that a failure waited for. It has its try by
     being refused, which is how the request has failed now: nothing else may come of that attempt.
     """
-    is_same = row.payload_sha256 == refusal.payload_sha256
-    if not (is_same and row.state == State.FAILED and row.resend):
+    if not (is_same_request(refusal, row) and row.state == State.FAILED and row.resend):
         return Step.ANSWER
     return _of_failed(refusal.attempt, row, now).step
 
@@ -143,7 +212,9 @@ def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind
     WRITTEN means that it resolves the doubt about its own run (contract, section 8), as
     `resolution` says. A doubt is only ever resolved as succeeded or failed.
     """
-    if row is None or row.generation != finish.generation:
+    if row is None or row.generation < finish.generation:
+        return FinishKind.LOST
+    if row.generation > finish.generation:
         return FinishKind.STALE
     if row.state == finish.state and row.owner == worker_id:
         return FinishKind.ALREADY

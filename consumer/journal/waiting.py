@@ -35,6 +35,8 @@ from consumer.journal.tables import request
 from consumer.journal.takeover import owner_lives
 
 Item = TypeVar("Item")
+# Older than any row.
+EVER_MS = 10**14
 # Called with the name of the kind and what waits for it no longer.
 OnClosed = Callable[[str, Collection[tuple[str, int]]], None]
 
@@ -107,13 +109,20 @@ class WaitingRows(GroupJournal, Generic[Item]):
         self._on_closed = on_closed
         self._worker_id = worker_id
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self, within_ms: int = EVER_MS) -> list[Waiting]:
         """Return what waits in the whole group, by topic.
+
+        Args:
+            within_ms: how long ago it has ended at most.
 
         Raises:
             JournalUnavailable: ask again.
         """
-        parameters = {"this_group": self._group, "this_worker": self._worker_id}
+        parameters = {
+            "this_group": self._group,
+            "this_worker": self._worker_id,
+            "within": within_ms,
+        }
         with self._session.transaction(read_only=True) as connection:
             answers = connection.execute(_count_waiting(self._kind), parameters).all()
         return [Waiting(*answer) for answer in answers]
@@ -128,13 +137,20 @@ class WaitingRows(GroupJournal, Generic[Item]):
             return take_turn(connection, f"{self._kind.name}:{self._group}", every_ms)
 
     def page(
-        self, cursor: Cursor, *, topics: Collection[str], limit: int, of_the_dead: bool
+        self,
+        cursor: Cursor,
+        *,
+        topics: Collection[str],
+        limit: int,
+        of_the_dead: bool,
+        within_ms: int = EVER_MS,
     ) -> list[Item]:
         """Return what waits behind the cursor, the oldest first.
 
         Args:
             topics: those to look at.
             of_the_dead: whether what workers without a live lease left as well, or only mine.
+            within_ms: how long ago it has ended at most.
 
         Raises:
             JournalUnavailable: read again.
@@ -146,6 +162,7 @@ class WaitingRows(GroupJournal, Generic[Item]):
             "after": cursor.finished_at,
             "after_id": cursor.request_id,
             "most": limit,
+            "within": within_ms,
         }
         width = len(ROW_COLUMNS)
         with self._session.transaction(read_only=True) as connection:
@@ -168,6 +185,10 @@ class WaitingRows(GroupJournal, Generic[Item]):
             self._on_closed(self._kind.name, names)
 
 
+def _ended_within() -> ColumnElement[bool]:
+    return request.c.finished_at >= clock.once() - bindparam("within")
+
+
 @lru_cache
 def _count_waiting(kind: Kind[Any]) -> Select[Any]:
     is_mine = case((request.c.owner == bindparam("this_worker"), 1), else_=0)
@@ -178,7 +199,12 @@ def _count_waiting(kind: Kind[Any]) -> Select[Any]:
             clock.once() - func.min(request.c.finished_at),
             func.sum(is_mine, type_=BigInteger()),
         )
-        .where(request.c.group == bindparam("this_group"), text(kind.index), *kind.further)
+        .where(
+            request.c.group == bindparam("this_group"),
+            text(kind.index),
+            *kind.further,
+            _ended_within(),
+        )
         .group_by(request.c.topic)
     )
 
@@ -193,6 +219,7 @@ def _page(kind: Kind[Any], of_the_dead: bool) -> Select[Any]:
             request.c.group == bindparam("this_group"),
             text(kind.index),
             *kind.further,
+            _ended_within(),
             # Said twice, the first time for the index.
             key[0] >= bindparam("after"),
             or_(key[0] > bindparam("after"), key[1] > bindparam("after_id")),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
+from consumer.journal.catching_up import catch_up
 from consumer.journal.claiming import Claims
 from consumer.journal.finishing import finish, mark_effects, mark_published
 from consumer.journal.ordering import lock_keys
@@ -15,6 +16,7 @@ from consumer.journal.records import (
     Claim,
     EffectMark,
     Finish,
+    OwnRun,
     Published,
     Refusal,
     Row,
@@ -22,18 +24,32 @@ from consumer.journal.records import (
     Takeover,
 )
 from consumer.journal.refusing import refuse
+from consumer.journal.restoring import restore
 from consumer.journal.skipping import skip
 from consumer.journal.takeover import granted_names, take_over
+from consumer.journal.told_rule import ToldRun
 
 Name = tuple[str, int]
 
-_KINDS = ("finishes", "effects", "takeovers", "published", "refusals", "skips", "claims")
+_KINDS = (
+    "own_runs",
+    "told_runs",
+    "finishes",
+    "effects",
+    "takeovers",
+    "published",
+    "refusals",
+    "skips",
+    "claims",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """The writes of one transaction, in the order in which they are carried out."""
 
+    own_runs: Sequence[OwnRun] = ()
+    told_runs: Sequence[ToldRun] = ()
     finishes: Sequence[Finish] = ()
     effects: Sequence[EffectMark] = ()
     takeovers: Sequence[Takeover] = ()
@@ -44,7 +60,9 @@ class Work:
 
     def __len__(self) -> int:
         return (
-            len(self.finishes)
+            len(self.own_runs)
+            + len(self.told_runs)
+            + len(self.finishes)
             + len(self.effects)
             + len(self.takeovers)
             + len(self.published)
@@ -63,6 +81,16 @@ class Work:
             left = max(0, left - len(items))
         return Work(**first), Work(**second)
 
+    def cut(self, keys: int) -> tuple[Work, Work | None]:
+        """Return what names so many keys that keep an order, at most, and the claims behind it."""
+        seen: set[str] = set()
+        for at, one in enumerate(self.claims):
+            if one.order_key is not None:
+                seen.add(one.order_key)
+            if len(seen) > keys:
+                return replace(self, claims=self.claims[:at]), Work(claims=self.claims[at:])
+        return self, None
+
     def carry_out(
         self,
         connection: Connection,
@@ -70,11 +98,26 @@ class Work:
         group: str,
         worker_id: str,
         held: Collection[Name],
+        tried: Collection[str] = (),
         outcome_topics: Collection[str] = (),
         expects_rows: bool = False,
     ) -> Applied:
         """Write everything, one statement for each kind, and return what became of it."""
         lock_keys(connection, group, self.claims)
+        restored: Sequence[Row] = ()
+        if self.own_runs:
+            # Before all else: what follows is decided on rows that say what happened.
+            restored = restore(
+                connection, group, worker_id, self.own_runs, outcome_topics=outcome_topics
+            )
+        if self.told_runs:
+            # A worker knows more of its own runs than their clients were told.
+            restored = [
+                *restored,
+                *catch_up(
+                    connection, group, worker_id, self.told_runs, outcome_topics=outcome_topics
+                ),
+            ]
         finished = finish(connection, group, worker_id, self.finishes) if self.finishes else {}
         effects = (
             mark_effects(connection, group, worker_id, self.effects) if self.effects else set()
@@ -98,10 +141,17 @@ class Work:
             group=group,
             worker_id=worker_id,
             held=mine,
+            tried=tried,
             outcome_topics=outcome_topics,
             expects_rows=expects_rows,
         )
         verdicts = claims.decide(self.claims) if self.claims else []
         return Applied(
-            tuple(verdicts), frozenset(effects), finished, tuple(refusals), taken, tuple(skipped)
+            tuple(verdicts),
+            frozenset(effects),
+            finished,
+            tuple(refusals),
+            taken,
+            tuple(skipped),
+            tuple(restored),
         )

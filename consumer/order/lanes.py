@@ -20,6 +20,8 @@ from consumer.order.keys import Key, lane_of
 # How long a key is left alone that another worker has, or that waits for its next run: at least
 # so long that a busy key costs few claims, at most so long that an end elsewhere is soon seen.
 LOOK_AFTER_S = (0.5, 5.0)
+# A limit of requests alone would let large ones fill the memory.
+LIMIT_BYTES = 64 * 1024 * 1024
 # What collapses waits for others of its key until none has come for so long, and at most so long:
 # a little longer than two polls are apart.
 QUIET_S = 0.05
@@ -44,13 +46,16 @@ class Lanes:
     Args:
         limit: of how many of one topic on nothing more of it is to be read. What was read before
             is taken in all the same, in its place: else all that came with it would wait too.
+        limit_bytes: the same for their keys and values together.
 
     Attributes:
         full: topics of which so many wait, until half of them have gone. For any thread.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, limit_bytes: int = LIMIT_BYTES) -> None:
         self.limit = limit
+        self._limit_bytes = limit_bytes
+        self._held_bytes: dict[str, int] = {}
         self._lanes: dict[Key, _Lane] = {}
         self._busy: dict[Key, set[str]] = {}
         self._free: dict[Key, None] = {}
@@ -143,7 +148,7 @@ class Lanes:
             lane = None if key is None else self._lanes.get(key)
             if key is None or lane is None or lane.waiting.pop(_name(one), None) is None:
                 continue
-            self._count(one.handler.topic, -1)
+            self._count(one, -1)
             if not lane.waiting:
                 del self._lanes[key]
                 self._free.pop(key, None)
@@ -197,15 +202,15 @@ class Lanes:
         self._lanes.clear()
         self._free.clear()
         self._looks.clear()
-        for topic in self._held:
-            self._count(topic, -self._held[topic])
+        for one in waiting:
+            self._count(one, -1)
         return waiting
 
     def _add(self, lane: _Lane, one: Delivery) -> None:
         known = lane.waiting.get(_name(one))
         if known is None:
             lane.waiting[_name(one)] = one
-            self._count(one.handler.topic, 1)
+            self._count(one, 1)
         elif known.envelope.attempt < one.envelope.attempt:
             # Sent again while it waits: it keeps its place, and answers to the newest attempt.
             lane.waiting[_name(one)] = known._replace(envelope=one.envelope)
@@ -215,20 +220,28 @@ class Lanes:
         lane.since_s = now_s
         del self._free[key]
         _, one = lane.waiting.popitem(last=False)
-        self._count(one.handler.topic, -1)
+        self._count(one, -1)
         if not lane.waiting:
             del self._lanes[key]
         self._busy.setdefault(key, set()).add(one.request_id)
         return one
 
-    def _count(self, topic: str, change: int) -> None:
-        held = self._held[topic] = self._held.get(topic, 0) + change
+    def _count(self, one: Delivery, change: int) -> None:
+        topic = one.handler.topic
+        self._held[topic] = self._held.get(topic, 0) + change
+        self._held_bytes[topic] = self._held_bytes.get(topic, 0) + change * _size(one)
         is_full = topic in self.full
-        if held >= self.limit and not is_full:
+        if not is_full and self._reaches(topic, 1):
             self.full |= {topic}
         # Not at the first that goes: reading would stop and go on with each request.
-        elif held <= self.limit // 2 and is_full:
+        elif is_full and not self._reaches(topic, 2, least=1):
             self.full -= {topic}
+
+    def _reaches(self, topic: str, part: int, *, least: int = 0) -> bool:
+        """Whether as much waits as that part of a limit, or by so many more."""
+        held, size_bytes = self._held[topic], self._held_bytes[topic]
+        is_many = held >= self.limit // part + least
+        return is_many or size_bytes >= self._limit_bytes // part + least
 
     def _set_free(self, key: Key) -> None:
         if key in self._lanes:
@@ -243,5 +256,9 @@ class Lanes:
                 self._free[key] = None
 
 
+def _size(one: Delivery) -> int:
+    return len(one.record.key or b"") + len(one.record.value or b"")
+
+
 def _name(one: Delivery) -> Name:
-    return one.request_id, one.payload_sha256, one.wakes
+    return one.request_id, f"{one.payload_sha256} {one.record.topic}", one.wakes

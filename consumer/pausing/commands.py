@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import socket
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from typing import Any
 import click
 
 from consumer.journal.pauses import PauseRow, Pauses
-from feedback.commands import config_option, json_option, settings_of
+from feedback.commands import config_option, json_option, settings_of, user_name
 from feedback.errors import ExitCode, KafkaUnavailable, SettingsError
 from feedback.kafka_topics import KafkaTopics
 from feedback.printable import printable
@@ -129,4 +128,4 @@ def _since(one: PauseRow) -> str:
 
 
 def _me() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    return f"{user_name()}@{socket.gethostname()}"

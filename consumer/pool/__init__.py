@@ -13,8 +13,9 @@ what it starts before it starts it. So the death of one child is known at once, 
 jobs that may have run and those that have not, and touches nobody else.
 
 Parent: `pool` (the loop's side), `crew` (which children there are), `member` (one child), `ledger`
-(its jobs and their time limits), `succession` and `backoff` (when another is started), `memory`,
-`watch` and `wakeup` (what is waited for), `spawning`, `death`.
+(its jobs and their time limits), `handover` (what it was given and has not started), `succession`
+and `backoff` (when another is started), `memory`, `watch` and `wakeup` (what is waited for),
+`spawning`, `death`.
 Child: `child` (entry), `slots` (how many run), `coroutines`, `outbox` (its way out), `runs` (one
 run), `predicates` (asking first whether to run, for `consumer.collapse`), `queries` (asking the
 counterparty instead), `effects` (asking at a marked effect), `transactional`, `fault`.

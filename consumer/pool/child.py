@@ -15,6 +15,7 @@ import sys
 from socket import socket
 from types import FrameType
 
+from consumer.declared import digest
 from consumer.handlers import Registry
 from consumer.pool.effects import Effects
 from consumer.pool.fault import ends_child
@@ -59,7 +60,7 @@ def main(sock: socket, settings: PoolSettings, parent_pid: int) -> None:
         sys.exit(FAILED_EXIT_CODE)
     _survive_group_signals()
     slots = Slots(limit=settings.slots_per_process, runner=runs, outbox=outbox)
-    sock.sendall(pack_ready())
+    sock.sendall(pack_ready(digest(registry.handlers)))
     _serve(sock, slots, effects)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from consumer.pool import memory
 from consumer.pool.events import ChildFailed, Event
+from consumer.pool.handover import LATE_AFTER_S
 from consumer.pool.job import PoolSettings
 from consumer.pool.member import Member
 from consumer.pool.memory import MemoryGauge, Verdict
@@ -18,17 +21,21 @@ class Crew:
     Attributes:
         members: all that have not been buried, in the order in which they were started.
         is_ending: whether who ends is not replaced any more.
+        is_outdated: whether a child has read other declarations than the worker's: then none is
+            replaced either, since each would.
     """
 
     def __init__(self, settings: PoolSettings, watch: Watch) -> None:
         self.members: list[Member] = []
         self.is_ending = False
+        self.is_outdated = False
         self._has_spares = False
         self._settings = settings
         self._watch = watch
         self._succession = Succession()
         self._gauge = MemoryGauge(settings.memory_limit_bytes)
         self._events: list[Event] = []
+        self._expected_s = math.inf
 
     @property
     def has_events(self) -> bool:
@@ -58,15 +65,20 @@ class Crew:
         for _ in range(self._settings.processes):
             self._spawn(failures=0)
 
-    def keep_times(self) -> float:
+    def keep_times(self, patience_s: float) -> float:
         """Do what is due, and return the monotonic time at which something else will be.
 
         Due are the end of what is too late or too large, and the start of what was put off.
+
+        Args:
+            patience_s: the monotonic time at which it is called again in any case.
         """
         now_s = monotonic_s()
+        self._forgive(now_s)
         while (next_s := self._next_s()) <= now_s:
             self._do_due(now_s)
-        return next_s
+        self._expected_s = min(next_s, patience_s)
+        return self._expected_s
 
     def doom(self, member: Member, reason: str | None, why: Why = Why.DIED) -> None:
         """Kill a child; what it has told is heard when it is buried."""
@@ -88,6 +100,13 @@ class Crew:
         self._succession.postponed += 1
         self._start_postponed()
 
+    def _forgive(self, now_s: float) -> None:
+        """Hold against no child what it told, or would have, while nobody here looked."""
+        stood_s = now_s - self._expected_s - LATE_AFTER_S
+        if stood_s > 0:
+            for member in self.members:
+                member.handover.forgive(stood_s, now_s)
+
     def _next_s(self) -> float:
         times = [member.next_s for member in self.members]
         return min(self._succession.next_s, self._gauge.due_s, *times)
@@ -108,8 +127,12 @@ class Crew:
     def _end_overdue(self, member: Member, now_s: float) -> None:
         # A run that has ended by now was not too long, although its end was not yet read.
         self._catch_up(member)
-        if not member.is_doomed and member.ledger.note_overdue(now_s):
+        if member.is_doomed:
+            return
+        if member.ledger.note_overdue(now_s):
             self.doom(member, "killed, because a run was past its time limit", Why.OVERDUE)
+        elif member.handover.is_over(now_s):
+            self.doom(member, member.handover.reason, Why.STUCK)
 
     def _weigh(self, member: Member) -> None:
         used_bytes, limit_bytes = self._gauge.used_bytes(member.pid), self._gauge.limit_bytes
@@ -146,9 +169,12 @@ class Crew:
         self._watch.forget(member)
         self.members.remove(member)
         self._events += member.bury()
+        self.is_outdated |= member.is_outdated
         if self.is_ending:
             return
         self._fill_places()
+        if self.is_outdated:
+            return
         if member.is_retired:
             self._start_postponed()
             return

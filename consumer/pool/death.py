@@ -36,10 +36,20 @@ def in_words(exit_code: int | None) -> str:
     ('exited with code 3', 'killed by SIGKILL')
     """
     if exit_code is None:
-        return "gone, and something else has taken its exit code"
+        return "ended, and something else has taken its exit code"
     if exit_code >= 0:
         return f"exited with code {exit_code}"
     try:
         return f"killed by {signal.Signals(-exit_code).name}"
     except ValueError:
         return f"killed by signal {-exit_code}"
+
+
+def of_process(reason: str) -> str:
+    """Return the sentence for how a child ended, of a reason like those above.
+
+    >>> of_process("exited with code 0"), of_process("killed by SIGKILL")
+    ('its process exited with code 0', 'its process was killed by SIGKILL')
+    """
+    verb = "was " if reason.startswith("killed") else ""
+    return f"its process {verb}{reason}"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import logging
 import os
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 from feedback.logs import EventLog
 
 BROKEN_EXIT_CODE = 70
+
+_LAST_WORDS_S = 5.0
 
 _Arguments = ParamSpec("_Arguments")
 _Returned = TypeVar("_Returned")
@@ -25,8 +28,18 @@ def ends_child(function: Callable[_Arguments, _Returned]) -> Callable[_Arguments
         try:
             return function(*args, **kwargs)
         except BaseException:
-            _log.exception("child.broken", where=function.__qualname__)
-            logging.shutdown()
-            os._exit(BROKEN_EXIT_CODE)
+            _end(function.__qualname__)
 
     return guarded
+
+
+def _end(where: str) -> NoReturn:
+    try:
+        # Who reads our stderr may read no more: then this process ends without its last words.
+        faulthandler.dump_traceback_later(
+            _LAST_WORDS_S, exit=True, file=os.open(os.devnull, os.O_WRONLY)
+        )
+        _log.exception("child.broken", where=where)
+        logging.shutdown()
+    finally:  # whatever the error does that is to be logged, or the user's own log handlers
+        os._exit(BROKEN_EXIT_CODE)

@@ -22,12 +22,15 @@ class PoolSettings:
     Attributes:
         handlers: modules that each child imports.
         group: the consumer group; idempotency keys derive from it.
+        declarations: the digest of what the worker has declared (`consumer.declared`); a child
+            that has something else is not used. Empty: whatever it has.
         processes: children. slots_per_process: handlers that run in one at the same time.
         spare_processes: children beside those that wait, ready, for one of them to end.
         prefetch: jobs that wait in a child beside those that run.
         max_result_bytes: a longer result is left out.
         journal_url: where transactional handlers write; unused without one.
         start_timeout_s: how long a child may take to import its handlers.
+        handover_timeout_s: how long it may take to start what it was given and has a slot for.
         memory_limit_bytes: resident memory above which a child is replaced after its jobs, and
             at once above twice as much; None is unlimited.
         max_requests_per_child: jobs after which a child is replaced; None is unlimited.
@@ -42,8 +45,10 @@ class PoolSettings:
     max_result_bytes: int = 65536
     journal_url: str = field(default="", repr=False)  # may hold a password
     start_timeout_s: float = 30.0
+    handover_timeout_s: float = 10.0
     memory_limit_bytes: int | None = None
     max_requests_per_child: int | None = None
+    declarations: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from consumer.pool.events import EffectAsked, Event, Finished, Started
 from consumer.pool.frames import MalformedFrame
+from consumer.pool.handover import HandOver
 from consumer.pool.job import Job
 from consumer.pool.wire import Numbered, Report
 from feedback.clock import monotonic_s
@@ -15,13 +16,17 @@ from feedback.clock import monotonic_s
 class Ledger:
     """The jobs that one child holds, by number.
 
+    Args:
+        handover: the clock of what the child was given and has not started.
+
     Attributes:
         held: all of them, in the order in which they were given.
         given: how many it has ever been given.
         first_end_s: monotonic time at which the first running job is past its time limit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, handover: HandOver) -> None:
+        self.handover = handover
         self.held: dict[int, Job] = {}
         self.given = 0
         self.first_end_s = math.inf
@@ -40,6 +45,7 @@ class Ledger:
         numbered = list(enumerate(jobs, self.given + 1))
         self.given += len(jobs)
         self.held.update(numbered)
+        self._note(has_started=False)
         return numbered
 
     def hear(self, report: Report) -> Iterator[Event]:
@@ -69,6 +75,7 @@ class Ledger:
                 yield Finished(job.request_id, job.generation, outcome)
         except KeyError:
             raise MalformedFrame("it tells of a job that it does not hold") from None
+        self._note(has_started=bool(report.started))
 
     def take_asking(self, request_id: str, generation: int) -> int | None:
         """Return the number of the run that waits at its effect; it no longer does."""
@@ -94,6 +101,9 @@ class Ledger:
             else:
                 not_started.append(job)
         return tuple(started), tuple(not_started), tuple(overdue)
+
+    def _note(self, *, has_started: bool) -> None:
+        self.handover.note(held=len(self.held), running=len(self._started), has_started=has_started)
 
     def _limit(self, number: int, time_limit_s: float) -> None:
         end_s = monotonic_s() + time_limit_s

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from consumer.pool.death import death_fd, in_words
 from consumer.pool.events import ChildDied, ChildFailed, ChildReady, ChildRetired, Event
 from consumer.pool.frames import Decoder, Frame, MalformedFrame
+from consumer.pool.handover import HandOver
 from consumer.pool.job import Job, PoolSettings
 from consumer.pool.ledger import Ledger
 from consumer.pool.outcome import one_line
@@ -54,6 +55,7 @@ class Member:
         self.is_spare = True  # until the crew has a place for it
         self.is_doomed = False
         self.is_retired = False
+        self.is_outdated = False  # the worker is, by what this child has read
         self.why = Why.DIED
         self.watched = 0  # the selector's mask of the socket, kept by the pool
         # Monotonic time at which it is killed, and why.
@@ -61,10 +63,14 @@ class Member:
         self.kill_reason = f"not ready within {settings.start_timeout_s:g} s"
         self._ready_s = math.inf
         self._room = settings.slots_per_process + settings.prefetch
+        self._declarations = settings.declarations
         self._most_jobs = settings.max_requests_per_child or sys.maxsize
         self._decoder = Decoder(report_limit_bytes(settings))
         self._out = bytearray()
-        self.ledger = Ledger()
+        self.handover = HandOver(
+            slots=settings.slots_per_process, limit_s=settings.handover_timeout_s
+        )
+        self.ledger = Ledger(self.handover)
         self._reason: str | None = None
         self._retired_for = ""
         self._is_unreadable = False
@@ -82,7 +88,7 @@ class Member:
     @property
     def free(self) -> int:
         """How many more jobs it may be given."""
-        if not self.is_serving:
+        if not self.is_serving or self.handover.is_late:
             return 0
         return min(self._room - len(self.ledger.held), self._most_jobs - self.ledger.given)
 
@@ -109,8 +115,9 @@ class Member:
     @property
     def next_s(self) -> float:
         """The monotonic time at which it is to be looked after."""
-        # Once it is being killed, what its runs were allowed no longer counts.
-        return self.kill_by_s if self.is_doomed else min(self.kill_by_s, self.ledger.first_end_s)
+        if self.is_doomed:  # what its runs and starts were allowed no longer counts
+            return self.kill_by_s
+        return min(self.kill_by_s, self.ledger.first_end_s, self.handover.due_s)
 
     def give(self, jobs: Sequence[Job]) -> None:
         """Send it jobs, at most `free` of them."""
@@ -226,7 +233,10 @@ class Member:
 
     def _heard(self, frame: Frame) -> Iterator[Event]:
         report = unpack_report(frame)
-        if report.ready and not self.is_ready:
+        if report.ready and self._declarations not in ("", report.declarations):
+            self.is_outdated = True
+            self.doom("declares other handlers than its worker", Why.START_FAILED)
+        elif report.ready and not self.is_ready:
             self.is_ready = True
             self._ready_s = monotonic_s()
             self.kill_by_s = math.inf

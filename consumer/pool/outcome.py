@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from consumer.answers import Answer, Happened, Voided
 from consumer.dead_letter_handlers.on_error import OnError
-from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Rejected
+from consumer.handlers import CODE, EffectKind, Handler, InDoubt, Rejected
 from consumer.retries.classes import is_retryable, is_retryable_code
+from feedback.foreign import attribute_of, class_name, plain, qualified_name, text_of
 from feedback.status import State
 
 HANDLER_ERROR = "HANDLER_ERROR"
+REJECTED = "REJECTED"
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
 RESULT_NOT_JSON = "RESULT_NOT_JSON"
 JOURNAL_UNAVAILABLE = "JOURNAL_UNAVAILABLE"
@@ -55,6 +57,7 @@ class Outcome:
         committed: the child has committed this finish in the journal (transactional handlers).
         stale: the claim was no longer ours: nothing may be written.
         voided: the counterparty refuses this run's key from now on.
+        unbegun: a transactional handler was not called: there was no connection for it.
         raised: what a failed run raised.
     """
 
@@ -66,6 +69,7 @@ class Outcome:
     committed: bool = False
     stale: bool = False
     voided: bool = False
+    unbegun: bool = False
     raised: Raised | None = None
 
 
@@ -88,8 +92,8 @@ def judge_return(value: object, *, max_result_bytes: int) -> Outcome:
     try:
         result = _encode(value)
     # Encoding runs the user's code (keys, subclasses): whatever it raises, the work is done.
-    except Exception as error:
-        return Outcome(State.SUCCEEDED, code=RESULT_NOT_JSON, message=type(error).__name__)
+    except BaseException as error:
+        return Outcome(State.SUCCEEDED, code=RESULT_NOT_JSON, message=class_name(error))
     if len(result) > max_result_bytes:  # ASCII: characters are bytes
         told = f"the result has {len(result)} bytes, more than {max_result_bytes}"
         return Outcome(State.SUCCEEDED, code=RESULT_TOO_LARGE, message=told)
@@ -99,28 +103,61 @@ def judge_return(value: object, *, max_result_bytes: int) -> Outcome:
 def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool) -> Outcome:
     """Return how a run ended that raised (contract, section 9).
 
+    Whether the journal refused the run its effect is what its gate says, and not what it raises: an
+    EffectRefused of another hand is an error like any other, and its run has an end.
+
     Args:
         error: what it raised, of any class.
         handler: its declaration.
         effect_granted: whether a marked handler had entered its effect.
     """
-    if isinstance(error, EffectRefused):
-        return STALE
-    if isinstance(error, Rejected):
-        may_help = is_retryable_code(error.code, handler)
-        told = one_line(error.message)
-        return Outcome(State.FAILED, code=error.code, message=told, resend=may_help)
-    if isinstance(error, InDoubt):
-        return Outcome(State.IN_DOUBT, message=one_line(error.message))
+    told = declared(error, handler=handler)
+    if told is not None:
+        return told
     message = describe(error)
-    runs_again = handler.on_error is OnError.RETRY and not effect_granted
-    if runs_again or is_retryable(error, handler):
+    if handler.on_error is OnError.RETRY and not effect_granted:
         return Outcome(State.FAILED, code=HANDLER_ERROR, message=message, resend=True)
     # What an error means to a handler of dead letters it says itself, but for a marked effect.
     may_have_acted = handler.effect is EffectKind.EXTERNAL and handler.on_error is None
     if may_have_acted or effect_granted:
         return Outcome(State.IN_DOUBT, code=HANDLER_ERROR, message=message)
     return Outcome(State.FAILED, code=HANDLER_ERROR, message=message)
+
+
+def declared(error: BaseException, *, handler: Handler) -> Outcome | None:
+    """Return how a run ended that raised what the handler may; None when it did not declare it.
+
+    Args:
+        error: what it raised, of any class.
+        handler: its declaration.
+    """
+    try:
+        return _declared(error, handler)
+    except BaseException:  # its class is the user's: one that cannot be asked declares nothing
+        return None
+
+
+def _declared(error: BaseException, handler: Handler) -> Outcome | None:
+    if isinstance(error, Rejected):
+        code = _code_of(error)
+        may_help = is_retryable_code(code, handler)
+        return Outcome(State.FAILED, code=code, message=_message_of(error), resend=may_help)
+    if isinstance(error, InDoubt):
+        return Outcome(State.IN_DOUBT, message=_message_of(error))
+    if is_retryable(error, handler):
+        return Outcome(State.FAILED, code=HANDLER_ERROR, message=describe(error), resend=True)
+    return None
+
+
+def _code_of(error: Rejected) -> str:
+    # A subclass need not have called our __init__, which checks it.
+    code = attribute_of(error, "code")
+    is_code = isinstance(code, str) and CODE.fullmatch(plain(code))
+    return plain(code) if is_code else REJECTED
+
+
+def _message_of(error: Rejected | InDoubt) -> str:
+    return one_line(attribute_of(error, "message") or "")
 
 
 def judge_answer(answer: Answer, *, max_result_bytes: int) -> Outcome:
@@ -153,13 +190,10 @@ def refuse_unstarted(value: object) -> None:
 
 def raised_by(error: BaseException) -> Raised:
     """Return class and stack of an exception."""
-    kind = type(error)
-    name = kind.__qualname__
-    if kind.__module__ != "builtins":
-        name = f"{kind.__module__}.{name}"
+    name = qualified_name(error)
     try:
         stack = "".join(traceback.format_exception(error))
-    except Exception:  # the user's own classes are asked for their text
+    except BaseException:  # the user's own classes are asked for their text
         stack = ""
     end = stack.encode("utf-8", "replace")[-STACK_LIMIT_BYTES:].decode("utf-8", "ignore")
     return Raised(_UNFIT.sub(" ", name[:CLASS_LIMIT]), _UNFIT_IN_LINES.sub(" ", end))
@@ -167,13 +201,11 @@ def raised_by(error: BaseException) -> Raised:
 
 def describe(error: BaseException) -> str:
     """Return `Class: text` of an exception as one line, the text cut at 500 characters."""
-    try:
-        text = str(error)
-    except Exception:  # the user's __str__; the class still tells something
-        text = ""
-    return f"{type(error).__name__}: {one_line(text)}".removesuffix(": ")
+    return f"{_UNFIT.sub(' ', class_name(error)[:CLASS_LIMIT])}: {one_line(error)}".removesuffix(
+        ": "
+    )
 
 
 def one_line(text: object) -> str:
     """Return the first 500 characters without line ends and control characters."""
-    return _UNFIT.sub(" ", str(text)[:MESSAGE_LIMIT])
+    return _UNFIT.sub(" ", text_of(text)[:MESSAGE_LIMIT])

@@ -19,11 +19,18 @@ _BURIAL_LIMIT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How full the pool is, and how many children it has had to replace, by every `Why`."""
+    """How full the pool is, and how many children it has had to replace, by every `Why`.
+
+    Attributes:
+        late: of the ready children, those that have not started what they were given a while ago.
+        late_s: for how long the first of them has not.
+    """
 
     ready: int
     busy: int
     replaced: Mapping[str, int]
+    late: int = 0
+    late_s: float = 0.0
 
 
 class Pool:
@@ -50,16 +57,29 @@ class Pool:
     def load(self) -> Load:
         """What to show of the pool."""
         members = self._crew.members
+        now_s = monotonic_s()
+        late = [
+            now_s - one.handover.since_s
+            for one in members
+            if one.is_serving and one.handover.is_late
+        ]
         return Load(
             ready=sum(member.is_serving for member in members),
             busy=sum(member.ledger.running for member in members),
             replaced=self._crew.replaced,
+            late=len(late),
+            late_s=max((0.0, *late)),
         )
 
     @property
     def broken(self) -> str | None:
         """Why there is no child: five starts in a row have failed; None while there is hope."""
         return self._crew.broken
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a child has read other declarations than the worker's; it is not used."""
+        return self._crew.is_outdated
 
     def start(self) -> None:
         """Start the children and return at once; each tells when it is ready."""
@@ -77,7 +97,7 @@ class Pool:
         crew, watch = self._crew, self._watch
         deadline_s = monotonic_s() + timeout_s
         while True:
-            next_s = min(deadline_s, crew.keep_times())
+            next_s = crew.keep_times(deadline_s)
             watch.wait(0.0 if crew.has_events else next_s - monotonic_s())
             if crew.has_events or watch.woken or monotonic_s() >= deadline_s:
                 watch.woken = False

@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from consumer.collapse.checks import is_coroutine
-from consumer.handlers import Handler, InDoubt
+from consumer.handlers import Handler
 from consumer.pool.job import Job, request_of
-from consumer.pool.outcome import HANDLER_ERROR, Outcome, judge_error, raised_by, refuse_unstarted
+from consumer.pool.outcome import (
+    HANDLER_ERROR,
+    Outcome,
+    declared,
+    judge_error,
+    raised_by,
+    refuse_unstarted,
+)
 from consumer.request import Request
-from consumer.retries.classes import is_retryable
 from feedback.logs import EventLog
 from feedback.status import State
 
@@ -66,7 +72,8 @@ def _request(job: Job, handler: Handler, group: str, connection: Connection | No
 
 def _failed(error: BaseException, *, job: Job, handler: Handler) -> Outcome:
     """Return the failure of a request whose handler was not called."""
-    if not (isinstance(error, InDoubt) or is_retryable(error, handler)):
+    told = declared(error, handler=handler)
+    if told is None:
         _log.raised(
             "collapse.raised",
             error,
@@ -77,10 +84,10 @@ def _failed(error: BaseException, *, job: Job, handler: Handler) -> Outcome:
         )
     outcome = judge_error(error, handler=handler, effect_granted=False)
     raised = raised_by(error)
-    if outcome.state is State.IN_DOUBT and not isinstance(error, InDoubt):
+    if outcome.state is State.IN_DOUBT and told is None:
         # Of a plain external handler: it never began, so there is nothing to doubt.
         return Outcome(State.FAILED, HANDLER_ERROR, outcome.message, raised=raised)
-    if outcome.state is not State.FAILED or outcome.stale:
+    if outcome.state is not State.FAILED:
         return outcome
     return Outcome(
         State.FAILED, outcome.code, outcome.message, resend=outcome.resend, raised=raised

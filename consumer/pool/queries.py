@@ -9,6 +9,7 @@ from consumer.handlers import Handler, Registry
 from consumer.pool.job import Job, PoolSettings, request_of
 from consumer.pool.outcome import Outcome, judge_answer, refuse_unstarted
 from consumer.request import Request
+from feedback.foreign import class_name
 from feedback.logs import EventLog
 
 _log = EventLog("onceward.child")
@@ -72,7 +73,7 @@ def _raised(error: BaseException, *, job: Job, handler: Handler) -> Unknown:
         topic=job.topic,
         handler=handler.name,
     )
-    return Unknown(f"the query function raised {type(error).__name__}")
+    return Unknown(f"the query function raised {class_name(error)}")
 
 
 def _without_query(job: Job) -> Unknown:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from consumer.effect_gate import EffectGate
-from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Registry, Rejected
+from consumer.handlers import EffectKind, Handler, Registry
 from consumer.pool.effects import Effects
 from consumer.pool.job import Job, PoolSettings, request_of
 from consumer.pool.outcome import (
@@ -16,6 +16,7 @@ from consumer.pool.outcome import (
     JOURNAL_UNAVAILABLE,
     STALE,
     Outcome,
+    declared,
     judge_error,
     judge_return,
     raised_by,
@@ -24,7 +25,6 @@ from consumer.pool.outcome import (
 from consumer.pool.predicates import refusal, refusal_coroutine
 from consumer.pool.queries import Queries
 from consumer.retries.blocking import Tries
-from consumer.retries.classes import is_retryable
 from feedback.logs import EventLog
 from feedback.status import State
 
@@ -154,8 +154,7 @@ def _raised(
 ) -> Outcome:
     if gate is not None and gate.refused:
         return STALE
-    is_told = isinstance(error, (EffectRefused, Rejected, InDoubt))
-    if not (is_told or is_retryable(error, handler)):
+    if declared(error, handler=handler) is None:
         _log.raised(
             "handler.raised",
             error,
@@ -166,7 +165,7 @@ def _raised(
         )
     granted = gate is not None and gate.granted
     outcome = judge_error(error, handler=handler, effect_granted=granted)
-    if outcome.state is not State.FAILED or outcome.stale:
+    if outcome.state is not State.FAILED:
         return outcome
     return replace(outcome, raised=raised_by(error))
 

@@ -16,6 +16,7 @@ class Why(StrEnum):
 
     DIED = "died"
     OVERDUE = "overdue"
+    STUCK = "stuck"
     MEMORY = "memory"
     MAX_REQUESTS = "max_requests"
     START_FAILED = "start_failed"

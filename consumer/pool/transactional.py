@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from sqlalchemy import Connection
 
+from consumer.journal.errors import NotBegun
 from consumer.journal.transactional import Transactions
 from consumer.pool.job import Job, PoolSettings
 from consumer.pool.outcome import (
@@ -17,26 +20,57 @@ from consumer.pool.outcome import (
     describe,
     one_line,
 )
+from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable
 from feedback.logs import EventLog
 from feedback.status import State
 
 _log = EventLog("onceward.child")
 
+# Shorter than a time limit, so that waiting is not taken for hanging.
+WAIT_S = 1.0
+PAUSE_S = (0.05, 0.2)
+
 
 class TransactionalRuns:
     """Runs handlers inside transactions on the journal's database."""
 
     def __init__(self, settings: PoolSettings) -> None:
+        self._is_wanting = False
         self._transactions = Transactions(settings.journal_url, settings.group)
 
     def run(self, job: Job, work: Callable[[Connection], Outcome]) -> Outcome:
         """Commit the work with its finish, or leave nothing of it.
 
+        Without a connection it waits for one for a moment, and then the worker has it back: it has
+        not begun.
+
         Args:
             job: names the claim that the finish is conditional on.
             work: calls the handler; whatever that raised is in its outcome.
         """
+        until_s = monotonic_s() + WAIT_S
+        while True:
+            try:
+                outcome = self._run(job, work)
+            except NotBegun as error:
+                self._say_wanting(error)
+                if monotonic_s() >= until_s:
+                    told = one_line(error)
+                    return Outcome(
+                        State.FAILED, code=JOURNAL_UNAVAILABLE, message=told, unbegun=True
+                    )
+                time.sleep(random.uniform(*PAUSE_S))
+            else:
+                self._is_wanting = False
+                return outcome
+
+    def _say_wanting(self, error: NotBegun) -> None:
+        if not self._is_wanting:
+            _log.warning("connection.wanting", reason=error.reason)
+        self._is_wanting = True
+
+    def _run(self, job: Job, work: Callable[[Connection], Outcome]) -> Outcome:
         try:
             with self._transactions.begin() as tx:
                 outcome = work(tx.connection)
@@ -52,8 +86,10 @@ class TransactionalRuns:
                     resend=outcome.resend,
                 )
             return replace(outcome, committed=True) if is_ours else STALE
-        # The journal was away at the begin, or its commit has an unknown outcome. The parent's
-        # finish updates no row when that commit did happen; when not, running again is safe.
+        except NotBegun:
+            raise
+        # Its commit has an unknown outcome. The parent's finish updates no row when that commit
+        # did happen; when not, running again is safe.
         except NotAvailable as error:
             told = one_line(error)
             return Outcome(State.FAILED, code=JOURNAL_UNAVAILABLE, message=told, resend=True)

@@ -18,7 +18,7 @@ from feedback.status import State
 
 Numbered = tuple[int, Job]
 
-_FLAGS = 4  # resend, committed, stale, voided
+_FLAGS = 5  # resend, committed, stale, voided, unbegun
 _ENDED = (State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.SKIPPED)
 _ENDINGS = {state.value: state for state in _ENDED}
 # Everything of a report but its result: most of it a stack, each byte of it six in JSON at worst.
@@ -34,6 +34,7 @@ class Report:
     finished: Sequence[tuple[int, Outcome]] = ()
     ready: bool = False
     failed: str | None = None
+    declarations: str | None = None
 
 
 def report_limit_bytes(settings: PoolSettings) -> int:
@@ -94,9 +95,9 @@ def pack_stop() -> bytes:
     return encode({"stop": True})
 
 
-def pack_ready() -> bytes:
-    """Return the frame of a child that takes work from now on."""
-    return encode({"ready": True})
+def pack_ready(declarations: str) -> bytes:
+    """Return the frame of a child that takes work from now on, and has declared this."""
+    return encode({"ready": True, "declarations": declarations})
 
 
 def pack_failure(reason: str) -> bytes:
@@ -139,6 +140,7 @@ def unpack_report(frame: Frame) -> Report:
             finished=finished,
             ready=header.get("ready") is True,
             failed=_text(header.get("failed")),
+            declarations=_text(header.get("declarations")),
         )
     except (TypeError, ValueError, IndexError) as error:
         if isinstance(error, MalformedFrame):
@@ -148,7 +150,13 @@ def unpack_report(frame: Frame) -> Report:
 
 def _row(number: int, outcome: Outcome) -> list[Any]:
     size_bytes = -1 if outcome.result is None else len(outcome.result)
-    flags = [outcome.resend, outcome.committed, outcome.stale, outcome.voided]
+    flags = [
+        outcome.resend,
+        outcome.committed,
+        outcome.stale,
+        outcome.voided,
+        outcome.unbegun,
+    ]
     if not (outcome.code or outcome.message or outcome.raised or any(flags)):
         return [number, outcome.state, size_bytes]
     raised = outcome.raised or ()

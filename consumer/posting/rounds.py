@@ -2,7 +2,7 @@
 
 It looks when this worker has news, and at least once a lease for what dead workers left. The
 journal is asked first what waits at all: mostly nothing does, which costs one look into an index
-that is empty.
+that is empty, or as far back as `span` says.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from consumer.journal import JournalUnavailable
 from consumer.journal.waiting import Cursor, Waiting
 from consumer.posting.hindrances import Hindrances
 from consumer.posting.posting import Posted, Waits
+from consumer.posting.span import Span
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
@@ -34,10 +35,16 @@ Asked = TypeVar("Asked", covariant=True, bound=Waits)
 class Rows(Protocol[Asked]):
     """Knows what waits."""
 
-    def waiting(self) -> list[Waiting]: ...
+    def waiting(self, within_ms: int) -> list[Waiting]: ...
     def take_turn(self, every_ms: int) -> bool: ...
     def page(
-        self, cursor: Cursor, *, topics: Collection[str], limit: int, of_the_dead: bool
+        self,
+        cursor: Cursor,
+        *,
+        topics: Collection[str],
+        limit: int,
+        of_the_dead: bool,
+        within_ms: int,
     ) -> Sequence[Asked]: ...
     def close(self) -> None: ...
 
@@ -106,6 +113,7 @@ class Rounds(Generic[Item]):
         self._hindrances = Hindrances(duty.kind)
         self._cursor = Cursor()
         self._asked_s = 0.0
+        self._span = Span(monotonic_s())
         self._shown: set[str] = set()
         self._stopping = threading.Event()
         name = f"onceward-{duty.kind.replace('_', '-')}"
@@ -164,10 +172,13 @@ class Rounds(Generic[Item]):
             self._log.debug(f"{self._duty.kind}.left", reason=error.reason)
 
     def _look(self, now_s: float) -> None:
-        waiting = self._rows.waiting()
+        waiting = self._waiting(now_s)
         self._asked_s = monotonic_s() - now_s
-        self._show(waiting, now_s)
         ours = [one for one in waiting if one.topic in self._duty.topics]
+        self._span.looked(
+            now_s, monotonic_s(), oldest_ms=max((one.oldest_ms for one in ours), default=0)
+        )
+        self._show(waiting, now_s)
         has_mine = any(one.mine for one in ours)
         if not has_mine:
             self._memory.forget_before(now_s)
@@ -179,6 +190,13 @@ class Rounds(Generic[Item]):
             written = self._pass_on({one.topic for one in ours}, of_the_dead=of_the_dead)
         left = {one.topic for one in ours} - written
         self._hindrances.ends(monotonic_s(), waiting=left)
+
+    def _waiting(self, now_s: float) -> list[Waiting]:
+        try:
+            return self._rows.waiting(self._span.begin(now_s))
+        except JournalUnavailable:
+            self._span.ended(now_s, monotonic_s())
+            raise
 
     def _is_my_turn(self, waiting: Iterable[Waiting], now_s: float) -> bool:
         if all(one.mine == one.requests for one in waiting) or not self._may_sweep(now_s):
@@ -192,7 +210,13 @@ class Rounds(Generic[Item]):
             worth = [topic for topic in topics if self._hindrances.is_open(topic)]
             if not worth:
                 break
-            page = self._rows.page(self._cursor, topics=worth, limit=PAGE, of_the_dead=of_the_dead)
+            page = self._rows.page(
+                self._cursor,
+                topics=worth,
+                limit=PAGE,
+                of_the_dead=of_the_dead,
+                within_ms=self._span.age_ms(monotonic_s()),
+            )
             for posted in self._duty.settle(page):
                 self._note(posted)
                 written.update(row.topic for row in posted.written)
@@ -210,9 +234,12 @@ class Rounds(Generic[Item]):
             self._hindrances.refused(topic, reason)
 
     def _show(self, waiting: Iterable[Waiting], now_s: float) -> None:
-        found = {one.topic: one for one in waiting}
-        for topic in self._shown - found.keys():
+        # Of what others leave, a look that did not go back to the oldest knows only a part.
+        is_whole = self._span.is_all
+        found = {one.topic: one for one in waiting if is_whole or one.topic in self._duty.topics}
+        known = {topic for topic in self._shown if is_whole or topic in self._duty.topics}
+        for topic in known - found.keys():
             self._duty.show(topic, 0, now_s)
         for topic, one in found.items():
             self._duty.show(topic, one.requests, now_s - one.oldest_ms / 1000)
-        self._shown = set(found)
+        self._shown = (self._shown - known) | found.keys()

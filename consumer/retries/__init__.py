@@ -5,7 +5,7 @@ from consumer import handler
 from consumer.retries import Exponential
 
 
-@handler(topic="payments", effect="marked", retry_on=("BANK_BUSY", ConnectionError),
+@handler(topic="payments", effect="marked", retry_on=("BANK_BUSY", ConnectionRefusedError),
          blocking="20ms x 2", retries=Exponential("1s", tries=6, most="5m", jitter=0.5))
 def charge(request): ...
 ```

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from consumer.handlers import EffectRefused, InDoubt
+from feedback.foreign import attribute_of, plain
 
 Declared = tuple[type[BaseException] | str, ...]
 
@@ -63,8 +64,8 @@ def _declared(error: BaseException, rules: Rules) -> bool | None:
 
 
 def _code(error: BaseException) -> str | None:
-    code = getattr(error, "code", None)
-    return code if isinstance(code, str) else None
+    code = attribute_of(error, "code")
+    return plain(code) if isinstance(code, str) else None
 
 
 def _chain(error: BaseException, *, follow: bool) -> Iterator[BaseException]:

@@ -55,7 +55,9 @@ class Ends:
     Args:
         group: the workers' consumer group.
         worker_id: who says so.
-        strategies: for each topic with `delivery="at_least_once"` what becomes of its failures.
+        strategies: for each topic whose requests may have wait records: what becomes of failures.
+        kept: those with `delivery="at_least_once"`: all of their requests have one. Of the others
+            those have one that were taken over.
         outcomes: those of them whose outcomes are passed on.
         outlives: whether the journal is there for others when this worker is not.
         writer: used by one thread alone.
@@ -72,6 +74,7 @@ class Ends:
         group: str,
         worker_id: str,
         strategies: Mapping[str, str],
+        kept: Collection[str],
         outcomes: Collection[str],
         outlives: bool,
         writer: KafkaWriter,
@@ -84,6 +87,7 @@ class Ends:
         self._group = group
         self._worker_id = worker_id
         self._strategies = strategies
+        self._kept_topics = frozenset(kept)
         self._outcomes = frozenset(outcomes)
         self._outlives = outlives
         self._writer = writer
@@ -118,7 +122,7 @@ class Ends:
     def hear(self, writes: Iterable[StatusWrite]) -> None:
         """Hear what clients are told: what is final has ended. Any thread; returns at once."""
         for write in writes:
-            if write.state in FINAL and write.topic in self._strategies:
+            if write.state in FINAL and self._waits(write.topic, write.request_id):
                 self._ended(self._end_of(write), self._awaited(write))
 
     def given_back(self, deliveries: Iterable[Delivery]) -> None:
@@ -129,8 +133,12 @@ class Ends:
                 self._partition_of(one.request_id),
             )
             for one in deliveries
-            if one.record.topic in self._strategies and not one.wakes
+            if self._waits(one.record.topic, one.request_id) and not one.wakes
         )
+
+    def _waits(self, topic: str, request_id: str) -> bool:
+        """Whether a request of ours has a wait record."""
+        return topic in self._kept_topics or request_id in self._places
 
     def closed(self, kind: str, names: Collection[Name]) -> None:
         """Hear that the dead letters or the outcomes of these runs are written. Any thread."""

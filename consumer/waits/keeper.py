@@ -70,11 +70,11 @@ class Asked(NamedTuple):
     """A taking that is written and not read back yet.
 
     Args:
-        was: the holder before, for whom it is in doubt.
+        before: as the holder before had it, for whom it is in doubt.
     """
 
     wait: Wait
-    was: str | None
+    before: Wait
 
 
 class Keeper(KafkaThread):
@@ -89,7 +89,7 @@ class Keeper(KafkaThread):
         ends: writes what else is to be said.
         resuming: makes of a wait record what goes on.
         buffer: where requests wait for a slot.
-        open_source: makes the `KafkaSource`; called in this thread.
+        open_source: makes the `KafkaSource`; called in this thread. None: nothing waits.
         on_buffered: called after requests were buffered, to wake the worker.
         on_end: called with the error that ended the thread, or None after `stop`.
         pausing: knows the topics of which nothing goes on now.
@@ -106,7 +106,7 @@ class Keeper(KafkaThread):
         ends: Ends,
         resuming: Resuming,
         buffer: Buffer,
-        open_source: Callable[[], KafkaSource],
+        open_source: Callable[[], KafkaSource | None],
         on_buffered: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
         pausing: Pausing = NEVER_PAUSED,
@@ -163,7 +163,7 @@ class Keeper(KafkaThread):
         for name in [name for name in self._asked if name[0] == partition]:
             asked = self._asked.pop(name)
             # For whoever comes next it is what it was before: begun, or not.
-            given_back = asked.wait._replace(holder=asked.was, generation=asked.wait.generation + 1)
+            given_back = asked.before._replace(generation=asked.wait.generation + 1)
             self._ends.put_right(given_back, partition[1])
 
     def _read(self, record: Record) -> None:
@@ -186,7 +186,12 @@ class Keeper(KafkaThread):
                 self._ends.ended_before(asked.wait, partition[1])
             case Taking.LOST if known is not None:
                 # Ours is the latest record now: it has to say who has it.
-                other = asked.wait._replace(holder=known.holder, generation=known.generation)
+                other = asked.wait._replace(
+                    holder=known.holder,
+                    generation=known.generation,
+                    effect=known.effect,
+                    in_doubt=known.in_doubt,
+                )
                 self._ends.put_right(other, partition[1])
 
     # taking over ---------------------------------------------------------------------------
@@ -229,8 +234,8 @@ class Keeper(KafkaThread):
             wait = self._payload(partition, entry)
             if wait is not None:
                 generation = table.ask(entry)
-                ours = wait._replace(holder=self._worker_id, generation=generation)
-                taking.append(Asked(ours, entry.holder))
+                ours = self._resuming.taken(wait, worker_id=self._worker_id, generation=generation)
+                taking.append(Asked(ours, wait))
         # Noted before they are written: nobody knows which of them a dying connection has taken.
         for one in taking:
             self._asked[partition, one.wait.request_id] = one
@@ -241,7 +246,7 @@ class Keeper(KafkaThread):
                     "wait.asked_for",
                     request_id=one.wait.request_id,
                     generation=one.wait.generation,
-                    holder=one.was or "",
+                    holder=one.before.holder or "",
                 )
             else:
                 table.withdraw(one.wait.request_id)
@@ -256,15 +261,15 @@ class Keeper(KafkaThread):
         return said if isinstance(said, Wait) else None
 
     def _go_on(self, asked: Asked, partition: int) -> None:
-        wait, was = asked
+        wait, before = asked
         received = self._resuming.received(wait)
         # What breaks the contract has never run.
-        runs = isinstance(received, RefusedRecord) or self._resuming.may_run(wait, was)
+        runs = isinstance(received, RefusedRecord) or self._resuming.may_run(before)
         log.warning(
             "wait.taken_over",
             request_id=wait.request_id,
             generation=wait.generation,
-            holder=was or "",
+            holder=before.holder or "",
             runs=runs,
         )
         self._ends.took(wait, partition, ends_as=received.request_id)

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from consumer.buffer import Received
 from consumer.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
 from consumer.outage import Outage
+from consumer.waits.checks import declared_by
 from consumer.waits.holding import Holding
 from consumer.waits.record import Wait
 from feedback.errors import KafkaUnavailable
@@ -81,7 +82,8 @@ class Preparing:
         return self._sorted(received, errors)
 
     def _wait(self, one: Received) -> Wait:
-        return Wait(one.request_id, 1, self._worker_id, one.deadline_at, one.record)
+        wait = Wait(one.request_id, 1, self._worker_id, one.deadline_at, one.record)
+        return declared_by(wait, one.handler) if isinstance(one, Delivery) else wait
 
     def _sorted(
         self, received: Sequence[Received], errors: dict[int, KafkaUnavailable | None]

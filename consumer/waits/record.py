@@ -31,11 +31,14 @@ GENERATION = "onceward-generation"
 # The worker that runs it or is about to; nobody, where it was given back before it began.
 HOLDER = "onceward-worker"
 STATUS = "onceward-status"
+# Of the holder's declaration: what whoever takes over without a journal goes by.
+EFFECT = "onceward-effect"
+IN_DOUBT = "onceward-in-doubt"
 # A null value would be a tombstone.
 NULL_VALUE = "onceward-null-value"
 GIVEN_BACK = ""
 
-_OURS = frozenset({EXPIRES, GENERATION, HOLDER, NULL_VALUE})
+_OURS = frozenset({EXPIRES, GENERATION, HOLDER, NULL_VALUE, EFFECT, IN_DOUBT})
 _DECIMAL = re.compile(rb"[0-9]{1,19}")
 _SUFFIX = "wait"
 
@@ -70,6 +73,7 @@ class Wait(NamedTuple):
             where the record does not say, as one that was written by hand.
         expires_at: epoch ms after which it is a dead letter.
         record: the request as it was read, with its place in its own topic.
+        effect, in_doubt: as its holder declares them; None where the record does not say.
     """
 
     request_id: str
@@ -77,6 +81,8 @@ class Wait(NamedTuple):
     holder: str | None
     expires_at: int
     record: Record
+    effect: str | None = None
+    in_doubt: str | None = None
 
 
 class Ended(NamedTuple):
@@ -102,6 +108,8 @@ def encode(wait: Wait, *, group: str, partition: int | None = None) -> Outgoing:
     ]
     if wait.holder is not None:
         ours.append((HOLDER, utf8(wait.holder)))
+    said = ((EFFECT, wait.effect), (IN_DOUBT, wait.in_doubt))
+    ours += [(name, utf8(text)) for name, text in said if text is not None]
     if record.timestamp_ms >= 0:
         ours.append((ORIGINAL_TIMESTAMP, decimal(record.timestamp_ms)))
     if record.key is not None:
@@ -183,6 +191,8 @@ def decode(record: Record, *, group: str) -> Wait | Ended:
             value=None if NULL_VALUE in said else record.value,
             headers=_sent(record.headers, ours_at),
         ),
+        effect=_text(said, EFFECT),
+        in_doubt=_text(said, IN_DOUBT),
     )
 
 

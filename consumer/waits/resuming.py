@@ -8,7 +8,7 @@ from typing import Protocol
 from consumer.buffer import Received
 from consumer.declaration import Handler
 from consumer.delivery import RefusedRecord, receive
-from consumer.waits.checks import may_run_again
+from consumer.waits.checks import declared_by, may_run_again
 from consumer.waits.record import GIVEN_BACK, Wait
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import RedisUnavailable
@@ -48,15 +48,20 @@ class Resuming:
         """Whether requests of this topic run here."""
         return topic in self._handlers
 
-    def may_run(self, wait: Wait, was: str | None) -> bool:
+    def taken(self, wait: Wait, *, worker_id: str, generation: int) -> Wait:
+        """Return the record that says that this worker has it from now on."""
+        ours = wait._replace(holder=worker_id, generation=generation)
+        return declared_by(ours, self._handlers[wait.record.topic])
+
+    def may_run(self, before: Wait) -> bool:
         """Whether a request may run again, or for the first time.
 
         Args:
-            was: the holder before.
+            before: as its holder before had it.
         """
-        if self._has_journal or was == GIVEN_BACK:
+        if self._has_journal or before.holder == GIVEN_BACK:
             return True
-        return may_run_again(self._handlers[wait.record.topic])
+        return may_run_again(self._handlers[before.record.topic], before)
 
     def received(self, wait: Wait) -> Received:
         """Return the request as it was read first; what breaks the contract is refused again."""

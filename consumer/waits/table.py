@@ -7,6 +7,7 @@ that when it has read as far as its own record. A tombstone ends whatever stands
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator
 from enum import Enum
 from typing import NamedTuple
@@ -19,7 +20,7 @@ class Entry(NamedTuple):
 
     Args:
         offset: of its latest wait record.
-        generation, holder, expires_at: as that says.
+        generation, holder, expires_at, effect, in_doubt: as that says.
     """
 
     request_id: str
@@ -27,6 +28,8 @@ class Entry(NamedTuple):
     generation: int
     holder: str | None
     expires_at: int
+    effect: str | None = None
+    in_doubt: str | None = None
 
 
 class Taking(Enum):
@@ -85,7 +88,13 @@ class Table:
         if known is not None and _is_late(said, known):
             return Taking.LOST if is_ours else None
         self._entries[said.request_id] = Entry(
-            said.request_id, offset, said.generation, said.holder, said.expires_at
+            said.request_id,
+            offset,
+            said.generation,
+            said.holder,
+            said.expires_at,
+            None if said.effect is None else sys.intern(said.effect),
+            None if said.in_doubt is None else sys.intern(said.in_doubt),
         )
         if not is_ours:
             return None

@@ -1,8 +1,15 @@
-"""Everything of a worker that `delivery="at_least_once"` needs beside its road."""
+"""Everything of a worker that `delivery="at_least_once"` needs beside its road.
+
+A handler that was declared so before, and is not any more, has left wait records behind: of what
+its workers gave back, or died with. They are taken over as well, wherever the topic is there; the
+journal says which of them may run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Protocol
 
 from consumer.buffer import Buffer
 from consumer.dead_letters.evidence import Evidence
@@ -20,6 +27,7 @@ from consumer.waits.keeper import Keeper
 from consumer.waits.preparing import NOTHING_PREPARED, Prepares, Preparing
 from consumer.waits.record import wait_topic
 from consumer.waits.resuming import Resuming
+from feedback.errors import KafkaUnavailable
 from feedback.kafka_reader import RecordReader
 from feedback.kafka_topics import KafkaTopics
 from feedback.kafka_writer import KafkaWriter
@@ -31,12 +39,13 @@ from feedback.store import StatusStore
 log = EventLog("onceward.waits")
 
 END_S = 5.0
+ASK_AGAIN_S = 5.0
 # Of a heartbeat's length: who lives beats three times within it.
 GRACE = 0.5
 
 
 class Waits:
-    """The wait topics of a worker's handlers; where none wants them, nothing is started.
+    """The wait topics of a worker's handlers; where there are none, the reading ends at once.
 
     Args:
         settings: brokers, group, and whether to make missing topics.
@@ -71,7 +80,12 @@ class Waits:
         pausing: Pausing = NEVER_PAUSED,
     ) -> None:
         self._settings = settings
+        handlers = tuple(handlers)
         self._handlers = _wanting(handlers)
+        self._others = {one.topic: one for one in handlers if _may_have_waited(one)}
+        known = {**self._handlers, **self._others}
+        self._is_writing = False
+        self._stopping = threading.Event()
         kafka, group = settings.kafka, settings.kafka.group
         create = settings.worker.create_topics
         self._holding = Holding(
@@ -88,7 +102,7 @@ class Waits:
             )
         self.ends = _make_ends(
             settings,
-            self._handlers,
+            known,
             worker_id=worker_id,
             outlives=outlives,
             store=store,
@@ -104,7 +118,7 @@ class Waits:
             takings=self._holding,
             ends=self.ends,
             resuming=Resuming(
-                self._handlers,
+                known,
                 statuses=store,
                 default_deadline_s=settings.worker.deadline_s,
                 has_journal=outlives,
@@ -119,11 +133,18 @@ class Waits:
     def start(self) -> None:
         """Begin to read and to write."""
         if self._handlers:
-            self.ends.start()
+            self._begin_to_write()
+        if self._handlers or self._others:
             self._keeper.start()
+
+    def _begin_to_write(self) -> None:
+        if not self._is_writing:
+            self._is_writing = True
+            self.ends.start()
 
     def stop_reading(self) -> None:
         """Leave the group; returns at once."""
+        self._stopping.set()
         self._keeper.stop()
 
     def join_reading(self, timeout_s: float) -> bool:
@@ -132,14 +153,13 @@ class Waits:
 
     def stop(self) -> None:
         """End: say what is to be said while Kafka answers; the next keepers find the rest."""
-        if not self._handlers:
-            return
-        self._keeper.stop()
+        self.stop_reading()
         self._keeper.join(END_S)
-        self.ends.stop()
+        if self._is_writing:
+            self.ends.stop()
         self._holding.close()
 
-    def _open_source(self) -> KafkaSource:
+    def _open_source(self) -> KafkaSource | None:
         kafka = self._settings.kafka
         topics = KafkaTopics(kafka, create=self._settings.worker.create_topics)
         names = []
@@ -149,6 +169,14 @@ class Waits:
             if topics.is_compacted(name) is False:
                 log.warning("wait.not_compacted", topic=name)
             names.append(name)
+        others = [wait_topic(topic, kafka.group) for topic in self._others]
+        left = left_over(topics, others, stopping=self._stopping)
+        if left:
+            log.warning("waits.left_over", topics=",".join(left))
+            self._begin_to_write()
+        names += left
+        if not names:
+            return None
         # A group of its own, as for retries: see `feedback.retry_group`.
         own = kafka.model_copy(update={"group": f"{kafka.group}.wait"})
         return KafkaSource(own, names)
@@ -156,6 +184,37 @@ class Waits:
 
 def _wanting(handlers: Iterable[Handler]) -> Mapping[str, Handler]:
     return {one.topic: one for one in handlers if one.delivery is DeliveryKind.AT_LEAST_ONCE}
+
+
+class Visible(Protocol):
+    """Knows which topics there are."""
+
+    def visible(self, names: Collection[str]) -> list[str]: ...
+
+
+def left_over(
+    topics: Visible,
+    names: Collection[str],
+    *,
+    stopping: threading.Event,
+    pause_s: float = ASK_AGAIN_S,
+) -> list[str]:
+    """Return those of these topics that are there, asked until Kafka answers; none at the end.
+
+    A worker that reads none of them must not end because it could not ask.
+    """
+    while names and not stopping.is_set():
+        try:
+            return topics.visible(names)
+        except KafkaUnavailable as error:
+            log.debug("waits.not_asked", reason=str(error))
+            stopping.wait(pause_s)
+    return []
+
+
+def _may_have_waited(one: Handler) -> bool:
+    """Whether a handler that has no wait records may have had some, declared otherwise."""
+    return one.delivery is not DeliveryKind.AT_LEAST_ONCE and one.dead_letters_of is None
 
 
 def _make_ends(
@@ -190,6 +249,7 @@ def _make_ends(
         group=kafka.group,
         worker_id=worker_id,
         strategies={topic: strategy_of(settings, topic) for topic in handlers},
+        kept=_wanting(handlers.values()).keys(),
         outcomes=[one.topic for one in handlers.values() if one.outcome_topic is not None],
         outlives=outlives,
         writer=writer,

@@ -1,4 +1,9 @@
-"""Opens a database: the settings that durability and time limits rest on."""
+"""Opens a database: the settings that durability, isolation and time limits rest on.
+
+On PostgreSQL they are said at the beginning of each transaction, and hold as long as it does. A
+`SET` for the session would stay on the server's connection, which a pooler in transaction mode
+gives to somebody else next; and what somebody else left there would be ours.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.url import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from feedback.errors import NotAvailable, SettingsError
+from feedback.sql.stuck_sessions import end_stuck_sessions
 
+# An execution option: the transaction is one statement, which PostgreSQL commits by itself.
+ALONE = "onceward_alone"
 _SQLITE_DRIVER = "sqlite+pysqlite"
 # The server's own limit comes first: its answer says more.
 ANSWER_MARGIN_S = 1.0
@@ -35,8 +43,9 @@ def open_engine(
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
         pool: SQLAlchemy's arguments about the pool to keep connections in.
         bounded: whether PostgreSQL ends statements, and pauses within a transaction, that last
-            longer than `timeout_s`; False where a user's own statements run.
-        autocommit: on PostgreSQL each statement is a transaction: one round trip instead of three.
+            longer than `timeout_s`, and whether a commit is on disk when it returns, whatever the
+            server's defaults say; False where a user's own statements run.
+        autocommit: on PostgreSQL nothing begins a transaction; for what only listens.
         at_connect: SQL to run on every new connection to SQLite.
         what: is kept there, as its section of the settings is named.
 
@@ -60,16 +69,18 @@ def open_engine(
             **pool,
             hide_parameters=True,
             pool_pre_ping=True,
-            isolation_level="AUTOCOMMIT" if autocommit else None,
-            connect_args=_postgres_arguments(parsed, timeout_s),
+            # A transaction that is bounded is begun by our own words, see `_begin_as_said`.
+            isolation_level="AUTOCOMMIT" if autocommit or bounded else "READ COMMITTED",
+            connect_args=_postgres_arguments(parsed, timeout_s, bounded=bounded),
         )
     except ModuleNotFoundError as error:
         raise NotAvailable(
             f"the {what} in PostgreSQL needs psycopg: pip install 'onceward[postgres]'"
         ) from error
     if bounded:
-        _bound_postgres(engine, timeout_s)
+        _begin_as_said(engine, beginning(timeout_s))
         _bound_waiting(engine, timeout_s + ANSWER_MARGIN_S)
+        end_stuck_sessions(engine)
     return engine
 
 
@@ -113,14 +124,14 @@ def _prepare_sqlite(engine: Engine, timeout_s: float, at_connect: Sequence[str])
             connection.execute(statement)
 
 
-def _postgres_arguments(url: URL, timeout_s: float) -> dict[str, object]:
+def _postgres_arguments(url: URL, timeout_s: float, *, bounded: bool) -> dict[str, object]:
     # A statement is planned anew each time, never prepared: a plan made while the table was empty
     # would go on scanning it when it is large (planning costs 2 us a request in a batch of 64),
     # and a pooler in transaction mode knows no prepared statements.
     arguments: dict[str, object] = {
         "connect_timeout": max(2, math.ceil(timeout_s)),
         "prepare_threshold": None,
-        "application_name": "onceward",
+        "application_name": "onceward" if bounded else "onceward handler",
         "keepalives": 1,
         # Together they bound the wait for a server that is cut off in the middle of a statement.
         "keepalives_idle": 3,
@@ -142,16 +153,30 @@ def _bound_waiting(engine: Engine, limit_s: float) -> None:
         return connection.connect(*arguments, **named)
 
 
-def _bound_postgres(engine: Engine, timeout_s: float) -> None:
+def beginning(timeout_s: float) -> str:
+    """Return what begins a transaction on PostgreSQL: one round trip, as BEGIN alone is."""
     limit_ms = math.ceil(timeout_s * 1000)
+    return "; ".join(
+        (
+            # Claims, leases and the order of keys are written for it: a later statement sees what
+            # was committed since, and an update looks again at a row that it has waited for.
+            "BEGIN ISOLATION LEVEL READ COMMITTED",
+            # A claim that a crash of the database forgets would be granted again.
+            "SET LOCAL synchronous_commit = on",
+            f"SET LOCAL statement_timeout = {limit_ms}",
+            # A worker that is paused inside a transaction must not hold its locks for ever.
+            f"SET LOCAL idle_in_transaction_session_timeout = {limit_ms}",
+            # Nor one that is paused while it reads an answer: a server that waits to send it
+            # knows no other limit.
+            f"SET LOCAL tcp_user_timeout = {limit_ms}",
+        )
+    )
 
-    @event.listens_for(engine, "connect")
-    def _limit(connection: Any, record: object) -> None:
-        wanted, connection.autocommit = connection.autocommit, True
-        connection.execute(f"SET statement_timeout = {limit_ms}")
-        # A worker that is paused inside a transaction must not hold its locks for ever.
-        connection.execute(f"SET idle_in_transaction_session_timeout = {limit_ms}")
-        # Nor one that is paused while it reads an answer: a server that waits to send it knows
-        # no other limit.
-        connection.execute(f"SET tcp_user_timeout = {limit_ms}")
-        connection.autocommit = wanted
+
+def _begin_as_said(engine: Engine, words: str) -> None:
+    # The driver is in autocommit: left to itself it would send a BEGIN of its own, which is
+    # another round trip.
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        if not connection.get_execution_options().get(ALONE):
+            connection.exec_driver_sql(words)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, NullPool
 from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import NotAvailable, OncewardError
-from feedback.sql.engine import open_engine
+from feedback.sql.engine import ALONE, open_engine
 
 
 class Session:
@@ -20,7 +20,6 @@ class Session:
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
         translate: makes the error to raise of a driver's; None for a fault of this program.
         at_connect: SQL to run on every new connection to SQLite.
-        one_statement: each transaction has one only, which PostgreSQL commits by itself.
         what: is kept there, as its section of the settings is named.
     """
 
@@ -31,7 +30,6 @@ class Session:
         timeout_s: float,
         translate: Callable[[DBAPIError], OncewardError | None],
         at_connect: Sequence[str] = (),
-        one_statement: bool = False,
         what: str = "journal",
     ) -> None:
         self._translate = translate
@@ -39,7 +37,6 @@ class Session:
             url,
             timeout_s=timeout_s,
             pool={"poolclass": NullPool},
-            autocommit=one_statement,
             at_connect=at_connect,
             what=what,
         )
@@ -51,18 +48,22 @@ class Session:
         return self._engine.dialect.name
 
     @contextmanager
-    def transaction(self, *, read_only: bool = False) -> Iterator[Connection]:
+    def transaction(self, *, read_only: bool = False, alone: bool = False) -> Iterator[Connection]:
         """Yield the connection in a transaction that commits at the end and rolls back on an error.
 
         On SQLite it holds the write lock from its beginning, so nothing that it reads can change,
         unless it is `read_only`.
+
+        Args:
+            alone: it is one statement. On PostgreSQL that is one round trip instead of three, by
+                the isolation and durability that the server defaults to.
 
         Raises:
             NotAvailable: the database is away or busy; a commit's outcome is unknown.
             OncewardError: whatever else `translate` makes of a fault; rolled back.
         """
         try:
-            connection = self._connect()
+            connection = self._connect().execution_options(**{ALONE: alone})
             with connection.begin():
                 if self.dialect == "sqlite":
                     connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")

@@ -10,23 +10,20 @@ of them send is one request, since it has one id.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from sqlalchemy import QueuePool
-from sqlalchemy.exc import DBAPIError
-
 from feedback.clock import monotonic_s
 from feedback.envelope import Envelope
-from feedback.errors import NotAvailable, NotSent, OncewardError, SendUnknown
+from feedback.errors import NotSent, OncewardError, SendUnknown
 from feedback.kept import KeptPayload
 from feedback.logs import EventLog
 from feedback.settings import Settings
-from feedback.sql.engine import open_engine
 from feedback.statuses import Refused
 from producer_client.kafka_sender import (
     CLOSED,
@@ -39,7 +36,7 @@ from producer_client.kafka_sender import (
 from producer_client.outbox import writing
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.errors import OutboxForbidden, OutboxUnavailable
-from producer_client.outbox.faults import translate
+from producer_client.outbox.row_writer import RowWriter, Uncommitted
 from producer_client.submission import Prepared
 from producer_client.way import Way, ending_of
 from producer_client.worlds import OnItsWay
@@ -50,7 +47,6 @@ Kind = TypeVar("Kind", bound=Prepared)
 
 # Of `send_timeout_s`: Redis may be asked twice, then Kafka, then the database.
 REDIS_SHARE, KAFKA_SHARE, ROW_SHARE = 0.15, 0.5, 0.2
-THREADS = 4
 _REDIS = "redis"
 _PROBE = Prepared(Envelope("probe", 1, 0), KeptPayload("probe", b"", b""), "", named_by_caller=True)
 _AWAY = "Kafka did not take {} a moment ago"
@@ -91,12 +87,12 @@ class Fallback:
         self._max_request_bytes = settings.client.max_request_bytes
         self._row_s = settings.client.send_timeout_s * ROW_SHARE
         self.circuit = Circuit()
-        pool = {"poolclass": QueuePool, "pool_size": THREADS, "max_overflow": 0}
-        self._engine = open_engine(url, timeout_s=self._row_s, pool=pool, what="outbox")
-        # In threads of their own: a database that hangs must not hold up a caller for longer.
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-outbox")
+        self._url = url
         self._lock = threading.Lock()
         self._is_closed = False
+        self._writer = self._open()
+        # A parent's connections: let go of here, they would be closed for it as well.
+        self._inherited: RowWriter | None = None
         try:
             self._check()
         except BaseException:
@@ -111,8 +107,11 @@ class Fallback:
         """Write what is being written, take nothing more, and close the connections."""
         with self._lock:
             self._is_closed = True
-        self._threads.shutdown(wait=True, cancel_futures=True)
-        self._engine.dispose()
+        if self._writer.pid == os.getpid():
+            self._writer.close()
+
+    def _open(self) -> RowWriter:
+        return RowWriter(self._url, group=self._group, timeout_s=self._row_s, notify=self._notify)
 
     def take(self, one: Prepared, error: NotSent | SendUnknown) -> NotSent | SendUnknown | None:
         """Write the row; None when it is committed, else the first error with both reasons. Once
@@ -120,11 +119,13 @@ class Fallback:
         if writing.is_too_large(one, max_request_bytes=self._max_request_bytes):
             reason = f"the record is larger than {self._max_request_bytes} bytes"
             return type(error)(one.request_id, reason)
-        attempt = _Attempt()
+        one = _asks_about_no_failure(one)
         with self._lock:
             if self._is_closed:
                 return _closed(one, error)
-            written = self._threads.submit(self._write, one, attempt)
+            if self._writer.pid != os.getpid():
+                self._inherited, self._writer = self._writer, self._open()
+            written = self._writer.put(one)
         try:
             written.result(self._row_s)
             return None
@@ -132,8 +133,8 @@ class Fallback:
             return _closed(one, error)
         except NotInTime:
             why = "the outbox did not answer in time"
-            is_certain = written.cancel() or attempt.give_up()
-        except _Uncommitted as fault:
+            is_certain = written.cancel()
+        except Uncommitted as fault:
             why, is_certain = str(fault), False
         except OncewardError as fault:
             why, is_certain = str(fault), True
@@ -141,28 +142,10 @@ class Fallback:
         kind = type(error) if is_certain else SendUnknown
         return kind(one.request_id, f"{error.reason}; and {why}")
 
-    def _write(self, one: Prepared, attempt: _Attempt) -> None:
-        try:
-            with self._engine.connect() as connection:
-                if self._engine.dialect.name == "sqlite":
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")
-                writing.write(connection, one, group=self._group, notify=self._notify)
-                if not attempt.may_commit():
-                    return
-                try:
-                    connection.commit()
-                except DBAPIError as error:
-                    # Whatever it says: a pooler answers in the name of a server that has died.
-                    raise _Uncommitted(str(translate(error) or type(error).__name__)) from None
-        except DBAPIError as error:
-            raise translate(error) or error from None
-
     def _check(self) -> None:
         """Have a wrong database, or a user without rights, be found now and not in an outage; one
         that is away is found out later."""
-        attempt = _Attempt()
-        attempt.give_up()  # so it is rolled back
-        checked = self._threads.submit(self._write, _PROBE, attempt)
+        checked = self._writer.probe(_PROBE)
         try:
             checked.result(2 * self._row_s)
         except OutboxForbidden:
@@ -239,10 +222,10 @@ class FallbackWay(Way):
             self._noted_back(one)
             return None
         if not _is_outage(error):
-            return await self.withdraw(one, error)
+            return await self.word(one, await self.withdraw(one, error))
         if not isinstance(record, Diverted):
             self._noted_away(one, error)
-        return await self.withdraw(one, self._fallback.take(one, error))
+        return await self.word(one, await self.withdraw(one, self._fallback.take(one, error)))
 
     def _noted_back(self, one: Prepared) -> None:
         if self._circuit.worked(_topic(one)):
@@ -255,28 +238,12 @@ class FallbackWay(Way):
             log.warning("topic.away", topic=one.payload.topic, reason=error.reason)
 
 
-class _Attempt:
-    """One row on its way: either its caller gives it up, or it goes on to its commit."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._is_over = self._commits = False
-
-    def give_up(self) -> bool:
-        """Whether it will never be committed."""
-        with self._lock:
-            self._is_over = not self._commits
-            return self._is_over
-
-    def may_commit(self) -> bool:
-        """Whether its caller still waits."""
-        with self._lock:
-            self._commits = not self._is_over
-            return self._commits
-
-
-class _Uncommitted(NotAvailable):
-    """Nobody knows whether the row is there."""
+def _asks_about_no_failure(one: Prepared) -> Prepared:
+    """Return what was sent without a look at its status as what reopens nothing: a failure that is
+    told while the row waits is over for its client, who may have asked under another id since."""
+    if one.envelope.reopens is not None:
+        return one
+    return replace(one, envelope=one.envelope._replace(reopens=0))
 
 
 def _topic(one: Prepared) -> str:

@@ -6,7 +6,7 @@ import json
 import zlib
 from typing import Any, NamedTuple
 
-from feedback.envelope import Envelope
+from feedback.envelope import REOPENS, Envelope
 from feedback.kept import KeptPayload
 from producer_client.outbox.tables import LANES
 from producer_client.submission import Prepared
@@ -37,7 +37,10 @@ def lane_of(topic: str, key: bytes | None, request_id: str) -> int:
 def columns_of(one: Prepared, *, group: str) -> dict[str, Any]:
     """Return the values of a new row, but for what the database says itself."""
     payload = one.payload
-    headers = json.dumps([[name, value.hex()] for name, value in payload.headers])
+    reopens = one.envelope.reopens
+    # What has no column of its own goes as it will be sent.
+    ours = () if reopens is None else ((REOPENS, b"%d" % reopens),)
+    headers = json.dumps([[name, value.hex()] for name, value in (*payload.headers, *ours)])
     return {
         "group": group,
         "lane": lane_of(payload.topic, payload.key, one.request_id),
@@ -72,12 +75,15 @@ READ = (
 def row_of(found: Any) -> WaitingRow:
     """Return what was read, as `READ` names it."""
     number, lane, created_at, request_id, topic, key, value, headers, digest, attempt, due = found
-    pairs = () if headers == "[]" else json.loads(headers)
+    read = () if headers == "[]" else json.loads(headers)
+    pairs = [(name, bytes.fromhex(raw)) for name, raw in read]
     payload = KeptPayload(
         topic,
         None if key is None else bytes(key),
         None if value is None else bytes(value),
-        tuple((name, bytes.fromhex(raw)) for name, raw in pairs),
+        tuple(pair for pair in pairs if pair[0] != REOPENS),
     )
-    request = Prepared(Envelope(request_id, attempt, due), payload, digest, named_by_caller=True)
+    reopens = next((int(raw) for name, raw in pairs if name == REOPENS), None)
+    envelope = Envelope(request_id, attempt, due, reopens)
+    request = Prepared(envelope, payload, digest, named_by_caller=True)
     return WaitingRow(number, lane, created_at, request)

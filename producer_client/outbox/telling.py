@@ -12,16 +12,16 @@ from enum import StrEnum
 
 from feedback.apart import batches, write_apart
 from feedback.clock import epoch_ms
-from feedback.envelope import Envelope
 from feedback.errors import RedisRefused
-from feedback.status import Refusal, State, may_reopen
-from feedback.statuses import Refused, Status
+from feedback.status import FINAL, Refusal, State
+from feedback.statuses import Refused
 from feedback.store import StatusStore
 from producer_client.outbox.row import WaitingRow
+from producer_client.resending import is_own_end, reopens
 from producer_client.submission import Prepared
 from producer_client.way import pending_write
 
-MISMATCH = "PAYLOAD_MISMATCH: the id is taken by another key or value"
+MISMATCH = "PAYLOAD_MISMATCH: the id is taken by another key, value or topic"
 
 
 class Step(StrEnum):
@@ -57,17 +57,7 @@ def step_after(refused: Refused | RedisRefused | None) -> Step:
     if refused.state is State.FAILED and refused.resend:
         return Step.LOOK
     # What is open may be of an attempt that Kafka has or has not: the journal answers a duplicate.
-    return Step.SEND if may_reopen(refused.state, resend=refused.resend) else Step.ANSWERED
-
-
-def is_own_end(request: Prepared, status: Status) -> bool:
-    """Whether a failure that a resend may reopen is what this very sending has come to. Pure.
-
-    A relay that sends a row again must not run it again; a caller who asks for it again by a new
-    row, with a deadline of its own, wants just that.
-    """
-    envelope = request.envelope
-    return status.attempt >= envelope.attempt and status.deadline_at == envelope.deadline_at
+    return Step.ANSWERED if refused.state in FINAL else Step.SEND
 
 
 def _as_known(request: Prepared, refused: Refused | None) -> Prepared:
@@ -79,8 +69,11 @@ def _as_known(request: Prepared, refused: Refused | None) -> Prepared:
     envelope = request.envelope
     if refused is None or refused.attempt <= envelope.attempt:
         return request
-    latest = Envelope(envelope.request_id, refused.attempt, envelope.deadline_at)
-    return replace(request, envelope=latest)
+    may_reopen = envelope.reopens
+    if may_reopen is None:
+        # A failure that its client is told of from now on is none that this row asks about.
+        may_reopen = reopens(refused.state, refused.generation)
+    return replace(request, envelope=envelope._replace(attempt=refused.attempt, reopens=may_reopen))
 
 
 class Telling:
@@ -124,10 +117,13 @@ class Telling:
     def _look(self, row: WaitingRow) -> Told:
         """Decide about a request that failed, and that a resend may reopen; rare."""
         status = self._store.read(row.request.request_id)
-        if is_own_end(row.request, status):
+        if is_own_end(row.request.envelope, row.created_at, status):
             return Told(row, Step.ANSWERED, row.request)
         deadline_at = status.deadline_at or row.request.envelope.deadline_at
-        envelope = Envelope(row.request.request_id, status.attempt + 1, deadline_at)
+        asked = row.request.envelope
+        envelope = asked._replace(
+            attempt=status.attempt + 1, deadline_at=deadline_at, reopens=status.generation
+        )
         again = replace(row.request, envelope=envelope)
         (refused,) = self._write([again])
         step = step_after(refused)

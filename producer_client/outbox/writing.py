@@ -29,7 +29,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, scoped_session
 
-from feedback.envelope import OURS, encode_headers
+from feedback.envelope import encode_headers
 from feedback.errors import InvalidMessage, OncewardError
 from feedback.sql.clock import now_ms
 from producer_client.kafka_sender import size_of_record
@@ -57,12 +57,15 @@ class _Insert(NamedTuple):
     order: tuple[str, ...] | None
 
 
+# Of libpq's PQtransactionStatus.
+_IDLE = 0
 # By whether it wakes relays, for engines whose database was seen to have our tables.
 _inserts: weakref.WeakKeyDictionary[Engine, dict[bool, _Insert]] = weakref.WeakKeyDictionary()
 
 
-def write(connection: object, one: Prepared, *, group: str, notify: bool = True) -> None:
-    """Write a request into the outbox of the database that a connection leads to.
+def write(connection: object, one: Prepared, *, group: str, notify: bool = True) -> int:
+    """Write a request into the outbox of the database that a connection leads to, and return when:
+    the row's `created_at`, epoch ms of the database's clock.
 
     Args:
         connection: a SQLAlchemy `Connection` or `Session`; its transaction is joined, or begins
@@ -84,14 +87,12 @@ def write(connection: object, one: Prepared, *, group: str, notify: bool = True)
             check_version(joined)
             inserts = {wakes: _insert(joined.dialect, wakes=wakes) for wakes in (True, False)}
             _inserts[joined.engine] = inserts
-        _execute(joined, inserts[notify], columns_of(one, group=group))
+        return _execute(joined, inserts[notify], columns_of(one, group=group))
     except DBAPIError as error:
         raise _translated(error) from None
 
 
-async def write_async(
-    connection: object, one: Prepared, *, group: str, notify: bool = True
-) -> None:
+async def write_async(connection: object, one: Prepared, *, group: str, notify: bool = True) -> int:
     """Write a request as `write` does, over a connection for asyncio.
 
     Args:
@@ -108,18 +109,16 @@ async def write_async(
             f"connection={type(connection).__name__}: give a SQLAlchemy AsyncConnection or "
             "AsyncSession (others: to a Client)"
         )
-    await joined.run_sync(write, one, group=group, notify=notify)
+    written_at: int = await joined.run_sync(write, one, group=group, notify=notify)
+    return written_at
 
 
 def require_sendable(one: Prepared, *, max_request_bytes: int) -> None:
     """Return when Kafka can take a request as far as that is known without asking.
 
     Raises:
-        InvalidMessage: it is too large, or has a header of ours.
+        InvalidMessage: it is too large.
     """
-    ours = sorted({name for name, _ in one.payload.headers} & OURS)
-    if ours:
-        raise InvalidMessage(f"header {', '.join(ours)}: that name is ours, choose another")
     if is_too_large(one, max_request_bytes=max_request_bytes):
         raise InvalidMessage(f"the record is larger than {max_request_bytes} bytes")
 
@@ -164,36 +163,45 @@ def _driver(connection: Connection) -> Any:
 
 def _commits_by_itself(driver: Any) -> bool:
     if not hasattr(driver, "in_transaction"):
-        return bool(driver.autocommit)
+        return bool(driver.autocommit) and not _has_begun(driver)
     if driver.in_transaction:
         return False
     # sqlite3: the classic mode without its own BEGIN, or the newer attribute (Python 3.12).
     return driver.isolation_level is None or getattr(driver, "autocommit", -1) is True
 
 
+def _has_begun(driver: Any) -> bool:
+    """Whether somebody said BEGIN on a PostgreSQL connection that does not by itself."""
+    info = getattr(driver, "info", None)
+    return info is not None and info.transaction_status != _IDLE
+
+
 def _translated(error: DBAPIError) -> OncewardError | DBAPIError:
     return translate(error) or error
 
 
-def _execute(joined: Connection, written: _Insert, columns: Mapping[str, Any]) -> None:
+def _execute(joined: Connection, written: _Insert, columns: Mapping[str, Any]) -> int:
     if "schema_translate_map" in joined.get_execution_options():
         # The tables lie where this connection says: only SQLAlchemy knows.
-        joined.execute(written.statement, columns)
+        found = joined.execute(written.statement, columns)
     elif written.order is None:
-        joined.exec_driver_sql(written.sql, columns)
+        found = joined.exec_driver_sql(written.sql, columns)
     else:
-        joined.exec_driver_sql(written.sql, tuple(columns[name] for name in written.order))
+        found = joined.exec_driver_sql(written.sql, tuple(columns[name] for name in written.order))
+    written_at: int = found.scalar_one()
+    return written_at
 
 
 def _insert(dialect: Dialect, *, wakes: bool) -> _Insert:
     named: dict[str, Any] = {name: bindparam(name) for name in _GIVEN}
     waiting: ColumnElement[str] = literal_column(f"'{RowState.WAITING}'")
-    statement: Any = insert(row).values(**named, created_at=now_ms(), state=waiting).inline()
+    values = insert(row).values(**named, created_at=now_ms(), state=waiting)
+    statement: Any = values.returning(row.c.created_at)
     if wakes and dialect.name == "postgresql":
         # One statement, one round trip: the row, and the word of it.
-        made = statement.returning(row.c.id).cte("made")
+        made = statement.cte("made")
         channel: ColumnElement[str] = literal_column(f"'{CHANNEL}'")
-        statement = select(func.pg_notify(channel, literal_column("''"))).select_from(made)
+        statement = select(made.c.created_at, func.pg_notify(channel, literal_column("''")))
     compiled = statement.compile(dialect=dialect)
     order = compiled.positiontup
     return _Insert(statement, str(compiled), None if order is None else tuple(order))

@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from feedback.errors import ExitCode, OncewardError
-from tests.chaos.place import ROOT
+from tests.chaos.place import ROOT, Modules
 from tests.chaos.row import Row
 from tests.chaos.rows import ROWS, SHORT
 from tests.chaos.running import Result, run_row
@@ -123,7 +123,7 @@ def _run(row: Row, asked: argparse.Namespace, servers: Servers, screen: Screen) 
             short=asked.short,
             servers=servers,
             folder=(asked.output / "chaos" / row.fault).resolve(),
-            worker_module=asked.worker_module,
+            modules=Modules(worker=asked.worker_module),
             on_open=screen.watch,
         )
     except (OncewardError, StackError, TimeoutError, OSError) as error:

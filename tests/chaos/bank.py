@@ -1,4 +1,4 @@
-"""The bank: it charges as often as it is asked, and remembers who asked and when.
+"""The bank: it charges as often as it is asked, and remembers for which order, by which request.
 
 A process of its own, which outlives workers, spoken to in lines over one connection for each
 thread of a handler. What it has counted is what happened; nobody else has to be believed.
@@ -22,7 +22,7 @@ class Books:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._charges: Counter[str] = Counter()
+        self._charges: Counter[tuple[str, str]] = Counter()
         self._keys: set[str] = set()
         self._begins: list[tuple[str, int, float]] = []
         self._gates: defaultdict[str, threading.Event] = defaultdict(threading.Event)
@@ -32,17 +32,17 @@ class Books:
         with self._lock:
             self._begins.append((request_id, pid, monotonic_s()))
 
-    def charge(self, request_id: str) -> None:
+    def charge(self, order: str, request_id: str) -> None:
         """Charge once more."""
         with self._lock:
-            self._charges[request_id] += 1
+            self._charges[order, request_id] += 1
 
-    def charge_once(self, request_id: str, key: str) -> None:
+    def charge_once(self, order: str, request_id: str, key: str) -> None:
         """Charge unless this idempotency key was charged before."""
         with self._lock:
             if key not in self._keys:
                 self._keys.add(key)
-                self._charges[request_id] += 1
+                self._charges[order, request_id] += 1
 
     def gate(self, name: str) -> threading.Event:
         """Return the gate of this name; it is shut at first."""
@@ -52,7 +52,8 @@ class Books:
     def account(self) -> dict[str, Any]:
         """Return everything, as JSON has it."""
         with self._lock:
-            return {"charges": dict(self._charges), "begins": list(self._begins)}
+            charges = [[*who, times] for who, times in self._charges.items()]
+            return {"charges": charges, "begins": list(self._begins)}
 
     def begun(self) -> int:
         """Return how many runs were begun."""
@@ -94,10 +95,10 @@ class Desk(StreamRequestHandler):
             case ["begin", request_id, pid]:
                 books.begin(request_id, int(pid))
                 return None
-            case ["charge", request_id]:
-                books.charge(request_id)
-            case ["charge-once", request_id, key]:
-                books.charge_once(request_id, key)
+            case ["charge", order, request_id]:
+                books.charge(order, request_id)
+            case ["charge-once", order, request_id, key]:
+                books.charge_once(order, request_id, key)
             case ["wait", gate]:
                 books.gate(gate).wait()
             case ["open", gate]:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import socket
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 ANSWER_WITHIN_S = 60.0
 
@@ -26,12 +29,40 @@ class Begin:
     at_s: float
 
 
+class Charge(NamedTuple):
+    """That an order was charged by a request, so many times."""
+
+    order: str
+    request_id: str
+    times: int
+
+
 @dataclass(frozen=True, slots=True)
 class BankAccount:
-    """All that the bank knows: charges by request id, and the runs that were begun."""
+    """All that the bank knows: what was charged, and the runs that were begun."""
 
-    charges: dict[str, int]
+    charges: tuple[Charge, ...]
     begins: tuple[Begin, ...]
+
+    def by_order(self) -> dict[str, int]:
+        """Return how often each order was charged, by whatever requests.
+
+        >>> charges = Charge("order-7", "order-7", 1), Charge("order-7", "order-7.2", 1)
+        >>> BankAccount(charges, ()).by_order()
+        {'order-7': 2}
+        """
+        return _summed((one.order, one.times) for one in self.charges)
+
+    def by_request(self) -> dict[str, int]:
+        """Return how often each request charged."""
+        return _summed((one.request_id, one.times) for one in self.charges)
+
+
+def _summed(counted: Iterable[tuple[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for name, times in counted:
+        total[name] += times
+    return dict(total)
 
 
 class BankConnection:
@@ -80,4 +111,7 @@ def account_of(address: str) -> BankAccount:
         said = json.loads(connection.ask("account"))
     finally:
         connection.close()
-    return BankAccount(said["charges"], tuple(Begin(*begin) for begin in said["begins"]))
+    return BankAccount(
+        tuple(Charge(*charge) for charge in said["charges"]),
+        tuple(Begin(*begin) for begin in said["begins"]),
+    )

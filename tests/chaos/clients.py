@@ -1,15 +1,18 @@
-"""The clients of a row: they send, see how each request ends, and send what Redis has forgotten.
+"""The clients of a row: each pursues an order, and acts on what it is told (`pursuit`).
 
 One thread sends; one hears every change of a status; one looks at what is open each second, since
-events are lost when Redis dies. What is LOST or overdue is left to the resender; what is UNKNOWN
-is submitted again by its client, as the contract has it (section 4).
+events are lost when Redis dies; one asks again. After NotSent, FAILED and EXPIRED an order is asked
+for under a new id, as real callers do. Where nobody could say, and where Redis has forgotten it
+(UNKNOWN), it is asked for under the same. What is LOST every other client leaves to the resender,
+and all of them what is overdue.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
@@ -18,11 +21,11 @@ from feedback.errors import OncewardError, RedisUnavailable
 from feedback.events import FAULTS
 from feedback.logs import EventLog
 from feedback.status import State
-from feedback.statuses import Status
-from producer_client import Client
+from producer_client import Client, NotSent
 from producer_client.submission import Submission
-from tests.chaos.orders import Kind, Order, hash_of
+from tests.chaos.orders import Order, hash_of, topic_of
 from tests.chaos.pace import Pace
+from tests.chaos.pursuit import Due, Then, Word, pause_s, then_after
 from tests.chaos.tickets import Ticket, Tickets
 
 log = EventLog("onceward.chaos")
@@ -30,6 +33,7 @@ log = EventLog("onceward.chaos")
 BATCH = 128
 ACCOUNTS = 97
 SEND_TICK_S = 0.005
+PURSUE_TICK_S = 0.05
 AWAY_PAUSE_S = 0.3
 HEAR_S = 0.1
 LOOK_EVERY_S = 1.0
@@ -44,7 +48,7 @@ class Clients:
 
     Args:
         client: one for all; its resends are not used.
-        topics: of each kind.
+        topics: the prefix of their names.
         orders: in the order of sending, without end.
         patience_s: when for so long no room comes, because nobody is told, nothing more is sent:
             who was not told shows that.
@@ -54,27 +58,33 @@ class Clients:
         self,
         client: Client,
         *,
-        topics: Mapping[Kind, str],
+        topics: str,
         orders: Iterable[Order],
         patience_s: float,
     ) -> None:
         self._client = client
         self._patience_s = patience_s
-        self._topics = dict(topics)
+        self._topics = topics
         self._orders = iter(orders)
-        self._again: deque[Order] = deque()
+        self._ordered = 0
+        self._due = Due()
         self._all = Tickets()
         self._closed = threading.Event()
         self._sending: threading.Thread | None = None
         self._halt = threading.Event()
+        self._resting = threading.Event()
+        self._pursuing = threading.Thread(target=self._pursue_on, name="chaos-pursue", daemon=True)
         self._watchers = [
             threading.Thread(target=run, name=f"chaos-{name}", daemon=True)
-            for name, run in (("hear", self._hear), ("look", self._look_on))
+            for name, run in (
+                ("hear", self._hear),
+                ("look", self._look_on),
+            )
         ]
 
     def __enter__(self) -> Self:
-        for watcher in self._watchers:
-            watcher.start()
+        for thread in (*self._watchers, self._pursuing):
+            thread.start()
         return self
 
     def __exit__(
@@ -83,7 +93,7 @@ class Clients:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        self.rest()
         self._closed.set()
         for watcher in self._watchers:
             watcher.join()
@@ -94,19 +104,34 @@ class Clients:
         return self._all.kept
 
     @property
+    def not_sent(self) -> dict[str, float]:
+        """The ids that a client was told are nowhere, and when."""
+        return self._all.not_sent
+
+    @property
+    def over(self) -> dict[str, float]:
+        """The requests of which a client was told that nothing happened, and when."""
+        return self._all.over
+
+    @property
+    def ordered(self) -> int:
+        """How many orders there are."""
+        return self._ordered
+
+    @property
     def sent(self) -> int:
-        """How many Kafka may have."""
+        """How many requests Kafka may have."""
         return len(self._all.kept)
 
     @property
     def told(self) -> int:
-        """How many have a final status."""
+        """How many requests have a final status."""
         return self._all.told
 
     @property
     def open_count(self) -> int:
-        """How many have none yet."""
-        return self._all.open_count
+        """How many have none yet, or are about to be asked for again."""
+        return self._all.open_count + len(self._due)
 
     def told_as(self, state: State) -> list[str]:
         """Return the requests whose first final status was this one."""
@@ -115,16 +140,16 @@ class Clients:
     # sending -------------------------------------------------------------------------------
 
     def start(self, pace: Pace, *, most: int | None = None) -> None:
-        """Begin to send at this pace, until `stop`, or until so many more were sent."""
+        """Begin to order at this pace, until `stop`, or until so many more were ordered."""
         self._halt.clear()
-        last = None if most is None else self.sent + most
+        last = None if most is None else self._ordered + most
         self._sending = threading.Thread(
             target=self._send_on, args=(pace, last), name="chaos-send", daemon=True
         )
         self._sending.start()
 
     def stop(self) -> None:
-        """Send nothing more; return when nothing is being sent."""
+        """Order nothing more; return when nothing new is being sent. What there is is pursued."""
         self._halt.set()
         self.join()
 
@@ -134,20 +159,38 @@ class Clients:
             self._sending.join()
 
     def send(self, orders: Iterable[Order]) -> None:
-        """Send these, and return when Kafka may have them all."""
+        """Send these; what cannot be sent is pursued as any other."""
         left = deque(orders)
+        self._ordered += len(left)
         while left and not self._closed.is_set():
-            left.extend(self._send([left.popleft() for _ in range(min(BATCH, len(left)))]))
+            self._send([left.popleft() for _ in range(min(BATCH, len(left)))])
+
+    def take_over(self, order: Order, *, sent_s: float, error: OncewardError | None = None) -> None:
+        """Pursue an order that somebody else has begun to send.
+
+        Args:
+            sent_s: monotonic, when that began.
+            error: what it was told; None: sent.
+        """
+        self._ordered += order.asked == 1
+        ticket = Ticket(order, sent_s, is_unknown=error is not None)
+        self._all.begin({order.request_id: ticket})
+        not_sent = {order.request_id} if isinstance(error, NotSent) else set()
+        self._all.keep({order.request_id: ticket}, not_sent=not_sent)
+        if not_sent:
+            self._go_on(order, Word.NOT_SENT)
 
     def _send_on(self, pace: Pace, last: int | None) -> None:
-        began_s, before = monotonic_s(), self.sent
+        began_s, before = monotonic_s(), self._ordered
         told, told_s = self.told, began_s
-        while not self._halt.is_set() and (last is None or self.sent < last):
+        while not self._halt.is_set() and (last is None or self._ordered < last):
             room = pace.room(
-                sent=self.sent - before, open_=self.open_count, elapsed_s=monotonic_s() - began_s
+                sent=self._ordered - before,
+                open_=self.open_count,
+                elapsed_s=monotonic_s() - began_s,
             )
             if last is not None:
-                room = min(room, last - self.sent)
+                room = min(room, last - self._ordered)
             if self.told != told or room > 0:
                 told, told_s = self.told, monotonic_s()
             if room <= 0:
@@ -156,35 +199,63 @@ class Clients:
                     return
                 self._halt.wait(SEND_TICK_S)
                 continue
-            refused = self._send(list(self._next(min(room, BATCH))))
-            self._again.extend(refused)
-            if refused:
+            orders = list(islice(self._orders, min(room, BATCH)))
+            self._ordered += len(orders)
+            if self._send(orders):
                 self._halt.wait(AWAY_PAUSE_S)
 
-    def _next(self, room: int) -> Iterator[Order]:
-        for _ in range(room):
-            yield self._again.popleft() if self._again else next(self._orders)
-
-    def _send(self, orders: list[Order]) -> list[Order]:
-        """Send a batch; return those that Kafka certainly does not have."""
+    def _send(self, orders: list[Order]) -> int:
+        """Send a batch under new ids; return how many of it were not sent."""
         now_s = monotonic_s()
-        batch = {one.request_id: Ticket(one, now_s) for one in orders}
+        batch = {one.request_id: Ticket(one, now_s, is_unknown=True) for one in orders}
         self._all.begin(batch)
-        sent: set[str] = set()
-        try:
-            for result in self._client.send_many(self._submission(one) for one in orders):
-                if result.sent or result.unknown:
-                    sent.add(result.request_id)
-        except OncewardError as error:
-            # What was not told of before is sent again, under the same id.
-            log.warning("batch.broken", reason=str(error), sent=len(sent), of=len(orders))
-        self._all.keep(batch, sent)
-        return [one for one in orders if one.request_id not in sent]
+        not_sent = set()
+        for request_id, error in self._results(orders):
+            batch[request_id].is_unknown = error is not None
+            if isinstance(error, NotSent):
+                not_sent.add(request_id)
+        self._all.keep(batch, not_sent=not_sent)
+        for request_id in not_sent:
+            self._go_on(batch[request_id].order, Word.NOT_SENT)
+        return len(not_sent)
 
-    def _submission(self, order: Order) -> Submission:
-        # As with accounts: requests of one share a partition.
-        key = f"account-{hash_of(order.request_id) % ACCOUNTS:02}"
-        return Submission(order.body(), key, self._topics[order.kind], order.request_id)
+    def _results(self, orders: list[Order]) -> Iterator[tuple[str, OncewardError | None]]:
+        try:
+            for result in self._client.send_many(self.submission(one) for one in orders):
+                yield result.request_id, result.error
+        except OncewardError as error:
+            # What was not told of may be anywhere.
+            log.warning("batch.broken", reason=str(error), of=len(orders))
+
+    def _go_on(self, order: Order, word: Word | State) -> None:
+        if then_after(word, asked=order.asked) is Then.NEW_ID:
+            self._due.add(order.anew(), after_s=pause_s(order.asked))
+
+    def _pursue_on(self) -> None:
+        while not self._resting.wait(PURSUE_TICK_S):
+            due = self._due.take(BATCH)
+            new = [one for one in due if one.request_id not in self.tickets]
+            if new:
+                self._send(new)
+            if len(new) < len(due):
+                self._send_again([one for one in due if one.request_id in self.tickets])
+            self._due.done()
+
+    def _send_again(self, orders: list[Order]) -> None:
+        """Send requests again under the same ids: whatever that says, an earlier one may be out."""
+        for request_id, error in self._results(orders):
+            if error is None:
+                self.tickets[request_id].is_unknown = False
+
+    def rest(self) -> None:
+        """Ask for nothing again from now on; return when nothing is being sent."""
+        self.stop()
+        self._resting.set()
+        self._pursuing.join()
+
+    def submission(self, order: Order) -> Submission:
+        """Return what is sent for an order."""
+        return submission_of(order, self._topics)
 
     # seeing --------------------------------------------------------------------------------
 
@@ -203,15 +274,9 @@ class Clients:
                 self._closed.wait(AWAY_PAUSE_S)
 
     def _note_heard(self, request_id: str, state: State) -> None:
-        if state is State.FAILED:  # the event does not say whether a resend may help
-            self._note_read(self._client.store.read(request_id))
-        else:
-            self._all.note(request_id, state)
-
-    def _note_read(self, status: Status) -> None:
-        # A failure that a resend may mend is no end: the resender goes on with it.
-        if not (status.state is State.FAILED and status.resend):
-            self._all.note(status.request_id, status.state)
+        ticket = self._all.note(request_id, state)
+        if ticket is not None:
+            self._go_on(ticket.order, state)
 
     def _look_on(self) -> None:
         while not self._closed.wait(LOOK_EVERY_S):
@@ -223,13 +288,27 @@ class Clients:
     def _look(self) -> None:
         chosen = self._all.take_turn(older_than_s=LOOK_AFTER_S, most=LOOK_AT_MOST)
         for status in self._client.store.read_many(chosen):
-            self._note_read(status)
-            if status.state is State.UNKNOWN:
-                self._resubmit(self.tickets[status.request_id])
+            self._note_heard(status.request_id, status.state)
+            ticket = self.tickets[status.request_id]
+            if ticket.told is None and self._is_due_again(ticket, status.state):
+                ticket.resubmitted_s = monotonic_s()
+                self._due.add(ticket.order, after_s=0.0)
 
-    def _resubmit(self, ticket: Ticket) -> None:
-        now_s = monotonic_s()
-        if now_s - ticket.resubmitted_s >= RESUBMIT_EVERY_S:
-            ticket.resubmitted_s = now_s
-            # What becomes of it shows at the next look.
-            list(self._client.send_many([self._submission(ticket.order)]))
+    def _is_due_again(self, ticket: Ticket, state: State) -> bool:
+        if monotonic_s() - ticket.resubmitted_s < RESUBMIT_EVERY_S:
+            return False
+        if state is State.LOST and hash_of(ticket.order.name) % 2:
+            return False  # this client leaves it to the resender
+        word = Word.SEND_UNKNOWN if ticket.is_unknown else state
+        return then_after(word, asked=ticket.order.asked) is Then.SAME_ID
+
+
+def submission_of(order: Order, topics: str) -> Submission:
+    """Return what is sent for an order.
+
+    Args:
+        topics: the prefix of their names.
+    """
+    # As with accounts: requests of one share a partition.
+    key = f"account-{hash_of(order.name) % ACCOUNTS:02}"
+    return Submission(order.body(), key, topic_of(topics, order.kind), order.request_id)

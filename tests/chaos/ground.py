@@ -16,6 +16,7 @@ from tests.stack.keeper import Keeper
 from tests.stack.ports import HOST, free_port
 from tests.stack.postgres import Postgres
 from tests.stack.redis import Redis
+from tests.stack.replication import Replicated, replicated
 from tests.stack.restartable import Restartable, restartable
 from tests.stack.toxiproxy import Link, Links
 
@@ -38,6 +39,7 @@ class Ground:
     own_postgres: Restartable | None = None
     own_kafka: Restartable | None = None
     own_cluster: Cluster | None = None
+    own_pair: Replicated | None = None
 
     @property
     def redis(self) -> Restartable:
@@ -56,6 +58,12 @@ class Ground:
         """The row's own broker."""
         assert self.own_kafka is not None, "the row does not say that it has one"
         return self.own_kafka
+
+    @property
+    def pair(self) -> Replicated:
+        """The row's own primary and standby."""
+        assert self.own_pair is not None, "the row does not say that it has one"
+        return self.own_pair
 
     @property
     def cluster(self) -> Cluster:
@@ -93,8 +101,12 @@ def _start_own(row: Row, ground: Ground, keeper: Keeper, ends: ExitStack) -> Non
         ground.own_redis = ends.enter_context(redis)
         ground.servers = replace(ground.servers, redis=ground.own_redis.address)
     if Own.POSTGRES in row.own:
-        ground.own_postgres = ends.enter_context(restartable(Postgres, keeper=keeper))
+        postgres = restartable(lambda: Postgres(settings=row.postgres), keeper=keeper)
+        ground.own_postgres = ends.enter_context(postgres)
         ground.servers = replace(ground.servers, postgres=ground.own_postgres.address)
+    if Own.REPLICATED in row.own:
+        ground.own_pair = ends.enter_context(replicated())
+        ground.servers = replace(ground.servers, postgres=ground.own_pair.url())
     if Own.KAFKA in row.own:
         broker = restartable(lambda: Broker(settings=SOON_MISSED), keeper=keeper)
         ground.own_kafka = ends.enter_context(broker)

@@ -11,8 +11,10 @@ from sqlalchemy.exc import OperationalError
 from consumer.journal import migrate
 from consumer.journal.tables import request
 from feedback.errors import NotAvailable
+from tests.chaos.banking import Charge
 
 _CHARGES = "chaos_charge"
+_COLUMNS = "ordered TEXT NOT NULL, request_id TEXT NOT NULL"
 
 
 class JournalView:
@@ -31,7 +33,7 @@ class JournalView:
         self._group = group
         migrate(url)
         with self._connected() as connection:
-            connection.execute(text(f"CREATE TABLE {_CHARGES} (request_id TEXT NOT NULL)"))
+            connection.execute(text(f"CREATE TABLE {_CHARGES} ({_COLUMNS})"))
             connection.commit()
 
     @contextmanager
@@ -49,11 +51,15 @@ class JournalView:
             rows = connection.execute(wanted.where(request.c.group == self._group))
             return {row.request_id: row.state for row in rows}
 
-    def charges(self) -> dict[str, int]:
-        """Return how often each request was charged by a transactional handler."""
-        counted = text(f"SELECT request_id, count(*) AS times FROM {_CHARGES} GROUP BY request_id")
+    def charges(self) -> tuple[Charge, ...]:
+        """Return what transactional handlers have charged."""
+        names = "ordered, request_id"
+        counted = text(f"SELECT {names}, count(*) AS times FROM {_CHARGES} GROUP BY {names}")
         with self._connected() as connection:
-            return {row.request_id: row.times for row in connection.execute(counted)}
+            return tuple(
+                Charge(row.ordered, row.request_id, row.times)
+                for row in connection.execute(counted)
+            )
 
     def places(self) -> dict[str, tuple[str, int]]:
         """Return topic and partition of each request that has a row."""

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.chaos.ground import Ground, Linked, ground_of
-from tests.chaos.place import JOURNAL_FILE, JournalUrls, Place
+from tests.chaos.place import JOURNAL_FILE, REAL, JournalUrls, Modules, Place
 from tests.chaos.row import JournalKind, Row
 from tests.chaos.scene import Scene
 from tests.stack import Servers
@@ -25,12 +25,12 @@ def open_scene(
     short: bool,
     servers: Servers,
     folder: Path,
-    worker_module: str = "consumer",
+    modules: Modules = REAL,
 ) -> Iterator[Scene]:
     """Empty the row's folder, start all that it needs, and end it after the block.
 
     Args:
-        worker_module: whose `run` is a worker, to plant a fault in it.
+        modules: whose commands are worker and resender.
 
     Raises:
         NotAvailable: a server is missing.
@@ -47,7 +47,7 @@ def open_scene(
             folder=folder,
             servers=ground.servers,
             journal=journal,
-            worker_module=worker_module,
+            modules=modules,
         )
         scene = Scene(row, place, seed=seed, short=short, keeper=keeper, ground=ground)
         ends.callback(scene.close)
@@ -63,7 +63,7 @@ def _journal(
         url = f"sqlite:///{folder / JOURNAL_FILE}"
         return JournalUrls(url, url)
     url = ground.servers.postgres
-    if ground.own_postgres is None:
+    if ground.own_postgres is None and ground.own_pair is None:
         url = ends.enter_context(fresh_database(url, f"chaos_{uuid.uuid4().hex}"))
         # Workers are gone before their database is.
         ends.callback(keeper.close)

@@ -36,20 +36,31 @@ class JournalUrls:
     of_workers: str
 
 
+@dataclass(frozen=True, slots=True)
+class Modules:
+    """Whose `run` is a worker and whose `resend` a resender; other ones have a fault planted."""
+
+    worker: str = "consumer"
+    resender: str = "producer_client"
+
+
+REAL = Modules()
+
+
 class Place:
     """The names of a row, all new, and its settings file.
 
     Args:
         servers: as workers and clients reach them.
-        worker_module: whose `run` is a worker.
+        modules: whose commands are worker and resender.
     """
 
     def __init__(
-        self, row: Row, *, folder: Path, servers: Servers, journal: JournalUrls, worker_module: str
+        self, row: Row, *, folder: Path, servers: Servers, journal: JournalUrls, modules: Modules
     ) -> None:
         self._row = row
         self._servers = servers
-        self._worker_module = worker_module
+        self._modules = modules
         self.folder = folder
         self.journal = journal
         self.name = f"chaos-{row.fault}-{uuid.uuid4().hex[:8]}"
@@ -57,6 +68,11 @@ class Place:
         self.bank = f"{HOST}:{free_port()}"
         self.settings_file = folder / "chaos.toml"
         self.settings_file.write_text(toml(self._sections()))
+
+    @property
+    def redis(self) -> str:
+        """URL of Redis."""
+        return self._servers.redis
 
     @property
     def kafka(self) -> str:
@@ -70,11 +86,25 @@ class Place:
 
     def worker_command(self, name: str, variables: Mapping[str, str]) -> Command:
         """Return the command of a worker, with variables for it alone."""
-        return self._command(name, self._onceward(self._worker_module, "run"), variables)
+        return self._command(name, self._onceward(self._modules.worker, "run"), variables)
 
     def resender_command(self) -> Command:
         """Return the resender's command."""
-        return self._command("resender", self._onceward("producer_client", "resend"), {})
+        return self._command("resender", self._onceward(self._modules.resender, "resend"), {})
+
+    def caller_command(self, name: str, words: tuple[str, ...]) -> Command:
+        """Return the command of a caller."""
+        return self._command(name, (sys.executable, "-m", "tests.chaos.caller", *words), {})
+
+    def prune_command(self) -> Command:
+        """Return the command that prunes all of the journal that may be pruned."""
+        argv = (*self._onceward("consumer", "prune"), "--older-than-days", "0")
+        return self._command("prune", argv, {})
+
+    def relay_command(self, url: str) -> Command:
+        """Return the command of a relay of the outbox in this database."""
+        variables = {"ONCEWARD_OUTBOX__URL": url}
+        return self._command("relay", self._onceward("producer_client", "relay"), variables)
 
     def _onceward(self, module: str, command: str) -> tuple[str, ...]:
         return (sys.executable, "-m", module, command, "--config", str(self.settings_file))

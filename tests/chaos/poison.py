@@ -1,6 +1,9 @@
-"""Requests that hang, and requests that kill whoever runs them."""
+"""Requests that hang, that kill whoever runs them, and that hold up the process they ran in."""
 
 from __future__ import annotations
+
+import os
+import signal
 
 from tests.chaos.figure import Figure
 from tests.chaos.orders import Deed
@@ -10,9 +13,11 @@ from tests.chaos.scene import Scene
 
 WORKERS = 2
 RATE = 40.0
+WEDGED_RATE = 15.0
 TIME_LIMIT_S = 2.0
 # A limit, three times where it may run again, and the refills between.
 HANG_TOLD_WITHIN_S = 20.0
+WEDGED_TOLD_WITHIN_S = 40.0
 
 
 def hang(scene: Scene) -> list[Figure]:
@@ -50,6 +55,22 @@ def crash_loop(scene: Scene) -> list[Figure]:
     ]
 
 
+def wedged(scene: Scene) -> list[Figure]:
+    """Have children stop reading: one request in fifty leaves a thread that holds its process up,
+    and a child is stopped from outside."""
+    scene.start_workers(WORKERS)
+    scene.clients.start(Rate(WEDGED_RATE))
+    scene.flow(scene.size(10.0, short=3.0))
+    for process in scene.fleet.alive:
+        for pid in process.children()[:1]:
+            os.kill(pid, signal.SIGSTOP)
+    scene.pause(scene.size(30.0, short=8.0))
+    scene.await_told()
+    waits_s = [ticket.wait_s or 0.0 for ticket in scene.clients.tickets.values()]
+    what = "s until the last was told"
+    return [Figure(what, max(waits_s), most=WEDGED_TOLD_WITHIN_S, timed=True)]
+
+
 def _load(scene: Scene) -> None:
     scene.start_workers(WORKERS)
     scene.clients.start(Rate(RATE))
@@ -65,6 +86,15 @@ ROWS = (
         hang,
         troubles={Deed.HANG: 0.01, Deed.HANG_INSIDE: 0.01},
         time_limit_s=TIME_LIMIT_S,
+    ),
+    Row(
+        "wedged",
+        "one request in fifty holds up its process after its end; a child of each worker stopped",
+        JournalKind.POSTGRES,
+        wedged,
+        troubles={Deed.WEDGE: 0.02},
+        time_limit_s=TIME_LIMIT_S,
+        tell_within_s=90.0,
     ),
     Row(
         "crash-loop",

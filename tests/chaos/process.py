@@ -53,6 +53,12 @@ class Process:
         """The last lines of its log."""
         return tail(self._log, LOG_LINES)
 
+    @property
+    def lines(self) -> list[str]:
+        """The whole lines that it has written so far."""
+        text = self._log.read_text(errors="replace")
+        return text[: text.rfind("\n") + 1].splitlines()
+
     def events(self, name: str) -> list[Event]:
         """Return the events of this name that it has logged so far."""
         found = []

@@ -8,6 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tests.chaos.account import Forgotten
 from tests.chaos.figure import Figure
 from tests.chaos.orders import Deed
 
@@ -25,16 +26,21 @@ class JournalKind(StrEnum):
 class Own(StrEnum):
     """A server that a row has for itself, since it hurts it.
 
-    REDIS comes back empty when it was killed, KEPT_REDIS with all that it had answered.
+    REDIS comes back empty when it was killed, or as it was last saved; KEPT_REDIS with all that it
+    had answered. REPLICATED is a PostgreSQL with a standby that may lag.
     """
 
     REDIS = "redis"
     KEPT_REDIS = "redis that keeps its data"
-    POSTGRES = "postgres"
+    POSTGRES = "postgres of its own"
+    REPLICATED = "postgres with a standby"
     KAFKA = "kafka"
     CLUSTER = "three brokers"
     LINKS = "links"
 
+
+# For a load that need not be large: one child starts faster than two.
+LIGHT: Mapping[str, Mapping[str, Any]] = MappingProxyType({"worker": {"processes": 1}})
 
 Act = Callable[["Scene"], Sequence[Figure]]
 
@@ -54,6 +60,9 @@ class Row:
             them, a lease after whatever went wrong.
         time_limit_s: of one run of a handler.
         troubles: which share of the orders makes its handler misbehave, and how.
+        postgres: settings of its own PostgreSQL.
+        forgotten: what may be missing at the end, of what was told.
+        workers_end: a worker may end by itself.
     """
 
     fault: str
@@ -66,3 +75,6 @@ class Row:
     settle_s: float = 15.0
     time_limit_s: float = 30.0
     troubles: Mapping[Deed, float] = field(default_factory=lambda: MappingProxyType({}))
+    postgres: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    forgotten: Forgotten = Forgotten.NOTHING
+    workers_end: bool = False

@@ -12,6 +12,7 @@ from tests.chaos.account import Account
 from tests.chaos.closing import close_account, common_figures
 from tests.chaos.figure import Figure
 from tests.chaos.opening import open_scene
+from tests.chaos.place import REAL, Modules
 from tests.chaos.row import Row
 from tests.chaos.scene import Scene
 from tests.stack import Servers
@@ -25,6 +26,7 @@ class Result:
 
     row: Row
     seed: int
+    is_short: bool
     account: Account
     figures: tuple[Figure, ...]
     seconds: float
@@ -53,6 +55,8 @@ class Result:
             for what, ids in broken.items()
             if ids
         ]
+        words = sorted(set(account.words.values()))
+        named += [f"told wrongly: {one}" for one in words[:NAMED_AT_MOST]]
         return named + [f"missed: {figure}" for figure in self.missed]
 
     def as_json(self) -> dict[str, Any]:
@@ -69,6 +73,10 @@ class Result:
             "resent": account.resent,
             "told_p95_s": account.told_p95_s,
             "told_max_s": account.told_max_s,
+            "orders": account.orders,
+            "asked_anew": account.asked_anew,
+            "not_sent": account.not_sent,
+            "short": self.is_short,
             "journal": self.row.journal,
             "seconds": round(self.seconds, 1),
             "figures": [str(figure) for figure in self.figures],
@@ -84,14 +92,14 @@ def run_row(
     short: bool,
     servers: Servers,
     folder: Path,
-    worker_module: str = "consumer",
+    modules: Modules = REAL,
     on_open: Callable[[Scene], None] = lambda scene: None,
 ) -> Result:
     """Run one row and return its result.
 
     Args:
         folder: for its settings and logs; emptied before.
-        worker_module: whose `run` is a worker: another one has a fault planted in it.
+        modules: whose commands are worker and resender: other ones have a fault planted in them.
         on_open: told of the scene, for who wants to watch.
 
     Raises:
@@ -99,10 +107,10 @@ def run_row(
     """
     began_s = monotonic_s()
     with open_scene(
-        row, seed=seed, short=short, servers=servers, folder=folder, worker_module=worker_module
+        row, seed=seed, short=short, servers=servers, folder=folder, modules=modules
     ) as scene:
         on_open(scene)
         figures = [*row.act(scene)]
         account = close_account(scene)
         figures += common_figures(scene)
-    return Result(row, seed, account, tuple(figures), monotonic_s() - began_s)
+    return Result(row, seed, short, account, tuple(figures), monotonic_s() - began_s)

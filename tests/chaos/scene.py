@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import TypeVar
 
@@ -23,12 +25,14 @@ from tests.chaos.process import Process
 from tests.chaos.row import Row
 from tests.demo.topic import Topics
 from tests.eventually import eventually
-from tests.stack.keeper import Keeper
+from tests.stack.keeper import Command, Keeper
 
 PATIENCE_S = 30.0
 BANK_WITHIN_S = 20.0
 JOINED_WITHIN_S = 60.0
 PROGRESS_WITHIN_S = 300.0
+FLOWS_WHEN_TOLD = 30
+SLOWEST_MS = 600
 
 T = TypeVar("T")
 
@@ -50,6 +54,7 @@ class Scene:
         self, row: Row, place: Place, *, seed: int, short: bool, keeper: Keeper, ground: Ground
     ) -> None:
         self._short = short
+        self._seed = seed
         self._keeper = keeper
         self._ends = ExitStack()
         self.row = row
@@ -78,7 +83,7 @@ class Scene:
         self.clients = self._ends.enter_context(
             Clients(
                 self.client,
-                topics=place.topics,
+                topics=place.name,
                 orders=orders,
                 patience_s=max(PATIENCE_S, self.row.tell_within_s),
             )
@@ -134,6 +139,39 @@ class Scene:
         )
         return started
 
+    def start_caller(
+        self,
+        way: str,
+        *,
+        first: int,
+        count: int,
+        settings: Path | None = None,
+        outbox: str = "",
+    ) -> Process:
+        """Start a program that sends these orders; see `caller`.
+
+        Args:
+            settings: other ones than the row's.
+            outbox: the URL of its database.
+        """
+        file = settings or self.place.settings_file
+        words = (way, file, self.row.fault, self._seed, first, count, self.place.name)
+        given = (*words, outbox) if outbox else words
+        command = self.place.caller_command(f"caller-{first}", tuple(map(str, given)))
+        return Process(self._keeper, command)
+
+    def run_to_its_end(self, command: Command, *, within_s: float) -> None:
+        """Run a command.
+
+        Raises:
+            StackError: it failed, or took longer.
+        """
+        self._keeper.run(command, timeout_s=within_s)
+
+    def start_relay(self, url: str) -> Process:
+        """Start a relay of this outbox."""
+        return Process(self._keeper, self.place.relay_command(url))
+
     def await_progress(self, told: int) -> None:
         """Return when so many clients have been told.
 
@@ -153,6 +191,15 @@ class Scene:
             interval_s=0.01,
             what=f"{told} clients told",
         )
+
+    def take_longer(self) -> None:
+        """Have handlers take longer, so that some run whenever something is hurt."""
+        self.orders = replace(self.orders, slowest_ms=SLOWEST_MS)
+
+    def flow(self, seconds: float) -> None:
+        """Let the load flow for so long, counted from when it does: a slow machine begins late."""
+        self.await_progress(self.clients.told + FLOWS_WHEN_TOLD)
+        self.pause(seconds)
 
     def await_told(self) -> bool:
         """Send nothing more; return whether every client was told within the row's time."""

@@ -58,7 +58,9 @@ def markdown(rows: Sequence[Mapping[str, Any]], *, date: str) -> str:
     headers = ["fault", "journal", *COLUMNS.values()]
     aligned = ["---", "---", *("---:" for _ in COLUMNS)]
     seeds = ", ".join(sorted({str(row["seed"]) for row in rows}))
-    lines = [f"`make chaos`, seed {seeds}, {date}:", "", _line(headers), _line(aligned)]
+    is_short = any(row.get("short") for row in rows)
+    command = 'make chaos ARGS="--short"' if is_short else "make chaos"
+    lines = [f"`{command}`, seed {seeds}, {date}:", "", _line(headers), _line(aligned)]
     for row in rows:
         cells = [_plain(row[name]) for name in COLUMNS]
         lines.append(_line([row["fault"], row["journal"], *cells]))

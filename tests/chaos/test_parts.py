@@ -13,6 +13,7 @@ from tests.chaos.children import Kill, hit_waits
 from tests.chaos.figure import Figure
 from tests.chaos.flow import longest_gap_s, resumed_after_s, slowest_place_s
 from tests.chaos.orders import Deed, Kind, Order, OrderBook
+from tests.chaos.pursuit import MOST_AFTER_NOT_SENT, Due, Then, Word, then_after
 from tests.chaos.rows import ROWS
 from tests.chaos.tickets import Ticket
 from tests.stack.ports import HOST
@@ -38,19 +39,20 @@ def connection(bank: str) -> Iterator[BankConnection]:
 
 
 def test_the_bank_charges_as_often_as_it_is_asked(bank: str, connection: BankConnection) -> None:
-    connection.ask("charge", "a")
-    connection.ask("charge", "a")
+    for request_id in ("a", "a", "a.2"):
+        connection.ask("charge", "a", request_id)
 
-    assert account_of(bank).charges == {"a": 2}
+    assert account_of(bank).by_request() == {"a": 2, "a.2": 1}
+    assert account_of(bank).by_order() == {"a": 3}
 
 
 def test_the_bank_charges_a_key_once_and_another_key_again(
     bank: str, connection: BankConnection
 ) -> None:
     for key in ("one", "one", "two"):
-        connection.ask("charge-once", "a", key)
+        connection.ask("charge-once", "a", "a", key)
 
-    assert account_of(bank).charges == {"a": 2}
+    assert account_of(bank).by_order() == {"a": 2}
 
 
 def test_the_bank_remembers_who_began_what(bank: str, connection: BankConnection) -> None:
@@ -82,11 +84,11 @@ def test_orders_are_the_same_for_a_seed_and_others_for_another() -> None:
 
 
 def test_orders_are_of_all_kinds_and_some_misbehave() -> None:
-    book = OrderBook("row", 1, troubles={Deed.HANG: 0.1})
+    book = OrderBook("row", 1, troubles={Deed.HANG: 0.1, Deed.BUSY: 0.1})
     orders = [book.order(number) for number in range(500)]
 
     assert {order.kind for order in orders} == set(Kind)
-    assert {order.deed for order in orders} == {Deed.CHARGE, Deed.REJECT, Deed.HANG}
+    assert {order.deed for order in orders} == {Deed.CHARGE, Deed.REJECT, Deed.BUSY, Deed.HANG}
     assert all(5 <= order.takes_ms <= 100 for order in orders)
 
 
@@ -142,6 +144,36 @@ def test_a_request_that_ran_again_after_its_child_died_was_hit() -> None:
     begins = [begin("a", 4.0), begin("a", 5.1, pid=2)]
 
     assert hit_waits([Kill(1, 5.0)], begins, {"a": ticket(State.SUCCEEDED, 5.5)}) == [0.5]
+
+
+def test_what_is_due_is_taken_once_and_counts_until_it_was_asked_for() -> None:
+    due, order = Due(), Order("a", Kind.MARKED, 10)
+    due.add(order, after_s=0.0)
+    due.add(order.anew(), after_s=3600.0)
+
+    assert due.take(9) == [order]
+    assert (due.take(9), len(due)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("word", "then"),
+    [
+        (Word.NOT_SENT, Then.NEW_ID),
+        (State.EXPIRED, Then.NEW_ID),
+        (State.LOST, Then.SAME_ID),
+        (State.UNKNOWN, Then.SAME_ID),
+        (State.SUCCEEDED, Then.WAIT),
+        (State.RUNNING, Then.WAIT),
+    ],
+)
+def test_a_caller_asks_anew_only_where_it_was_told_that_nothing_happened(
+    word: Word | State, then: Then
+) -> None:
+    assert then_after(word, asked=1) is then
+
+
+def test_a_caller_gives_up_in_the_end() -> None:
+    assert then_after(Word.NOT_SENT, asked=MOST_AFTER_NOT_SENT) is Then.WAIT
 
 
 def test_each_row_has_a_name_of_its_own_and_journals_of_both_kinds_occur() -> None:

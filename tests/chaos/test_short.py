@@ -21,6 +21,7 @@ ENDS_WITHIN_S = 60.0
 CHAOS = (sys.executable, "-m", "tests.chaos")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", SHORT)
 def test_nothing_runs_twice_and_everybody_is_told(

@@ -20,6 +20,7 @@ class Ticket:
         told_s: when its first final status was seen; None as long as none was.
         told: that first final status.
         later: the last one seen after that, when it differs.
+        is_unknown: nobody has said yet whether Kafka has it.
     """
 
     order: Order
@@ -28,6 +29,7 @@ class Ticket:
     told: State | None = None
     later: State | None = None
     resubmitted_s: float = 0.0
+    is_unknown: bool = False
 
     @property
     def wait_s(self) -> float | None:
@@ -40,6 +42,7 @@ class Tickets:
 
     Attributes:
         kept: by request id.
+        not_sent: the ids that a client was told are nowhere, and when (monotonic).
         told: how many were told a final status.
     """
 
@@ -47,6 +50,7 @@ class Tickets:
         self._lock = threading.Lock()
         self._open: dict[str, Ticket] = {}
         self.kept: dict[str, Ticket] = {}
+        self.not_sent: dict[str, float] = {}
         self.told = 0
 
     @property
@@ -54,32 +58,46 @@ class Tickets:
         """How many were not told yet."""
         return len(self._open)
 
+    @property
+    def over(self) -> dict[str, float]:
+        """The requests of which a client was told that nothing happened, and when."""
+        with self._lock:
+            failed = {
+                request_id: ticket.told_s
+                for request_id, ticket in self.kept.items()
+                if ticket.told in (State.FAILED, State.EXPIRED) and ticket.told_s is not None
+            }
+            return self.not_sent | failed
+
     def begin(self, batch: Mapping[str, Ticket]) -> None:
         """Expect the ends of these, which are about to be sent: one may come at once."""
         with self._lock:
             self._open.update(batch)
 
-    def keep(self, batch: Mapping[str, Ticket], sent: Collection[str]) -> None:
-        """Keep those that Kafka may have, and forget the others."""
+    def keep(self, batch: Mapping[str, Ticket], *, not_sent: Collection[str]) -> None:
+        """Keep those that Kafka may have, and of the others that their clients were told so."""
+        now_s = monotonic_s()
         with self._lock:
             for request_id, ticket in batch.items():
-                if request_id in sent:
-                    self.kept[request_id] = ticket
-                else:
+                if request_id in not_sent:
+                    self.not_sent[request_id] = now_s
                     self._open.pop(request_id, None)
+                else:
+                    self.kept[request_id] = ticket
 
-    def note(self, request_id: str, state: str) -> None:
-        """Note a status that was seen."""
+    def note(self, request_id: str, state: State) -> Ticket | None:
+        """Note a status that was seen; return the ticket of who was told its end by it."""
         if state not in FINAL:
-            return
+            return None
         now_s = monotonic_s()
         with self._lock:
             ticket = self._open.pop(request_id, None)
             if ticket is not None:
-                ticket.told_s, ticket.told = now_s, State(state)
+                ticket.told_s, ticket.told = now_s, state
                 self.told += 1
             elif (known := self.kept.get(request_id)) is not None and known.told != state:
-                known.later = State(state)
+                known.later = state
+            return ticket
 
     def take_turn(self, *, older_than_s: float, most: int) -> list[str]:
         """Return open requests to look at, and put them last, behind those not looked at."""

@@ -21,8 +21,8 @@ from tests.stack.packages import install_missing, program
 FOLDER = Path(__file__).parents[2] / "config" / "systemd"
 UNITS = sorted(path.name for path in FOLDER.glob("*.service"))
 WORKERS = ["onceward-worker.service", "onceward-worker@.service"]
-AUDIT = "onceward-audit.service"
-SERVICES = sorted({*UNITS} - {AUDIT})
+TIMED = ["onceward-audit.service", "onceward-prune.service"]
+SERVICES = sorted({*UNITS} - {*TIMED})
 # Tenths, as systemd counts: 0 is shut in, 100 is free to do everything.
 EXPOSURE_LIMIT = 20
 COMMAND_LIMIT_S = 60.0
@@ -104,6 +104,10 @@ def test_a_unit_starts_a_command_that_there_is(unit: str) -> None:
     assert command in COMMANDS[Path(path).name].commands
     assert options[0] == "--config"
     assert options[1].startswith("/etc/onceward/")
+    known = {
+        name for one in COMMANDS[Path(path).name].commands[command].params for name in one.opts
+    }
+    assert {one for one in options if one.startswith("--")} <= known
 
 
 @pytest.mark.parametrize("unit", SERVICES)
@@ -115,10 +119,13 @@ def test_wrong_settings_are_not_tried_again_and_all_else_is(unit: str) -> None:
     assert "SuccessExitStatus" not in service
 
 
-def test_the_audit_runs_once_a_night_and_ends(analyze: str, units: Path) -> None:
-    service = settings_of(AUDIT)
+@pytest.mark.parametrize("unit", TIMED)
+def test_the_audit_and_pruning_run_once_a_night_and_end(
+    analyze: str, units: Path, unit: str
+) -> None:
+    service = settings_of(unit)
     assert (service["Type"], service["Restart"]) == ("oneshot", "no")
-    timer = FOLDER / "onceward-audit.timer"
+    timer = (FOLDER / unit).with_suffix(".timer")
     calendar = re.findall(r"(?m)^OnCalendar=(.+)$", timer.read_text())
     assert run(analyze, "calendar", *calendar).returncode == 0
     assert faults(analyze, units, timer.name) == []

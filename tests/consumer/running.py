@@ -15,6 +15,7 @@ import psutil
 
 from tests import preloaded
 from tests.eventually import eventually
+from tests.failure_report import show_on_failure
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "consumer")
@@ -55,7 +56,8 @@ class RunningWorker:
         settings: Mapping[str, str],
         argv: Sequence[str] = (*COMMAND, "run"),
     ) -> None:
-        self._log = log
+        self.log = log
+        show_on_failure(self)
         with log.open("wb") as errors:
             self._process = preloaded.start(
                 (*argv, "--config", str(config)),
@@ -67,7 +69,7 @@ class RunningWorker:
     @property
     def stderr(self) -> str:
         """Everything that it and its children have logged."""
-        return self._log.read_text(errors="replace")
+        return self.log.read_text(errors="replace")
 
     @property
     def worker_id(self) -> str:

@@ -3,13 +3,16 @@
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from feedback.envelope import payload_sha256
 from feedback.errors import InvalidMessage, NotSent
 from feedback.status import State
 from tests.consumer.foreign import Sent
 from tests.consumer.stage import Stage, open_stage
+from tests.eventually import eventually
 from tests.stack import Servers
 
 # Stands in payloads, and may stand nowhere else.
@@ -97,6 +100,17 @@ class RawName(str):
     def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
         """Return the bytes for the record."""
         return b"\xff\xfe"
+
+
+@pytest.mark.parametrize("said", [[b"\xff"], [b"a b"], [b"1", b"2"]])
+def test_garbage_in_the_name_of_an_outcome_does_not_keep_a_sent_request_open(
+    stage: Stage, said: list[bytes]
+) -> None:
+    # As a client sent it that took such a header, and as the resender sends it again.
+    request_id = f"garbage-{said!r}".replace(" ", "").encode()
+    headers = [("onceward-outcome-id", one) for one in said]
+    stage.produce(marked(), headers=[*headers, (ID, request_id), (ATTEMPT, b"1")])
+    assert stage.final(request_id.decode()).state is State.SUCCEEDED
 
 
 def test_a_foreign_header_may_have_any_bytes(stage: Stage) -> None:
@@ -224,3 +238,19 @@ def test_a_client_refuses_such_an_id_before_it_writes_anything(
 ) -> None:
     with pytest.raises(InvalidMessage, match="1 to 128 printable ASCII"):
         stage.client.send({}, topic=stage.topics["work"], request_id=request_id)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"attempt": "x"}, {"result": "{"}, {"status": "TELEPORTED"}, {"deadline_at": "9" * 30}],
+    ids="-".join,
+)
+def test_a_status_in_redis_that_is_none_ends_no_worker(stage: Stage, fault: dict[Any, Any]) -> None:
+    name = f"foreign-{time.time_ns()}"
+    value = json.dumps({"answer": MARKER}).encode()
+    store = stage.client.store
+    facts = {"status": "SUCCEEDED", "attempt": "1", "generation": "1"}
+    told: dict[Any, Any] = {**facts, "payload_sha256": payload_sha256(None, value), **fault}
+    store.redis.hset(store.request_key(name), mapping=told)
+    stage.produce(value, headers=[(ID, name.encode()), (ATTEMPT, b"2")])
+    eventually(lambda: stage.row(name) is not None, timeout_s=20)

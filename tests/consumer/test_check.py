@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from consumer.commands import cli
@@ -13,7 +14,11 @@ from consumer.journal import migrate
 from tests.consumer.conftest import MakeStage
 from tests.consumer.running import command
 from tests.consumer.stage import Stage
+from tests.stack.pgbouncer import pooler
 from tests.stack.ports import free_port
+from tests.stack.postgres import Postgres, dsn
+from tests.stack.replication import replicated
+from tests.stack.restartable import restartable
 
 PASSWORD = "hush-hush"
 
@@ -35,8 +40,12 @@ def run_check(stage: Stage, **changes: Mapping[str, Any]) -> subprocess.Complete
 
 def wrong(ran: subprocess.CompletedProcess[str]) -> dict[str, str]:
     """Return what was found wrong: the detail of each finding by its name."""
-    findings = [json.loads(line) for line in ran.stdout.splitlines()]
-    return {one["what"]: one["detail"] for one in findings if not one["ok"]}
+    return {one["what"]: one["detail"] for one in findings(ran) if not one["ok"]}
+
+
+def findings(ran: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """Return all that was looked at."""
+    return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
 def test_all_is_well_and_each_server_is_named_with_its_version(stage: Stage) -> None:
@@ -175,6 +184,37 @@ def test_migrate_and_prune_work_from_the_command_line(stage: Stage, tmp_path: Pa
     config = str(stage.config(journal={"url": f"sqlite:///{tmp_path}/new.db"}))
     for _ in range(2):
         ran = command("migrate", "--config", config)
-        assert (ran.returncode, ran.stdout) == (0, "the journal has version 3\n")
+        assert (ran.returncode, ran.stdout) == (0, "the journal has version 4\n")
     ran = command("prune", "--json", "--config", config)
     assert (ran.returncode, json.loads(ran.stdout)) == (0, {"requests": 0, "runs": 0})
+
+
+def test_what_the_promises_rest_on_in_postgresql_is_named(stage: Stage) -> None:
+    with replicated() as pair:
+        migrate(pair.url())
+        with psycopg.connect(dsn(pair.url()), autocommit=True) as admin:
+            admin.execute("ALTER DATABASE postgres SET synchronous_commit TO off")
+            admin.execute(
+                "ALTER DATABASE postgres SET default_transaction_isolation TO serializable"
+            )
+        ran = run_check(stage, journal={"url": pair.url()})
+        (said,) = [one["detail"] for one in findings(ran) if one["what"] == "database"]
+        assert "isolation serializable (transactions of ours ask for read committed)" in said
+        assert "synchronous_commit off (transactions of ours ask for on)" in said
+        assert "standby standby is ASYNCHRONOUS: do not fail over to it" in said
+        assert "database" not in wrong(ran)
+
+
+def test_a_database_that_does_not_write_to_its_disk_is_wrong(stage: Stage) -> None:
+    careless = {"fsync": "off", "full_page_writes": "off", "max_connections": "8"}
+    with restartable(lambda: Postgres(settings=careless)) as server, pooler(server.address) as url:
+        migrate(server.address)
+        ran = run_check(stage, journal={"url": url})
+        assert ran.returncode == 1
+        assert "fsync is off" in wrong(ran)["database"]
+        assert "full_page_writes is off" in wrong(ran)["database"]
+        assert "behind a pooler" in wrong(ran)["database"]
+        assert (
+            "one worker takes up to 6 connections and max_connections leaves 5"
+            in (wrong(ran)["database"])
+        )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from consumer.continuation import After, after_run
+from consumer.continuation import After, after_run, policy_of_dead
 from consumer.declaration import EffectKind, InDoubtPolicy
 
 EXTERNAL, MARKED, TRANSACTIONAL = (
@@ -33,3 +33,28 @@ def test_a_marked_run_left_nothing_before_its_effect(policy: InDoubtPolicy) -> N
 def test_a_plain_external_run_is_in_doubt_from_its_start(policy: InDoubtPolicy) -> None:
     for begun in (False, True):
         assert after_run(EXTERNAL, policy, effect_begun=begun) is BY_POLICY[policy]
+
+
+PARK, SAME_KEY, QUERY = InDoubtPolicy.PARK, InDoubtPolicy.RETRY_SAME_KEY, InDoubtPolicy.QUERY
+
+
+@pytest.mark.parametrize(
+    ("claimed", "declared", "decides"),
+    [
+        (None, SAME_KEY, SAME_KEY),
+        (PARK, PARK, PARK),
+        (PARK, SAME_KEY, PARK),  # its call may have had no key
+        (PARK, QUERY, PARK),
+        (SAME_KEY, PARK, PARK),
+        (SAME_KEY, SAME_KEY, SAME_KEY),
+        (SAME_KEY, QUERY, QUERY),
+        (QUERY, PARK, PARK),
+        (QUERY, SAME_KEY, PARK),  # and who would be asked is not declared any more
+        (QUERY, QUERY, QUERY),
+        ("of a newer version", SAME_KEY, PARK),
+    ],
+)
+def test_of_two_policies_the_stricter_decides_about_a_dead_run(
+    claimed: str | None, declared: InDoubtPolicy, decides: InDoubtPolicy
+) -> None:
+    assert policy_of_dead(claimed, declared) is decides

@@ -12,6 +12,8 @@ from tests.consumer.conftest import MakeStage
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 
+pytestmark = pytest.mark.waits
+
 BOOKING = "CREATE TABLE booking (request_id TEXT)"
 LIMIT_S = 40.0
 

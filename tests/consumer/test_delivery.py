@@ -3,6 +3,7 @@
 import pytest
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from consumer import entries
 from consumer.delivery import (
     Delivery,
     RefusedRecord,
@@ -38,6 +39,13 @@ def test_the_deadline_is_the_senders_else_the_handlers_else_the_default() -> Non
     by_default = received(record())
     deadlines = [one.deadline_at for one in (sent, by_handler, by_default)]
     assert deadlines == [5, TIMESTAMP_MS + 10_000, TIMESTAMP_MS + 60_000]
+
+
+def test_a_claim_says_of_what_time_a_record_is_that_names_no_deadline() -> None:
+    named_one = received(record(headers=(("onceward-deadline", b"5"),)))
+    timed, timeless = received(record()), received(record(timestamp_ms=-1))
+    sent = [entries.claim(one).sent_at for one in (named_one, timed, timeless)]  # type: ignore[arg-type]
+    assert sent == [None, TIMESTAMP_MS, -1]
 
 
 def test_malformed_headers_refuse_the_record_under_its_coordinates() -> None:

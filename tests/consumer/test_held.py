@@ -6,11 +6,14 @@ import pytest
 
 from consumer.continuation import After, continuation
 from consumer.declaration import EffectKind, InDoubtPolicy
+from consumer.entries import CLAIM_LOST
 from consumer.held import Held
 from consumer.journal import TakeoverKind
-from consumer.pool import Finished, Outcome
+from consumer.pool import ChildDied, Finished, Outcome
+from consumer.pool.outcome import STALE
 from consumer.retries import Fixed
 from feedback.status import State
+from tests.consumer.pool.driving import job
 from tests.consumer.samples import delivery, payments
 
 RUN = ("a", 2)
@@ -57,11 +60,43 @@ def test_a_marked_run_after_a_doubtful_one_settles_it_only_by_its_own_effect(
         assert kept.continuing[RUN].takeover.kind is TakeoverKind.SAME_KEY
 
 
+UNBEGUN = Outcome(State.FAILED, code="JOURNAL_UNAVAILABLE", unbegun=True)
+
+
+def test_a_run_that_had_no_connection_is_asked_for_again_as_the_same_claim() -> None:
+    kept = held(EffectKind.TRANSACTIONAL, InDoubtPolicy.PARK, doubtful=False)
+    kept.running[RUN] = kept.running[RUN]._replace(deadline_at=2**52)
+    kept.hear(Finished(*RUN, UNBEGUN))
+    assert ([one.request_id for one in kept.claiming], kept.finishes) == (["a"], {})
+    assert RUN not in kept.running
+
+
+def test_a_run_that_had_no_connection_until_its_deadline_is_left_to_the_journal() -> None:
+    kept = held(EffectKind.TRANSACTIONAL, InDoubtPolicy.PARK, doubtful=False)
+    kept.running[RUN] = kept.running[RUN]._replace(deadline_at=1)
+    kept.hear(Finished(*RUN, UNBEGUN))
+    assert kept.continuing[RUN].takeover.kind is TakeoverKind.EXCLUDED
+    assert kept.finishes == {}
+
+
 @pytest.mark.parametrize("outcome", [REJECTED, FAILED, DONE])
 def test_a_marked_run_after_none_ends_as_it_says(outcome: Outcome) -> None:
     kept = held(EffectKind.MARKED, InDoubtPolicy.RETRY_SAME_KEY, doubtful=False)
     kept.hear(Finished(*RUN, outcome))
     assert kept.finishes[RUN].state == outcome.state
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("exited with code 0", "its process exited with code 0"),
+        ("killed by SIGKILL", "its process was killed by SIGKILL"),
+    ],
+)
+def test_how_a_process_ended_is_told_as_a_sentence(reason: str, told: str) -> None:
+    kept = held(EffectKind.EXTERNAL, InDoubtPolicy.PARK, doubtful=False)
+    kept.hear(ChildDied(7, reason, (job("payments", request_id="a", generation=2),), ()))
+    assert kept.finishes[RUN].message == told
 
 
 def test_doubt_goes_by_the_policy() -> None:
@@ -103,3 +138,14 @@ def test_a_declared_failure_after_a_doubtful_run_does_not_end_the_doubt(code: st
             assert kept.continuing[RUN].takeover.kind is TakeoverKind.SAME_KEY
         else:
             assert (kept.finishes[RUN].state, kept.finishes[RUN].delay_ms) == ("RETRYING", 1000)
+
+
+@pytest.mark.parametrize("effect", [EffectKind.MARKED, EffectKind.TRANSACTIONAL])
+def test_a_run_that_the_journal_did_not_let_act_asks_for_another_and_tells_nobody_yet(
+    effect: EffectKind,
+) -> None:
+    kept = held(effect, InDoubtPolicy.PARK, doubtful=False)
+    kept.hear(Finished(*RUN, STALE))
+    wish = kept.continuing[RUN].takeover
+    assert (wish.kind, wish.because) == (TakeoverKind.EXCLUDED, CLAIM_LOST)
+    assert (kept.finishes, kept.retrying) == ({}, [])

@@ -6,11 +6,16 @@ from collections.abc import Callable
 
 import pytest
 from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient
 
 from consumer.kafka_source import KafkaSource
+from feedback import sections
+from feedback.logs import event_of
 from feedback.settings import KafkaSection
 from tests.eventually import eventually
 from tests.stack import Servers
+
+pytestmark = pytest.mark.waits
 
 
 def _settings(servers: Servers, group: str) -> KafkaSection:
@@ -52,7 +57,7 @@ def test_partitions_that_a_rebalance_brings_during_a_pause_are_read_after_it(
     try:
         eventually(lambda: assigned_after_a_poll() == 1, timeout_s=30)
         _fill(servers, name, partitions=2, each=20)
-        eventually(lambda: take(0.5, max_records=1), timeout_s=10)
+        eventually(lambda: take(0.5, max_records=1), timeout_s=30)
         one.pause()
         leaving.set()
         eventually(lambda: (take(0.02, max_records=1), len(one.assigned()))[1] == 2, timeout_s=30)
@@ -159,13 +164,13 @@ def test_partitions_that_were_paused_one_after_the_other_are_all_read_again(
         (first,) = read
         # Of both some records are fetched and not yet handed out when they are paused.
         source.hold({(name, first)})
-        eventually(lambda: read_of(1 - first, max_records=1), timeout_s=10)
+        eventually(lambda: read_of(1 - first, max_records=1), timeout_s=30)
         source.hold({(name, 0), (name, 1)})
         before = read.total()
         for _ in range(5):
             assert read_of(None, max_records=1) == before
         source.hold(())
-        eventually(lambda: read_of(None, max_records=100) == 40, timeout_s=10)
+        eventually(lambda: read_of(None, max_records=100) == 40, timeout_s=30)
     finally:
         source.close()
     assert read == {0: 20, 1: 20}
@@ -190,12 +195,42 @@ def test_a_topic_that_is_left_is_not_read_until_it_is_left_no_longer(
         source.pause()
         source.resume()
         _fill(servers, other, partitions=2, each=10)
-        eventually(lambda: read_of(other) == 40, timeout_s=10)
+        eventually(lambda: read_of(other) == 40, timeout_s=30)
         assert read[left] == 0
         source.leave(frozenset({other}))
         source.resume()
         _fill(servers, other, partitions=2, each=10)
-        eventually(lambda: read_of(left) == 20, timeout_s=10)
+        eventually(lambda: read_of(left) == 20, timeout_s=30)
         assert read[other] == 40
     finally:
         source.close()
+
+
+def test_partitions_that_a_topic_gets_are_read_soon_and_said(
+    servers: Servers,
+    topic: Callable[..., str],
+    group: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert _settings(servers, group).connection()["metadata_max_age_ms"] <= 30_000
+    monkeypatch.setattr(sections, "METADATA_MAX_AGE_MS", 500)
+    name = topic(1)
+    source = KafkaSource(_settings(servers, group), [name])
+    read: set[int] = set()
+    try:
+        _fill(servers, name, partitions=1, each=1)
+        eventually(lambda: source.poll(0.2, max_records=1), timeout_s=30)
+        with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
+            admin.create_partitions({name: 3})
+        _fill(servers, name, partitions=3, each=1)
+
+        def all_read() -> bool:
+            read.update(one.partition for one in source.poll(0.2, max_records=10))
+            return read == {0, 1, 2}
+
+        eventually(all_read, timeout_s=30)
+    finally:
+        source.close()
+    (grew,) = [one for one in caplog.records if event_of(one) == "topic.grew"]
+    assert vars(grew)["onceward_fields"]["partitions"] == 3

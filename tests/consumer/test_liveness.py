@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from feedback.store import StatusStore
 from tests.eventually import eventually
 from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
+
+pytestmark = pytest.mark.waits
 
 LEASE_S = 1.2
 # Long enough for a machine that is slow now and then, where a test says that it holds all the time.
@@ -251,3 +254,32 @@ def test_the_first_journal_of_a_group_stays_its_journal(lives: Lives) -> None:
     check_journal(lives.store, "first")
     with pytest.raises(ForeignJournal, match="is first, not second"):
         check_journal(lives.store, "second")
+
+
+def test_who_has_not_asked_again_since_a_failover_goes_on_and_who_asked_and_stays_behind_ends(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, asked = [1], threading.Event()
+    asked.set()
+
+    def timeline() -> int:
+        assert asked.wait(LIMIT_S)
+        return answers[0]
+
+    monkeypatch.setattr(lives.leases, "timeline", timeline)
+    lives.liveness.start()
+    asked.clear()
+    # A peer asked earlier: the standby was promoted, and this worker's database is that as well.
+    lives.store.agree_on_timeline(2)
+    beats = len(lives.run_ids)
+    eventually(lambda: len(lives.run_ids) >= beats + 2, timeout_s=LIMIT_S)
+    answers[0] = 2
+    asked.set()
+    beats = len(lives.run_ids)
+    eventually(lambda: len(lives.run_ids) >= beats + 2, timeout_s=LIMIT_S)
+
+    assert lives.foreign == []
+
+    answers[0] = 1
+    eventually(lambda: lives.foreign, timeout_s=LIMIT_S)
+    lives.liveness.stop()

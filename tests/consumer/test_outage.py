@@ -12,6 +12,8 @@ from tests.stack import Servers
 from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture
 def server() -> Iterator[Restartable]:

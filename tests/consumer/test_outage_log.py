@@ -3,6 +3,9 @@
 import pytest
 
 from consumer.outage import Outage
+from feedback.logs import event_of
+
+pytestmark = pytest.mark.waits
 
 
 def test_it_is_over_when_the_last_user_can_work_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -18,4 +21,4 @@ def test_it_is_over_when_the_last_user_can_work_again(caplog: pytest.LogCaptureF
     outage.ends("teller")
     seen.append(outage.is_on)
     assert seen == [True, False]
-    assert [record.getMessage() for record in caplog.records] == ["redis.away", "redis.back"]
+    assert [event_of(record) for record in caplog.records] == ["redis.away", "redis.back"]

@@ -25,6 +25,8 @@ from tests.stack import Servers
 from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
 
+pytestmark = pytest.mark.waits
+
 RATE = 60.0
 ONE_SLOT = {"processes": 1, "buffer_limit": 4}
 # Much more than what is measured (see the assertions' comments): a busy machine is no finding.
@@ -182,6 +184,20 @@ def test_a_redis_that_hangs_stops_nobody(
     all_told(stage, load.sent)
     assert ran_once(stage, load.sent)
     assert worker.events("lease.renewed_again") == []
+    assert worker.stop() == 0
+
+
+def test_a_redis_that_somebody_emptied_is_noticed_and_told_all_again(
+    make_stage: MakeStage, servers: Servers, server: Restartable
+) -> None:
+    stage = stage_on(make_stage, servers, server.address)
+    worker = stage.start()
+    ended = [stage.produce(b'{"answer":"x"}').coordinates_id for _ in range(20)]
+    all_told(stage, ended)
+    stage.client.store.redis.flushall()
+    worker.told("redis.emptied")
+    all_told(stage, ended)
+    assert worker.events("redis.restarted") == []
     assert worker.stop() == 0
 
 

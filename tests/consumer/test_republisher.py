@@ -15,6 +15,7 @@ from consumer import telling
 from consumer.journal import Claim, Finish, Journal, Leases, migrate
 from consumer.journal.republish import Republication
 from consumer.republisher import Republisher
+from feedback.logs import event_of
 from feedback.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import StatusWrite
@@ -97,7 +98,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Told:
         return [
             record.onceward_fields["count"]  # type: ignore[attr-defined]
             for record in caplog.records
-            if record.getMessage() == "statuses.republished"
+            if event_of(record) == "statuses.republished"
         ]
 
     return counts
@@ -213,14 +214,14 @@ def test_the_journals_row_stands_over_what_another_payload_wrote_into_an_empty_r
     assert crowd.store.read("taken").payload_sha256 == SHA
 
 
-def test_only_what_can_be_opened_again_is_looked_at_by_the_resender(
+def test_what_has_ended_is_looked_at_by_no_resender_also_where_a_resend_may_help(
     crowd: Group, told: Told
 ) -> None:
     crowd.ended("final")
     crowd.ended("open", state="FAILED", resend=True)
     crowd.worker("w1").redis_is("run-1")
     eventually(lambda: told() == [2], timeout_s=LIMIT_S)
-    assert crowd.store.redis.zrange(crowd.store.deadlines_key, 0, -1) == [b"open"]
+    assert crowd.store.redis.zrange(crowd.store.deadlines_key, 0, -1) == []
 
 
 def test_it_ends_in_the_middle_when_it_is_stopped(

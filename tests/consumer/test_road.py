@@ -10,6 +10,7 @@ from sqlalchemy.engine import RowMapping
 
 from feedback.envelope import payload_sha256
 from feedback.status import State
+from producer_client import PayloadMismatch
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage, open_stage
 from tests.eventually import eventually
@@ -140,6 +141,27 @@ def test_a_declared_error_may_be_resent_and_runs_again_as_the_next_generation(ro
     assert (earlier["generation"], earlier["outcome"]) == (1, "FAILED")
 
 
+def test_a_resend_that_was_on_its_way_reopens_no_failure_that_its_client_was_told_of(
+    road: Stage,
+) -> None:
+    topic = road.topics["flaky"]
+    handle = road.client.send({"amount": 1}, topic=topic, key="k")
+    failed = handle.wait(20)
+    assert (failed.state, failed.resend, failed.generation) == (State.FAILED, True, 1)
+    # As clients and resenders send it by themselves while nothing was heard.
+    late = [*identity(handle.request_id, attempt=2), ("onceward-reopens", b"0")]
+    road.produce(b'{"amount":1}', headers=late, handler="flaky", key=b"k")
+    behind = road.client.send({"amount": 2}, topic=topic, key="k")
+    behind.wait(20)
+    assert handle.status().state is State.FAILED
+    row = row_of(road, handle.request_id)
+    assert (row["state"], row["generation"], row["resend"]) == ("FAILED", 1, 1)
+    assert len(road.runs(handle.request_id)) == 1
+    # Who was told has it sent again.
+    road.client.send({"amount": 1}, topic=topic, key="k", request_id=handle.request_id)
+    assert road.seen(handle.request_id, State.SUCCEEDED).generation == 2
+
+
 def test_a_request_past_its_deadline_expires_with_a_row_and_never_runs(road: Stage) -> None:
     request_id = f"late-{time.time_ns()}"
     past = int(time.time() * 1000) - 1000
@@ -148,6 +170,28 @@ def test_a_request_past_its_deadline_expires_with_a_row_and_never_runs(road: Sta
     row = row_of(road, request_id)
     assert (row["claimed_at"], row["offset"]) == (None, sent.offset)
     assert road.runs(request_id) == []
+
+
+def test_a_taken_id_on_another_topic_is_refused_and_touches_nothing(road: Stage) -> None:
+    handle = road.client.send({"answer": "seat 12A"}, topic=road.topics["work"])
+    first = handle.wait(20)
+    before = row_of(road, handle.request_id)
+    with pytest.raises(PayloadMismatch):
+        road.client.send(
+            {"answer": "seat 12A"}, topic=road.topics["marked"], request_id=handle.request_id
+        )
+    # What another program sends, the journal refuses, also where Redis has forgotten the id.
+    wipe(road.client.store, handle.request_id)
+    sent = road.produce(
+        b'{"answer":"seat 12A"}', headers=identity(handle.request_id, attempt=2), handler="marked"
+    )
+    refused = road.final(sent.coordinates_id)
+    assert (refused.state, refused.code) == (State.FAILED, "PAYLOAD_MISMATCH")
+    again = road.final(handle.request_id)
+    assert (again.topic, again.offset, again.result) == (first.topic, first.offset, "seat 12A")
+    assert row_of(road, handle.request_id)["generation"] == before["generation"]
+    assert road.runs(sent.coordinates_id) == []
+    assert len(road.runs(handle.request_id)) == 1
 
 
 def test_another_payload_under_a_taken_id_is_refused_and_touches_nothing(road: Stage) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from consumer.set_aside import QUIET_S, RETRY_S, SetAside
+from feedback.logs import event_of
 
 Events = Callable[[], list[str]]
 
@@ -16,7 +17,7 @@ ONE, OTHER = ("payments", 0), ("payments", 1)
 def events(caplog: pytest.LogCaptureFixture) -> Events:
     """Return a function: the names of the events that were logged so far."""
     caplog.set_level(logging.INFO, "onceward.set_aside")
-    return lambda: [record.getMessage() for record in caplog.records]
+    return lambda: [event_of(record) for record in caplog.records]
 
 
 def test_what_fails_again_and_again_is_told_of_once(events: Events) -> None:

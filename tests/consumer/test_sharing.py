@@ -12,6 +12,8 @@ from tests.consumer.stage import Stage, open_stage
 from tests.eventually import eventually
 from tests.stack import Servers
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture(scope="module")
 def pair(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from fakeredis import FakeRedis, FakeServer
 from sqlalchemy import NullPool, create_engine, text
 
+from consumer import sweeper as module
 from consumer.continuation import Continuation
 from consumer.declaration import EffectKind, Handler, InDoubtPolicy
 from consumer.delivery import Delivery
@@ -21,18 +22,23 @@ from consumer.journal import (
     EffectMark,
     Finish,
     Journal,
+    JournalUnavailable,
     Leases,
     Published,
     Row,
     TakeoverKind,
     migrate,
 )
-from consumer.sweeper import UNPUBLISHED_AFTER_MS, Sweeper
+from consumer.journal.left_over import Unhandled
+from consumer.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper, nobody
 from consumer.teller import Teller
+from feedback.clock import epoch_ms
 from feedback.envelope import Envelope, Record
 from feedback.errors import KafkaUnavailable
+from feedback.logs import event_of
 from feedback.settings import RedisSection
 from feedback.status import State
+from feedback.statuses import StatusWrite
 from feedback.store import StatusStore
 from tests.consumer.samples import SHA
 from tests.eventually import eventually
@@ -68,6 +74,8 @@ class Sweeping:
         leases = Leases(self.url, group=self.group, worker_id=worker_id)
         leases.register(600.0)
         leases.close()
+        # It is longer than the sweeper's own: its heartbeat says that it is no leftover.
+        self.store.beat(worker_id, {})
 
     def age(self, milliseconds: int) -> None:
         """Let all ends be this much longer ago."""
@@ -75,6 +83,20 @@ class Sweeping:
         with engine.begin() as connection:
             older = text("UPDATE onceward_request SET finished_at = finished_at - :age")
             connection.execute(older, {"age": milliseconds})
+
+    def deadline(self, request_id: str, epoch_ms: int) -> None:
+        """Move a deadline."""
+        engine = create_engine(self.url, poolclass=NullPool)
+        with engine.begin() as connection:
+            moved = text("UPDATE onceward_request SET deadline_at = :at WHERE request_id = :name")
+            connection.execute(moved, {"at": epoch_ms, "name": request_id})
+
+    def rows(self, *request_ids: str) -> list[Row]:
+        """Return what the journal says."""
+        journal = Journal(self.url, group=self.group, worker_id="reads")
+        rows = journal.rows(request_ids)
+        journal.close()
+        return rows
 
     def state(self, request_id: str) -> State:
         """Return what a client sees."""
@@ -129,6 +151,7 @@ def _sweeper(
     *,
     lease_s: float,
     may_sweep: Callable[[float], bool],
+    alive: Callable[[Collection[str]], set[str]] = nobody,
 ) -> Sweeper:
     return Sweeper(
         journal=journal,
@@ -136,16 +159,19 @@ def _sweeper(
         worker_id="me",
         handlers=HANDLERS,
         payloads=Payloads(),
+        statuses=teller._store,
         revive=revived.extend,
         room=lambda: 2 - len(revived),
         lease_s=lease_s,
         may_sweep=may_sweep,
+        alive=alive,
     )
 
 
 @pytest.fixture
-def sweeping(journal_url: str, group: str) -> Iterator[Sweeping]:
-    """Yield a sweeper of worker `me` on each kind of journal."""
+def sweeping(journal_url: str, group: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sweeping]:
+    """Yield a sweeper of worker `me` on each kind of journal; no look is too slow for it."""
+    monkeypatch.setattr(module, "QUICK_S", math.inf)
     migrate(journal_url)
     server = FakeServer()
     store = StatusStore(FakeRedis(server=server), group, RedisSection())
@@ -154,7 +180,14 @@ def sweeping(journal_url: str, group: str) -> Iterator[Sweeping]:
     journal = Journal(journal_url, group=group, worker_id="me")
     revived: list[Continuation] = []
     # Of such a lease a tenth is no millisecond: every sweep is due.
-    sweeper = _sweeper(journal, teller, revived, lease_s=0.009, may_sweep=lambda now_s: now_s > 0)
+    sweeper = _sweeper(
+        journal,
+        teller,
+        revived,
+        lease_s=0.009,
+        may_sweep=lambda now_s: now_s > 0,
+        alive=store.alive,
+    )
     yield Sweeping(journal_url, group, server, store, teller, sweeper, revived)
     journal.close()
     server.connected = True
@@ -185,6 +218,102 @@ def test_claims_of_a_dead_worker_end_in_doubt_and_those_of_a_living_one_go_on(
     assert sweeping.state("a") is State.UNKNOWN
 
 
+def test_claims_of_a_worker_whose_heartbeat_lives_are_left_until_it_is_gone_or_their_deadline(
+    sweeping: Sweeping, sweep: Callable[[], None]
+) -> None:
+    sweeping.store.beat("elsewhere", {})
+    sweeping.claimed_by("elsewhere", "open")
+    sweeping.apply("elsewhere", claims=[_claim("late")])
+    sweeping.deadline("late", epoch_ms() - 1)
+    sweep()
+    assert sweeping.state("open") is State.UNKNOWN
+    assert sweeping.state("late") is State.IN_DOUBT
+    sweeping.store.end_heartbeat("elsewhere")
+    sweep()
+    assert sweeping.state("open") is State.IN_DOUBT
+
+
+def test_a_lease_that_a_clock_set_back_left_far_ahead_is_over_when_nobody_renews_it(
+    sweeping: Sweeping, sweep: Callable[[], None]
+) -> None:
+    for name in ("dead", "alive"):
+        sweeping.lease(name)
+        sweeping.claimed_by(name, name)
+    sweeping.store.end_heartbeat("dead")
+
+    def is_swept() -> bool:
+        sweep()
+        return sweeping.state("dead") is State.IN_DOUBT
+
+    sweep()
+    assert sweeping.state("dead") is State.UNKNOWN
+    eventually(is_swept, timeout_s=LIMIT_S)
+    assert sweeping.state("alive") is State.UNKNOWN
+
+
+def test_what_nobody_has_a_handler_for_ends_after_its_deadline_and_is_logged(
+    sweeping: Sweeping, sweep: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    names = {"external": State.IN_DOUBT, "marked": State.EXPIRED, "waits": State.EXPIRED}
+    marked = _claim("marked", "removed")._replace(effect_kind="marked")
+    waits = _claim("waits", "removed")
+    sweeping.apply("dead", claims=[_claim("external", "removed"), marked, waits])
+    wait = _finish("waits")._replace(state="RETRYING", delay_ms=0)
+    sweeping.apply("dead", finishes=[wait])
+    sweep()
+    assert {sweeping.state(name) for name in names} == {State.UNKNOWN}
+    for name in names:
+        sweeping.deadline(name, epoch_ms() - 1_000)
+    sweep()
+    assert {name: sweeping.state(name) for name in names} == names
+    assert sweeping.store.read("external").code == "NO_HANDLER"
+    eventually(lambda: _logged(sweeping, sweep, caplog), timeout_s=LIMIT_S)
+
+
+def _logged(
+    sweeping: Sweeping, sweep: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> bool:
+    sweeping.claimed_by("dead", "another", topic="removed")
+    sweep()
+    return "handler.missing" in caplog.text
+
+
+def test_a_dead_claim_whose_client_was_told_its_end_ends_like_that_and_goes_on_nowhere(
+    sweeping: Sweeping, sweep: Callable[[], None]
+) -> None:
+    sweeping.claimed_by("dead", "told", topic="marked")
+    told = StatusWrite("told", State.SUCCEEDED, 1, 1, SHA, fields={"result": "7"})
+    sweeping.store.write([told])
+    sweep()
+    assert sweeping.revived == []
+    journal = Journal(sweeping.url, group=sweeping.group, worker_id="me")
+    (verdict,) = journal.apply(claims=[_claim("told", "marked")]).verdicts
+    journal.close()
+    assert verdict.row is not None
+    assert (verdict.row.state, verdict.row.result) == ("SUCCEEDED", "7")
+
+
+def test_a_slow_look_for_what_nobody_handles_is_not_repeated_soon_and_holds_nothing_up(
+    sweeping: Sweeping, sweep: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def gives_up(*given: object) -> list[Unhandled]:
+        asked.append(1)
+        raise JournalUnavailable("it takes too long")
+
+    monkeypatch.setattr(module, "QUICK_S", 0.0)
+    monkeypatch.setattr(module, "UNHANDLED_SHARE", 1e-9)
+    monkeypatch.setattr(sweeping.sweeper._journal, "unhandled", gives_up)
+    sweeping.claimed_by("dead", "a")
+    sweeping.apply("dead", finishes=[_finish("a")])
+    sweeping.age(UNPUBLISHED_AFTER_MS)
+    sweep()
+    assert sweeping.state("a") is State.UNKNOWN
+    sweep()
+    assert (sweeping.state("a"), asked) == (State.SUCCEEDED, [1])
+
+
 def test_an_outcome_that_no_client_was_told_is_told(
     sweeping: Sweeping, sweep: Callable[[], None]
 ) -> None:
@@ -198,6 +327,22 @@ def test_an_outcome_that_no_client_was_told_is_told(
     assert (sweeping.state("a"), sweeping.store.read("a").result) == (State.SUCCEEDED, 7)
     assert sweeping.state("b") is State.UNKNOWN
     assert sweeping.teller.take_told() == [Published("a", 1, "SUCCEEDED")]
+
+
+def test_a_full_page_of_statuses_to_repair_is_followed_by_the_next_at_once(
+    sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LIMIT", 3)
+    monkeypatch.setattr(module, "REPAIRS_FOR", 1_000.0)
+    names = [f"r{number}" for number in range(10)]
+    sweeping.claimed_by("dead", *names)
+    # All at one time, by the database's clock: pages go on by their ids.
+    sweeping.apply("dead", finishes=[_finish(name) for name in names])
+    sweeping.age(UNPUBLISHED_AFTER_MS)
+    sweeping.sweeper.sweep()
+    eventually(
+        lambda: {sweeping.state(name) for name in names} == {State.SUCCEEDED}, timeout_s=LIMIT_S
+    )
 
 
 def test_while_redis_is_away_the_journal_is_not_asked_for_what_to_tell(
@@ -259,6 +404,16 @@ def test_a_marked_claim_in_its_effect_is_parked(sweeping: Sweeping) -> None:
     assert sweeping.revived == []
 
 
+@pytest.mark.parametrize("topic", ["same-key", "query"])
+def test_a_claim_made_when_a_person_was_to_decide_is_parked_whatever_is_declared_now(
+    sweeping: Sweeping, topic: str
+) -> None:
+    sweeping.apply("dead", claims=[_claim("a", topic)._replace(in_doubt="park")])
+    sweeping.sweeper.sweep()
+    eventually(lambda: sweeping.state("a") is State.IN_DOUBT, timeout_s=LIMIT_S)
+    assert sweeping.revived == []
+
+
 def test_one_to_be_asked_about_is_revived_and_told_nothing(sweeping: Sweeping) -> None:
     sweeping.claimed_by("dead", "a", topic="query")
     sweeping.sweeper.sweep()
@@ -301,3 +456,97 @@ def test_a_claim_on_a_topic_without_a_handler_here_is_left_to_others(sweeping: S
     sweeping.sweeper.sweep()
     eventually(lambda: sweeping.state("b") is State.IN_DOUBT, timeout_s=LIMIT_S)
     assert sweeping.state("a") is State.UNKNOWN
+
+
+def test_sweeps_that_fail_again_and_again_are_said_once_and_so_is_their_end(
+    sweeping: Sweeping, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_away(every_ms: int) -> bool:
+        raise JournalUnavailable("it takes too long")
+
+    with monkeypatch.context() as patched, caplog.at_level("INFO"):
+        patched.setattr(sweeping.sweeper._journal, "sweep_is_due", is_away)
+        for _ in range(3 * FAILURES):
+            sweeping.sweeper.sweep()
+    with caplog.at_level("INFO"):
+        sweeping.sweeper.sweep()
+    events = [event_of(record) for record in caplog.records]
+    said = [event for event in events if event.startswith("sweeps.")]
+    assert said == ["sweeps.fail", "sweeps.back"]
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.SUCCEEDED])
+def test_an_end_that_is_older_than_what_its_client_was_told_is_told_to_nobody(
+    sweeping: Sweeping, sweep: Callable[[], None], state: State
+) -> None:
+    sweeping.claimed_by("dead", "a")
+    sweeping.apply("dead", finishes=[Finish("a", 1, "FAILED", "CODE", None, None, False)])
+    sweeping.age(UNPUBLISHED_AFTER_MS)
+    fields = {"worker": "dead", "topic": "payments"}
+    sweeping.store.write([StatusWrite("a", state, 2, 2, SHA, fields)])
+    expected = State.IN_DOUBT if state is State.RUNNING else State.SUCCEEDED
+
+    def is_ended() -> bool:
+        sweep()
+        (row,) = sweeping.rows("a")
+        return (row.state, row.generation) == (expected, 2)
+
+    eventually(is_ended, timeout_s=LIMIT_S)
+    status = sweeping.store.read("a")
+    assert (status.state, status.generation) == (expected, 2)
+    assert status.code == ("END_LOST" if state is State.RUNNING else None)
+
+
+def test_a_dead_workers_claim_goes_on_behind_the_run_that_its_client_was_told_of(
+    sweeping: Sweeping, sweep: Callable[[], None]
+) -> None:
+    sweeping.claimed_by("dead", "s", topic="same-key")
+    fields = {"worker": "dead", "topic": "same-key"}
+    sweeping.store.write([StatusWrite("s", State.RUNNING, 1, 3, SHA, fields)])
+    sweep()
+    assert sweeping.revived == []
+    sweep()
+    assert [one.takeover.generation for one in sweeping.revived] == [3]
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.SUCCEEDED, State.FAILED])
+def test_what_was_told_of_another_topics_request_of_its_id_neither_ends_a_claim_nor_holds_it_up(
+    sweeping: Sweeping, sweep: Callable[[], None], state: State
+) -> None:
+    sweeping.claimed_by("dead", "external")
+    sweeping.claimed_by("dead", "left-nothing", topic="marked")
+    fields = {"worker": "dead", "topic": "of-old"}
+    for request_id in ("external", "left-nothing"):
+        sweeping.store.write([StatusWrite(request_id, state, 2, 2, SHA, fields)])
+    sweep()
+    (row,) = sweeping.rows("external")
+    assert (row.state, row.code) == ("IN_DOUBT", "WORKER_DIED")
+    assert [one.takeover.request_id for one in sweeping.revived] == ["left-nothing"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"status": "TELEPORTED"}, {"attempt": "x"}, {"result": "{"}, {"generation": "9" * 30}],
+    ids="-".join,
+)
+def test_a_status_that_cannot_be_read_hides_none_of_the_others(
+    sweeping: Sweeping, sweep: Callable[[], None], fault: dict[Any, Any]
+) -> None:
+    sweeping.claimed_by("dead", "a", "b", topic="marked")
+    fields = {"worker": "dead", "topic": "marked"}
+    told = [StatusWrite(name, State.SUCCEEDED, 1, 1, SHA, fields) for name in ("a", "b")]
+    sweeping.store.write(told)
+    sweeping.store.redis.hset(sweeping.store.request_key("b"), mapping=fault)
+    sweep()
+    assert [row.state for row in sweeping.rows("a")] == ["SUCCEEDED"]
+    assert [one.takeover.request_id for one in sweeping.revived] == ["b"]
+
+
+def test_what_was_told_ends_a_claim_also_where_no_database_may_hold_its_words(
+    sweeping: Sweeping, sweep: Callable[[], None]
+) -> None:
+    sweeping.claimed_by("dead", "a")
+    fields = {"worker": "dead", "topic": "payments", "code": "A\0B", "message": "no\0no"}
+    sweeping.store.write([StatusWrite("a", State.FAILED, 1, 1, SHA, fields)])
+    sweep()
+    assert [row.state for row in sweeping.rows("a")] == ["FAILED"]

@@ -12,6 +12,7 @@ from fakeredis import FakeRedis, FakeServer
 from consumer import telling, untold
 from consumer.journal import Finish, Published, Row
 from consumer.teller import RUNNING_AFTER_S, Teller
+from feedback.logs import event_of
 from feedback.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import StatusWrite
@@ -241,11 +242,11 @@ def test_a_status_that_redis_refuses_costs_the_others_nothing_and_is_not_tried_f
     told = {one.request_id for one in teller.take_told()}
     assert told == {one.request_id for one in everything} - {"r7"}
     assert not teller.redis_away
-    events = [record.getMessage() for record in caplog.records]
+    events = [event_of(record) for record in caplog.records]
     assert events.count("status.not_told") == 1
     teller.tell([succeeded("r7", generation=2)])
     assert teller.flush(LIMIT_S)
-    assert [record.getMessage() for record in caplog.records].count("status.not_told") == 2
+    assert [event_of(record) for record in caplog.records].count("status.not_told") == 2
 
 
 def test_what_waits_is_bounded_in_bytes_as_well(
@@ -300,7 +301,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_ends(
         assert not teller.flush(LIMIT_S)
     server.connected = True
     assert eventually(lambda: teller.flush(LIMIT_S), timeout_s=LIMIT_S)
-    events = [record.getMessage() for record in caplog.records]
+    events = [event_of(record) for record in caplog.records]
     assert events == ["redis.away", "redis.back"]
 
 

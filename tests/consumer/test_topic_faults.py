@@ -19,6 +19,7 @@ from kafka.admin import (
 from consumer import set_aside
 from consumer.kafka_source import KafkaSource
 from feedback.envelope import Record
+from feedback.logs import event_of
 from feedback.settings import KafkaSection
 from tests.eventually import eventually
 from tests.stack.kafka import Broker
@@ -93,7 +94,7 @@ def reading(
     monkeypatch.setattr(set_aside, "RETRY_S", 2.0)
     monkeypatch.setattr(set_aside, "QUIET_S", 2.0)
     caplog.set_level("INFO")
-    made = Reading(broker, lambda: [record.getMessage() for record in caplog.records])
+    made = Reading(broker, lambda: [event_of(record) for record in caplog.records])
     made.read(made.sound)
     made.read(made.faulty)
     yield made

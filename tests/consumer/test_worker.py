@@ -16,20 +16,26 @@ from consumer.journal import (
     FinishKind,
     FinishResult,
     Journal,
+    OwnRun,
     Published,
     Takeover,
     TakeoverResult,
     TakeoverResultKind,
+    ToldRun,
     migrate,
 )
-from consumer.pool import Event, Pool, PoolSettings
+from consumer.pool import Event, Finished, Pool, PoolSettings
+from consumer.pool.outcome import STALE
 from consumer.teller import Teller
+from consumer.told_runs import Statuses
 from consumer.worker import Worker
 from feedback.clock import monotonic_s
 from feedback.redis_server import connect
 from feedback.settings import RedisSection
+from feedback.status import State
+from feedback.statuses import Status
 from feedback.store import StatusStore
-from tests.consumer.samples import delivery
+from tests.consumer.samples import SHA, delivery
 from tests.eventually import eventually
 
 
@@ -68,6 +74,8 @@ class Takeovers:
     def __init__(self) -> None:
         self.asked: list[Takeover] = []
         self.held: list[tuple[str, int]] = []
+        self.own_runs: list[tuple[str, int]] = []
+        self.told_runs: list[tuple[str, int]] = []
 
     def apply(
         self,
@@ -75,9 +83,13 @@ class Takeovers:
         takeovers: Sequence[Takeover],
         finishes: Sequence[Finish],
         held: Iterable[tuple[str, int]],
+        own_runs: Sequence[OwnRun] = (),
+        told_runs: Sequence[ToldRun] = (),
         **_: object,
     ) -> Applied:
         self.asked += takeovers
+        self.own_runs = [(one.request_id, one.generation) for one in own_runs]
+        self.told_runs = [(one.request_id, one.generation) for one in told_runs]
         self.held = sorted(held)
         written = FinishResult(FinishKind.WRITTEN)
         finished = {(one.request_id, one.generation): written for one in finishes}
@@ -136,7 +148,7 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
     store.close()
 
 
-def worker_with(journal: Takeovers, lease: Forever) -> Worker:
+def worker_with(journal: Takeovers, lease: Forever, statuses: Statuses | None = None) -> Worker:
     return Worker(
         worker_id="me",
         admission=Admission(Buffer(8)),
@@ -147,6 +159,7 @@ def worker_with(journal: Takeovers, lease: Forever) -> Worker:
         slots=2,
         journal_wait_s=30.0,
         on_backlog=lambda backlog: None,
+        statuses=statuses,
     )
 
 
@@ -160,6 +173,46 @@ def test_what_waits_to_be_taken_over_is_not_claimed_meanwhile() -> None:
     worker._held.finishes["b", 1] = Finish("b", 1, "SUCCEEDED", None, None, "1", False)
     worker.turn()
     assert (journal.asked, journal.held) == ([], [("a", 1), ("b", 1)])
+
+
+def test_a_run_of_ours_that_goes_on_is_written_again_first_where_the_journal_has_lost_it() -> None:
+    journal = Takeovers()
+    worker = worker_with(journal, Forever())
+    one = continuation(delivery("a"), 1, After.ASK, because="CHILD_DIED")
+    worker._held.running[one.run] = one.delivery
+    worker._held.continuing[one.run] = one
+    worker.turn()
+    assert (len(journal.asked), journal.own_runs) == (1, [one.run])
+
+
+class Told:
+    """A Redis in which one status of the request stands."""
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def read_many(self, request_ids: Sequence[str]) -> list[Status]:
+        return [self._status for _ in request_ids]
+
+    def alive(self, worker_ids: Iterable[str]) -> set[str]:
+        return set(worker_ids)
+
+
+@pytest.mark.parametrize(
+    ("generation", "state", "own_runs"),
+    [(1, State.RUNNING, [("a", 1)]), (1, State.IN_DOUBT, []), (2, State.RUNNING, [])],
+)
+def test_a_run_refused_its_effect_is_written_again_unless_its_client_was_told_more(
+    generation: int, state: State, own_runs: list[tuple[str, int]]
+) -> None:
+    journal = Takeovers()
+    told = Status("a", state, attempt=1, generation=generation, worker="w", payload_sha256=SHA)
+    worker = worker_with(journal, Forever(), Told(told))
+    worker._held.running["a", 1] = delivery("a")
+    worker._held.hear(Finished("a", 1, STALE))
+    worker.turn()
+    assert (len(journal.asked), journal.own_runs) == (1, own_runs)
+    assert journal.told_runs == [("a", generation)]
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,12 @@ def other(request: Request) -> Any:
     return work(request)
 
 
+@_declared("ordered", order="key")
+def ordered(request: Request) -> Any:
+    """Have an external effect, one request of a key after the other."""
+    return work(request)
+
+
 @_declared("marked", effect="marked")
 def marked(request: Request) -> Any:
     """Enter the effect, then do what the body says; or fail before it."""
@@ -134,6 +140,8 @@ def marked(request: Request) -> Any:
         raise OSError("no effect yet")
     if body.get("before") == "survive":
         _survive(request)
+    if body.get("before") == "gate":
+        _wait_at(body["gate"])
     with request.effect():
         _count(request, at="effect")
         if body.get("before") != "survive":
@@ -163,12 +171,13 @@ def booking(request: Request) -> Any:
     return _do(_body(request))
 
 
-@_declared("flaky", retry_on=(ConnectionError,))
+@_declared("flaky", retry_on=(ConnectionRefusedError,))
 def flaky(request: Request) -> Any:
     """Fail, with nothing done, until the second generation."""
     _count(request)
     if request.generation < 2:
-        raise ConnectionError("the bank refused the connection")
+        raise ConnectionRefusedError("the bank refused the connection")
+    _do(_body(request))
     return {"generation": request.generation}
 
 

@@ -84,6 +84,7 @@ def test_a_demo_with_a_killed_worker_charges_nobody_twice_and_tells_everybody(
     assert left_running(tmp_path) == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(AUDITED_WITHIN_S + 30)
 def test_a_demo_without_kafka_for_a_while_loses_no_payment_and_doubles_none(
     servers: Servers, postgres_url: str, tmp_path: Path

@@ -11,6 +11,8 @@ from feedback.errors import NotAvailable
 
 PARTITIONS = 8
 KAFKA_TIMEOUT_MS = 10_000
+# They may get partitions.
+METADATA_MS = 2_000
 
 
 class Topics:
@@ -30,7 +32,9 @@ class Topics:
             with KafkaAdminClient(**connection) as admin:
                 admin.create_topics([NewTopic(name, PARTITIONS, replication) for name in names])
                 admin.wait_for_topics(list(names))
-            self._consumer = KafkaConsumer(**connection, enable_auto_commit=False)
+            self._consumer = KafkaConsumer(
+                **connection, enable_auto_commit=False, metadata_max_age_ms=METADATA_MS
+            )
         except KafkaError as error:
             raise NotAvailable(f"Kafka at {bootstrap_servers}: {type(error).__name__}") from error
 
@@ -52,7 +56,9 @@ class Topics:
             NotAvailable: Kafka does not answer.
         """
         partitions = [
-            TopicPartition(name, number) for name in self._names for number in range(PARTITIONS)
+            TopicPartition(name, number)
+            for name in self._names
+            for number in self._consumer.partitions_for_topic(name) or ()
         ]
         try:
             ends: dict[TopicPartition, int] = self._consumer.end_offsets(partitions)

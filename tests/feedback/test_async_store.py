@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -62,6 +63,16 @@ def test_what_it_tells_the_other_reads_and_the_other_way_round(
     assert store.write([a_write(State.RUNNING)]) == [None]
     assert run(lambda own: own.read("r")) == store.read("r")
     assert run(lambda own: own.read("nobody")).state is State.UNKNOWN
+
+
+def test_the_time_of_a_status_is_the_servers_whatever_its_writers_clock_says(
+    run: Run[Any], store: StatusStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write([a_write(State.PENDING)])
+    before = store.read("r").updated_at or 0
+    monkeypatch.setattr("feedback.clock.time", SimpleNamespace(time_ns=lambda: 1))
+    assert run(lambda own: own.write([a_write(State.RUNNING)])) == [None]
+    assert 0 < before <= (store.read("r").updated_at or 0)
 
 
 def test_the_rule_refuses_it_as_it_refuses_the_other(run: Run[Any], store: StatusStore) -> None:

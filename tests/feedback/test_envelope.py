@@ -15,6 +15,7 @@ from feedback.envelope import (
     MAX_ATTEMPT,
     MAX_EPOCH_MS,
     MAX_REQUEST_ID_LENGTH,
+    REOPENS,
     REQUEST_ID,
     TRACEPARENT,
     Envelope,
@@ -34,6 +35,7 @@ envelopes = st.builds(
     ids,
     st.integers(1, MAX_ATTEMPT),
     st.none() | st.integers(0, MAX_EPOCH_MS),
+    st.none() | st.integers(0, MAX_ATTEMPT),
 )
 user_headers = st.lists(st.tuples(st.text(max_size=20), st.binary(max_size=20)), max_size=5)
 payloads = st.tuples(st.none() | st.binary(max_size=8), st.none() | st.binary(max_size=8))
@@ -52,7 +54,7 @@ def test_what_is_encoded_is_decoded_again(envelope: Envelope, others: Headers) -
 def test_the_headers_of_the_user_pass_untouched_and_in_order(
     envelope: Envelope, others: Headers
 ) -> None:
-    ours = {REQUEST_ID, ATTEMPT, DEADLINE}
+    ours = {REQUEST_ID, ATTEMPT, DEADLINE, REOPENS}
     passed = [one for one in encode_headers(envelope, others) if one[0] not in ours]
     assert passed == [one for one in others if one[0] not in ours]
 
@@ -116,6 +118,7 @@ BAD_HEADERS = {
     "an attempt that is not UTF-8": [(ATTEMPT, b"\xb1")],
     "a big-endian attempt": [(ATTEMPT, b"\x00\x00\x00\x01")],
     "a repeated attempt": [(ATTEMPT, b"1"), (ATTEMPT, b"2")],
+    "a generation to reopen that is no number": [(REOPENS, b"all")],
     "a deadline that is no number": [(DEADLINE, b"tomorrow")],
     "a negative deadline": [(DEADLINE, b"-1")],
     "an empty deadline": [(DEADLINE, b"")],

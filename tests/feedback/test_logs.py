@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from feedback.logs import EventLog, configure
+from feedback.logs import EventLog, configure, event_of
 
 log = EventLog("onceward.test")
 HOSTILE = [
@@ -48,6 +48,16 @@ def terminal() -> Terminal:
 def collector() -> io.StringIO:
     stream = io.StringIO()
     configure(stream=stream)
+    return stream
+
+
+@pytest.fixture
+def application() -> io.StringIO:
+    """Return what an application writes whose formatter is the plain default."""
+    stream = io.StringIO()
+    target = logging.StreamHandler(stream)
+    target.setFormatter(logging.Formatter("%(levelname)s:%(name)s:%(message)s"))
+    logging.getLogger().handlers[:] = [target]
     return stream
 
 
@@ -158,3 +168,39 @@ def test_what_a_handler_raised_is_logged_without_its_text(stream: io.StringIO) -
     text = stream.getvalue()
     assert all(word in text for word in ("handler.raised", "KeyError", "ValueError", "test_logs"))
     assert card not in text
+
+
+def test_the_message_carries_the_fields_where_an_application_formats_it(
+    application: io.StringIO,
+) -> None:
+    log.warning("redis.away", reason="two words", waiting=3, share="5%")
+    log.warning("redis.back")
+    assert application.getvalue().splitlines() == [
+        'WARNING:onceward.test:redis.away reason="two words" waiting=3 share=5%',
+        "WARNING:onceward.test:redis.back",
+    ]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_a_field_cannot_forge_a_line_of_an_application(application: io.StringIO, text: str) -> None:
+    log.error("request.claimed", request_id=text)
+    line = application.getvalue()
+    assert line.endswith("\n")
+    assert line[:-1].isprintable()
+
+
+def test_what_a_handler_raised_names_its_class_in_an_applications_log(
+    application: io.StringIO,
+) -> None:
+    log.raised("handler.raised", ValueError("4111"), request_id="a")
+    assert application.getvalue() == (
+        "ERROR:onceward.test:handler.raised request_id=a error=ValueError\n"
+    )
+
+
+def test_an_event_keeps_its_name_and_one_template(caplog: pytest.LogCaptureFixture) -> None:
+    log.error("redis.away", waiting=1)
+    log.error("redis.away", waiting=2)
+    logging.getLogger("other").error("from %s", "a")
+    assert [event_of(one) for one in caplog.records] == ["redis.away", "redis.away", "from a"]
+    assert {one.msg for one in caplog.records[:2]} == {"redis.away %s"}

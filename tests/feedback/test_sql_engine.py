@@ -46,3 +46,35 @@ def test_who_stands_still_in_a_transaction_gives_up_its_locks(
         eventually(is_free, timeout_s=15, interval_s=0.2)
         still.invalidate()
         engine.dispose()
+
+
+def test_who_stands_still_in_the_middle_of_a_statement_is_ended_by_the_next_to_connect(
+    servers: Servers,
+) -> None:
+    with fresh_database(servers.postgres, f"paused_{uuid.uuid4().hex}") as url:
+        engine = open_engine(url, timeout_s=TIMEOUT_S, pool={"poolclass": NullPool})
+        with engine.begin() as connection:
+            connection.execute(text("CREATE TABLE account (id INTEGER)"))
+            connection.execute(text("INSERT INTO account VALUES (1)"))
+        still = engine.connect()
+        still.execute(text("SELECT 1"))
+        driver = still.connection.driver_connection
+        assert driver is not None
+        # What a process has sent of a statement when it is stopped: the server waits for the rest.
+        driver.pgconn.enter_pipeline_mode()
+        driver.pgconn.send_query_params(b"UPDATE account SET id = 2", None)
+        driver.pgconn.send_flush_request()
+        driver.pgconn.flush()
+
+        def is_updated() -> bool:
+            with engine.begin() as connection:
+                try:
+                    connection.execute(text("UPDATE account SET id = 3"))
+                except OperationalError:
+                    return False
+            return True
+
+        assert not is_updated()
+        eventually(is_updated, timeout_s=15, interval_s=0.2)
+        still.invalidate()
+        engine.dispose()

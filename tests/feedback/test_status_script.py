@@ -1,13 +1,14 @@
 """The script in Redis says what the pure rule says, for every write over every stored status."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, product
 from typing import Any, cast
 
 from fakeredis import FakeRedis
 from redis import Redis
 
-from feedback.status import STORED, Refusal, State, Stored, Write, judge
+from feedback.status import BEFORE_CLAIM, STORED, Refusal, State, Stored, Write, judge
 from feedback.statuses import StatusWrite
 from feedback.store import StatusStore
 from tests.feedback.samples import OTHER_SHA, SHA
@@ -37,14 +38,21 @@ def every_stored() -> Iterator[Stored]:
     ):
         # The worker is looked at before everything else: one state shows what an empty name does.
         if worker or state is State.ACCEPTED:
-            yield Stored(state, attempt, generation, SHA, resend=resend, worker=worker)
+            topic = "t" if worker else ""
+            yield Stored(state, attempt, generation, SHA, resend=resend, worker=worker, topic=topic)
 
 
 def every_write() -> Iterator[Write]:
     for state, attempt, generation, sha, restore, held_by in product(
         STORED, ATTEMPTS, GENERATIONS, (SHA, OTHER_SHA), (False, True), (None, "w1", "w2")
     ):
-        yield Write(state, attempt, generation, sha, restore=restore, held_by=held_by)
+        write = Write(state, attempt, generation, sha, restore=restore, held_by=held_by)
+        yield write
+        if state in BEFORE_CLAIM and not generation:
+            yield from (replace(write, reopens=known) for known in GENERATIONS)
+            yield from (replace(write, follows=seen) for seen in ATTEMPTS)
+        if held_by is None and sha == SHA:
+            yield from (replace(write, topic=topic) for topic in ("t", "other"))
 
 
 WRITES = tuple(every_write())
@@ -59,6 +67,9 @@ def told(write: Write, request_id: str) -> StatusWrite:
         write.payload_sha256,
         restore=write.restore,
         held_by=write.held_by,
+        reopens=write.reopens,
+        follows=write.follows,
+        fields={"topic": write.topic} if write.topic else {},
     )
 
 
@@ -70,6 +81,8 @@ def hash_of(stored: Stored) -> list[str]:
         "worker": stored.worker,
         "resend": "1" if stored.resend else "0",
     }
+    if stored.topic:
+        fields["topic"] = stored.topic
     if stored.generation:
         fields["generation"] = str(stored.generation)
     return [word for pair in fields.items() for word in pair]
@@ -91,16 +104,18 @@ class Bench:
         self._redis.eval(STANDS, len(self._keys), *self._keys, *stands)
         answers = self._store.write(self._writes)
         for refused in filter(None, answers):
-            assert stored is not None
+            if stored is None:
+                assert refused.nothing_stands
+                continue
             assert refused.state is stored.state
             seen = (refused.attempt, refused.generation, refused.resend)
             assert seen == (stored.attempt, stored.generation, stored.resend)
         return [None if refused is None else refused.reason for refused in answers]
 
-    def found(self) -> Sequence[str]:
+    def found(self) -> Sequence[str | None]:
         """Return the status that stands under each key."""
         raw = cast(Any, self._redis.eval(FOUND, len(self._keys), *self._keys))
-        return [one.decode() for one in raw]
+        return [None if one is None else one.decode() for one in raw]
 
 
 def test_the_script_judges_every_write_over_every_status_as_the_rule_does(
@@ -118,9 +133,10 @@ def test_the_script_judges_every_write_over_every_status_as_the_rule_does(
         assert bench.found() == standing, stored
 
 
-def test_the_script_takes_every_write_where_nothing_stands(
+def test_the_script_takes_where_nothing_stands_every_write_that_follows_nothing(
     redis: Redis, store: StatusStore
 ) -> None:
     bench = Bench(redis, store)
-    assert bench.judged(None) == [None] * len(WRITES)
-    assert bench.found() == [str(write.state) for write in WRITES]
+    assert bench.judged(None) == [judge(None, write) for write in WRITES]
+    expected = [None if write.follows else str(write.state) for write in WRITES]
+    assert bench.found() == expected

@@ -2,18 +2,22 @@
 
 import json
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from redis import Redis
+from redis.client import Pipeline
 
 from feedback.clock import epoch_ms
+from feedback.deadlines import Deadlines
 from feedback.kept import KeptPayload
+from feedback.redis_server import connect
 from feedback.settings import RedisSection
 from feedback.status import FINAL, STORED, Refusal, State
 from feedback.statuses import Origin, Refused, Replaced, Status, StatusWrite
 from feedback.store import StatusStore
-from tests.feedback.samples import OTHER_SHA, PAYLOAD, SHA, a_write
+from tests.feedback.samples import OTHER_SHA, PAYLOAD, SHA, a_write, wipe
 
 HOSTILE_IDS = [
     "a}b{c",
@@ -78,6 +82,22 @@ def test_every_field_is_read_as_it_was_written(store: StatusStore) -> None:
         partition=0,
         offset=2**40,
     )
+
+
+def test_the_time_of_a_status_is_the_servers_whatever_its_writers_clocks_say(
+    store: StatusStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[int | None] = []
+    for state, clock_ms in ((State.PENDING, 10**15), (State.RUNNING, 1), (State.SUCCEEDED, 10**15)):
+        monkeypatch.setattr(
+            "feedback.clock.time", SimpleNamespace(time_ns=lambda ms=clock_ms: ms * 10**6)
+        )
+        assert told(store, a_write(state)) == [None]
+        times.append(store.read("r").updated_at)
+    seconds, micros = store.redis.time()
+    assert times == sorted(times, key=lambda one: one or 0)
+    assert 1000 * seconds + micros // 1000 - 60_000 < (times[0] or 0)
+    assert (times[-1] or 0) <= 1000 * seconds + micros // 1000
 
 
 @pytest.mark.parametrize("state", STORED)
@@ -255,20 +275,28 @@ def test_open_requests_enter_the_set_of_the_resender_once(store: StatusStore) ->
     assert looked_at(store) == {"a": 100, "b": 100}
 
 
-def test_a_request_is_in_the_set_before_its_status_is_told(
-    store: StatusStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("late", [State.ACCEPTED, State.FAILED])
+def test_whoever_asks_again_while_a_late_word_is_refused_is_looked_after(
+    store: StatusStore, monkeypatch: pytest.MonkeyPatch, late: State
 ) -> None:
-    """Killed in between, Redis must not have a PENDING that no resender ever looks at."""
-    sent: list[str] = []
-    execute = store._execute
+    """Asked again after any trip of the late word: if the client dies then, a resender sends it."""
+    told(store, a_write(State.FAILED, generation=2, fields={"resend": "1"}))
+    asked = a_write(State.PENDING, attempt=2, reopens=2)
+    trips: list[list[str]] = []
+    execute = Pipeline.execute
 
-    def recorded(pipe: Any) -> list[Any]:
-        sent.extend(str(command[0][0]) for command in pipe.command_stack)
-        return execute(pipe)
+    def and_ask(pipe: Any, **how: Any) -> list[Any]:
+        trips.append([str(command[0][0]) for command in pipe.command_stack])
+        replies = execute(pipe, **how)
+        if len(trips) == 1:
+            assert store.write([asked], look_at=200) == [None]
+        return replies
 
-    monkeypatch.setattr(store, "_execute", recorded)
-    store.write([a_write(State.PENDING)], look_at=5)
-    assert sent == ["ZADD", "EVALSHA"]
+    monkeypatch.setattr(Pipeline, "execute", and_ask)
+    (refused,) = store.write([a_write(late, generation=1)], look_at=100)
+    assert refused is not None and refused.reason is Refusal.GENERATION
+    assert (store.read("r").state, looked_at(store)) == (State.PENDING, {"r": 200})
+    assert trips[:2] == [["EVALSHA"]] * 2
 
 
 def test_without_a_look_nothing_enters_the_set(store: StatusStore) -> None:
@@ -283,10 +311,12 @@ def test_a_request_that_cannot_be_reopened_leaves_the_set(store: StatusStore, st
     assert looked_at(store) == {"b": 100}
 
 
-def test_a_failure_that_a_resend_may_help_stays_in_the_set(store: StatusStore) -> None:
+def test_a_failure_leaves_the_set_until_somebody_asks_for_it_again(store: StatusStore) -> None:
     store.write([a_write(State.PENDING)], look_at=100)
     told(store, a_write(State.FAILED, fields={"resend": "1"}))
-    assert looked_at(store) == {"r": 100}
+    assert looked_at(store) == {}
+    store.write([a_write(State.PENDING, attempt=2, reopens=1)], look_at=200)
+    assert looked_at(store) == {"r": 200}
 
 
 def test_an_ending_told_late_does_not_take_a_reopened_request_from_the_resender(
@@ -406,6 +436,87 @@ def test_what_others_told_since_is_not_forgotten(store: StatusStore, since: Stat
     assert (store.read("r"), store.kept_payload("r"), looked_at(store)) == before
 
 
+def test_what_a_resender_has_leased_is_not_forgotten(store: StatusStore) -> None:
+    store.write([pending()], look_at=1)
+    deadlines = Deadlines(store)
+    taken = deadlines.take(10, lease_s=5)
+    assert not forget(store)
+    assert store.kept_payload("r") == PAYLOAD
+    deadlines.settle(taken, {"r": 30})
+    assert forget(store)
+    assert store.read("r").state is State.UNKNOWN
+
+
+def test_a_resender_that_slept_tells_nothing_of_what_was_taken_back_meanwhile(
+    store: StatusStore,
+) -> None:
+    store.write([pending()], look_at=1)
+    deadlines = Deadlines(store)
+    deadlines.settle(deadlines.take(10, lease_s=5), {"r": 30})  # by another, that sent nothing
+    assert forget(store)
+    (refused,) = store.write([pending(attempt=2, payload=None, follows=1)], look_at=1)
+    assert refused is not None
+    assert (refused.reason, refused.nothing_stands) == (Refusal.TAKEN_BACK, True)
+    assert store.redis.keys(f"{store.prefix}*") == []
+
+
+def test_a_resender_that_slept_does_not_open_a_failure_again_that_was_put_back_meanwhile(
+    store: StatusStore,
+) -> None:
+    told(store, a_write(State.FAILED, fields={"resend": "1"}))
+    (replaced,) = store.replace([resend()], look_at=1)
+    assert forget(store, attempt=2, replaced=replaced)
+    (refused,) = told(store, resend(attempt=3, payload=None, reopens=1, follows=2))
+    assert refused is not None
+    assert (refused.reason, refused.state) == (Refusal.TAKEN_BACK, State.FAILED)
+    assert store.read("r").state is State.FAILED
+
+
+def test_what_another_start_was_told_of_is_not_sent_by_whoever_only_read_it(
+    redis_url: str, group: str
+) -> None:
+    store = StatusStore(connect(RedisSection(url=redis_url)), group, RedisSection())
+    now = epoch_ms()
+
+    def is_taken(
+        attempt: int = 1, generation: int = 0, *, told_in: str | None = "another", left_s: int = 60
+    ) -> bool:
+        """Tell PENDING, and then the next attempt of who has read that."""
+        wipe(store, "r")
+        fields = {"deadline_at": str(now + 1000 * left_s), "generation": str(generation)}
+        told(store, pending(attempt=attempt, fields=fields))
+        if told_in is not None:
+            store.redis.hset(store.request_key("r"), "told_in", told_in)
+        before = store.read("r")
+        (refused,) = told(store, pending(attempt=attempt + 1, payload=None, follows=attempt))
+        if refused is not None:
+            assert (refused.reason, refused.state) == (Refusal.TAKEN_BACK, State.PENDING)
+            assert store.read("r") == before
+        return refused is None
+
+    assert not is_taken()
+    assert not is_taken(left_s=-3000)
+    assert not is_taken(attempt=2, generation=1)
+    assert is_taken(told_in=None)
+    assert is_taken(told_in="")
+    # It was sent before, or can only expire.
+    assert is_taken(attempt=2)
+    assert is_taken(left_s=-3600)
+    store.close()
+
+
+def test_a_state_of_a_newer_version_is_refused_by_itself_and_the_rest_of_its_batch_is_taken(
+    store: StatusStore,
+) -> None:
+    told(store, a_write(State.RUNNING), a_write(State.RUNNING, "s"))
+    store.redis.hset(store.request_key("r"), "status", "TELEPORTED")
+    for write in (resend(), a_write(State.SUCCEEDED), a_write(State.SUCCEEDED, generation=2)):
+        refused, taken = told(store, write, a_write(State.SUCCEEDED, "s"))
+        assert refused is not None
+        assert (refused.state, refused.nothing_stands, taken) == (State.UNKNOWN, False, None)
+    assert store.redis.hget(store.request_key("r"), "status") == b"TELEPORTED"
+
+
 def raw_hash(store: StatusStore) -> dict[bytes, bytes]:
     """Return what stands in Redis, but for the time of the last change."""
     found = cast(dict[bytes, bytes], store.redis.hgetall(store.request_key("r")))
@@ -469,7 +580,7 @@ BEFORE_A_RESEND = [
 
 def resend(**facts: Any) -> StatusWrite:
     """Return the PENDING of a second attempt."""
-    given: dict[str, Any] = {"attempt": 2, "fields": {"deadline_at": "9", "topic": "other"}}
+    given: dict[str, Any] = {"attempt": 2, "fields": {"deadline_at": "9", "topic": "payments"}}
     return pending(**given | facts)
 
 
@@ -486,6 +597,16 @@ def test_a_resend_that_failed_puts_back_what_stood_before_it(
     assert raw_hash(store) == before
     assert store.read("r").updated_at == updated_at
     assert store.kept_payload("r") == PAYLOAD
+
+
+def test_a_failure_does_not_stand_again_while_a_resender_may_send_what_asked_for_it(
+    store: StatusStore,
+) -> None:
+    told(store, a_write(State.FAILED, fields={"resend": "1"}))
+    (replaced,) = store.replace([resend()], look_at=1)
+    assert Deadlines(store).take(10, lease_s=5).request_ids == ("r",)
+    assert not forget(store, attempt=2, replaced=replaced)
+    assert store.read("r").state is State.PENDING
 
 
 @pytest.mark.parametrize(

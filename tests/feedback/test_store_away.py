@@ -3,8 +3,9 @@
 import asyncio
 import pickle
 import socket
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from redis import Redis
@@ -13,15 +14,21 @@ from redis._parsers.base import BaseParser
 from feedback.apart import write_apart
 from feedback.async_store import AsyncStatusStore, connect_async
 from feedback.clock import monotonic_s
-from feedback.errors import ExitCode, RedisRefused, RedisUnavailable
+from feedback.errors import ExitCode, RedisRefused, RedisUnavailable, SettingsError
 from feedback.redis_server import connect, guarded
 from feedback.settings import RedisSection
 from feedback.status import State
 from feedback.store import StatusStore
+from tests.eventually import eventually
 from tests.feedback.breaking_line import breaking_line
 from tests.feedback.samples import OTHER_SHA, PAYLOAD, a_write
+from tests.rounds import fastest_s, in_time
+from tests.stack.keeper import Command
 from tests.stack.ports import HOST, free_port
-from tests.stack.restartable import Restartable
+from tests.stack.redis import Redis as RedisServer
+from tests.stack.restartable import Restartable, restartable
+
+pytestmark = pytest.mark.waits
 
 TIMEOUT_S = 0.3
 CALLS: list[Callable[[StatusStore], object]] = [
@@ -33,9 +40,21 @@ CALLS: list[Callable[[StatusStore], object]] = [
     lambda store: store.end_heartbeat("w"),
     lambda store: store.alive(["w"]),
     lambda store: store.agree_on_journal("j"),
+    lambda store: store.memory("r"),
     lambda store: store.server_version(),
 ]
-NAMES = ["write", "read", "kept", "forget", "beat", "end_heartbeat", "alive", "journal", "version"]
+NAMES = [
+    "write",
+    "read",
+    "kept",
+    "forget",
+    "beat",
+    "end_heartbeat",
+    "alive",
+    "journal",
+    "memory",
+    "version",
+]
 
 
 OPENED: list[StatusStore] = []
@@ -84,11 +103,12 @@ def test_a_socket_file_or_a_host_that_does_not_exist_was_never_reached() -> None
 def test_a_server_that_does_not_answer_is_given_up_in_time(
     call: Callable[[StatusStore], object], silent_url: str
 ) -> None:
-    began_s = time.monotonic()
-    with pytest.raises(RedisUnavailable) as caught:
-        call(store_at(silent_url))
-    assert time.monotonic() - began_s < 4 * TIMEOUT_S
-    assert not caught.value.never_reached
+    def one_call() -> None:
+        with pytest.raises(RedisUnavailable) as caught:
+            call(store_at(silent_url))
+        assert not caught.value.never_reached
+
+    in_time(one_call, limit_s=4 * TIMEOUT_S)
 
 
 def test_a_server_that_is_gone_over_a_write_may_have_done_it(redis_url: str, group: str) -> None:
@@ -103,6 +123,39 @@ def test_a_server_that_is_gone_over_a_write_may_have_done_it(redis_url: str, gro
         with pytest.raises(RedisUnavailable, match="refused"):
             store.read("r")
     assert direct.read("r").state is State.LOST
+
+
+def test_an_error_that_the_caller_is_handling_says_nothing_about_the_call(
+    redis_url: str, group: str
+) -> None:
+    settings = RedisSection(url=redis_url)
+    with breaking_line(redis_url, over=b"EVALSHA") as url:
+        store = StatusStore(connect(RedisSection(url=url)), group, settings)
+        try:
+            raise ConnectionRefusedError("the bank")
+        except ConnectionRefusedError:
+            with pytest.raises(RedisUnavailable) as caught:
+                store.write([a_write(State.ACCEPTED)])
+    assert not caught.value.never_reached
+    store.close()
+
+
+def test_an_error_that_a_task_is_handling_says_nothing_about_the_call(
+    redis_url: str, group: str
+) -> None:
+    async def main() -> RedisUnavailable:
+        with breaking_line(redis_url, over=b"EVALSHA") as url:
+            settings = RedisSection(url=url)
+            store = AsyncStatusStore(connect_async(settings), group, settings)
+            try:
+                raise ConnectionRefusedError("the bank")
+            except ConnectionRefusedError:
+                with pytest.raises(RedisUnavailable) as caught:
+                    await store.write([a_write(State.ACCEPTED)])
+            await store.aclose()
+        return caught.value
+
+    assert not asyncio.run(main()).never_reached
 
 
 def test_a_restarted_server_is_used_at_once_and_told_the_script_again(server: Restartable) -> None:
@@ -206,7 +259,20 @@ REFUSING: list[tuple[str, str]] = [
     ("MISCONF Redis is configured to save RDB snapshots", "cannot write to its disk"),
     ("ERR Error running script (call to f_1): @user_script:7: -OOM command not allowed", "max"),
     ("NOPERM this user has no permissions to run the 'evalsha' command", "allow this user"),
+    ("MOVED 3999 127.0.0.1:6381", "Redis Cluster"),
+    ("ASK 3999 127.0.0.1:6381", "Redis Cluster"),
+    ("CROSSSLOT Keys in request don't hash to the same slot", "Redis Cluster"),
 ]
+
+
+@dataclass(frozen=True)
+class ClusterNode(RedisServer):
+    """A node of a Redis Cluster, which is all there is of it."""
+
+    def command(self, folder: Path) -> Command:
+        """Return the server's command."""
+        command = super().command(folder)
+        return replace(command, argv=(*command.argv, "--cluster-enabled", "yes"))
 
 
 @pytest.mark.parametrize(("says", "advice"), REFUSING, ids=[one.split()[0] for one, _ in REFUSING])
@@ -215,6 +281,42 @@ def test_a_server_that_refuses_everything_is_as_good_as_away(says: str, advice: 
         raise parsed(says)
     assert caught.value.never_reached
     assert not isinstance(caught.value, RedisRefused)
+
+
+def test_a_redis_cluster_is_refused_by_name() -> None:
+    with restartable(ClusterNode) as node, Redis.from_url(node.address) as admin:
+        admin.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
+        is_up = lambda: admin.execute_command("CLUSTER INFO")["cluster_state"] == "ok"  # noqa: E731
+        eventually(is_up, timeout_s=20)
+        store = store_at(node.address, timeout_s=5)
+        with pytest.raises(RedisUnavailable, match="a Redis Cluster, which we do not") as caught:
+            store.write([a_write(State.PENDING, "a"), a_write(State.PENDING, "b")])
+        # It did nothing of it: no reason to leave a caller in doubt.
+        assert caught.value.never_reached
+        with pytest.raises(SettingsError, match="Redis Cluster"):
+            store.server_version()
+
+
+def test_a_user_without_channels_hears_which_to_allow(server: Restartable) -> None:
+    with Redis.from_url(server.address) as admin:
+        admin.acl_setuser(
+            "user", enabled=True, passwords=["+p"], keys=["onceward:*"], commands=["+@all"],
+            reset_channels=True,
+        )  # fmt: skip
+        store = store_at(server.address.replace("redis://", "redis://user:p@"), timeout_s=5)
+        with pytest.raises(RedisUnavailable, match=r"&onceward:\*"):
+            store.write([a_write(State.PENDING)])
+        with pytest.raises(RedisUnavailable, match=r"&onceward:\*"):
+            store.server_version()
+
+
+def test_a_redis_that_drops_what_it_holds_is_known_by_its_policy(server: Restartable) -> None:
+    store = store_at(server.address, timeout_s=5)
+    assert store.evicts_by() == ""
+    with Redis.from_url(server.address) as admin:
+        admin.config_set("maxmemory-policy", "allkeys-lru")
+        assert store.evicts_by() == "allkeys-lru"
+        admin.config_set("maxmemory-policy", "noeviction")
 
 
 def test_a_replica_that_takes_no_writes_is_named_as_such(server: Restartable) -> None:
@@ -294,9 +396,10 @@ def test_the_error_survives_a_process_boundary() -> None:
 def test_of_thousands_of_tasks_none_waits_for_long_for_a_server_that_says_nothing(
     silent_url: str,
 ) -> None:
-    settings = RedisSection(url=silent_url, timeout_s=TIMEOUT_S)
+    timeout_s = 2.0
+    settings = RedisSection(url=silent_url, timeout_s=timeout_s)
 
-    async def main() -> None:
+    async def longest_s() -> float:
         store = AsyncStatusStore(connect_async(settings), "group", settings)
 
         async def one(number: int) -> float:
@@ -309,8 +412,9 @@ def test_of_thousands_of_tasks_none_waits_for_long_for_a_server_that_says_nothin
             return monotonic_s() - began_s
 
         took_s = await asyncio.gather(*map(one, range(12_000)))
-        # Group after group it would be 3.6 s; so many timers take some of it.
-        assert max(took_s) < 8 * TIMEOUT_S
         await store.aclose()
+        return max(took_s)
 
-    asyncio.run(main())
+    # Group after group it would be 24 s; so many timers take a second or two of it.
+    limit_s = 6 * timeout_s
+    assert fastest_s(lambda: asyncio.run(longest_s()), enough_s=limit_s) < limit_s

@@ -18,10 +18,12 @@ LIMIT_S = 300
 MakeStage = Callable[..., Stage]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give outages more time than other tests have: a slow machine notices and resumes late."""
+    """Have outages run with what takes minutes, and give them the time that noticing one takes."""
     for item in items:
         if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.long)
             item.add_marker(pytest.mark.timeout(LIMIT_S))
 
 

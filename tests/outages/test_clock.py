@@ -13,6 +13,8 @@ from tests.outages.conftest import MakeStage
 from tests.outages.scene import CLIENT, scene_on
 from tests.stack.clock import clock_off_by
 
+pytestmark = pytest.mark.waits
+
 OFF_S = 300
 DEADLINE_S = 120
 LIMIT_S = 60.0

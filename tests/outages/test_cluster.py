@@ -9,6 +9,8 @@ from tests.outages.conftest import MakeStage
 from tests.outages.scene import every_partition_goes_on, scene_on
 from tests.stack.cluster import Cluster, cluster
 
+pytestmark = pytest.mark.waits
+
 RESUMES_WITHIN_S = 40.0
 
 

@@ -15,6 +15,8 @@ from tests.outages.conftest import MakeStage
 from tests.outages.scene import every_partition_goes_on, scene_on
 from tests.stack import Servers
 
+pytestmark = pytest.mark.waits
+
 PARTITIONS = 4
 CHANGES = 6
 STAYS_S = 1.0

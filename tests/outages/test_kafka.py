@@ -15,6 +15,8 @@ from tests.stack.losing_link import LosingLink, Loss, is_offset_commit
 from tests.stack.ports import HOST, free_port
 from tests.stack.restartable import Restartable, restartable
 
+pytestmark = pytest.mark.waits
+
 # Each takes the client's whole `send_timeout_s` of 2 s.
 AWAY_TRIES = 3
 RESUMES_WITHIN_S = 40.0

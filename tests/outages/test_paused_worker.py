@@ -1,10 +1,14 @@
 """A worker stands still past its session and its lease, and wakes up in a world that went on."""
 
+import pytest
+
 from feedback.status import State
 from tests.eventually import eventually
 from tests.outages.conftest import MakeStage
 from tests.outages.scene import NOTICED_WITHIN_S, scene_on
 from tests.paused import paused
+
+pytestmark = pytest.mark.waits
 
 
 def test_a_worker_that_wakes_up_runs_nothing_twice_and_goes_on(

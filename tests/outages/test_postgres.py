@@ -13,6 +13,8 @@ from tests.stack.losing_link import LosingLink, Loss, is_sql_commit
 from tests.stack.postgres import Postgres, dsn, fresh_database
 from tests.stack.restartable import Restartable, restartable
 
+pytestmark = pytest.mark.waits
+
 AWAY_S = 5.0
 
 

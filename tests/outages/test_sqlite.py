@@ -7,10 +7,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.consumer.stage import Stage
 from tests.outages.conftest import MakeStage
 from tests.outages.scene import scene_on
+
+pytestmark = pytest.mark.waits
 
 LOCKED_S = 4.0
 

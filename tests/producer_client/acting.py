@@ -2,6 +2,7 @@
 
 from redis import Redis
 
+from feedback.deadlines import Deadlines
 from feedback.settings import RedisSection
 from feedback.status import BEFORE_CLAIM, State
 from feedback.statuses import StatusWrite
@@ -38,6 +39,23 @@ class Worker:
             fields=fields,
         )
         assert (self.store if is_heard else self.unheard).write([write]) == [None]
+
+    def take_due(self, request_id: str) -> None:
+        """Take the request as a resender does whose look is due, and do no more."""
+        self.store.redis.zadd(self.store.deadlines_key, {request_id: 0})
+        assert request_id in Deadlines(self.store).take(1000, lease_s=30).request_ids
+
+    def send_again(self, request_id: str) -> None:
+        """Tell the next attempt, as a resender does just before it sends it."""
+        known = self.store.read(request_id)
+        again = StatusWrite(
+            request_id=request_id,
+            state=State.PENDING,
+            attempt=known.attempt + 1,
+            generation=0,
+            payload_sha256=known.payload_sha256 or "",
+        )
+        assert self.store.write([again]) == [None]
 
     def accept(self, request_id: str) -> None:
         """Tell that the request is in this worker's buffer."""

@@ -72,8 +72,7 @@ class BlockingClient:
         """Wait for the end of a request."""
         if isinstance(request, str):
             return self.run(self._client.wait(request, **given))
-        known = AsyncHandle(request.request_id, self._client, request.payload, request.deadline_at)
-        return self.run(self._client.wait(known, **given))
+        return self.run(self._client.wait(request, **given))
 
     def wait_many(self, request_ids: Iterable[str], **given: Any) -> Iterator[Status]:
         """Wait for the ends of many."""
@@ -102,6 +101,9 @@ class BlockingHandle:
         self.request_id = handle.request_id
         self.payload = handle.payload
         self.deadline_at = handle.deadline_at
+        self.attempt = handle.attempt
+        self.reopens = handle.reopens
+        self.written_at = handle.written_at
 
     def status(self) -> Status:
         """Return what is known of the request."""

@@ -33,6 +33,7 @@ OF_BOTH = frozenset(
         "test_send",
         "test_send_again",
         "test_send_many",
+        "test_sent_before",
         "test_servers_away",
         "test_wait",
         "test_wait_resends",

@@ -33,11 +33,12 @@ app = FastAPI(lifespan=lifespan)
 async def pay(
     payment: Payment,
     response: Response,
-    idempotency_key: Annotated[str | None, Header(pattern=r"^[A-Za-z0-9_-]{1,128}$")] = None,
+    idempotency_key: Annotated[str, Header(pattern=r"^[A-Za-z0-9_-]{1,128}$")],
 ) -> dict[str, str]:
     client: AsyncClient = app.state.client
     try:
-        # The front-end's own key is the request's id: posted twice, it is paid once.
+        # The front-end names what is paid (order-7), and that is the request's id: posted twice,
+        # by whoever, it is paid once.
         sent = await client.send(
             payment.model_dump(), key=payment.card, topic="payments", request_id=idempotency_key
         )
@@ -69,6 +70,7 @@ async def outcome(request_id: str, response: Response) -> dict[str, Any]:
         raise HTTPException(404, "no such payment")
     if status.state in OPEN:
         response.headers.update(RETRY_SOON)
+    # Any other state is over, FAILED too: it runs again only if it is posted under its key again.
     return {"id": request_id, "state": status.state, "code": status.code, "result": status.result}
 
 

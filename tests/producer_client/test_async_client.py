@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
@@ -32,6 +32,24 @@ GAP_AT_MOST_S = 1.0
 TASKS = 1000
 
 
+@contextmanager
+def machine_gaps() -> Iterator[list[float]]:
+    """Yield how late a thread beside was woken, in seconds: the machine stood still for so long."""
+    late_s, is_over = [0.0], threading.Event()
+
+    def tick() -> None:
+        before_s = monotonic_s()
+        while not is_over.wait(TICK_S):
+            late_s.append(monotonic_s() - before_s)
+            before_s = monotonic_s()
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    yield late_s
+    is_over.set()
+    thread.join()
+
+
 @asynccontextmanager
 async def ticking() -> AsyncIterator[list[float]]:
     """Yield the gaps between the ticks of a task beside, in seconds."""
@@ -55,10 +73,11 @@ async def ticking() -> AsyncIterator[list[float]]:
 async def _never_held_up(*calls: Coroutine[Any, Any, object]) -> list[object]:
     """Return what calls end with, which must take their time and leave the loop to others."""
     began_s = monotonic_s()
-    async with ticking() as gaps:
-        ended = await asyncio.gather(*calls, return_exceptions=True)
+    with machine_gaps() as paused_s:
+        async with ticking() as gaps:
+            ended = await asyncio.gather(*calls, return_exceptions=True)
     assert monotonic_s() - began_s > TIMEOUT_S * 0.8
-    assert max(gaps) < GAP_AT_MOST_S
+    assert max(gaps) < GAP_AT_MOST_S + max(paused_s)
     return list(ended)
 
 
@@ -92,7 +111,7 @@ def test_the_loop_goes_on_while_redis_hangs(make_settings: MakeSettings, mute: s
             )
         kinds = [type(one) for one in ended]
         assert set(kinds[:50]) == {SendUnknown}
-        assert kinds[50:] == [NotSent, RedisUnavailable, RedisUnavailable]
+        assert kinds[50:] == [SendUnknown, RedisUnavailable, RedisUnavailable]
 
     asyncio.run(main())
 
@@ -199,7 +218,7 @@ def test_a_send_that_is_cancelled_with_its_record_on_the_way_stays_pending(
     assert worker.store.read("r1").state is State.PENDING
     assert worker.store.kept_payload("r1") is not None
     assert worker.looked_at("r1") is not None
-    eventually(lambda: threads_named("onceward") == 0, timeout_s=5)
+    eventually(lambda: threads_named("onceward") == 0, timeout_s=30)
 
 
 def test_a_wait_that_is_cancelled_leaves_nothing(
@@ -336,12 +355,13 @@ def test_a_resend_that_hangs_in_kafka_ends_with_its_wait(
         async with AsyncClient(make_settings()) as client:
             await client.send(b"v", request_id="r1")
             worker.accept("r1")
-        settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=TIMEOUT_S)
+        settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=20)
         async with AsyncClient(settings) as cut_off:
             began_s = monotonic_s()
             with pytest.raises(WaitTimeout):
                 await cut_off.wait("r1", timeout_s=0.3)
-            assert monotonic_s() - began_s < TIMEOUT_S * 0.8
+            # Not with the send, which takes 20 s.
+            assert monotonic_s() - began_s < 15
 
     asyncio.run(main())
 
@@ -353,7 +373,7 @@ def test_closing_ends_every_thread_and_task(make_settings: MakeSettings) -> None
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
-    eventually(lambda: threads_named("onceward") == 0, timeout_s=5)
+    eventually(lambda: threads_named("onceward") == 0, timeout_s=30)
 
 
 def threads_named(beginning: str) -> int:

@@ -23,6 +23,7 @@ from tests.producer_client.conftest import MakeSettings
 
 ROOT = Path(__file__).parents[2]
 PAYMENT = {"card": "card-1", "amount": 5}
+KEYED = {"Idempotency-Key": "order-7"}
 LIMIT_S = 30
 
 
@@ -95,7 +96,7 @@ def test_a_post_is_answered_with_an_id_that_a_get_follows_to_the_end(
     open_shop: OpenShop, worker: Worker, records: Callable[[], list[Record]]
 ) -> None:
     shop = open_shop()
-    posted = shop.post("/payments", json=PAYMENT)
+    posted = shop.post("/payments", json=PAYMENT, headers=KEYED)
     assert posted.status_code == 202
     assert posted.headers["Retry-After"] == "1"
     request_id = posted.json()["id"]
@@ -139,7 +140,8 @@ def test_what_cannot_be_a_request_is_a_400_and_what_nobody_knows_a_404(
     for key in ("x" * 129, "../other", "a/b", "a?b"):
         keyed = {"Idempotency-Key": key}
         assert shop.post("/payments", json=PAYMENT, headers=keyed).status_code == 422
-    assert shop.post("/payments", json={"card": "card-1"}).status_code == 422
+    assert shop.post("/payments", json={"card": "card-1"}, headers=KEYED).status_code == 422
+    assert shop.post("/payments", json=PAYMENT).status_code == 422
     assert shop.get("/payments/nobody").status_code == 404
     assert worker.traces() == []
 
@@ -155,7 +157,7 @@ def test_what_was_not_sent_is_a_503_that_says_when_to_try_again(
 
 def test_redis_away_is_a_503_as_well(open_shop: OpenShop, refusing: str) -> None:
     shop = open_shop(redis={"url": f"redis://{refusing}/0"})
-    assert shop.post("/payments", json=PAYMENT).status_code == 503
+    assert shop.post("/payments", json=PAYMENT, headers=KEYED).status_code == 503
     assert shop.get("/payments/order-7").status_code == 503
 
 
@@ -164,6 +166,6 @@ def test_what_may_have_been_sent_is_to_be_posted_again_under_its_key(
 ) -> None:
     # A Redis that hangs may have been told or not: Kafka was not asked yet.
     shop = open_shop(redis={"url": f"redis://{mute}/0", "timeout_s": 0.3})
-    posted = shop.post("/payments", json=PAYMENT)
+    posted = shop.post("/payments", json=PAYMENT, headers=KEYED)
     assert (posted.status_code, posted.headers["Retry-After"]) == (503, "5")
-    assert posted.headers["Idempotency-Key"]
+    assert posted.headers["Idempotency-Key"] == "order-7"

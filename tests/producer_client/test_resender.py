@@ -1,13 +1,15 @@
 """The resender on real servers: what it sends again, when, and what it leaves alone."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.envelope import Record, decode_headers
 from feedback.settings import Settings
-from feedback.status import State
+from feedback.status import Refusal, State
+from feedback.statuses import StatusWrite
 from producer_client import Client
 from producer_client.resending import Why
 from tests.eventually import eventually
@@ -43,7 +45,8 @@ def test_a_request_whose_worker_died_is_sent_again_as_it_was_soon_after(
     first, second = records()
     assert (second.key, second.value) == (first.key, first.value) == (b"k", b"\xff")
     assert second.headers[0] == ("traceparent", b"00-1")
-    assert decode_headers(second)._replace(attempt=1) == decode_headers(first)
+    again = decode_headers(second)._replace(attempt=1, reopens=None)
+    assert again == decode_headers(first)
     status = handle.status()
     assert (status.state, status.attempt) == (State.PENDING, 2)
     assert worker.store.kept_payload(handle.request_id) == handle.payload
@@ -80,26 +83,55 @@ def test_what_is_silent_is_sent_again_and_again_until_it_ends(
     assert len({decode_headers(record).deadline_at for record in records()}) == 1
 
 
-def test_a_failure_that_a_resend_may_help_is_opened_again_and_an_end_leaves_the_set(
+def test_what_was_told_as_over_is_left_alone_also_where_a_resend_may_help(
     client: Client, worker: Worker, records: Records, make_settings: MakeSettings
 ) -> None:
-    failed, late, ended = "failed", "late", "ended"
+    failed, silent = "failed", "silent"
     client.send(b"v", request_id=failed)
-    client.send(b"v", request_id=late, deadline_s=0.01)
-    client.send(b"v", request_id=ended)
-    for one in (failed, late):
-        worker.tell(one, State.FAILED, code="BUSY", resend="1")
-    worker.tell(ended, State.SUCCEEDED)
-    for one in (failed, late, ended):
-        look_now(worker.store, one)
+    worker.tell(failed, State.FAILED, code="BUSY", resend="1")
+    assert worker.looked_at(failed) is None
+    look_now(worker.store, failed)
+    client.send(b"v", request_id=silent)
+    look_now(worker.store, silent)
     with running(make_settings(resend_after_s=0.2)) as resender:
-        resender.sends(1)
-        eventually(lambda: worker.looked_at(late) is None, timeout_s=LIMIT_S)
-        eventually(lambda: worker.looked_at(ended) is None, timeout_s=LIMIT_S)
-        assert set(resender.ids()) == {failed}
-        assert resender.resent[0].why is Why.FAILED
-    assert client.status(failed).state is State.PENDING
+        eventually(lambda: worker.looked_at(failed) is None, timeout_s=LIMIT_S)
+        resender.sends(2)
+        assert set(resender.ids()) == {silent}
+    assert client.status(failed).state is State.FAILED
+    # Whoever holds it can still have it sent again.
+    client.send(b"v", request_id=failed)
+    assert attempts_of(records())[failed] == [1, 2]
     assert worker.looked_at(failed) is not None
+
+
+def test_a_resend_that_was_on_its_way_begins_nothing_that_was_told_as_over(
+    client: Client, worker: Worker, records: Records
+) -> None:
+    handle = client.send(b"v", request_id="r")
+    before = handle.status()
+    client.resend("r", handle.payload, known=before)
+    worker.tell("r", State.FAILED, code="BUSY", resend="1")
+    second = decode_headers(records()[-1])
+    assert (second.attempt, second.reopens) == (2, 0)
+    late = StatusWrite("r", State.ACCEPTED, 3, 0, before.payload_sha256 or "", reopens=0)
+    (refused,) = worker.store.write([late])
+    assert refused is not None and refused.reason is Refusal.GENERATION
+    # What its sender had not seen is sent by nobody.
+    client.resend("r", handle.payload, known=replace(before, attempt=9))
+    assert (client.status("r").state, len(records())) == (State.FAILED, 2)
+
+
+def test_who_was_told_of_a_failure_has_it_sent_again_and_the_resender_sees_it_through(
+    client: Client, worker: Worker, records: Records, settings: Settings
+) -> None:
+    client.send(b"v", request_id="r")
+    worker.tell("r", State.FAILED, code="BUSY", resend="1")
+    client.send(b"v", request_id="r")
+    worker.tell("r", State.ACCEPTED, worker="")
+    with running(settings) as resender:
+        resender.sends(1)
+    sent = [decode_headers(record) for record in records()]
+    assert [(one.attempt, one.reopens) for one in sent] == [(1, None), (2, 1), (3, 1)]
 
 
 def test_an_id_that_redis_forgot_is_sent_from_the_kept_payload_or_forgotten(

@@ -1,25 +1,32 @@
 """What stands in the resender's way: strays, topics that are away, numbers, clocks, faults."""
 
-from collections.abc import Callable
-from typing import cast
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, cast
 
 import pytest
 
 from feedback.clock import epoch_ms, monotonic_s
+from feedback.deadlines import Deadlines
 from feedback.envelope import Record
+from feedback.errors import NotSent
 from feedback.kept import KeptPayload
 from feedback.settings import Settings
 from feedback.status import State
-from feedback.statuses import StatusWrite
+from feedback.statuses import Status, StatusWrite
 from producer_client import Client, Submission
+from producer_client.payloads import Missing, Payloads
 from producer_client.resender import Resender
 from producer_client.resending import Why
 from tests.eventually import eventually
 from tests.producer_client.acting import WORKER_ID, Worker
 from tests.producer_client.commands import Run
-from tests.producer_client.conftest import MakeSettings
+from tests.producer_client.conftest import MakeClient, MakeSettings
 from tests.producer_client.resenders import attempts_of, look_now, running
 from tests.stack.clock import clock_off_by
+
+pytestmark = pytest.mark.waits
 
 Records = Callable[[], list[Record]]
 LIMIT_S = 30.0
@@ -51,6 +58,47 @@ def test_strays_in_the_set_and_statuses_that_are_none_stop_nothing(
             eventually(lambda: (worker.looked_at(one) or 0) > epoch_ms(), timeout_s=LIMIT_S)  # noqa: B023
     left = cast("list[bytes]", store.redis.zrange(store.deadlines_key, 0, -1))
     assert {one.decode() for one in left} == {"text", "odd", request_id}
+
+
+def test_what_was_taken_back_while_a_resender_slept_is_not_sent(
+    client: Client,
+    make_client: MakeClient,
+    worker: Worker,
+    records: Records,
+    settings: Settings,
+    refusing: str,
+    at_once: Callable[..., Future[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finds = Payloads.of
+    asleep, awake = threading.Event(), threading.Event()
+
+    def sleeps(self: Payloads, statuses: Sequence[Status]) -> list[KeptPayload | Missing]:
+        found = finds(self, statuses)
+        asleep.set()
+        assert awake.wait(LIMIT_S)
+        return found
+
+    other = client.send(b"v").request_id
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=3)
+    monkeypatch.setattr(Payloads, "of", sleeps)
+    with running(settings) as resender:
+        failing = at_once(cut_off.send, b"v", request_id="r1")
+        eventually(lambda: client.status("r1").state is State.PENDING, timeout_s=LIMIT_S)
+        worker.store.redis.hset(worker.store.request_key("r1"), "updated_at", "1")
+        look_now(worker.store, "r1")
+        assert asleep.wait(LIMIT_S)
+        # Its lease ends, and another resender settles the request without sending it.
+        deadlines = Deadlines(worker.store)
+        look_now(worker.store, "r1")
+        deadlines.settle(deadlines.take(10, lease_s=30), {"r1": PATIENT_S})
+        with pytest.raises(NotSent):
+            failing.result(LIMIT_S)
+        worker.accept(other)
+        awake.set()
+        assert [one.request_id for one in resender.sends(1)] == [other]
+    assert attempts_of(records()) == {other: [1, 2]}
+    assert client.status("r1").state is State.UNKNOWN
 
 
 def test_a_topic_that_does_not_exist_holds_up_no_other(
@@ -128,14 +176,13 @@ def test_a_client_whose_clock_is_minutes_off_is_served_all_the_same(
     assert [one.attempt for one in resender.resent] == [2]
 
 
-def test_a_status_told_by_a_clock_that_is_behind_costs_one_early_resend(
+def test_a_status_told_by_a_client_whose_clock_is_behind_is_resent_no_sooner(
     run: Run, worker: Worker, make_settings: MakeSettings
 ) -> None:
     assert run("send", "v", "--id", "r1", **clock_off_by(-300)).code == 0
     with running(make_settings(resend_after_s=60.0)) as resender:
-        resender.sends(1)
         eventually(lambda: (worker.looked_at("r1") or 0) > epoch_ms() + 30_000, timeout_s=LIMIT_S)
-        assert [(one.attempt, one.why) for one in resender.resent] == [(2, Why.SILENT)]
+        assert resender.resent == []
 
 
 def test_a_look_far_in_the_future_by_a_clock_that_is_ahead_is_brought_back(

@@ -3,19 +3,23 @@
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from feedback.clock import epoch_ms
+from feedback.errors import WaitTimeout
 from feedback.redis_server import connect
 from feedback.settings import Settings, load
 from feedback.status import State
 from producer_client import Client
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
+from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.records import records_of
-from tests.producer_client.resenders import Process, process
+from tests.producer_client.resenders import Process, look_now, process, running
 from tests.stack import Servers
 from tests.stack.kafka import Broker
 from tests.stack.redis import Redis
@@ -24,7 +28,7 @@ from tests.stack.restartable import Restartable, restartable
 TOPIC = "outages"
 BACK_S = 60.0
 # A broker takes a while to start, and much longer on a machine that is busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.waits, pytest.mark.long, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
@@ -175,3 +179,32 @@ def test_it_starts_without_servers_ends_in_time_and_works_when_they_come(
             resender.send(signal.SIGTERM)
             assert resender.wait() == 0
             assert time.monotonic() - began_s < 6
+
+
+def test_what_an_older_redis_brings_back_is_sent_by_nobody_but_a_client_that_waits_for_it(
+    make_settings: MakeSettings,
+) -> None:
+    with restartable(lambda: Redis(keeps_data=True)) as redis:
+        settings = make_settings(redis={"url": redis.address}, resend_after_s=0.2)
+        with Client(settings) as client:
+            taken_back = client.send(b"taken back", request_id="taken-back")
+            sent_twice = client.send(b"v", request_id="sent-twice")
+            client.resend("sent-twice", sent_twice.payload, known=sent_twice.status())
+            # A clean end keeps all that was written, as a snapshot does of an earlier time.
+            redis.stop()
+            redis.start()
+            later = client.send(b"v", request_id="later")
+            store = client.store
+            for one in ("taken-back", "sent-twice", "later"):
+                look_now(store, one)
+            with running(settings) as resender:
+                resender.sends(3)
+                far_ms = epoch_ms() + 3_000_000
+                looks_at = partial(store.redis.zscore, store.deadlines_key, "taken-back")
+                eventually(lambda: (looks_at() or 0) > far_ms, timeout_s=BACK_S)
+                assert set(resender.ids()) == {"sent-twice", "later"}
+                assert later.status().attempt > 1
+                assert taken_back.status().attempt == 1
+                with pytest.raises(WaitTimeout):
+                    taken_back.wait(2)
+            assert taken_back.status().attempt > 1

@@ -96,6 +96,26 @@ def test_a_request_whose_record_is_gone_fails_if_it_was_never_claimed_and_else_i
     assert worker.store.read(claimed).state is State.RUNNING
 
 
+def test_what_a_living_worker_has_accepted_is_its_own_though_the_record_is_gone_and_long_overdue(
+    worker: Worker, settings: Settings
+) -> None:
+    worker.live()
+    request_id = _foreign(settings, worker.store, "held")
+    assert settings.client.topic is not None
+    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
+        admin.delete_records({TopicPartition(settings.client.topic, 0): -1})
+    key = worker.store.request_key(request_id)
+    worker.store.redis.persist(worker.store.worker_key(WORKER_ID))
+    worker.store.redis.hset(key, mapping={"deadline_at": "1000", "updated_at": "1000"})
+    look_now(worker.store, request_id)
+    with running(settings):
+        later_ms = epoch_ms() + 600_000
+        eventually(lambda: (worker.looked_at(request_id) or 0) > later_ms, timeout_s=LIMIT_S)
+        assert worker.store.read(request_id).state is State.ACCEPTED
+        worker.die()
+        eventually(lambda: worker.store.read(request_id).state is State.FAILED, timeout_s=LIMIT_S)
+
+
 def test_another_record_at_the_same_place_is_not_sent_in_its_stead(
     worker: Worker, records: Records, settings: Settings
 ) -> None:

@@ -19,6 +19,8 @@ from tests.producer_client.acting import WORKER_ID, Worker
 from tests.producer_client.commands import Run
 from tests.producer_client.resenders import attempts_of, process
 
+pytestmark = pytest.mark.waits
+
 Records = Callable[[], list[Record]]
 COUNT = 5_000
 
@@ -68,6 +70,7 @@ def test_two_share_the_work_and_end_at_a_signal_within_two_seconds(
     assert all(found == [1, 2] for found in attempts_of(records()).values())
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_what_a_killed_one_had_taken_is_sent_by_the_other(
     client: Client, worker: Worker, records: Records, patient: dict[str, str], tmp_path: Path

@@ -15,6 +15,8 @@ from tests.eventually import eventually
 from tests.producer_client.resenders import running
 from tests.stack import Servers
 
+pytestmark = pytest.mark.waits
+
 MakeStage = Callable[..., Stage]
 FINAL_S = 60.0
 

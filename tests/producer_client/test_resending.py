@@ -1,5 +1,6 @@
 """When a waiting client resends, and when the resender does."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from producer_client.resending import (
     draw_of,
     next_step,
     pause_s,
+    reopens,
 )
 
 SOON = (State.LOST, State.UNKNOWN)
@@ -110,7 +112,6 @@ OPEN = (State.PENDING, State.ACCEPTED, State.RUNNING, State.RETRYING)
 def _decide(state: State, **facts: Any) -> Decision:
     given: dict[str, Any] = {
         "attempt": 1,
-        "resend": False,
         "since_told_s": 0.0,
         "left_s": 3600.0,
         "due_in_s": None,
@@ -132,12 +133,13 @@ def test_the_resender_sends_lost_and_unknown_ones_at_once(attempt: int) -> None:
     assert _decide(State.UNKNOWN, attempt=0) == Resend(Why.UNKNOWN)
 
 
-def test_a_failure_that_a_resend_may_help_is_sent_again_until_its_deadline() -> None:
-    helped = {"resend": True, "attempt": 2, "draw": 1.0}
-    assert _decide(State.FAILED, since_told_s=59.0, **helped) == Later(1.0)
-    assert _decide(State.FAILED, since_told_s=60.0, **helped) == Resend(Why.FAILED)
-    assert _decide(State.FAILED, since_told_s=60.0, left_s=None, **helped) == Resend(Why.FAILED)
-    assert _decide(State.FAILED, since_told_s=60.0, left_s=0.0, **helped) == Ended()
+def test_a_resend_reopens_no_failure_that_its_sender_had_not_been_told_of() -> None:
+    assert reopens(State.FAILED, 2) == 2
+    # Somebody has asked for it again, and it is on its way.
+    assert [reopens(state, 2) for state in (State.PENDING, State.ACCEPTED, State.LOST)] == [2] * 3
+    # The run that goes on may fail, and its client be told so.
+    assert [reopens(state, 2) for state in (State.RUNNING, State.RETRYING)] == [1, 1]
+    assert [reopens(state, 0) for state in State] == [0] * len(State)
 
 
 @pytest.mark.parametrize("state", OPEN)
@@ -152,9 +154,7 @@ def test_what_is_silent_is_sent_again_with_full_jitter_up_to_eight_times(state: 
 
 @pytest.mark.parametrize("state", OPEN)
 @pytest.mark.parametrize("attempt", [1, 9])
-def test_what_is_overdue_is_sent_at_a_steady_pace_until_it_is_final(
-    state: State, attempt: int
-) -> None:
+def test_what_is_overdue_is_soon_sent_until_it_is_final(state: State, attempt: int) -> None:
     past = {"left_s": -1.0, "attempt": attempt, "due_in_s": 500.0}
     assert _decide(state, since_told_s=10.0, **past) == Later(20.0)
     assert _decide(state, since_told_s=30.0, **past) == Resend(Why.OVERDUE)
@@ -184,32 +184,64 @@ def test_a_resend_that_was_begun_is_finished_and_nothing_else_is_hurried() -> No
 draws = st.floats(min_value=0, max_value=1)
 
 
-@given(
-    states, counts, st.booleans(), seconds, st.none() | st.floats(-1e9, 1e9), draws, st.booleans()
-)
+@given(states, counts, seconds, st.none() | st.floats(-1e9, 1e9), draws, st.booleans())
 def test_no_request_that_may_still_run_is_ever_forgotten_or_put_off_for_long(
     state: State,
     attempt: int,
-    resend: bool,
     since_told_s: float,
     left_s: float | None,
     draw: float,
     is_unfinished: bool,
 ) -> None:
-    facts = {"attempt": attempt, "resend": resend, "draw": draw, "is_unfinished": is_unfinished}
+    facts = {"attempt": attempt, "draw": draw, "is_unfinished": is_unfinished}
     found = _decide(state, since_told_s=since_told_s, left_s=left_s, **facts)
     if isinstance(found, Later):
-        assert 0 < found.look_s <= AFTER_S * MAX_BACKOFF_FACTOR
-    if state not in FINAL:
-        assert found != Ended()
+        longest_s = 3600 if left_s is not None and left_s <= 0 else AFTER_S * MAX_BACKOFF_FACTOR
+        assert 0 < found.look_s <= longest_s
+    assert (found == Ended()) == (state in FINAL)
 
 
-@given(counts, draws, waits, st.booleans())
+@given(counts, draws, waits, st.none() | st.floats(0, 1e9))
 def test_a_pause_lies_between_its_bounds(
-    attempt: int, draw: float, resend_after_s: float, is_past: bool
+    attempt: int, draw: float, resend_after_s: float, past_s: float | None
 ) -> None:
-    found = pause_s(attempt, draw, resend_after_s=resend_after_s, is_past=is_past)
-    assert resend_after_s * 0.7 <= found <= resend_after_s * MAX_BACKOFF_FACTOR * 1.001
+    found = pause_s(attempt, draw, resend_after_s=resend_after_s, past_s=past_s)
+    assert resend_after_s * 0.7 <= found
+    longest_s = MAX_BACKOFF_FACTOR if past_s is None else 1.25
+    assert found <= max(resend_after_s * longest_s, 0.0 if past_s is None else 3600) * 1.001
+
+
+def test_what_nobody_closes_is_sent_ever_more_seldom_at_last_once_an_hour() -> None:
+    now_s, sent_s = 0.0, list[float]()
+    while now_s < 86_400:
+        attempt = len(sent_s) + 1
+        now_s += pause_s(attempt, draw_of("r", attempt), resend_after_s=1, past_s=now_s)
+        sent_s.append(now_s)
+    assert len([at for at in sent_s if at < 60]) > 5
+    assert len(sent_s) < 60
+    assert all(0.6 * 3600 <= after - at <= 3600 for at, after in pairwise(sent_s[-12:]))
+
+
+def test_a_pause_that_has_begun_grows_no_more() -> None:
+    begun = {"left_s": -1000.0, "since_told_s": 400.0, "draw": 1.0}
+    # 375 s by the 600 s that were past when it was told, and not 625 by the 1,000 of now.
+    assert _decide(State.RUNNING, **begun) == Resend(Why.OVERDUE)
+
+
+@pytest.mark.parametrize("left_s", [100.0, -100.0, None])
+def test_what_may_have_been_taken_back_before_redis_came_back_is_left_alone(
+    left_s: float | None,
+) -> None:
+    from_before = {"is_from_before": True, "since_told_s": 1e6, "left_s": left_s}
+    assert _decide(State.PENDING, **from_before) == Later(3600)
+    assert _decide(State.PENDING, is_unfinished=True, **from_before) == Later(3600)
+    assert _decide(State.PENDING, attempt=2, is_asked_anew=True, **from_before) == Later(3600)
+    # Long after its deadline it can only expire, and then its end is told.
+    assert _decide(State.PENDING, **from_before | {"left_s": -3600.0}) == Resend(Why.OVERDUE)
+    # What was sent before, or is a worker's by now, has been somewhere.
+    assert isinstance(_decide(State.PENDING, attempt=2, **from_before), Resend)
+    for state in (State.ACCEPTED, State.RUNNING, State.LOST):
+        assert isinstance(_decide(state, **from_before), Resend)
 
 
 def test_resenders_draw_the_same_for_a_sending_and_evenly_over_many() -> None:

@@ -2,7 +2,8 @@
 
 import json
 import uuid
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from feedback.envelope import MAX_EPOCH_MS, payload_sha256
 from feedback.errors import InvalidMessage, NotSent, PayloadMismatch, SendUnknown
+from feedback.statuses import Replaced
+from producer_client import AsyncHandle, Client, Handle
 from producer_client.submission import Prepared, SendResult, Submission, encode_value, prepare
 
 NOW_MS = 1_700_000_000_000
@@ -41,6 +44,23 @@ def test_what_is_said_wins() -> None:
     assert ready.payload.headers == (("h", b"\xff"),)
     assert ready.envelope.deadline_at == NOW_MS + 500
     assert ready.payload_sha256 == payload_sha256(b"k", b"v")
+
+
+@pytest.mark.parametrize(
+    "name", ["onceward-outcome-id", "onceward-attempt", "onceward-replaces", "onceward-"]
+)
+def test_a_header_that_only_we_may_write_is_refused(name: str) -> None:
+    with pytest.raises(InvalidMessage, match="begins with onceward- is ours"):
+        _prepare(Submission(b"v", headers=((name, b"\xff"),)))
+
+
+def test_neither_a_request_nor_what_is_made_of_it_shows_its_payload() -> None:
+    asked = Submission(b"SECRET", b"SECRET", headers=(("h", b"SECRET"),))
+    ready = _prepare(asked)
+    told = replace(ready, replaced=Replaced(b"SECRET"))
+    handle = Handle("r", cast("Client", None), ready.payload, None)
+    shown = (asked, ready, told, ready.payload, handle, AsyncHandle("r", None, ready.payload, None))  # type: ignore[arg-type]
+    assert "SECRET" not in repr(shown)
 
 
 def test_ids_are_made_up_one_for_each() -> None:

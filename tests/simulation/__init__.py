@@ -11,6 +11,10 @@ What is modelled: `kafka`; `redis`, compared with the script by `test_redis`; th
 again and compared with the real journal by `test_database`; `pool` (children that die at any step),
 `bank` (it counts), and the ways there: `links`, `store`, `journal`.
 
+Who asks, wants an order and not a request (`clients`): told that nothing came of one, he asks again
+under another id, and the bank counts by order. `losses` lets the database forget what it has
+acknowledged, and says what is then still promised.
+
 How it goes: `schedule` draws steps from a seed; `steps` and `fault_steps` say what each does;
 `calls` carries out what a step calls, or cuts it: a fault armed for a process's next call loses it
 or its reply, kills the caller, or lets it hang while others go on, in the middle of the product's

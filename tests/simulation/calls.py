@@ -51,6 +51,10 @@ class Calls(ABC):
     def bury(self, process: Process) -> None:
         """Let a process be dead."""
 
+    def carry_out(self, server: str, action: Callable[[], Found]) -> Found:
+        """Let a server do what it is asked."""
+        return action()
+
     def run(self, process: Process, thread: str, action: Callable[[], object]) -> None:
         """Let one thread of a process take a step; what it raises by itself breaks the contract."""
         face, self.clock.face = self.clock.face, process.face
@@ -103,7 +107,7 @@ class Calls(ABC):
         if kind is FaultKind.LATE:
             self.late.append(action)
             raise unavailable(f"{server} does not answer in time")
-        found = action()
+        found = self.carry_out(server, action)
         if kind is FaultKind.REPLY_LOST:
             raise unavailable(f"{server} does not answer any more")
         if kind is FaultKind.CRASH_AFTER:
@@ -119,6 +123,8 @@ class Calls(ABC):
         was_frozen = process.frozen_ms is not None
         if fault.frozen:
             process.frozen_ms = process.frozen_ms or self.clock.true_ms
+        if fault.meanwhile is not None:
+            fault.meanwhile()
         for _ in range(fault.steps):
             if not process.alive or self.next_step is None or not self.next_step():
                 break

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from consumer.declaration import EffectKind
 from consumer.journal import (
+    WORKER_DIED,
     Applied,
     Claim,
     EffectMark,
     Finish,
     FinishKind,
     FinishResult,
+    OwnRun,
     Published,
     Refusal,
     Row,
@@ -26,18 +29,27 @@ from consumer.journal import (
     TakeoverKind,
     TakeoverResult,
     TakeoverResultKind,
+    ToldRun,
     Verdict,
     VerdictKind,
 )
 from consumer.journal.claiming import first_row, turns
+from consumer.journal.forgetting import is_forgotten
+from consumer.journal.records import DEADLINE_OVER, Holder, over_message
 from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
+from consumer.journal.told_rule import catch_up_with
 from consumer.journal.verdict import (
     EXPIRED,
+    FORGOTTEN,
+    HELD,
     INSERT,
     Decision,
     Step,
     decide,
     decide_finish,
+    in_order,
+    is_lost,
+    is_same_request,
     resolution,
 )
 from tests.simulation.peers import Peers
@@ -61,9 +73,14 @@ class Database(Peers):
         takeovers: Sequence[Takeover] = (),
         finishes: Sequence[Finish] = (),
         published: Sequence[Published] = (),
+        own_runs: Sequence[OwnRun] = (),
+        told_runs: Sequence[ToldRun] = (),
         held: Collection[Name] = (),
+        tried: Collection[str] = (),
     ) -> Applied:
         """Commit everything in one transaction."""
+        restored = [self.rows[one.request_id] for one in own_runs if self._restore(worker_id, one)]
+        restored += self.catch_up(worker_id, told_runs, may_overwrite_claims=False)
         finished = self._finish_all(worker_id, finishes)
         entered = frozenset(
             (one.request_id, one.generation) for one in effects if self.mark_effect(worker_id, one)
@@ -79,12 +96,114 @@ class Database(Peers):
         for told in published:
             self.mark_published(told)
         refused = [self._refuse(worker_id, one) for one in refusals]
+        wanted = {one.request_id: one for one in skips}
+        skipped = [self._skip(worker_id, wanted[name]) for name in sorted(wanted)]
         verdicts: dict[int, Verdict] = {}
         for turn in turns(claims):
             for place in turn:
-                verdicts[place] = self._claim(worker_id, claims[place], mine)
+                verdicts[place] = self._claim(worker_id, claims[place], mine, tried)
         in_order = tuple(verdicts[place] for place in range(len(claims)))
-        return Applied(in_order, entered, finished, tuple(refused), taken)
+        return Applied(
+            in_order,
+            entered,
+            finished,
+            tuple(refused),
+            taken,
+            tuple(row for row in skipped if row is not None),
+            tuple(restored),
+        )
+
+    # what ends in another's stead ----------------------------------------------------------
+
+    def _skip(self, worker_id: str, one: Skip) -> Row | None:
+        row, now = self.rows.get(one.request_id), self.now_ms()
+        if row is not None:
+            is_it = is_same_request(one.claim, row) and (row.state, row.by) == ("SKIPPED", one.by)
+            return row if is_it else None
+        if not self.has_succeeded(one):
+            return None
+        too_late = one.claim.deadline_at <= now
+        state = State.EXPIRED if too_late else State.SKIPPED
+        first = first_row(one.claim, state, worker_id=worker_id, now=now)
+        ended = first if too_late else first._replace(by=one.by)
+        self.order_keys[one.request_id] = one.claim.order_key
+        self._write(None, ended, worker_id)
+        return ended
+
+    def has_succeeded(self, one: Skip) -> bool:
+        """Say the condition of a skip."""
+        other = self.rows.get(one.by)
+        run = (one.by_generation, State.SUCCEEDED)
+        return other is not None and (other.generation, other.state) == run
+
+    # what the database has lost ------------------------------------------------------------
+
+    def _restore(self, worker_id: str, one: OwnRun) -> bool:
+        """Write again what is lost of a worker's own run; return whether anything was."""
+        row = self.rows.get(one.request_id)
+        if not is_lost(one, row):
+            return False
+        if row is None or row.generation < one.generation:
+            if row is not None:
+                died = row.state == State.CLAIMED
+                self._keep(row, worker_id, outcome=WORKER_DIED if died else None)
+            now, claim = self.now_ms(), one.claim._replace(begins_at=one.generation)
+            first = first_row(claim, State.CLAIMED, worker_id=worker_id, now=now)
+            effect_at = now if one.entered else first.effect_at
+            self.order_keys[one.request_id] = claim.order_key
+            self._write(row, first._replace(effect_at=effect_at, voids=claim.voids), worker_id)
+        elif one.finish is None:
+            self.mark_effect(worker_id, EffectMark(one.request_id, one.generation))
+        if one.finish is not None:
+            self._finish_all(worker_id, [one.finish])
+        return True
+
+    def catch_up(
+        self, worker_id: str, runs: Sequence[ToldRun], *, may_overwrite_claims: bool = True
+    ) -> list[Row]:
+        """Bring rows forward that are behind what clients were told; return them."""
+        caught_up = []
+        for one in runs:
+            row = self.rows.get(one.request_id)
+            is_pruned = is_forgotten(one.claim, self.mark_of(one.claim))
+            if row is None and one.state == State.CLAIMED and is_pruned:
+                continue
+            is_gone = may_overwrite_claims and row is not None and not self.lives(row.owner)
+            forward = catch_up_with(one, row, owner_is_gone=is_gone)
+            if forward is not None:
+                caught_up.append(self._bring_forward(worker_id, forward, row))
+        return caught_up
+
+    def _bring_forward(self, worker_id: str, one: ToldRun, row: Row | None) -> Row:
+        now, claim = self.now_ms(), one.claim._replace(begins_at=one.generation)
+        if row is not None:
+            died = row.state == State.CLAIMED
+            self._keep(row, worker_id, outcome=WORKER_DIED if died else None)
+        before = first_row(claim, State.CLAIMED, worker_id=one.owner, now=now)
+        if row is not None:
+            before = row._replace(
+                generation=one.generation,
+                owner=one.owner,
+                attempt=max(row.attempt, claim.attempt),
+                deadline_at=max(row.deadline_at, claim.deadline_at),
+                claimed_at=now,
+                due_at=None,
+                published_at=None,
+            )
+        never_began = one.state in (State.EXPIRED, State.SKIPPED)
+        is_undone = before.effect_kind == "transactional" or never_began
+        after = before._replace(
+            state=str(one.state),
+            effect_at=None if is_undone else now,
+            finished_at=None if one.state == State.CLAIMED else now,
+            code=one.code,
+            message=one.message,
+            result=one.result,
+            resend=one.resend,
+            by=one.by,
+        )
+        self._write(row, after, worker_id)
+        return after
 
     # finishes ------------------------------------------------------------------------------
 
@@ -201,13 +320,19 @@ class Database(Peers):
     def _next_run(self, row: Row, wish: Takeover, worker_id: str) -> Row:
         assert wish.kind is not TakeoverKind.EXCLUDED or effect_excluded(row)
         now = self.now_ms()
-        kept = row.effect_at if wish.kind is TakeoverKind.SAME_KEY else None
+        is_doubtful = wish.kind is TakeoverKind.SAME_KEY
+        kept = row.effect_at if is_doubtful else None
+        declared = wish.effect_kind or row.effect_kind
+        if is_doubtful and declared == EffectKind.TRANSACTIONAL:
+            declared = row.effect_kind
         return row._replace(
             generation=row.generation + 1,
             owner=worker_id,
             claimed_at=now,
-            effect_at=self.effect_at_claim(str(row.effect_kind), now) or kept,
+            effect_kind=declared,
+            effect_at=self.effect_at_claim(str(declared), now) or kept,
             voids=row.voids + (wish.kind is TakeoverKind.VOIDED),
+            in_doubt=wish.in_doubt or row.in_doubt,
         )
 
     def _ended(self, row: Row, decision: TakeoverDecision) -> Row:
@@ -221,18 +346,31 @@ class Database(Peers):
 
     # claims and refusals -------------------------------------------------------------------
 
-    def _claim(self, worker_id: str, claim: Claim, held: set[Name]) -> Verdict:
+    def _claim(
+        self, worker_id: str, claim: Claim, held: set[Name], tried: Collection[str]
+    ) -> Verdict:
         now = self.now_ms()
         row = self.rows.get(claim.request_id)
-        decision = decide(claim, row, now, worker_id=worker_id, held=held)
+        decision = decide(claim, row, now, worker_id=worker_id, held=held, tried=tried)
+        too_late = claim.deadline_at <= now
+        holder = self.holder(claim)
+        if holder is not None:
+            is_first = row is None and not claim.wakes
+            is_held = not too_late if is_first else in_order(decision, holder) is HELD
+            if is_held:
+                due_in_ms = holder.due_in_ms
+                return Verdict(HELD.kind, claim, None, HELD.reason, due_in_ms=due_in_ms)
         if decision.step is Step.INSERT:
-            too_late = claim.deadline_at <= now
             state = State.EXPIRED if too_late else State.CLAIMED
             first = first_row(claim, state, worker_id=worker_id, now=now)
+            self.order_keys[claim.request_id] = claim.order_key
             if not too_late:
                 first = first._replace(effect_at=self.effect_at_claim(claim.effect_kind, now))
-            self._write(None, first, worker_id)
             row, decision = first, EXPIRED if too_late else INSERT
+            doubted = self.doubted(claim, first)
+            if doubted is not None:
+                row, decision = doubted, FORGOTTEN
+            self._write(None, row, worker_id)
         elif decision.step is Step.REOPEN and row is not None:
             self._keep(row, worker_id)
             reopened = self._reopened(row, claim, worker_id)
@@ -253,6 +391,23 @@ class Database(Peers):
             row = closed
         return self._verdict(claim, row, decision, held)
 
+    def holder(self, claim: Claim) -> Holder | None:
+        """Return what goes before a request because it has its key."""
+        others = [
+            row
+            for name, row in self.rows.items()
+            if name != claim.request_id
+            and claim.order_key is not None
+            and self.order_keys.get(name) == claim.order_key
+            and row.state in (State.CLAIMED, State.RETRYING)
+        ]
+        if not others:
+            return None
+        now, due_at = self.now_ms(), [row.due_at for row in others if row.due_at is not None]
+        is_running = any(row.state == State.CLAIMED for row in others)
+        due_in_ms = 0 if is_running or not due_at else max(0, min(due_at) - now)
+        return Holder(is_running, due_in_ms, now)
+
     def _verdict(
         self, claim: Claim, row: Row | None, decision: Decision, held: set[Name]
     ) -> Verdict:
@@ -266,6 +421,7 @@ class Database(Peers):
 
     def _reopened(self, row: Row, claim: Claim, worker_id: str) -> Row:
         now = self.now_ms()
+        self.order_keys[claim.request_id] = claim.order_key
         cleared = ("code", "message", "result", "finished_at", "published_at", "dead_letter_at")
         return row._replace(
             generation=row.generation + 1,
@@ -278,6 +434,7 @@ class Database(Peers):
             claimed_at=now,
             effect_kind=claim.effect_kind,
             effect_at=self.effect_at_claim(claim.effect_kind, now),
+            in_doubt=claim.in_doubt,
             due_at=None,
             resend=False,
             **dict.fromkeys(cleared),  # type: ignore[arg-type]
@@ -293,14 +450,18 @@ class Database(Peers):
             claimed_at=now,
             effect_kind=claim.effect_kind,
             effect_at=self.effect_at_claim(claim.effect_kind, now),
+            in_doubt=claim.in_doubt,
             **dict.fromkeys(cleared),  # type: ignore[arg-type]
         )
 
     def _waited_too_long(self, row: Row) -> Row:
-        cleared = ("code", "message", "result", "published_at", "due_at")
+        cleared = ("result", "published_at", "due_at")
+        now = self.now_ms()
         return row._replace(
             state=str(State.EXPIRED),
-            finished_at=self.now_ms(),
+            finished_at=now,
+            code=DEADLINE_OVER,
+            message=over_message((now - row.deadline_at) // 1000),
             **dict.fromkeys(cleared),  # type: ignore[arg-type]
         )
 

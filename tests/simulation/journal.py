@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from consumer.journal import (
     Applied,
     DeadEnd,
+    FarLease,
     Finish,
     JournalUnavailable,
     LeaseTimes,
     Row,
+    ToldRun,
+    Unhandled,
 )
+from consumer.journal.journal import EVER_MS
 from consumer.journal.republish import Cursor, Page, Turn
 from tests.simulation.processes import Process
 
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Found = TypeVar("Found")
+# Of a call's work: what is only known, and not to be written.
+_FACTS = ("held", "tried")
 
 
 class SimulatedJournal:
@@ -44,7 +50,7 @@ class SimulatedJournal:
         """Commit everything in one transaction."""
         # Copied when it is sent: what the loop does with its own lists later is not part of it.
         sent = {name: tuple(items) for name, items in work.items()}
-        said = [_said(name, items) for name, items in sent.items() if items and name != "held"]
+        said = [_said(name, items) for name, items in sent.items() if items and name not in _FACTS]
         if not said:
             return Applied((), frozenset(), {}, ())
 
@@ -61,6 +67,52 @@ class SimulatedJournal:
 
         only_published = len(sent.get("published", ())) and len(said) == 1
         return self._call(f"{'~' * bool(only_published)}writes {', '.join(said)}", apply)
+
+    def unhandled(self, topics: Collection[str], limit: int, late_ms: int) -> list[Unhandled]:
+        """Return what nobody has a handler for."""
+        return self._call(
+            "~looks for what has no handler",
+            lambda: self._world.database.unhandled(self._worker_id, topics, limit, late_ms),
+        )
+
+    def far_leases(self, ahead_ms: int) -> list[FarLease]:
+        """Return leases that end later than they can."""
+        return self._call("~looks at leases", lambda: self._world.database.far_leases(ahead_ms))
+
+    def end_leases(self, leases: Sequence[FarLease]) -> int:
+        """End leases."""
+        return self._call("ends leases", lambda: self._world.database.end_leases(leases))
+
+    def end_retries(self, rows: Sequence[Row]) -> list[Row]:
+        """End what waits for a next run that it will not have."""
+        return self._call(
+            "ends retries", lambda: self._world.database.end_retries(self._worker_id, rows)
+        )
+
+    def own_claims(self) -> list[Row]:
+        """Return what this worker has claimed and not finished."""
+        return self._call(
+            "~looks for its own claims",
+            lambda: self._world.database.own_claims(self._worker_id),
+        )
+
+    def disown(self, runs: Sequence[tuple[str, int]]) -> None:
+        """Leave claims to a sweep."""
+        self._call(f"disowns {runs}", lambda: self._world.database.disown(self._worker_id, runs))
+
+    def rows(self, request_ids: Collection[str]) -> list[Row]:
+        """Return the rows of these requests."""
+        return self._call(
+            "~reads rows",
+            lambda: [one for name, one in self._world.database.rows.items() if name in request_ids],
+        )
+
+    def catch_up(self, runs: Sequence[ToldRun]) -> list[Row]:
+        """Bring rows forward that are behind what clients were told."""
+        return self._call(
+            f"catches up with {_said('told_runs', runs)}",
+            lambda: self._world.database.catch_up(self._worker_id, runs),
+        )
 
     def sweep_is_due(self, every_ms: int) -> bool:
         """Whether this worker is the one to sweep now."""
@@ -82,11 +134,18 @@ class SimulatedJournal:
             lambda: self._world.database.end_dead(self._worker_id, ends),
         )
 
-    def unpublished(self, limit: int, older_than_ms: int) -> list[Row]:
-        """Return rows whose state no status was confirmed for."""
+    def unpublished(
+        self,
+        limit: int,
+        older_than_ms: int,
+        *,
+        within_ms: int = EVER_MS,
+        after: tuple[int, str] = (0, ""),
+    ) -> list[Row]:
+        """Return rows whose state no status was confirmed for; few, so one page."""
         return self._call(
             "~looks for what was not told",
-            lambda: self._world.database.unpublished(limit, older_than_ms),
+            lambda: self._world.database.unpublished(limit, older_than_ms, within_ms),
         )
 
 
@@ -150,6 +209,14 @@ class SimulatedLeases:
         )
         return None if until is None else LeaseTimes(until - lease_ms, until)
 
+    def is_first_worker(self) -> bool:
+        """Whether no worker has told a heartbeat before."""
+        return self._call("~asks for earlier workers", lambda: len(self._world.processes) == 1)
+
+    def timeline(self) -> int | None:
+        """Return that there is none: nothing is failed over here."""
+        return None
+
     def release(self) -> None:
         """End the lease."""
         self._call("gives its lease back", lambda: self._world.database.release(self._worker_id))
@@ -183,7 +250,7 @@ class SimulatedTransactions:
 
         def commit() -> bool:
             return self._world.database.finish_in_child(
-                self._worker_id, one, lambda: self._world.bank.count(request_id)
+                self._worker_id, one, lambda: self._world.bank.count_inside(request_id)
             )
 
         return self._world.call(

@@ -5,9 +5,20 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 
-from feedback.envelope import Record
+from feedback.envelope import REQUEST_ID, Record
 
 Partition = tuple[str, int]
+Place = tuple[str, int, int]
+
+
+def request_id_of(record: Record) -> str:
+    """Return the id of the request that a record carries."""
+    return dict(record.headers)[REQUEST_ID].decode()
+
+
+def place_of(record: Record) -> Place:
+    """Return where a record lies."""
+    return record.topic, record.partition, record.offset
 
 
 class KafkaServer:
@@ -19,6 +30,8 @@ class KafkaServer:
         ever_committed: the highest that each of them was.
         owners: who reads each partition; a dead one until the group has noticed.
         positions: the offset to be read next, by partition.
+        aborted: the records of transactions that were aborted.
+        open: those of transactions that have no end yet.
         late: commits that were given up by those who sent them, and are still under way.
     """
 
@@ -31,6 +44,8 @@ class KafkaServer:
         self.owners: dict[Partition, str | None] = dict.fromkeys(self.logs)
         self.positions: dict[Partition, int] = dict.fromkeys(self.logs, 0)
         self.late: list[Mapping[Partition, int]] = []
+        self.aborted: set[Place] = set()
+        self.open: set[Place] = set()
         self._partitions = partitions
 
     def append(
@@ -56,22 +71,47 @@ class KafkaServer:
             turn: by how much the members are turned around.
             eager: everybody gives up everything first, and reads again from what is committed.
         """
-        for place, partition in enumerate(self.logs):
-            owner = members[(place + turn) % len(members)] if members else None
+        for partition, owner in self.rebalanced(members, turn).items():
             if eager or owner != self.owners[partition]:
                 self.positions[partition] = self.committed[partition]
             self.owners[partition] = owner
+
+    def rebalanced(self, members: Sequence[str], turn: int) -> dict[Partition, str | None]:
+        """Return who is to read each partition."""
+        return {
+            partition: members[(place + turn) % len(members)] if members else None
+            for place, partition in enumerate(self.logs)
+        }
 
     def poll(self, member: str, most: int) -> list[Record]:
         """Return what this member reads next."""
         polled: list[Record] = []
         for partition, owner in self.owners.items():
-            if owner == member and len(polled) < most:
-                position = self.positions[partition]
-                records = self.logs[partition][position : position + most - len(polled)]
-                self.positions[partition] += len(records)
-                polled += records
+            while owner == member and len(polled) < most and self.has_unread(partition):
+                record = self.logs[partition][self.positions[partition]]
+                self.positions[partition] += 1
+                if self.counts(record):
+                    polled.append(record)
         return polled
+
+    def has_unread(self, partition: Partition) -> bool:
+        """Whether there is something to read, before the first transaction that is still open."""
+        position = self.positions[partition]
+        is_there = position < len(self.logs[partition])
+        return is_there and self.is_stable(self.logs[partition][position])
+
+    def is_stable(self, record: Record) -> bool:
+        """Say what read committed says of a transaction without an end: nobody reads beyond it."""
+        return place_of(record) not in self.open
+
+    def counts(self, record: Record) -> bool:
+        """Say what read committed says of a transaction that was aborted: it never was."""
+        return place_of(record) not in self.aborted
+
+    def abort_all(self) -> None:
+        """Abort every transaction that is open."""
+        self.aborted |= self.open
+        self.open.clear()
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit, whoever reads these partitions now: Kafka asks no more than the membership."""
@@ -84,6 +124,10 @@ class KafkaServer:
         for partition, offset in offsets.items():
             if self.owners[partition] == member:
                 self.positions[partition] = offset
+
+    def reset(self, partition: Partition, offset: int) -> None:
+        """Read a partition again from an offset, for the whole group."""
+        self.committed[partition] = self.positions[partition] = offset
 
     def land_late_commits(self) -> bool:
         """Carry out the commits that are still under way; say whether there were any."""

@@ -117,8 +117,13 @@ class SimulatedSender:
         """Hand a record over.
 
         Raises:
-            TopicAway: Kafka is away.
+            TopicAway: Kafka is away, or refuses it.
         """
+        fault = self._process.armed.get("kafka")
+        if fault is not None and fault.kind is FaultKind.REFUSED:
+            del self._process.armed["kafka"]
+            self._world.note(self._process, f"sends: {fault.kind}")
+            raise TopicAway("Kafka refuses it")
         if "kafka" in self._world.away:
             raise TopicAway("Kafka is away")
         now_ms = self._world.clock.epoch_ms()

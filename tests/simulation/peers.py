@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from consumer.journal import DeadEnd, Row, State
+from consumer.journal import DISOWNED, DeadEnd, FarLease, Row, State, Unhandled
+from consumer.journal.journal import EVER_MS
+from consumer.journal.records import DEADLINE_OVER, over_message
 from consumer.journal.republish import Holder, Turn
-from tests.simulation.tables import Change, Tables
+from tests.simulation.pruning import Pruning
+from tests.simulation.tables import Change
 
 
-class Peers(Tables):
+class Peers(Pruning):
     """The statements of `consumer.journal.sweep` and `republish`, with their conditions."""
 
     def __init__(self, now_ms: Callable[[], int], on_change: Callable[[Change], None]) -> None:
@@ -44,6 +47,9 @@ class Peers(Tables):
                 state=str(end.state),
                 code=end.code,
                 message=end.message,
+                result=end.result,
+                resend=end.resend,
+                generation=end.told_generation or end.generation,
                 finished_at=self.now_ms(),
                 published_at=None,
             )
@@ -51,15 +57,75 @@ class Peers(Tables):
             rows.append(ended)
         return rows
 
-    def unpublished(self, limit: int, older_than_ms: int) -> list[Row]:
+    def unhandled(
+        self, worker_id: str, topics: Collection[str], limit: int, late_ms: int
+    ) -> list[Unhandled]:
+        """Return what dead workers left, or waits, on any other topic than these."""
+        is_late = worker_id in self.leases and not self.lives(worker_id)
+        found = [
+            Unhandled(row, row.deadline_at + late_ms <= self.now_ms())
+            for row in self.rows.values()
+            if row.topic not in topics
+            and (self.is_dead(row, worker_id) or (row.state == State.RETRYING and not is_late))
+        ]
+        return sorted(found, key=lambda one: one.row.deadline_at)[:limit]
+
+    def far_leases(self, ahead_ms: int) -> list[FarLease]:
+        """Return the leases that end more than `ahead_ms` from now."""
+        latest = self.now_ms() + ahead_ms
+        return [FarLease(*one) for one in self.leases.items() if one[1] > latest]
+
+    def end_leases(self, leases: Sequence[FarLease]) -> int:
+        """End leases that are still as they were seen."""
+        ended = [one for one in leases if self.leases.get(one.worker_id) == one.lease_until]
+        self.leases.update({one.worker_id: self.now_ms() for one in ended})
+        return len(ended)
+
+    def end_retries(self, worker_id: str, rows: Sequence[Row]) -> list[Row]:
+        """End what waits for a next run that it will not have; all of it is past its deadline."""
+        ended = []
+        for row in rows:
+            if self.rows.get(row.request_id) == row:
+                after = row._replace(
+                    state=str(State.EXPIRED),
+                    code=DEADLINE_OVER,
+                    message=over_message((self.now_ms() - row.deadline_at) // 1000),
+                    owner=worker_id,
+                    due_at=None,
+                    finished_at=self.now_ms(),
+                    published_at=None,
+                )
+                self._write(row, after, worker_id)
+                ended.append(after)
+        return ended
+
+    def own_claims(self, worker_id: str) -> list[Row]:
+        """Return the claims of a worker."""
+        return [
+            row
+            for row in self.rows.values()
+            if row.owner == worker_id and row.state == State.CLAIMED
+        ]
+
+    def disown(self, worker_id: str, runs: Sequence[tuple[str, int]]) -> None:
+        """Let claims of a worker count as left by a dead one, in doubt where that is possible."""
+        for request_id, generation in sorted(runs):
+            row = self.rows.get(request_id)
+            if row in self.own_claims(worker_id) and row.generation == generation:
+                is_undone = row.effect_kind == "transactional"
+                effect_at = row.effect_at if is_undone else row.effect_at or self.now_ms()
+                given_up = row._replace(owner=worker_id + DISOWNED, effect_at=effect_at)
+                self._write(row, given_up, worker_id)
+
+    def unpublished(self, limit: int, older_than_ms: int, within_ms: int = EVER_MS) -> list[Row]:
         """Return rows whose state no status was confirmed for, the oldest first."""
-        until = self.now_ms() - older_than_ms
+        until, since = self.now_ms() - older_than_ms, self.now_ms() - within_ms
         found = [
             row
             for row in self.rows.values()
             if row.published_at is None
             and row.state != State.CLAIMED
-            and (row.finished_at or 0) <= until
+            and since <= (row.finished_at or 0) <= until
         ]
         return sorted(found, key=lambda row: row.finished_at or 0)[:limit]
 

@@ -6,33 +6,48 @@ before another, or told to look elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
 from consumer import entries, sweeper
-from consumer.declaration import EffectKind
+from consumer.declaration import EffectKind, InDoubtPolicy
 from consumer.intake import Intake
 from consumer.journal import (
     Applied,
+    Claim,
     JournalUnavailable,
+    Refusal,
     Row,
     State,
     Verdict,
     VerdictKind,
     takeover_rule,
+    verdict,
 )
 from consumer.journal.claiming import first_row
 from consumer.kafka_source import CommitFailed
 from consumer.liveness import Liveness
+from consumer.own_runs import OwnRuns
 from consumer.republisher import Republisher
 from consumer.writing import Writing
+from feedback import status
 from feedback.clock import epoch_ms
+from feedback.deadlines import Taken
+from feedback.envelope import MAX_ATTEMPT
+from feedback.errors import NotSent, SendUnknown
+from feedback.status import State as Told
 from feedback.status import Stored, Write, judge
-from tests.simulation import database
+from feedback.statuses import Status
+from producer_client import plan, way
+from producer_client.resending import Seen
+from producer_client.submission import Prepared
+from producer_client.way import Way
+from tests.simulation import database, redis
 from tests.simulation.database import Database
+from tests.simulation.kafka import KafkaServer
 from tests.simulation.redis import RedisServer
 
 Change = tuple[object, str, Callable[..., Any]]
@@ -104,9 +119,9 @@ def _trusting(row: Row) -> bool:
 _after_dead = sweeper.after_dead
 
 
-def _after_trusted(row: Row, handler: Any) -> Any:
+def _after_trusted(row: Row, handler: Any, told: Any) -> Any:
     kind = EffectKind.MARKED if row.effect_kind == EffectKind.EXTERNAL else row.effect_kind
-    return _after_dead(row._replace(effect_kind=kind), handler)
+    return _after_dead(row._replace(effect_kind=kind), handler, told)
 
 
 def _lives_by_own_clock(self: Database, worker_id: str) -> bool:
@@ -138,6 +153,61 @@ def _say_nothing(self: Republisher, rows: Sequence[Row]) -> None:
     """Tell nobody."""
 
 
+def _reopens_any(state: Told, generation: int) -> int:
+    return MAX_ATTEMPT
+
+
+_forget_sent = Way.forget
+
+
+async def _forgets_for_certain(self: Way, one: Prepared) -> bool:
+    await _forget_sent(self, one)
+    return True
+
+
+def _as_it_is(one: Prepared, error: NotSent | SendUnknown | None) -> NotSent | SendUnknown | None:
+    return error
+
+
+def _looks_at_nothing(self: OwnRuns, now_s: float) -> bool:
+    return False
+
+
+def _nobody_goes_first(self: Database, claim: Claim) -> None:
+    """Look for no other request of its key."""
+
+
+def _nothing_forgotten(self: Database, claim: Claim) -> None:
+    """Keep nothing of what was pruned."""
+
+
+def _same_payload(one: Claim | Refusal, row: Row) -> bool:
+    return row.payload_sha256 == one.payload_sha256
+
+
+def _other_payload(stored: Stored, write: Write) -> bool:
+    return write.payload_sha256 != stored.payload_sha256
+
+
+_seen = plan._seen
+
+
+def _whenever_it_was_told(status: Status, taken: Taken) -> Seen:
+    return replace(_seen(status, taken), is_from_before=False)
+
+
+def _whenever_it_was_written(self: RedisServer, stored: Stored, stands: Mapping[str, str]) -> bool:
+    return False
+
+
+def _as_declared_now(claimed: str | None, declared: InDoubtPolicy) -> InDoubtPolicy:
+    return declared
+
+
+def _any_record(self: KafkaServer, record: Any) -> bool:
+    return True
+
+
 PLANTED = (
     Planted("dispatch before commit", ((Intake, "_take", _buffer_first),)),
     Planted("dispatch before the claim is committed", ((Writing, "write", _hope),)),
@@ -165,6 +235,33 @@ PLANTED = (
 )
 # Beside the ten of issue 4.
 ALSO_PLANTED = (
+    Planted("a resend that was on its way reopens a failure", ((way, "reopens", _reopens_any),)),
+    Planted("NotSent of what a resender has", ((Way, "forget", _forgets_for_certain),)),
+    Planted("NotSent of what was sent before", ((way, "certain", _as_it_is),)),
+    Planted("nobody looks for lost runs", ((OwnRuns, "look_if_due", _looks_at_nothing),)),
+    Planted(
+        "another topic's request under an id is taken for this one",
+        (
+            (verdict, "is_same_request", _same_payload),
+            (status, "is_other_request", _other_payload),
+            (redis, "is_other_request", _other_payload),
+        ),
+    ),
+    Planted(
+        "NotSent of what an older Redis brings back",
+        (
+            (plan, "_seen", _whenever_it_was_told),
+            (RedisServer, "is_from_before", _whenever_it_was_written),
+        ),
+    ),
+    Planted("what was pruned is new", ((Database, "mark_of", _nothing_forgotten),)),
+    Planted("a key of another worker is free", ((Database, "holder", _nobody_goes_first),)),
+    Planted(
+        "the policy of a dead run is its sweeper's",
+        ((sweeper, "policy_of_dead", _as_declared_now),),
+    ),
+    Planted("aborted transactions are read", ((KafkaServer, "counts", _any_record),)),
+    Planted("open transactions are read", ((KafkaServer, "is_stable", _any_record),)),
     Planted("an empty Redis is not told again", ((Republisher, "_tell_rows", _say_nothing),)),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,13 @@ from consumer.declaration import EffectKind, Handler, InDoubtPolicy
 from consumer.handlers import InDoubt, Rejected
 from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, Outcome, Started
 from consumer.pool.outcome import STALE, judge_answer, judge_error, judge_return
+from consumer.pool.predicates import NOT_APPLICABLE
 from consumer.pool.transactional import TransactionalRuns
+from feedback.status import State
 from tests.simulation.bank import Key, KeyRefused
 from tests.simulation.journal import SimulatedTransactions
 from tests.simulation.processes import Crash, Process
-from tests.simulation.requests import HANDLERS, Act, Declared
+from tests.simulation.requests import Act, Declared
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -37,10 +39,11 @@ class Stage(Enum):
 class SimulatedRun:
     """One run of a handler in a child."""
 
-    def __init__(self, job: Job, act: Act) -> None:
+    def __init__(self, job: Job, act: Act, handler: Handler, worker_id: str) -> None:
         self.job = job
+        self.handler = handler
+        self.worker_id = worker_id
         self.act = act
-        self.handler: Handler = HANDLERS[job.topic]
         self.stage = Stage.GIVEN
         self.granted = False
         self.refused = False
@@ -84,11 +87,19 @@ class SimulatedPool:
     """
 
     def __init__(
-        self, world: World, process: Process, worker_id: str, *, children: int, slots: int
+        self,
+        world: World,
+        process: Process,
+        worker_id: str,
+        *,
+        handlers: Mapping[str, Handler],
+        children: int,
+        slots: int,
     ) -> None:
         self._world = world
         self._process = process
         self._slots = slots
+        self._handlers = handlers
         self.children: list[list[SimulatedRun]] = [[] for _ in range(children)]
         self._told: list[Event] = []
         self._transactional = TransactionalRuns.__new__(TransactionalRuns)
@@ -123,8 +134,11 @@ class SimulatedPool:
             for job in jobs:
                 runs = min(self.children, key=len)
                 assert len(runs) < self._slots, "no free slot"
-                act = self._world.plan_of(job.request_id).act(job.generation)
-                runs.append(SimulatedRun(job, act))
+                act = self._world.plan_of(job.request_id).act(job.request_id, job.generation)
+                handler = self._handlers[job.topic]
+                if handler.effect is EffectKind.TRANSACTIONAL:
+                    act = act.undone
+                runs.append(SimulatedRun(job, act, handler, self._worker_id))
 
         self._world.watch.dispatched(self._worker_id, jobs)
         names = ", ".join(f"{job.request_id}/{job.generation}" for job in jobs)
@@ -194,6 +208,8 @@ class SimulatedPool:
                     self._world.watch.started(run)
             case Stage.STARTED if job.asks:
                 self._finish(run, child, self._ask(run))
+            case Stage.STARTED if job.collapses and not self._applies(job):
+                self._finish(run, child, Outcome(State.SKIPPED, code=NOT_APPLICABLE))
             case Stage.STARTED if effect is EffectKind.TRANSACTIONAL:
                 self._finish(run, child, self._transact(run))
             case Stage.STARTED if not run.act.has_effect:
@@ -213,11 +229,16 @@ class SimulatedPool:
             case Stage.DONE:
                 self._finish(run, child, self._judge(run))
 
+    def _applies(self, job: Job) -> bool:
+        return self._world.plan_of(job.request_id).applies
+
     def _act(self, run: SimulatedRun, child: int) -> None:
-        idempotent = run.handler.in_doubt is InDoubtPolicy.RETRY_SAME_KEY
         self._note(run, "charges the card")
+        # Who parks what is in doubt needs no key at the counterparty, and may have none.
+        is_keyed = run.handler.in_doubt is not InDoubtPolicy.PARK
+        idempotent = run.handler.in_doubt is InDoubtPolicy.RETRY_SAME_KEY
         try:
-            self._world.bank.charge(run.key, idempotent=idempotent)
+            self._world.bank.charge(run.key, is_keyed=is_keyed, idempotent=idempotent)
         except KeyRefused as error:
             self._finish(
                 run,

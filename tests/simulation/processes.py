@@ -17,8 +17,8 @@ class Parked(BaseException):
     """The thread that runs now has nothing to do until it is woken."""
 
 
-class Violation(AssertionError):
-    """The contract is broken.
+class Violation(BaseException):
+    """The contract is broken; no `except` of the product hides it.
 
     Args:
         invariant: which one, in a few words; the same for every instance of it.
@@ -41,6 +41,7 @@ class FaultKind(StrEnum):
     CRASH_AFTER = "dies when it is done"
     STALL_BEFORE = "hangs before it"
     STALL_AFTER = "hangs when it is done"
+    REFUSED = "is refused"
 
 
 class Fault(NamedTuple):
@@ -49,11 +50,13 @@ class Fault(NamedTuple):
     Args:
         steps: of a stall: how many steps of others come between.
         frozen: of a stall: the whole process hangs, and not this one of its threads.
+        meanwhile: of a stall: what happens for certain before these steps.
     """
 
     kind: FaultKind
     steps: int = 0
     frozen: bool = False
+    meanwhile: Callable[[], object] | None = None
 
 
 class Process:

@@ -7,11 +7,24 @@ said again here; `test_redis.py` compares them with the script.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from feedback.kept import KeptPayload
-from feedback.status import BEFORE_CLAIM, State, Stored, Write, judge, may_reopen
+from feedback.redis_memory import RedisMemory
+from feedback.status import (
+    BEFORE_CLAIM,
+    FINAL,
+    Refusal,
+    State,
+    Stored,
+    Write,
+    is_other_request,
+    judge,
+    may_be_taken_back,
+    may_reopen,
+)
 from feedback.status_script import MOST_TELLINGS, OUTSPOKEN, PUT_BACK, STAYS
 from feedback.statuses import (
     Answer,
@@ -24,6 +37,7 @@ from feedback.statuses import (
 )
 from tests.simulation.clock import Clock
 
+MOST_WRITES = 40
 _CLEARED = ("code", "message", "result", "resend", "by", "due_at")
 
 
@@ -36,6 +50,14 @@ class OnStatus(Protocol):
         """Look at one write."""
 
 
+class _Past(NamedTuple):
+    """What stood here before a write."""
+
+    hashes: dict[str, dict[str, str]]
+    payloads: dict[str, KeptPayload]
+    deadlines: dict[str, int]
+
+
 class RedisServer:
     """One server; it may come back empty.
 
@@ -43,6 +65,8 @@ class RedisServer:
         hashes: the request hashes, by request.
         payloads: what a resend needs.
         deadlines: the due set: the time of the next look, by request.
+        went_back: it has come back older than it was.
+        leased: those that a resender has taken and not settled.
     """
 
     def __init__(self, clock: Clock, on_status: OnStatus) -> None:
@@ -51,9 +75,15 @@ class RedisServer:
         self.hashes: dict[str, dict[str, str]] = {}
         self.payloads: dict[str, KeptPayload] = {}
         self.deadlines: dict[str, int] = {}
+        self.leased: set[str] = set()
         self._heartbeats: dict[str, int] = {}
         self._journal_id: str | None = None
+        self._contents: str | None = None
+        self._words = 0
+        self._witness: tuple[str, int] | None = None
         self._starts = 1
+        self.went_back = False
+        self._pasts: deque[_Past] = deque(maxlen=MOST_WRITES)
 
     @property
     def run_id(self) -> str:
@@ -61,49 +91,59 @@ class RedisServer:
         return f"run-{self._starts}"
 
     def come_back_empty(self) -> None:
-        """Forget everything."""
-        for kept in (self.hashes, self.payloads, self.deadlines, self._heartbeats):
-            kept.clear()
-        self._journal_id = None
+        """Forget everything, in a new start."""
+        self.flush()
         self._starts += 1
 
-    def write(
-        self, writes: Sequence[StatusWrite], look_at: int | None, now_ms: int
-    ) -> list[Answer]:
-        """Carry out the script, and what the store does to the due set around it."""
-        answers = [self._write(one, now_ms) for one in writes]
+    def flush(self) -> None:
+        """Forget everything, and go on: FLUSHALL."""
+        for kept in (self.hashes, self.payloads, self.deadlines, self._heartbeats):
+            kept.clear()
+        self.leased.clear()
+        self._journal_id = self._contents = self._witness = None
+
+    def go_back(self, writes: int) -> None:
+        """Come back as of so many writes ago: an older snapshot, or a replica that lagged."""
+        self.went_back = True
+        if self._pasts:
+            past = self._pasts[-min(writes, len(self._pasts))]
+            self.hashes = {name: dict(fields) for name, fields in past.hashes.items()}
+            self.payloads, self.deadlines = dict(past.payloads), dict(past.deadlines)
+        self._pasts.clear()
+        self._starts += 1
+
+    def _remember(self) -> None:
+        hashes = {name: dict(fields) for name, fields in self.hashes.items()}
+        self._pasts.append(_Past(hashes, dict(self.payloads), dict(self.deadlines)))
+
+    def write(self, writes: Sequence[StatusWrite], look_at: int | None) -> list[Answer]:
+        """Carry out the script."""
+        self._remember()
+        answers = [self._write(one) for one in writes]
         for write, refused in zip(writes, refusals_of(answers), strict=True):
-            self._schedule(write, refused, look_at, now_ms)
+            self._schedule(write, refused, look_at)
         return answers
 
-    def _schedule(
-        self, write: StatusWrite, refused: Refused | None, look_at: int | None, now_ms: int
-    ) -> None:
-        request_id = write.request_id
-        means_open = may_reopen(write.state, resend=write.fields.get("resend") == "1")
-        if not means_open:
-            self.deadlines.pop(request_id, None)
-        elif look_at is not None:
-            self.deadlines.setdefault(request_id, look_at)
-        if refused is None:
+    def _schedule(self, write: StatusWrite, refused: Refused | None, look_at: int | None) -> None:
+        if write.state in FINAL:
+            if refused is None:
+                self.deadlines.pop(write.request_id, None)
             return
-        stands_open = may_reopen(refused.state, resend=refused.resend)
-        if stands_open and not means_open:
-            self.deadlines[request_id] = now_ms
-        elif means_open and not stands_open:
-            self.deadlines.pop(request_id, None)
+        stands_open = refused is None or not (refused.state in FINAL or refused.nothing_stands)
+        if stands_open and look_at is not None:
+            self.deadlines.setdefault(write.request_id, look_at)
 
-    def _write(self, write: StatusWrite, now_ms: int) -> Answer:
+    def _write(self, write: StatusWrite) -> Answer:
         stands = self.hashes.get(write.request_id)
         before = None if stands is None else dict(stands)
         answer: Replaced | None = None
         tellings: list[str] = []
+        refused = self._refusal(stands, write)
+        if refused is not None:
+            self._on_status(before, write, refused)
+            return refused
         if stands is not None:
-            refused = self._refusal(stands, write)
-            if refused is not None:
-                self._on_status(before, write, refused)
-                return refused
-            is_same = stands["payload_sha256"] == write.payload_sha256
+            is_same = not is_other_request(*_facts(stands, write))
             if is_same and write.state is State.PENDING:
                 if write.attempt == int(stands["attempt"]):
                     tellings = stands.get("tellings", stands.get("deadline_at", STAYS)).split()
@@ -123,7 +163,7 @@ class RedisServer:
             "status": str(write.state),
             "attempt": str(write.attempt),
             "payload_sha256": write.payload_sha256,
-            "updated_at": str(now_ms),
+            "updated_at": str(self._clock.true_ms),
             **write.fields,
         }
         if write.origin is not None and not is_placed:
@@ -136,6 +176,8 @@ class RedisServer:
         else:
             stands.pop("tellings", None)
             stands.pop("replaced", None)
+        if write.state is State.PENDING:
+            stands["told_in"] = self.run_id
         self.hashes[write.request_id] = stands
         self._keep_payload(write)
         self._on_status(before, write, None)
@@ -145,24 +187,25 @@ class RedisServer:
         """Say the rule; a test leaves a part of it out."""
         return judge(stored, write)
 
-    def _refusal(self, stands: Mapping[str, str], write: StatusWrite) -> Refused | None:
-        stored = Stored(
-            State(stands["status"]),
-            int(stands["attempt"]),
-            int(stands.get("generation") or 0),
-            stands["payload_sha256"],
-            resend=stands.get("resend") == "1",
-            worker=stands.get("worker", ""),
+    def is_from_before(self, stored: Stored, stands: Mapping[str, str]) -> bool:
+        """Say whether another start was told, and it may have been taken back since."""
+        deadline_at = stands.get("deadline_at")
+        left_s = None if deadline_at is None else (int(deadline_at) - self._clock.true_ms) / 1000
+        return stands.get("told_in", self.run_id) != self.run_id and may_be_taken_back(
+            stored.state,
+            stored.attempt,
+            is_asked_anew=stored.generation > 0,
+            left_s=left_s,
         )
-        facts = Write(
-            write.state,
-            write.attempt,
-            write.generation,
-            write.payload_sha256,
-            restore=write.restore,
-            held_by=write.held_by,
-        )
+
+    def _refusal(self, stands: Mapping[str, str] | None, write: StatusWrite) -> Refused | None:
+        if stands is None:
+            is_gone = bool(write.follows)
+            return Refused(Refusal.TAKEN_BACK, State.UNKNOWN, 0, 0, False) if is_gone else None
+        stored, facts = _facts(stands, write)
         reason = self.judge(stored, facts)
+        if reason is None and write.follows and self.is_from_before(stored, stands):
+            reason = Refusal.TAKEN_BACK
         if reason is None:
             return None
         return Refused(
@@ -188,6 +231,7 @@ class RedisServer:
         replaced: Replaced | None,
     ) -> bool:
         """Take back what was told of a sending that nobody has taken up."""
+        self._remember()
         found = self.hashes.get(request_id, {})
         facts = ("status", "attempt", "payload_sha256")
         tellings = found.get("tellings", found.get("deadline_at", "")).split()
@@ -204,11 +248,14 @@ class RedisServer:
                 found["deadline_at"] = tellings[-1]
             return False
         if before:
+            stood = json.loads(before)
+            if stood["status"] == State.FAILED and request_id in self.leased:
+                return False
             for name in (*PUT_BACK, "replaced"):
                 found.pop(name, None)
-            found |= json.loads(before)
+            found |= stood
             return True
-        if attempt > 1 or "generation" in found:
+        if attempt > 1 or "generation" in found or request_id in self.leased:
             return False
         for kept in (self.hashes, self.payloads, self.deadlines):
             kept.pop(request_id, None)
@@ -216,10 +263,13 @@ class RedisServer:
 
     def read(self, request_id: str) -> Status:
         """Return what a client sees."""
-        found = self.hashes.get(request_id, {})
+        return status_of(request_id, self.hashes.get(request_id, {}), self.alive)
+
+    @property
+    def alive(self) -> set[str]:
+        """The workers that have a heartbeat."""
         now = self._clock.true_ms
-        alive = {name for name, until in self._heartbeats.items() if until > now}
-        return status_of(request_id, found, alive)
+        return {name for name, until in self._heartbeats.items() if until > now}
 
     def beat(self, worker_id: str, ttl_ms: int) -> None:
         """Keep a heartbeat."""
@@ -229,7 +279,48 @@ class RedisServer:
         """Forget a heartbeat."""
         self._heartbeats.pop(worker_id, None)
 
+    def memory(self, request_id: str | None) -> RedisMemory:
+        """Return how far back it remembers."""
+        seen, since_ms = self._witness or ("", 0)
+        is_known = request_id is None or request_id in self.hashes
+        return RedisMemory(seen, since_ms, self.run_id, self._clock.true_ms, is_known)
+
     def agree_on_journal(self, journal_id: str) -> str:
         """Keep the journal's id if there is none, and return the one that stands."""
         self._journal_id = self._journal_id or journal_id
         return self._journal_id
+
+    def agree_on_contents(self, journal_id: str, *, is_first: bool = False) -> str:
+        """Return the word that stands as long as the journal's id does; another one if none is.
+        Beside it stands since when nothing was forgotten."""
+        is_new = self._journal_id is None or self._contents is None
+        if is_new or self._witness is None or self._witness[0] != self.run_id:
+            self._witness = self.run_id, 0 if is_new and is_first else self._clock.true_ms
+        if self._contents is None or is_new:
+            self._words += 1
+            self._journal_id, self._contents = journal_id, f"contents-{self._words}"
+        return self._contents
+
+
+def _facts(stands: Mapping[str, str], write: StatusWrite) -> tuple[Stored, Write]:
+    stored = Stored(
+        State(stands["status"]),
+        int(stands["attempt"]),
+        int(stands.get("generation") or 0),
+        stands["payload_sha256"],
+        resend=stands.get("resend") == "1",
+        worker=stands.get("worker", ""),
+        topic=stands.get("topic", ""),
+    )
+    facts = Write(
+        write.state,
+        write.attempt,
+        write.generation,
+        write.payload_sha256,
+        restore=write.restore,
+        held_by=write.held_by,
+        reopens=write.reopens,
+        topic=write.topic,
+        follows=write.follows,
+    )
+    return stored, facts

@@ -11,7 +11,7 @@ from feedback.deadlines import Taken
 from feedback.envelope import Record
 from feedback.errors import KafkaUnavailable, NotSent, RedisUnavailable, SendUnknown
 from feedback.kept import KeptPayload
-from feedback.status import State, may_reopen
+from feedback.status import FINAL, State
 from feedback.statuses import Status
 from producer_client.payloads import Missing, Payloads
 from producer_client.plan import plan_of
@@ -32,7 +32,6 @@ class SimulatedDeadlines:
     def __init__(self, world: World, sender: Sender) -> None:
         self._world = world
         self._sender = sender
-        self._leased: set[str] = set()
 
     def _call(self, what: str, action: Any) -> Any:
         return self._world.call(self._sender, "redis", what, action, RedisUnavailable)
@@ -43,10 +42,10 @@ class SimulatedDeadlines:
         def take() -> Taken:
             now, scores = self._world.clock.true_ms, self._world.redis.deadlines
             due = tuple(one for one, at in scores.items() if at <= now or self._is_lost(one))
-            unfinished = frozenset(self._leased.intersection(due))
-            self._leased.update(due)
+            unfinished = frozenset(self._world.redis.leased.intersection(due))
+            self._world.redis.leased.update(due)
             scores.update(dict.fromkeys(due, now + int(LEASE_S * 1000)))
-            return Taken(now, "lease", due, unfinished, 0)
+            return Taken(now, "lease", due, unfinished, 0, self._world.redis.run_id)
 
         taken: Taken = self._call("~looks what is due", take)
         return taken
@@ -60,7 +59,7 @@ class SimulatedDeadlines:
                 if request_id in scores:
                     scores[request_id] = now + int(look_s * 1000)
                 if not fixed:
-                    self._leased.discard(request_id)
+                    self._world.redis.leased.discard(request_id)
 
         if looks_s:
             self._call("~sets the next looks", settle)
@@ -71,12 +70,10 @@ class SimulatedDeadlines:
         def remove() -> None:
             for request_id in request_ids:
                 found = self._world.redis.hashes.get(request_id)
-                is_open = found is not None and may_reopen(
-                    State(found["status"]), resend=found.get("resend") == "1"
-                )
+                is_open = found is not None and State(found["status"]) not in FINAL
                 if not is_open:
                     self._world.redis.deadlines.pop(request_id, None)
-                self._leased.discard(request_id)
+                self._world.redis.leased.discard(request_id)
 
         if request_ids:
             self._call("~forgets what has ended", remove)

@@ -27,16 +27,24 @@ WORK = {
     "back": 3,
     "wake": 3,
     "late": 1,
+    "abort": 3,
     "close": 1,
 }
 FAULTS = {
     "arm": 10,
     "arm-sender": 2,
+    "suspend": 1,
     "crash": 2,
     "kill": 2,
     "freeze": 3,
     "away": 2.5,
     "empty": 0.4,
+    "redis-back": 0.4,
+    "flush": 0.4,
+    "forget": 0.6,
+    "transaction": 0.4,
+    "prune": 1,
+    "reset": 0.4,
     "rebalance": 1.5,
     "duplicate": 1.5,
     "drain": 0.5,
@@ -102,7 +110,7 @@ class Drawn:
             case "arm" | "arm-sender":
                 link, kind = draw.randrange(len(LINKS)), draw.randrange(60)
                 return Step(verb, who, link, kind, draw.randrange(60))
-        return Step(verb, who, draw.randrange(60), draw.randrange(60))
+        return Step(verb, who, draw.randrange(60), draw.randrange(60), draw.randrange(60))
 
 
 def draw_and_run(seed: int) -> Outcome:

@@ -66,16 +66,29 @@ def _of_worker(thread: str, wants: Callable[[World, WorkerProcess], bool], act: 
 
 def _loop_wants(world: World, one: WorkerProcess) -> bool:
     held = one.worker._held
-    busy = one.pool.has_news or len(one.buffer) or not one.worker.idle
+    busy = one.pool.has_news or len(one.admission) or not one.worker.idle
     revived, published = one.worker._choosing.revived, one.worker._writing.published
     goes_on = held.continuing or held.effects or revived or one.worker.journal_away
-    return bool(busy or goes_on or one.teller.told_count or published)
+    is_owed = bool(world.losses.forgotten) and _has_lost_runs(world, one)
+    return bool(busy or goes_on or one.teller.told_count or published or is_owed)
+
+
+def _has_lost_runs(world: World, one: WorkerProcess) -> bool:
+    """Whether the journal and a worker do not say the same of its runs."""
+    rows = world.database.rows
+    claimed = {
+        row.request_id
+        for row in rows.values()
+        if row.owner == one.name and row.state == State.CLAIMED
+    }
+    running = {name for name, _ in one.worker._held.running}
+    return claimed != running
 
 
 def _intake_wants(world: World, one: WorkerProcess) -> bool:
     kafka = world.kafka
     return not one.leaving and any(
-        owner == one.name and kafka.positions[partition] < len(kafka.logs[partition])
+        owner == one.name and kafka.has_unread(partition)
         for partition, owner in kafka.owners.items()
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from feedback.errors import RedisUnavailable
 from feedback.kept import KeptPayload
+from feedback.redis_memory import RedisMemory
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite, refusals_of
 from tests.simulation.processes import Process
 
@@ -22,6 +23,9 @@ class SimulatedStore:
     Args:
         process: whose calls these are.
         heartbeat_ttl_ms: how long a heartbeat lives.
+
+    Attributes:
+        before_write: called when statuses arrive at Redis.
     """
 
     prefix = "onceward:g:"
@@ -31,6 +35,7 @@ class SimulatedStore:
         self._world = world
         self._process = process
         self._ttl_ms = heartbeat_ttl_ms
+        self.before_write: Callable[[], None] = lambda: None
 
     def _call(self, what: str, action: Callable[[], Found]) -> Found:
         return self._world.call(self._process, "redis", what, action, RedisUnavailable)
@@ -45,9 +50,16 @@ class SimulatedStore:
         """Tell a batch of statuses, and say what a next attempt took the place of."""
         if not writes:
             return []
-        now_ms = self._world.clock.epoch_ms()
         told = ", ".join(map(_said, writes))
-        return self._call(f"tells {told}", lambda: self._world.redis.write(writes, look_at, now_ms))
+
+        def write() -> list[Answer]:
+            self.before_write()
+            return self._world.redis.write(writes, look_at)
+
+        fault = self._process.armed.pop("tells", None)
+        if fault is not None:
+            self._process.armed["redis"] = fault
+        return self._call(f"tells {told}", write)
 
     def read(self, request_id: str) -> Status:
         """Return what is known of one request."""
@@ -57,6 +69,12 @@ class SimulatedStore:
         """Return the statuses in the order of the ids."""
         return self._call(
             "~reads statuses", lambda: [self._world.redis.read(one) for one in request_ids]
+        )
+
+    def alive(self, worker_ids: Iterable[str]) -> set[str]:
+        """Return which of these workers have a heartbeat."""
+        return self._call(
+            "~looks at heartbeats", lambda: self._world.redis.alive.intersection(worker_ids)
         )
 
     def kept_payload(self, request_id: str) -> KeptPayload | None:
@@ -92,6 +110,19 @@ class SimulatedStore:
     def end_heartbeat(self, worker_id: str) -> None:
         """Say that the worker is gone."""
         self._call("ends its heartbeat", lambda: self._world.redis.end_heartbeat(worker_id))
+
+    def agree_on_contents(self, journal_id: str, *, is_first: bool = False) -> str:
+        """Return a word that is another one once Redis has lost its contents."""
+        return self._call(
+            "~asks for its contents",
+            lambda: self._world.redis.agree_on_contents(journal_id, is_first=is_first),
+        )
+
+    def memory(self, request_id: str | None) -> RedisMemory:
+        """Return how far back Redis remembers."""
+        return self._call(
+            "asks how far back Redis remembers", lambda: self._world.redis.memory(request_id)
+        )
 
     def agree_on_journal(self, journal_id: str) -> str:
         """Put the journal's id there if none is, and return the one that stands."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from consumer.journal import Row
+from consumer.journal.forgetting import Forgotten
 
 
 class Run(NamedTuple):
@@ -18,6 +19,7 @@ class Run(NamedTuple):
     outcome: str
     by_whom: str
     effect_at: int | None
+    place: tuple[str, int, int]
 
 
 class Change(NamedTuple):
@@ -26,6 +28,16 @@ class Change(NamedTuple):
     before: Row | None
     after: Row
     by: str
+
+
+class Snapshot(NamedTuple):
+    """All that stood in the tables after a commit."""
+
+    rows: dict[str, Row]
+    history: tuple[Run, ...]
+    leases: dict[str, int]
+    turns: dict[str, int]
+    forgotten: dict[tuple[str, int], Forgotten]
 
 
 class Tables:
@@ -42,7 +54,29 @@ class Tables:
         self.rows: dict[str, Row] = {}
         self.history: list[Run] = []
         self.leases: dict[str, int] = {}
+        self.forgotten: dict[tuple[str, int], Forgotten] = {}
+        # What no row shows: in which order a request is kept.
+        self.order_keys: dict[str, str | None] = {}
         self._turns: dict[str, int] = {}
+
+    def snapshot(self) -> Snapshot:
+        """Return all that stands here."""
+        return Snapshot(
+            dict(self.rows),
+            tuple(self.history),
+            dict(self.leases),
+            dict(self._turns),
+            dict(self.forgotten),
+        )
+
+    def restore(self, past: Snapshot) -> set[str]:
+        """Forget what was committed since then; return the requests whose rows that changed."""
+        names = self.rows.keys() | past.rows.keys()
+        changed = {one for one in names if self.rows.get(one) != past.rows.get(one)}
+        self.rows, self.history = dict(past.rows), list(past.history)
+        self.leases, self._turns = dict(past.leases), dict(past.turns)
+        self.forgotten = dict(past.forgotten)
+        return changed
 
     def register(self, worker_id: str, lease_ms: int) -> int:
         """Begin a lease, or take it up again; return its end."""
@@ -78,6 +112,7 @@ class Tables:
             outcome or row.state,
             by,
             row.effect_at,
+            (row.topic, row.partition, row.offset),
         )
         self.history.append(run)
 

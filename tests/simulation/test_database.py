@@ -18,9 +18,11 @@ from consumer.journal import (
     Finish,
     Journal,
     Leases,
+    OwnRun,
     Published,
     Refusal,
     Row,
+    Skip,
     State,
     Takeover,
     TakeoverKind,
@@ -105,13 +107,18 @@ class Sequence:
         draw, work = self._draw, dict[str, list[Any]]()
         for name in draw.sample(("claims", "finishes", "effects", "takeovers", "published"), 2):
             work[name] = [getattr(self, f"_draw_{name}")() for _ in range(draw.randint(1, 2))]
-        # Nobody goes on with one request in two ways at once.
-        takeovers = {one.request_id: one for one in work.get("takeovers", ())}
-        work["takeovers"] = list(takeovers.values())
+        # Nobody goes on with one request in two ways at once, or ends two runs of it.
+        for name in ("takeovers", "finishes"):
+            work[name] = list({one.request_id: one for one in work.get(name, ())}.values())
         if draw.random() < 0.2:
             work["refusals"] = [self._draw_refusal()]
         runs = [(one, generation) for one in self._ids for generation in (1, 2)]
         work["held"] = [one for one in runs if draw.random() < 0.5]
+        work["tried"] = [one for one in self._ids if draw.random() < 0.5]
+        if draw.random() < 0.3:
+            work["skips"] = [self._draw_skip()]
+        if draw.random() < 0.3:
+            work["own_runs"] = [self._draw_own_run()]
         real = self._both.journals[worker].apply(**work)
         simulated = self._both.simulated.apply(worker, **work)
         return _facts_of(real), _facts_of(simulated)
@@ -132,11 +139,17 @@ class Sequence:
             for one in self._ids
         ]
         answers = (real.end_dead_claims(ends), simulated.end_dead(worker, ends))
+        runs = [(one, self._draw.randint(1, 2)) for one in self._ids]
+        if self._draw.random() < 0.2:
+            real.disown(runs)
+            simulated.disown(worker, runs)
+        mine = [row for row in real.own_claims() if row.request_id in self._ids]
         ours = [row for row in real.unpublished(100_000, 0) if row.request_id in self._ids]
+        own = simulated.own_claims(worker)
         untold = (ours, simulated.unpublished(1_000, 0))
         return (
-            (_facts(found), _facts(answers[0]), _facts(untold[0])),
-            (_facts(dead), _facts(answers[1]), _facts(untold[1])),
+            (_facts(found), _facts(answers[0]), _facts(untold[0]), _facts(mine)),
+            (_facts(dead), _facts(answers[1]), _facts(untold[1]), _facts(own)),
         )
 
     def _commit(self, worker: str) -> tuple[Facts, Facts]:
@@ -152,7 +165,7 @@ class Sequence:
         draw = self._draw
         return Claim(
             request_id=draw.choice(self._ids),
-            topic="t",
+            topic=draw.choice("tttu"),
             partition=0,
             offset=draw.randint(0, 9),
             message_key=b"k",
@@ -161,6 +174,8 @@ class Sequence:
             deadline_at=draw.choice((FAR_MS, FAR_MS, FAR_MS, 1)),
             effect_kind=draw.choice(("external", "marked", "transactional")),
             wakes=draw.choice((0, 0, 1, 2)),
+            reopens=draw.choice((None, None, 0, 1)),
+            order_key=draw.choice((None, f"{self._ids[0]}-key")),
         )
 
     def _draw_finishes(self) -> Finish:
@@ -174,6 +189,16 @@ class Sequence:
         if_late = state is State.RETRYING and draw.random() < 0.5
         return Finish(name, generation, state, "CODE", "why", None, resend, delay_ms, if_late)
 
+    def _draw_own_run(self) -> OwnRun:
+        end = self._draw_finishes()
+        voids = self._draw.randint(0, 2)
+        claim = self._draw_claims()._replace(request_id=end.request_id, voids=voids)
+        finish = self._draw.choice((end, end, None))
+        return OwnRun(claim, end.generation, self._draw.random() < 0.5, finish)
+
+    def _draw_skip(self) -> Skip:
+        return Skip(self._draw_claims(), self._draw.choice(self._ids), self._draw.randint(1, 2))
+
     def _draw_effects(self) -> EffectMark:
         return EffectMark(self._draw.choice(self._ids), self._draw.randint(1, 2))
 
@@ -181,7 +206,10 @@ class Sequence:
         draw = self._draw
         because = draw.choice(("CHILD_DIED", "WORKER_DIED"))
         kind = draw.choice(list(TakeoverKind))
-        return Takeover(draw.choice(self._ids), draw.randint(1, 3), kind, because)
+        declared = draw.choice((None, "external", "marked", "transactional"))
+        policy = draw.choice((None, "park", "query"))
+        name = draw.choice(self._ids)
+        return Takeover(name, draw.randint(1, 3), kind, because, declared, policy)
 
     def _draw_published(self) -> Published:
         state = self._draw.choice((State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.RETRYING))
@@ -223,7 +251,8 @@ def _fact(row: Row | None) -> Facts:
         return ()
     values = row._asdict()
     return tuple(
-        (name, value is None if name in TIMES else value) for name, value in values.items()
+        (name, value is None if name in (*TIMES, "message") else value)
+        for name, value in values.items()
     )
 
 
@@ -237,9 +266,12 @@ def _facts_of(applied: Applied) -> Facts:
         },
         tuple(_fact(row) for row in applied.refusals),
         {name: (one.kind, _fact(one.row)) for name, one in applied.takeovers.items()},
+        _facts(applied.restored),
+        _facts(applied.skipped),
     )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_random_calls_are_answered_alike_and_leave_the_same(both: Both) -> None:
     for number in range(SEQUENCES):

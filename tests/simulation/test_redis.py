@@ -35,7 +35,7 @@ def _draw(draw: Random) -> StatusWrite:
     if state is State.ACCEPTED:
         fields |= ORIGIN.fields
     if state is State.PENDING and draw.random() < 0.9:
-        fields = {"deadline_at": str(draw.randint(7, 9))}
+        fields = {"deadline_at": str(draw.randint(7, 9)), "topic": draw.choice("ttu")}
     return StatusWrite(
         request_id=draw.choice(("a", "b")),
         state=state,
@@ -47,6 +47,7 @@ def _draw(draw: Random) -> StatusWrite:
         restore=state not in BEFORE_CLAIM and draw.random() < 0.2,
         held_by="me" if state is State.ACCEPTED and draw.random() < 0.3 else None,
         origin=ORIGIN if draw.random() < 0.5 else None,
+        reopens=draw.choice((None, 0, 1)) if state in BEFORE_CLAIM else None,
     )
 
 
@@ -79,7 +80,7 @@ def test_random_writes_are_judged_alike_and_leave_the_same() -> None:
             one = _draw(draw)
             look_at = draw.choice((None, 10**13 + place))
             (answer,) = store.replace([one], look_at=look_at)
-            (same,) = simulated.write([one], look_at, 0)
+            (same,) = simulated.write([one], look_at)
             what = f"sequence {number}, write {place}: {one}"
             assert refusals_of([same]) == refusals_of([answer]), what
             told.append((one, (answer, same)))
@@ -90,6 +91,10 @@ def test_random_writes_are_judged_alike_and_leave_the_same() -> None:
             stands = {name.decode(): value.decode() for name, value in found.items()}
             expected = dict(simulated.hashes.get(request_id, {}))
             stands.pop("updated_at", None)
+            # Each has starts of its own.
+            assert ("told_in" in stands) == ("told_in" in expected), f"sequence {number}"
+            stands.pop("told_in", None)
+            expected.pop("told_in", None)
             expected.pop("updated_at", None)
             # Each packs in its own way what is to be put back.
             assert (stands.pop("replaced", None) is None) == (

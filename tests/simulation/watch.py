@@ -14,15 +14,16 @@ from feedback.envelope import payload_sha256
 from feedback.status import BEFORE_CLAIM, FINAL, Refusal
 from feedback.status import State as Told
 from feedback.statuses import Refused, StatusWrite
+from tests.simulation.kafka import Partition
 from tests.simulation.processes import Violation
-from tests.simulation.requests import Act
+from tests.simulation.requests import Act, order_of
 from tests.simulation.tables import Change
 
 if TYPE_CHECKING:
     from tests.simulation.pool import SimulatedRun
     from tests.simulation.world import World
 
-_WITHOUT_EFFECT = (State.FAILED, State.EXPIRED)
+_WITHOUT_EFFECT = (State.FAILED, State.EXPIRED, State.SKIPPED)
 
 
 class Watch:
@@ -38,6 +39,33 @@ class Watch:
         self._grants: set[tuple[str, int, str]] = set()
         self._confirmed: set[tuple[str, int, str]] = set()
         self._runs: dict[str, list[SimulatedRun]] = defaultdict(list)
+        self._over: dict[str, str] = {}
+        self._asked: dict[str, int] = {}
+        self._pruned: dict[str, dict[Partition, int]] = {}
+
+    # callers and the bank ------------------------------------------------------------------
+
+    def over(self, request_id: str, word: str) -> None:
+        """Remember that a caller was told that nothing came of a request, and never will."""
+        self._over[request_id] = word
+        if self._world.bank.charges[request_id] and not self._is_excused(request_id):
+            said = f"{request_id} {word}, and it was charged"
+            raise Violation("told that nothing happened", said)
+
+    def asked_again(self, request_id: str, generation: int) -> None:
+        """Remember that a caller sends a failure again that he was told of."""
+        self._asked[request_id] = generation
+
+    def charged(self, request_id: str) -> None:
+        """Look at a charge that was made."""
+        if self._is_excused(request_id):
+            return
+        word = self._over.get(request_id)
+        if word is not None:
+            said = f"{request_id} was charged after its caller was told {word}"
+            raise Violation("told that nothing happened", said)
+        if self._world.bank.orders[order_of(request_id)] > 1:
+            raise Violation("an effect happens once", f"{request_id} was charged twice")
 
     # dispatch and runs ---------------------------------------------------------------------
 
@@ -57,20 +85,69 @@ class Watch:
                     "nothing is dispatched before its claim is committed",
                     f"{worker_id} has no claim on {name}",
                 )
-            row = self._world.database.rows[job.request_id]
-            if payload_sha256(job.key, job.value) != row.payload_sha256:
+            row = self._world.database.rows.get(job.request_id)
+            if row and payload_sha256(job.key, job.value) != row.payload_sha256:
                 raise Violation("another payload never runs", f"{name} is not what was claimed")
 
     def started(self, run: SimulatedRun) -> None:
         """Look at a run that begins."""
         before = self._runs[run.job.request_id]
+        self._excuse(run, before)
+        if self._was_pruned(run.job.request_id, run.job) and not self._is_excused(
+            run.job.request_id
+        ):
+            raise Violation("what was pruned never runs again", run.name)
         for earlier in before:
+            if self._is_excused(run.job.request_id):
+                break
             if not _may_follow(earlier, run):
                 raise Violation(
                     "no second run where the effect forbids it",
                     f"{run.name} starts after {earlier.name}, which {earlier.act}",
                 )
         before.append(run)
+
+    def _excuse(self, run: SimulatedRun, before: Sequence[SimulatedRun]) -> None:
+        """Expect no more of an order that goes on elsewhere after the database forgot of it."""
+        losses, request_id = self._world.losses, run.job.request_id
+        if request_id in losses.forgotten and any(one.worker_id != run.worker_id for one in before):
+            losses.excused.add(order_of(request_id))
+
+    def _excuse_fork(self, change: Change) -> None:
+        """Expect no more of an order that two workers have gone on with apart.
+
+        The database has forgotten that a second one took it over; the first one has gone on
+        meanwhile, and each of them knows a run that the other does not.
+        """
+        before, after, by = change
+        is_later = before is not None and before.generation < after.generation
+        is_others = before is not None and before.owner not in (by, after.owner)
+        if is_later and is_others and before is not None:
+            had_it = (after.request_id, after.generation, by) in self._grants
+            if had_it and after.request_id in self._world.losses.forgotten:
+                self._world.losses.excused.add(order_of(after.request_id))
+
+    def _is_excused(self, request_id: str) -> bool:
+        return order_of(request_id) in self._world.losses.excused
+
+    def pruned(self, request_ids: Sequence[str]) -> None:
+        """Remember which requests the journal has forgotten, and how far each partition was."""
+        marks = self._world.database.forgotten
+        ends = {partition: mark.next_offset for partition, mark in marks.items()}
+        self._pruned.update(dict.fromkeys(request_ids, ends))
+
+    def _was_pruned(self, request_id: str, place: Row | Job) -> bool:
+        """Whether the journal had forgotten a request, and all up to this record of it.
+
+        A record under its id that lies behind all that was forgotten is another request.
+        """
+        ends = self._pruned.get(request_id)
+        if ends is None:
+            return False
+        if place.offset < ends.get((place.topic, place.partition), 0):
+            return True
+        self._world.losses.excused.add(order_of(request_id))
+        return False
 
     # the journal ---------------------------------------------------------------------------
 
@@ -106,28 +183,59 @@ class Watch:
     def changed(self, change: Change) -> None:
         """Look at a row that was written."""
         before, after, by = change
+        self._excuse_fork(change)
         self.states.add((after.request_id, after.generation, after.state))
         if before is not None and before.state == State.CLAIMED and after != before:
             self._taken(before, by)
         if after.state == State.CLAIMED:
+            self._alone(after)
             self._grants.add((after.request_id, after.generation, after.owner))
         elif before is None or (before.state, before.generation) != (
             after.state,
             after.generation,
         ):
-            self._ended(after)
+            self._ended(after, by)
         if before is None:
             return
         self._followed(before, after)
         if before.published_at is None and after.published_at is not None:
             self._published(after)
 
-    def _ended(self, row: Row) -> None:
+    def _alone(self, row: Row) -> None:
+        world = self._world
+        key, forgotten = world.key_of(row), world.losses.forgotten
+        if key is None or row.request_id in forgotten:
+            return
+        for other in world.database.rows.values():
+            is_open = other.state in (State.CLAIMED, State.RETRYING)
+            is_other = other.request_id != row.request_id and other.request_id not in forgotten
+            if is_open and is_other and (other.topic, world.key_of(other)) == (row.topic, key):
+                raise Violation(
+                    "requests of a key run one at a time", f"{_said(row)} beside {_said(other)}"
+                )
+
+    def _ended(self, row: Row, by: str) -> None:
+        if row.request_id in self._world.losses.forgotten and any(
+            run.worker_id != by for run in self._runs[row.request_id]
+        ):
+            self._world.losses.excused.add(order_of(row.request_id))
+        if row.by is not None:
+            self._stands_in(row, row.by)
         charges = self._world.bank.charges[row.request_id]
+        self._was_pruned(row.request_id, row)
+        if self._is_excused(row.request_id):
+            return
         if row.state == State.SUCCEEDED and charges != 1:
             raise Violation("no wrong outcome", f"{_said(row)} with {charges} charges")
         if row.state in _WITHOUT_EFFECT and charges:
             raise Violation("no wrong outcome", f"{_said(row)} although it was charged")
+
+    def _stands_in(self, row: Row, by: str) -> None:
+        other = self._world.database.rows.get(by)
+        keys = [None if one is None else self._world.key_of(one) for one in (row, other)]
+        if other is None or other.state != State.SUCCEEDED or keys[0] != keys[1]:
+            said = f"{_said(row)} by {by}: {other and _said(other)}"
+            raise Violation("only what has succeeded stands in for others", said)
 
     def _followed(self, before: Row, after: Row) -> None:
         if (before.state, before.generation, before.owner) == (
@@ -139,23 +247,30 @@ class Watch:
         is_same_run = before.generation == after.generation
         match before.state:
             case State.CLAIMED:
-                is_allowed = is_same_run or after.state == State.CLAIMED
+                # A client was told of a later run than the one that the database still knows of.
+                is_told = before.request_id in self._world.losses.forgotten
+                is_allowed = is_same_run or after.state == State.CLAIMED or is_told
             case State.IN_DOUBT:
                 is_allowed = is_same_run and after.state in (State.SUCCEEDED, State.FAILED)
             case State.FAILED:
-                is_allowed = before.resend and after.attempt > before.attempt
+                is_asked = self._asked.get(before.request_id, 0) >= before.generation
+                is_allowed = before.resend and after.attempt > before.attempt and is_asked
             case _:
                 is_allowed = False
-        if not is_allowed:
+        if not is_allowed and not self._is_excused(after.request_id):
             raise Violation("what has ended stays", f"{_said(before)} became {_said(after)}")
         is_late = self._world.database.now_ms() >= after.deadline_at
-        if not is_same_run and after.state == State.CLAIMED and is_late:
+        # What was claimed in time, and forgotten since, is written again whenever that is found.
+        is_again = after.request_id in self._world.losses.forgotten
+        if not is_same_run and after.state == State.CLAIMED and is_late and not is_again:
             raise Violation("no claim past the deadline", _said(after))
 
     def _taken(self, before: Row, by: str) -> None:
         if (before.request_id, before.generation, by) in self._grants:
             return  # it ends a run of its own, whoever may have gone on with it since
         database = self._world.database
+        if self._is_excused(before.request_id):
+            return
         if database.leases.get(before.owner, 0) > database.now_ms():
             raise Violation(
                 "nobody takes the claims of a worker whose lease holds",
@@ -186,7 +301,11 @@ class Watch:
             raise Violation("no wrong final status", f"{name} was never in the journal")
         if before is None or before["payload_sha256"] != write.payload_sha256:
             return
-        self._stepped(before, write)
+        row = self._world.database.rows.get(write.request_id)
+        if write.restore and row is not None and before.get("topic") != row.topic:
+            return  # of another topic's request under this id the journal says what is true
+        if not self._is_excused(write.request_id):
+            self._stepped(before, write)
 
     def _stepped(self, before: Mapping[str, str], write: StatusWrite) -> None:
         state, attempt = Told(before["status"]), int(before["attempt"])
@@ -202,7 +321,8 @@ class Watch:
         if state not in FINAL or state is write.state:
             return
         is_resolved = state is Told.IN_DOUBT and write.state in (Told.SUCCEEDED, Told.FAILED)
-        is_reopened = state is Told.FAILED and before.get("resend") == "1"
+        is_asked = self._asked.get(write.request_id, 0) >= generation
+        is_reopened = state is Told.FAILED and before.get("resend") == "1" and is_asked
         # A resender that finds no payload knows nothing of the journal, which is the truth.
         was_nobodys = generation == 0 and write.generation > 0
         if not is_resolved and not is_reopened and not was_nobodys:
@@ -211,11 +331,13 @@ class Watch:
     def looked_after(self) -> None:
         """Look whether a worker that lives still has what it is told to have accepted."""
         world = self._world
+        if world.redis.went_back:
+            return  # what was given up since reads as accepted again, until it is silent for long
         for request_id, status in world.redis.hashes.items():
             one = world.processes.get(status.get("worker", ""))
             if status["status"] != Told.ACCEPTED or one is None or not one.alive or one.busy:
                 continue
-            if world.is_disputed(request_id):
+            if world.is_disputed(request_id) or request_id in world.losses.forgotten:
                 continue  # of two payloads under one id, the other's status may be told instead
             partition = status["topic"], int(status["partition"])
             is_read_again = world.kafka.positions[partition] <= int(status["offset"])
@@ -230,14 +352,16 @@ class Watch:
 def _may_follow(earlier: SimulatedRun, run: SimulatedRun) -> bool:
     """Whether a run may begin although another of its request has begun (contract, section 9).
 
-    Of a marked run the beginning says nothing: it is its effect that the bank counts.
+    Of a marked run the beginning says nothing: it is its effect that the bank counts. What its own
+    worker has declared is what counts for a run; where two declare it otherwise, the stricter one.
     """
-    if run.handler.effect is not EffectKind.EXTERNAL or earlier.act is Act.DECLARES:
+    both = {earlier.handler.effect, run.handler.effect}
+    if both != {EffectKind.EXTERNAL} or earlier.act is Act.DECLARES:
         return True
-    match run.handler.in_doubt:
-        case InDoubtPolicy.RETRY_SAME_KEY:
+    match earlier.handler.in_doubt, run.handler.in_doubt:
+        case InDoubtPolicy.RETRY_SAME_KEY, InDoubtPolicy.RETRY_SAME_KEY:
             return True
-        case InDoubtPolicy.QUERY:
+        case InDoubtPolicy.RETRY_SAME_KEY | InDoubtPolicy.QUERY, InDoubtPolicy.QUERY:
             return earlier.key != run.key
     return False
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from consumer import telling
 from consumer.admission import Admission
 from consumer.buffer import Buffer, Received
+from consumer.declaration import Handler
 from consumer.delivery import Delivery
-from consumer.handlers import Registry
 from consumer.intake import Intake
 from consumer.journal import JournalUnavailable, Row
 from consumer.liveness import Liveness
@@ -30,7 +30,6 @@ from tests.simulation.journal import SimulatedJournal, SimulatedLeases, Simulate
 from tests.simulation.links import SimulatedSource
 from tests.simulation.pool import SimulatedPool
 from tests.simulation.processes import NoThread, Parked, Parking, Process
-from tests.simulation.requests import HANDLERS
 from tests.simulation.store import SimulatedStore
 
 if TYPE_CHECKING:
@@ -43,11 +42,8 @@ SETTINGS = Settings(
     journal=JournalSection(lease_s=LEASE_S, wait_s=8.0),
     redis=RedisSection(heartbeat_ttl_s=HEARTBEAT_TTL_MS / 1000),
     client=ClientSection(resend_after_s=RESEND_AFTER_S),
-    worker=WorkerSection(handlers=(), processes=2, buffer_limit=4),
+    worker=WorkerSection(handlers=(), processes=2, buffer_limit=4, deadline_s=20.0),
 )
-REGISTRY = Registry()
-for _handler in HANDLERS.values():
-    REGISTRY.add(_handler)
 
 
 class Waiting(Buffer):
@@ -57,17 +53,13 @@ class Waiting(Buffer):
         """Return whether there is room now."""
         return self.room >= at_least
 
-    def has(self, request_id: str) -> bool:
-        """Whether a request is in it."""
-        return any(one.request_id == request_id for one in self._waiting)
-
 
 class Payloads(Revival):
     """What a dead worker's request needs to go on; the topics are simulated."""
 
-    def __init__(self, world: World, store: Any) -> None:
+    def __init__(self, world: World, store: Any, handlers: Mapping[str, Handler]) -> None:
         super().__init__(
-            store=store, kafka=SETTINGS.kafka, handlers=HANDLERS, redis_away=lambda: False
+            store=store, kafka=SETTINGS.kafka, handlers=handlers, redis_away=lambda: False
         )
         self._world = world
 
@@ -86,19 +78,33 @@ class WorkerProcess(Process):
         leaving: it drains: it reads no more.
     """
 
-    def __init__(self, world: World, name: str, face: Face, *, children: int, slots: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        face: Face,
+        *,
+        handlers: Mapping[str, Handler],
+        children: int,
+        slots: int,
+    ) -> None:
         super().__init__(name, face)
+        self.handlers = handlers
         self.leaving = False
         self.host_stops = False
         self._world = world
         store: Any = SimulatedStore(world, self, heartbeat_ttl_ms=HEARTBEAT_TTL_MS)
         self.source: Any = SimulatedSource(world, self)
-        self.pool = SimulatedPool(world, self, name, children=children, slots=slots)
+        self.pool = SimulatedPool(
+            world, self, name, handlers=handlers, children=children, slots=slots
+        )
         self.buffer = Waiting(4 * children * slots)
+        collapsing = [one.topic for one in handlers.values() if one.collapse is not None]
+        self.admission = Admission(self.buffer, collapsing=collapsing)
         self.teller = Teller(store, resend_after_s=RESEND_AFTER_S)
         self.republisher = self._make_republisher(store)
         self.liveness = self._make_liveness(store)
-        self.worker = self._make_worker(slots=children * slots)
+        self.worker = self._make_worker(store, slots=children * slots)
         self.sweeper = self._make_sweeper(store)
         self.intake = self._make_intake()
         self._park()
@@ -130,12 +136,12 @@ class WorkerProcess(Process):
             on_run_id=self.republisher.redis_is,
         )
 
-    def _make_worker(self, *, slots: int) -> Worker:
+    def _make_worker(self, store: Any, *, slots: int) -> Worker:
         journal: Any = SimulatedJournal(self._world, self, self.name, link="journal")
         pool: Any = self.pool
         return Worker(
             worker_id=self.name,
-            admission=Admission(self.buffer),
+            admission=self.admission,
             journal=journal,
             pool=pool,
             teller=self.teller,
@@ -143,6 +149,7 @@ class WorkerProcess(Process):
             slots=slots,
             journal_wait_s=SETTINGS.journal.wait_s,
             on_backlog=lambda backlog: None,
+            statuses=store,
         )
 
     def _make_sweeper(self, store: Any) -> Sweeper:
@@ -151,8 +158,9 @@ class WorkerProcess(Process):
             journal=sweeps,
             teller=self.teller,
             worker_id=self.name,
-            handlers=HANDLERS,
-            payloads=Payloads(self._world, store),
+            handlers=self.handlers,
+            payloads=Payloads(self._world, store, self.handlers),
+            statuses=store,
             revive=self.worker.revive,
             room=lambda: self.worker.room_for_revived,
             lease_s=LEASE_S,
@@ -163,13 +171,15 @@ class WorkerProcess(Process):
         return Intake(
             settings=SETTINGS,
             worker_id=self.name,
-            handlers=REGISTRY.handlers,
+            handlers=self.handlers.values(),
             teller=self.teller,
             buffer=self.buffer,
             open_source=lambda: self.source,
             may_take=self._may_take,
             on_buffered=lambda: None,
             on_end=lambda error: None,
+            full=lambda: self.admission.full,
+            gathers=any(one.collapse is not None for one in self.handlers.values()),
         )
 
     def _park(self) -> None:
@@ -224,7 +234,7 @@ class WorkerProcess(Process):
         self.republisher._run()
 
     def _holding(self) -> Iterator[StatusWrite]:
-        for one in self.buffer.waiting:
+        for one in self.admission.waiting:
             if isinstance(one, Delivery):
                 yield telling.accepted(one, worker_id=self.name)
         yield from self.worker.holding()
@@ -238,11 +248,11 @@ class WorkerProcess(Process):
         """Stop reading, and give up what waits."""
         self.leaving = True
         self.worker.take_nothing_more()
-        self.worker.give_up(self.buffer.take(len(self.buffer)), code="")
+        self.worker.give_up(self.admission.take_all(), code="")
 
     def close(self) -> None:
         """Cut what runs, write what became of it, tell it, and give the lease back."""
-        self.worker.give_up(self.buffer.take(len(self.buffer)), code="")
+        self.worker.give_up(self.admission.take_all(), code="")
         with suppress(JournalUnavailable):  # their claims stand, and are swept
             if not self.worker.idle:
                 self.worker.cut()
@@ -258,11 +268,12 @@ class WorkerProcess(Process):
     def holds(self, request_id: str) -> bool:
         """Whether the request is in this process, or its status still is."""
         held = self.worker._held
-        runs = (*held.running, *held.finishes, *held.continuing)
+        lost = ((one.request_id, one.generation) for one in held.lost)
+        runs = (*held.running, *held.finishes, *held.continuing, *lost)
         waiting: list[Received] = [*held.claiming, *held.refusing]
         revived = self.worker._choosing.revived
         return (
-            self.buffer.has(request_id)
+            any(one.request_id == request_id for one in self.admission.waiting)
             or any(run[0] == request_id for run in runs)
             or any(one.request_id == request_id for one in waiting)
             or any(one.run[0] == request_id for one in revived)
@@ -273,4 +284,4 @@ class WorkerProcess(Process):
     def is_quiet(self) -> bool:
         """Whether nothing is under way in it."""
         is_told = not self.teller._untold and not self.teller._untold._running
-        return self.worker.idle and not len(self.buffer) and is_told
+        return self.worker.idle and not len(self.admission) and is_told

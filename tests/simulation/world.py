@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
-from consumer.journal import JournalUnavailable
+from consumer.declaration import EffectKind, Handler, Order
+from consumer.journal import DISOWNED, JournalUnavailable, Row
+from consumer.order.unclaimed import first_unclaimed
 from feedback.errors import RedisUnavailable
 from tests.simulation.bank import Bank
-from tests.simulation.calls import Calls
+from tests.simulation.calls import Calls, Found
 from tests.simulation.clients import Sender, SimulatedClient
 from tests.simulation.clock import Clock, Face, show
 from tests.simulation.database import Database
-from tests.simulation.kafka import KafkaServer
+from tests.simulation.kafka import KafkaServer, Partition, request_id_of
+from tests.simulation.losses import Losses
 from tests.simulation.processes import Process
 from tests.simulation.redis import RedisServer
-from tests.simulation.requests import Plan, draw_plans
+from tests.simulation.requests import (
+    HANDLERS,
+    Plan,
+    collapsing,
+    draw_plans,
+    in_order,
+    order_of,
+    redeclared,
+)
 from tests.simulation.resender import Resender
 from tests.simulation.watch import Watch
 from tests.simulation.worker_process import LEASE_S, WorkerProcess
@@ -25,12 +37,21 @@ LEASE_MS = int(LEASE_S * 1000)
 RENEWAL_MS = LEASE_MS // 3
 SESSION_MS = 6_000
 SKEW_MS = 300_000
+# Of the worlds: how many have workers of two versions, which declare a handler differently.
+DEPLOYS = 0.2
+# How many have a topic that keeps order by key, and how many keys it has.
+ORDERED = 0.3
+KEYS = 2
+# Of the orders: how many come from some other producer.
+FOREIGN = 0.1
 
 
 class World(Calls):
     """Everything, made from a seed.
 
     Attributes:
+        handlers: all that a worker declares.
+        redeclared: the handlers that every second worker declares otherwise.
         slots: the place of each worker, with the process that runs there now.
     """
 
@@ -40,18 +61,26 @@ class World(Calls):
         super().__init__(Clock(), tells=tells)
         show(self.clock)
         self.watch = Watch(self)
-        self.bank = Bank()
-        self.plans = {plan.request_id: plan for plan in draw_plans(draw, draw.randint(2, 5))}
+        self.bank = Bank(self.watch.charged)
+        self.plans = {plan.order: plan for plan in draw_plans(draw, draw.randint(2, 5))}
         topics = sorted({plan.topic for plan in self.plans.values()})
+        self.handlers = dict(HANDLERS)
+        self._keep_order(Random(seed ^ 0x0DE), topics)
+        self._let_others_send(Random(seed ^ 0xF0E))
         self.kafka = KafkaServer(topics, partitions=draw.choice((1, 2)))
         self.redis = RedisServer(self.clock, self.watch.told)
         skew_ms = draw.choice((0, 0, 40_000, -40_000))
         self.database = Database(lambda: self.clock.true_ms + skew_ms, self.watch.changed)
+        self.losses = Losses(self.database, self.bank)
         self.journal_back_ms = -1
         self.journal_outage_ms = 0
         self.was_emptied = False
         self.faces = [_draw_face(draw) for _ in range(draw.choice((2, 2, 3)))]
         self.shape = (draw.choice((1, 2)), draw.choice((1, 1, 2)))
+        self.redeclared: dict[str, Handler] = {}
+        if draw.random() < DEPLOYS:
+            topic = draw.choice(topics)
+            self.redeclared[topic] = redeclared(self.handlers[topic], draw)
         self.slots: list[WorkerProcess | None] = [None] * len(self.faces)
         self.processes: dict[str, WorkerProcess] = {}
         self.group: list[str] = []
@@ -60,6 +89,30 @@ class World(Calls):
         self.resender = Resender(self, _draw_face(draw))
         for place in range(len(self.slots)):
             self.start_worker(place)
+
+    def _keep_order(self, draw: Random, topics: Sequence[str]) -> None:
+        """Let one of the topics keep order, in some worlds, or collapse as well."""
+        if draw.random() >= ORDERED:
+            return
+        topic = draw.choice(topics)
+        handler = self.handlers[topic]
+        collapses = draw.random() < 0.5 and handler.effect is not EffectKind.TRANSACTIONAL
+        self.handlers[topic] = collapsing(handler) if collapses else in_order(handler)
+        for order, plan in self.plans.items():
+            if plan.topic == topic:
+                key, applies = b"k%d" % draw.randrange(KEYS), draw.random() < 0.8
+                self.plans[order] = replace(plan, key=key, applies=applies)
+
+    def _let_others_send(self, draw: Random) -> None:
+        """Let some orders come from producers that are none of ours."""
+        for order, plan in self.plans.items():
+            if draw.random() < FOREIGN:
+                self.plans[order] = replace(plan, is_foreign=True, waits=False)
+
+    def key_of(self, row: Row) -> bytes | None:
+        """Return the key that a request keeps order in; None when it keeps none."""
+        keeps = self.handlers[row.topic].order is Order.KEY
+        return row.message_key if keeps else None
 
     # workers -------------------------------------------------------------------------------
 
@@ -72,7 +125,18 @@ class World(Calls):
         """Start a worker where none is."""
         children, slots = self.shape
         name = f"w{place}.{sum(one.startswith(f'w{place}.') for one in self.processes)}"
-        process = WorkerProcess(self, name, self.faces[place], children=children, slots=slots)
+        is_new = bool(self.redeclared) and len(self.processes) % 2 == 1
+        # What is made with it reads the clocks of its own host.
+        face, self.clock.face = self.clock.face, self.faces[place]
+        process = WorkerProcess(
+            self,
+            name,
+            self.faces[place],
+            handlers={**self.handlers, **(self.redeclared if is_new else {})},
+            children=children,
+            slots=slots,
+        )
+        self.clock.face = face
         self.processes[name] = process
 
         def start() -> None:
@@ -83,7 +147,8 @@ class World(Calls):
 
         self.run(process, "main", start)
         if process.alive:
-            self.note(process, "has started")
+            new = [f"{one.effect}-{one.in_doubt}" for one in self.redeclared.values() if is_new]
+            self.note(process, f"has started{', with ' if new else ''}{', '.join(new)}")
             process.next_renewal_ms = self.clock.true_ms + RENEWAL_MS
             self.slots[place] = process
             self.rebalance(0, eager=False)
@@ -98,6 +163,9 @@ class World(Calls):
 
     def leave(self, process: WorkerProcess) -> None:
         """Let a worker that has drained end."""
+        for partition, owner in self.kafka.owners.items():
+            if owner == process.name:
+                self._hand_over(owner, partition)
         self.run(process, "main", process.close)
         self.bury(process)
 
@@ -105,6 +173,10 @@ class World(Calls):
         """Give the partitions to the workers that can read."""
         members = [one for one in self.workers if not one.leaving and one.frozen_ms is None]
         self.group = [one.name for one in members]
+        for partition, owner in self.kafka.rebalanced(self.group, turn).items():
+            before = self.kafka.owners[partition]
+            if eager or owner != before:
+                self._hand_over(before, partition)
         self.kafka.rebalance(self.group, turn, eager=eager)
         readers = {
             owner: [one for one, is_read_by in self.kafka.owners.items() if is_read_by == owner]
@@ -112,13 +184,23 @@ class World(Calls):
         }
         self.note(None, f"the group reads {readers}{' from what is committed' * eager}")
 
+    def _hand_over(self, name: str | None, partition: Partition) -> None:
+        """Let a worker that can commit once more what it gives away of a partition."""
+        one = None if name is None else self.processes[name]
+        if one is None or not one.may_run("intake") or "kafka" in self.away:
+            return
+        again = first_unclaimed(one.worker.unclaimed, [partition])
+        if again:
+            self.note(one, f"hands over {again}")
+            self.kafka.commit(again)
+
     def is_member(self, name: str) -> bool:
         """Whether the group still counts a process among its members."""
         return name in self.group
 
     def was_kept_from_renewing(self, worker_id: str) -> bool:
         """Whether a worker lives, and only the database's outage ended its lease."""
-        process = self.processes[worker_id]
+        process = self.processes[worker_id.removesuffix(DISOWNED)]
         if not process.alive or process.frozen_ms is not None:
             return False
         now = self.clock.true_ms
@@ -128,12 +210,13 @@ class World(Calls):
 
     def plan_of(self, request_id: str) -> Plan:
         """Return what was decided about a request."""
-        return self.plans[request_id]
+        return self.plans[order_of(request_id)]
 
     def is_disputed(self, request_id: str) -> bool:
-        """Whether records of two payloads have this id."""
+        """Whether records of two payloads, or of two topics, have this id."""
         records = (one for log in self.kafka.logs.values() for one in log)
-        return len({one.value for one in records if one.key == request_id.encode()}) > 1
+        kinds = {(one.topic, one.value) for one in records if request_id_of(one) == request_id}
+        return len(kinds) > 1
 
     @property
     def senders(self) -> list[Sender]:
@@ -181,6 +264,18 @@ class World(Calls):
             self.journal_back_ms = self.clock.true_ms
             self.journal_outage_ms = self.clock.true_ms - since_ms
         self.note(None, f"{server} is back")
+
+    def carry_out(self, server: str, action: Callable[[], Found]) -> Found:
+        """Let a server do what it is asked; a database may forget it later."""
+        if server == "journal":
+            self.losses.before_commit(self.clock.true_ms)
+        return action()
+
+    def forget_commits(self, commits: int) -> None:
+        """Let the database forget what it has acknowledged last."""
+        rows = self.losses.forget(commits, self.clock.true_ms)
+        said = ", ".join(sorted(rows)) or "of no request"
+        self.note(None, f"the database forgets its last {commits} commits: {said}")
 
     def land_late(self) -> None:
         """Carry out what was given up by those who asked for it."""

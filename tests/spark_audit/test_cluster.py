@@ -34,7 +34,7 @@ WORKERS = 2
 # The server asks for none; whatever is shown of its address would show it.
 PASSWORD = "hush-7c41"
 # Beside the limit of one test: two sessions of Spark, a cluster, and servers.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,10 @@
 """Spark's session: what is said when it cannot be made, or was given no jar."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
-from feedback.errors import ExitCode
 from tests.consumer.running import environment
-from tests.spark_audit.jars import audit_jars
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 90.0
@@ -33,19 +30,13 @@ def _python(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_a_session_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
-    audit_jars()
+def test_a_session_that_cannot_be_made_is_one_sentence() -> None:
     conf = {"spark.driver.bindAddress": NOT_OURS, "spark.port.maxRetries": "0"}
-    done = _python(
-        *("-m", "spark_audit", "run"),
-        ONCEWARD_AUDIT__TOPICS="payments",
-        ONCEWARD_AUDIT__OUTPUT=str(tmp_path),
-        ONCEWARD_AUDIT__SPARK_CONF=json.dumps(conf),
-    )
-    assert done.returncode == ExitCode.NOT_AVAILABLE, done.stderr
-    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert error.startswith("error: Spark does not start: ")
-    assert "Cannot assign requested address" in error
+    opened = f"from spark_audit.session import open_session\nopen_session(conf={conf})"
+    done = _python("-c", opened)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("feedback.errors.NotAvailable: Spark does not start: "), last
+    assert "Cannot assign requested address" in last
 
 
 def test_spark_without_the_jars_is_told_by_which_option_they_come() -> None:

@@ -10,7 +10,8 @@ them side by side (`launch`; `kafka`, `redis`, `postgres` on `ports` of their ow
 
 Servers that fail belong to one test: `restartable(Redis)` is stopped, killed, paused and started
 again on its ports and data, `cluster()` is three brokers of which one may die, `Links` puts
-Toxiproxy before a server, `LosingLink` loses a reply, `clock_off_by` sets a worker's clock wrong.
+Toxiproxy before a server, `replicated()` is PostgreSQL with a standby that lags and is promoted,
+`PgBouncer` shares its connections, `LosingLink` loses a reply, `clock_off_by` sets a clock wrong.
 
 Decisions, and what they cost:
 

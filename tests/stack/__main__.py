@@ -1,6 +1,7 @@
-"""The stack for the shell: `python -m tests.stack [--only KINDS] [--install] [-- COMMAND ...]`."""
+"""The stack for the shell: `python -m tests.stack [options] [-- COMMAND ...]`."""
 
 import argparse
+import os
 import shlex
 import signal
 import sys
@@ -8,6 +9,7 @@ import sys
 from tests.stack import foreground
 from tests.stack.errors import StackError
 from tests.stack.installing import FOR_TESTS, install
+from tests.stack.running import announced, running_settings
 from tests.stack.servers import Servers
 from tests.stack.stack import KINDS, Stack
 
@@ -32,6 +34,9 @@ def _parser() -> argparse.ArgumentParser:
         "--install", action="store_true", help="install and fetch what is missing, start nothing"
     )
     parser.add_argument(
+        "--reuse", action="store_true", help="take the servers that `make stack` runs, if it does"
+    )
+    parser.add_argument(
         "command", nargs="*", help="run this (after --) with the settings, then stop the stack"
     )
     return parser
@@ -50,8 +55,12 @@ def main(arguments: list[str]) -> int:
             _install(asked.only or [*KINDS, *FOR_TESTS])
             return 0
         kinds = asked.only or [*KINDS]
+        environ = (running_settings() if asked.reuse else {}) | os.environ
         stack = Stack.start(
-            kafka="kafka" in kinds, redis="redis" in kinds, postgres="postgres" in kinds
+            kafka="kafka" in kinds,
+            redis="redis" in kinds,
+            postgres="postgres" in kinds,
+            environ=environ,
         )
     except StackError as error:
         print(error, file=sys.stderr)
@@ -77,7 +86,8 @@ def _use(stack: Stack, servers: Servers, command: list[str]) -> int:
     for name, value in servers.settings().items():
         print(f"export {name}={shlex.quote(value)}")
     sys.stdout.flush()
-    foreground.wait_for_the_end()
+    with announced(servers):
+        foreground.wait_for_the_end()
     return 0
 
 

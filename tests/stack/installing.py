@@ -6,13 +6,14 @@ from tests.stack.jars import fetch_jars, jars_folder
 from tests.stack.packages import install_missing
 from tests.stack.toxiproxy_build import build_toxiproxy, toxiproxy_program
 
-# Beside the stack's own kinds: what only tests of failing links start.
-FOR_TESTS = ("toxiproxy",)
+# Beside the stack's own kinds: what only tests of links and poolers start.
+FOR_TESTS = ("toxiproxy", "pgbouncer")
 _PROGRAMS = {
     "kafka": ("java",),
     "redis": ("redis-server",),
     "postgres": ("initdb", "postgres"),
     "toxiproxy": (),
+    "pgbouncer": ("pgbouncer",),
 }
 
 

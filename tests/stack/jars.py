@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests.stack.attempts import last_lines, run_with_retries
 from tests.stack.cache import cache_folder, only_one
 from tests.stack.errors import StackError
 from tests.stack.packages import program
@@ -67,17 +68,10 @@ def _copy_dependencies(pom: Path, folder: Path, lock: int, what: str) -> None:
     maven = (program("mvn"), "-B", "-q", "-f", str(pom))
     goal = ("dependency:copy-dependencies", f"-DoutputDirectory={folder}")
     try:
-        done = subprocess.run(
-            (*maven, *goal),
-            pass_fds=(lock,),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=FETCH_LIMIT_S,
-        )
+        done = run_with_retries((*maven, *goal), pass_fds=(lock,), timeout_s=FETCH_LIMIT_S)
     except subprocess.TimeoutExpired as error:
         raise StackError(f"Maven did not fetch {what} within {FETCH_LIMIT_S:g} s") from error
     if done.returncode:
-        last = "\n".join(done.stdout.splitlines()[-20:])
-        raise StackError(f"Maven could not fetch {what} (code {done.returncode})", last)
+        raise StackError(
+            f"Maven could not fetch {what} (code {done.returncode})", last_lines(done.stdout)
+        )

@@ -2,10 +2,10 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.stack.attempts import last_lines, run_with_retries
 from tests.stack.cache import cache_folder, only_one
 from tests.stack.errors import StackError
 
@@ -13,6 +13,8 @@ PACKAGES = {
     "redis-server": "redis-server",
     "initdb": "postgresql",
     "postgres": "postgresql",
+    "pgbouncer": "pgbouncer",
+    "pg_basebackup": "postgresql",
     "java": "openjdk-17-jre-headless",
     "mvn": "maven",
     "go": "golang-go",
@@ -63,7 +65,9 @@ def _find(name: str) -> str | None:
     versions = Path("/usr/lib/postgresql").glob("*/bin")
     by_version = sorted(versions, key=lambda folder: folder.parent.name.zfill(4), reverse=True)
     # All from one place: an initdb of one version does not suit a server of another.
-    return shutil.which(name, path=os.pathsep.join(map(str, by_version))) or shutil.which(name)
+    # Nor does a user's PATH have what Debian means for administrators.
+    places = [*map(str, by_version), os.environ.get("PATH", os.defpath), "/usr/sbin"]
+    return shutil.which(name, path=os.pathsep.join(places))
 
 
 def _advice(packages: list[str]) -> str:
@@ -72,15 +76,9 @@ def _advice(packages: list[str]) -> str:
 
 
 def _apt(*words: str) -> None:
-    done = subprocess.run(
-        (*_APT, *words),
-        env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=INSTALL_LIMIT_S,
-    )
+    environ = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    done = run_with_retries((*_APT, *words), environ=environ, timeout_s=INSTALL_LIMIT_S)
     if done.returncode:
-        last = "\n".join(done.stdout.splitlines()[-20:])
-        raise StackError(f"apt-get {words[0]} failed (code {done.returncode})", last)
+        raise StackError(
+            f"apt-get {words[0]} failed (code {done.returncode})", last_lines(done.stdout)
+        )

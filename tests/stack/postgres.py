@@ -4,7 +4,7 @@ import os
 import pwd
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,13 +40,18 @@ def dsn(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """One PostgreSQL server; its superuser is `postgres`, without a password, on loopback only."""
+    """One PostgreSQL server; its superuser is `postgres`, without a password, on loopback only.
+
+    Attributes:
+        settings: of the server, over those of the stack.
+    """
 
     kind: ClassVar[str] = "postgres"
 
     port: int = field(default_factory=free_port)
     name: str = "postgres"
     ready_within_s: float = 30.0
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -55,7 +60,7 @@ class Postgres:
 
     def prepare(self, folder: Path) -> tuple[Command, ...]:
         """Return `initdb`, after giving the folder to the user it will run as."""
-        user = _user()
+        user = server_user()
         if user is not None:
             shutil.chown(folder, user)
         data = folder / "data"
@@ -69,13 +74,14 @@ class Postgres:
         It is ended by SIGQUIT, the immediate shutdown: SIGTERM would wait for every client to
         leave, and SIGKILL would leave shared memory behind.
         """
-        settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        chosen = {**SETTINGS, **self.settings}
+        settings = [word for name, value in chosen.items() for word in ("-c", f"{name}={value}")]
         data = folder / "data"
         return Command(
             argv=(program("postgres"), "-D", str(data), "-p", str(self.port), *settings),
             folder=folder,
             log=folder / "postgres.log",
-            user=_user(),
+            user=server_user(),
             stop_signal=signal.SIGQUIT,
             # The fast shutdown: clients are told and cut, the data is left as after a checkpoint.
             orderly_signal=signal.SIGINT,
@@ -119,7 +125,7 @@ def _with_database(url: str, name: str) -> str:
     return urlunsplit(parts._replace(path=f"/{name}"))
 
 
-def _user() -> str | None:
+def server_user() -> str | None:
     """Return whom to run as: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None

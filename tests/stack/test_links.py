@@ -15,6 +15,8 @@ from tests.stack.postgres import Postgres, dsn
 from tests.stack.redis import Redis
 from tests.stack.toxiproxy import Link, Links
 
+pytestmark = pytest.mark.waits
+
 LIMIT_S = 20.0
 
 

@@ -17,6 +17,8 @@ from tests.stack.postgres import Postgres, dsn
 from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
 
+pytestmark = pytest.mark.waits
+
 ENDS_WITHIN_S = 20.0
 
 

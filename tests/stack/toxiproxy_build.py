@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.stack.attempts import last_lines, run_with_retries
 from tests.stack.cache import cache_folder, only_one
 from tests.stack.errors import StackError
 from tests.stack.packages import program
@@ -49,17 +50,13 @@ def build_toxiproxy() -> bool:
 
 def _install(folder: Path) -> None:
     try:
-        done = subprocess.run(
+        done = run_with_retries(
             (program("go"), "install", MODULE),
-            env=os.environ | _GO | {"GOBIN": str(folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=BUILD_LIMIT_S,
+            environ=os.environ | _GO | {"GOBIN": str(folder)},
+            timeout_s=BUILD_LIMIT_S,
         )
     except subprocess.TimeoutExpired as error:
         raise StackError(f"Go did not build Toxiproxy within {BUILD_LIMIT_S:g} s") from error
     if done.returncode:
-        last = "\n".join(done.stdout.splitlines()[-20:])
-        raise StackError(f"Go could not build Toxiproxy (code {done.returncode})", last)
+        printed = last_lines(done.stdout)
+        raise StackError(f"Go could not build Toxiproxy (code {done.returncode})", printed)

@@ -125,7 +125,9 @@ class Held:
             Stopping: the process is to end.
             KafkaUnavailable, JournalUnavailable: it is away.
         """
-        end = self._source.end(owned.place)
+        # Behind a transaction that is open, too, a tombstone may stand: nothing expires before it
+        # was read.
+        end = self._wire.end(*owned.place)
         until_s, seen = monotonic_s() + SILENT_S, -1
         while (position := self._source.position(owned.place)) < end:
             if position > seen:

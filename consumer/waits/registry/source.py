@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from kafka import TopicPartition
-from kafka.errors import KafkaError
 
-from consumer.kafka_source import NOT_OURS, REQUEST_TIMEOUT_MS, KafkaSource
+from consumer.kafka_source import NOT_OURS, KafkaSource
 from consumer.waits.registry.facts import Place
 
 # Far more than what one poll of the network brings: one transaction for as much as is there.
@@ -23,15 +22,3 @@ class WaitSource(KafkaSource):
         except NOT_OURS:
             return -1
         return -1 if found is None else int(found)
-
-    def end(self, place: Place) -> int:
-        """Return where a partition ends now.
-
-        Raises:
-            KafkaUnavailable: nobody answers.
-        """
-        where = TopicPartition(*place)
-        try:
-            return int(self._consumer.end_offsets([where], timeout_ms=REQUEST_TIMEOUT_MS)[where])
-        except KafkaError as error:
-            raise self._unavailable(error) from error

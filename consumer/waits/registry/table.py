@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from functools import lru_cache
-from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.dml import Insert
+from sqlalchemy import Connection, bindparam, func, select
 
 from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.schema import check_version
 from consumer.journal.wait_tables import expiry, wait
+from consumer.waits.registry import batches
 from consumer.waits.registry.changes import Changes
 from consumer.waits.registry.facts import Expiry, Opened, Place, Standing, Unfinished
 from consumer.waits.registry.partitions import EXPIRIES, Owner, here
@@ -39,6 +36,8 @@ class WaitTable(GroupJournal):
         owner: this process, under a name that no other has.
         lease_s: how long a partition stays its own without a word.
     """
+
+    _shapes = batches.BATCHES
 
     def __init__(
         self,
@@ -123,10 +122,9 @@ class WaitTable(GroupJournal):
         """
         with self._session.transaction() as connection:
             now = self._owner.hold(connection, place, read_to=(position, position))
-            named = _columns(self._owner.named(place))
             begun = [Expiry(*one[:5], now, letter_partition, letter_mark) for one in rows]
-            connection.execute(_DELETE, self._ends(place, _behind(rows)))
-            connection.execute(insert(expiry), [{**named, **one._asdict()} for one in begun])
+            batches.delete_waits(connection, self._group, place, _behind(rows))
+            batches.write_expiries(connection, self._group, place, begun)
         return begun
 
     def forget(self, place: Place, rows: Sequence[Unfinished], *, position: int) -> None:
@@ -137,7 +135,7 @@ class WaitTable(GroupJournal):
         """
         with self._session.transaction() as connection:
             self._owner.hold(connection, place, read_to=(position, position))
-            connection.execute(_DELETE, self._ends(place, _behind(rows)))
+            batches.delete_waits(connection, self._group, place, _behind(rows))
 
     def expiries(self, place: Place) -> list[Expiry]:
         """Return what is on its way to the dead letters."""
@@ -159,9 +157,7 @@ class WaitTable(GroupJournal):
         """
         with self._session.transaction() as connection:
             self._owner.hold(connection, place, read_to=(position, position))
-            if request_ids:
-                named = self._owner.named(place)
-                connection.execute(_FINISH, [{**named, "name": one} for one in request_ids])
+            batches.delete_expiries(connection, self._group, place, request_ids)
 
     def standing(self, places: Collection[Place]) -> Standing:
         """Return what these partitions hold."""
@@ -174,30 +170,17 @@ class WaitTable(GroupJournal):
         return Standing(waiting, 0 if since is None else max(0, now - since))
 
     def _write(self, connection: Connection, place: Place, changes: Changes) -> None:
-        if changes.unfinished:
-            named = _columns(self._owner.named(place))
-            rows = [{**named, **one._asdict()} for one in changes.unfinished]
-            connection.execute(_upsert(connection.dialect.name), rows)
+        batches.write_waits(connection, self._group, place, changes.unfinished)
         if changes.ended:
-            ends = self._ends(place, list(changes.ended.items()))
-            connection.execute(_DELETE, ends)
+            ends = changes.ended.items()
+            batches.delete_waits(connection, self._group, place, ends)
             if connection.execute(_ANY_EXPIRY, self._owner.named(place)).first() is not None:
-                connection.execute(_END_EXPIRY, ends)
-
-    def _ends(self, place: Place, ends: Collection[tuple[str, int]]) -> list[dict[str, Any]]:
-        named = self._owner.named(place)
-        return [{**named, "name": request_id, "end": end} for request_id, end in ends]
+                batches.end_expiries(connection, self._group, place, ends)
 
 
 def _behind(rows: Sequence[Unfinished]) -> list[tuple[str, int]]:
     """Return names and the offsets right behind their records."""
     return [(one.request_id, one.offset + 1) for one in rows]
-
-
-def _columns(named: dict[str, Any]) -> dict[str, Any]:
-    """Return a partition's name as values of the columns."""
-    topic, number = named["this_topic"], named["this_partition"]
-    return {"group": named["this_group"], "wait_topic": topic, "partition": number}
 
 
 _HERE, _MOVING = here(wait), here(expiry)
@@ -212,29 +195,7 @@ _DUE = (
 )
 _COUNT_DUE = select(func.count()).select_from(wait).where(*_IS_DUE, _HELD)
 _STANDING = select(func.count(), func.min(wait.c.written_at), now_ms()).where(*_HERE)
-# Before the record whose offset this is.
-_DELETE = delete(wait).where(
-    *_HERE, wait.c.request_id == bindparam("name"), wait.c.offset < bindparam("end")
-)
 _ANY_EXPIRY = select(expiry.c.request_id).where(*_MOVING).limit(1)
-_END_EXPIRY = (
-    update(expiry)
-    .where(*_MOVING, expiry.c.request_id == bindparam("name"), expiry.c.offset < bindparam("end"))
-    .values(ended_offset=bindparam("end"))
-)
 _WAITING_AGAIN = select(wait.c.request_id).where(
     *_HERE, wait.c.request_id.in_(bindparam("names", expanding=True))
 )
-_FINISH = delete(expiry).where(*_MOVING, expiry.c.request_id == bindparam("name"))
-
-
-@lru_cache
-def _upsert(dialect: str) -> Insert:
-    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    made = make(wait)
-    new = {name: made.excluded[name] for name in Unfinished._fields if name != "request_id"}
-    return made.on_conflict_do_update(
-        index_elements=[wait.c.group, wait.c.wait_topic, wait.c.partition, wait.c.request_id],
-        set_=new,
-        where=wait.c.offset < made.excluded.offset,
-    )

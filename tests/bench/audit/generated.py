@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 
+from spark_audit.chain import Link, Reach
 from spark_audit.findings import Finding
 from spark_audit.manifest import Kind, Manifest, Partition
 from spark_audit.snapshot import Snapshot
@@ -57,7 +58,8 @@ SELECT
     place::BIGINT AS "offset", sent_at AS timestamp_ms, id_of(i, sent_at) AS request_id,
     1::BIGINT AS attempt, sent_at + {DEADLINE_MS} AS deadline_at,
     sha256(i::TEXT) AS payload_sha256, false AS is_malformed, true AS is_committed,
-    true AS in_window, NULL::TEXT AS reason, NULL::TEXT AS original_topic,
+    true AS in_window, {FROZEN_MS} AS arrived_by_ms,
+    NULL::TEXT AS reason, NULL::TEXT AS original_topic,
     NULL::INT AS original_partition, NULL::BIGINT AS original_offset
 FROM base WHERE partition = $partition
 UNION ALL
@@ -65,7 +67,7 @@ SELECT
     'request', '{TOPIC}', partition::INT,
     ($requests // {PARTITIONS} + row_number() OVER (ORDER BY i) - 1)::BIGINT,
     least(sent_at + 30000, {SINCE_MS + DAY_MS - 1}), id_of(i, sent_at), 2,
-    sent_at + {DEADLINE_MS}, sha256(i::TEXT), false, true, true, NULL, NULL, NULL, NULL
+    sent_at + {DEADLINE_MS}, sha256(i::TEXT), false, true, true, {FROZEN_MS}, NULL, NULL, NULL, NULL
 FROM base WHERE partition = $partition AND chance < 20 AND planted < 0
 """
 
@@ -75,7 +77,8 @@ SELECT
     (row_number() OVER (ORDER BY i) - 1)::BIGINT AS "offset", sent_at + 2000 AS timestamp_ms,
     id_of(i, sent_at) AS request_id, 1::BIGINT AS attempt, sent_at + {DEADLINE_MS} AS deadline_at,
     sha256(i::TEXT) AS payload_sha256, false AS is_malformed, false AS is_committed,
-    true AS in_window, 'REJECTED' AS reason, '{TOPIC}' AS original_topic,
+    true AS in_window, {FROZEN_MS} AS arrived_by_ms,
+    'REJECTED' AS reason, '{TOPIC}' AS original_topic,
     partition::INT AS original_partition, place::BIGINT AS original_offset
 FROM base WHERE chance >= 500 AND chance < 510 AND planted < 0
 """
@@ -107,7 +110,8 @@ SELECT
     id_of(i, sent_at) AS request_id, 1::BIGINT AS generation, 1::BIGINT AS attempt,
     concat('host-', i % 16, '-4711-8f3c') AS owner, '{TOPIC}' AS topic,
     partition::INT AS partition, place::BIGINT AS "offset", sent_at + 10 AS claimed_at,
-    CASE WHEN planted = 1 THEN sent_at + 10 END AS effect_at, sent_at + 15 AS ended_at,
+    CASE WHEN planted = 1 THEN sent_at + 10 END AS effect_at, 'external' AS effect_kind,
+    sent_at + 15 AS ended_at,
     CASE WHEN planted = 1 THEN 'SUCCEEDED' ELSE 'RETRYING' END AS outcome,
     'host-1-4711-8f3c' AS by_whom, CASE WHEN planted = 1 THEN NULL ELSE 'EXCLUDED' END AS allowed_by
 FROM base WHERE planted = 1 OR (chance < 5 AND planted < 0)
@@ -186,6 +190,10 @@ def _manifest(ends: list[tuple[str, int, int]]) -> Manifest:
         grace_ms=GRACE_MS,
         deadline_s=DEADLINE_MS / 1000,
         partitions=tuple(places),
+        links=tuple(
+            Link(topic, number, "", 0, (Reach(1, DATE, 0, end, SINCE_MS + DAY_MS, FROZEN_MS, 0),))
+            for topic, number, end in ends
+        ),
         lettered=(TOPIC,),
         workers={f"host-{number}-4711-8f3c": SINCE_MS for number in range(16)},
     )

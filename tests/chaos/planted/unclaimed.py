@@ -21,8 +21,10 @@ def plant() -> None:
     claimed: dict[str, Claim] = {}
 
     def apply_claims_late(journal: Any, **work: Any) -> Any:
-        ending = [*work.get("finishes", ()), *work.get("effects", ())]
-        late = [claimed.pop(one.request_id) for one in ending if one.request_id in claimed]
+        # A claim on what runs here already must not be granted to this very worker once more.
+        named = [*work.get("finishes", ()), *work.get("effects", ()), *work.get("claims", ())]
+        ids = {one.request_id for one in named}
+        late = [claimed.pop(one) for one in ids & claimed.keys()]
         if late:
             apply(journal, claims=late)
         applied = apply(journal, **work)

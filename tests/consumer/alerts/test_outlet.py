@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from consumer.alerts.outlet import AT_ONCE, LONGEST_PAUSE_S, MOST_WAITING, TRIES, Outlet
+from feedback.logs import event_of
 from tests.consumer.alerts.samples import SENDER, alert
 
 
@@ -91,5 +92,5 @@ def test_its_failing_is_logged_once_and_its_return(
         post.outlet.post(number * LONGEST_PAUSE_S)
     post.fault = None
     post.outlet.post(9e9)
-    told = [one.getMessage() for one in caplog.records]
+    told = [event_of(one) for one in caplog.records]
     assert told == ["webhook.failed", "alert.sent", "webhook.back"]

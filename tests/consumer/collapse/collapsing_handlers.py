@@ -33,7 +33,7 @@ def _run(request: Request) -> Any:
     _note(request, "start")
     body = _body(request)
     if request.generation <= body.get("fails", 0):
-        raise ConnectionError("the bank refused the connection")
+        raise ConnectionRefusedError("the bank refused the connection")
     _survive(request)
     return _do(body)
 
@@ -50,7 +50,9 @@ def collapsed_soon(request: Request) -> Any:
     return _run(request)
 
 
-@_declared("retried", order="key", collapse=_applies, retry_on=ConnectionError, retries="300ms x 3")
+@_declared(
+    "retried", order="key", collapse=_applies, retry_on=ConnectionRefusedError, retries="300ms x 3"
+)
 def retried(request: Request) -> Any:
     """Fail in as many generations as the body says."""
     return _run(request)

@@ -13,6 +13,8 @@ from tests.consumer.collapse.sending import Burst, open_burst
 from tests.eventually import eventually
 from tests.stack import Servers
 
+pytestmark = pytest.mark.waits
+
 SUCCEEDED, SKIPPED = State.SUCCEEDED, State.SKIPPED
 
 

@@ -31,7 +31,7 @@ def test_the_first_of_a_key_waits_until_none_has_come_for_a_while() -> None:
     assert lanes.take(5, QUIET_S, always) == []
     assert names(lanes.take(5, 2 * QUIET_S, always)) == ["a1"]
     assert lanes.names(KEY) == tuple(
-        (one.request_id, one.payload_sha256, 0) for one in lanes.waiting
+        (one.request_id, f"{one.payload_sha256} {one.record.topic}", 0) for one in lanes.waiting
     )
     assert names(lanes.waiting) == ["a2"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pytest
 
@@ -33,6 +33,8 @@ class Rows:
         self.turns = 0
         self.looks = 0
         self.asked: list[Cursor] = []
+        self.spans: list[int] = []
+        self.spend: Callable[[], None] = lambda: None
         for request_id in ids:
             self.add(request_id)
 
@@ -42,8 +44,10 @@ class Rows:
         one = dead(request_id, topic=topic, finished_at=at)
         self.waits[request_id, 1] = one
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self, within_ms: int) -> list[Waiting]:
         self.looks += 1
+        self.spans.append(within_ms)
+        self.spend()
         if self.is_away:
             raise JournalUnavailable("away")
         topics = sorted({one.row.topic for one in self.waits.values()})
@@ -59,7 +63,13 @@ class Rows:
         return True
 
     def page(
-        self, cursor: Cursor, *, topics: Collection[str], limit: int, of_the_dead: bool
+        self,
+        cursor: Cursor,
+        *,
+        topics: Collection[str],
+        limit: int,
+        of_the_dead: bool,
+        within_ms: int,
     ) -> list[Dead]:
         self.asked.append(cursor)
         found = [

@@ -187,3 +187,30 @@ def test_without_a_topic_that_has_dead_letters_there_is_no_thread(
     office.letters.start()
     assert "onceward-dead-letters" not in {one.name for one in threading.enumerate()}
     office.letters.stop()
+
+
+def test_a_slow_look_at_everything_is_followed_by_short_ones_that_find_what_fails_since(
+    office: Office,
+) -> None:
+    def spend() -> None:
+        office.now_s += 2.0
+
+    office.rows.add("left", topic="elsewhere")
+    office.rows.spend = spend
+    office.letters.look()
+    office.rows.spend = lambda: None
+    office.rows.add("a")
+    office.now_s += 5.0
+    office.letters.look()
+    assert office.poster.taken() == ["a"]
+    whole, part = office.rows.spans
+    assert part < 60_000 < whole
+    # Of what others leave a short look knows a part.
+    office.rows.waits.clear()
+    office.now_s += 5.0
+    office.letters.look()
+    assert office.metrics.shown == {"elsewhere": 1, "payments": 0}
+    office.now_s += 500.0
+    office.letters.look()
+    assert office.metrics.shown == {"elsewhere": 0, "payments": 0}
+    assert office.rows.spans[-1] == whole

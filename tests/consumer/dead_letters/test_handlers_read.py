@@ -11,6 +11,7 @@ from consumer.delivery import Delivery, receive
 from consumer.pool.job import Job, request_of
 from consumer.pool.outcome import Raised
 from feedback.errors import KafkaUnavailable
+from feedback.logs import event_of
 from feedback.settings import load
 from tests.consumer.dead_letters.samples import FAILED_AT, dead
 from tests.consumer.samples import KEY, TIMESTAMP_MS, payments, record
@@ -163,7 +164,7 @@ class Away(Kafka):
 
 def test_a_topic_that_cannot_be_made_is_awaited(caplog: pytest.LogCaptureFixture) -> None:
     prepare([letters_of("payments"), letters_of("absent")], Away())
-    told = [(one.getMessage(), one.__dict__["onceward_fields"]["topic"]) for one in caplog.records]
+    told = [(event_of(one), one.__dict__["onceward_fields"]["topic"]) for one in caplog.records]
     assert told == [
         ("dead_letters.topic_awaited", "payments.g.dlq"),
         ("dead_letters.topic_awaited", "absent.g.dlq"),

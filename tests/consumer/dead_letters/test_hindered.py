@@ -16,6 +16,8 @@ from tests.stack import Servers
 from tests.stack.kafka import SOON_MISSED, Broker
 from tests.stack.restartable import Restartable, restartable
 
+pytestmark = pytest.mark.waits
+
 EXPECTED = {"create_topics": False}
 LIMIT_S = 60.0
 
@@ -127,6 +129,7 @@ def broker() -> Iterator[Restartable]:
         yield running
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_while_kafka_is_away_letters_wait_and_are_written_when_it_is_back(
     make_box: MakeBox, servers: Servers, broker: Restartable

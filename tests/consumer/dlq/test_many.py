@@ -31,7 +31,7 @@ finally:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)
 """
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 def letters(group: str, begin: int, end: int) -> Iterator[DeadLetter]:

@@ -93,12 +93,13 @@ def test_gauges_are_what_stands_at_the_scrape() -> None:
         held=2,
         slots_busy=1,
         children_ready=1,
+        children_late=1,
         partitions=5,
         lease_left_s=-1.0,
         redis_away=True,
         replaced={"died": 2, "memory": 1},
     )
-    oldest = Oldest("a", "key", "pay", 0, 17, 12.5, True)
+    oldest = Oldest("a", "pay", 0, 17, 12.5, True)
     lateness: Mapping[str, float] = {"loop": 0.25}
     metrics = ExposedMetrics()
     metrics.registry.register(
@@ -125,6 +126,7 @@ def test_gauges_are_what_stands_at_the_scrape() -> None:
     up = {server: value(samples, "server_up", server=server) for server in ("kafka", "redis")}
     assert up == {"kafka": 1, "redis": 0}
     assert value(samples, "children", state="ready") == 1
+    assert value(samples, "children", state="late") == 1
     assert value(samples, "children", state="missing") == 1
     assert value(samples, "children_replaced_total", reason="died") == 2
     assert value(samples, "children_replaced_total", reason="memory") == 1

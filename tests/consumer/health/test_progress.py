@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from consumer.health.progress import ALL, DISPATCH, LEASE, LOOP, TELLER, Progress, stalled
+from consumer.health.progress import ALL, DISPATCH, HANDOVER, LEASE, LOOP, TELLER, Progress, stalled
 from consumer.health.readiness import missing
 from consumer.health.vitals import excused
 from tests.consumer.health.samples import vitals
@@ -46,13 +46,16 @@ def test_a_ticking_question_is_asked_and_ticks() -> None:
 @pytest.mark.parametrize(
     ("seen", "owing_nothing"),
     [
-        ({}, {DISPATCH, TELLER}),
-        ({"waiting": 3, "untold": 5}, set()),
-        ({"waiting": 3, "free_slots": 0}, {DISPATCH, TELLER}),
-        ({"waiting": 3, "journal_away": True}, {DISPATCH, TELLER, LEASE}),
-        ({"waiting": 3, "lease_left_s": -0.1}, {DISPATCH, TELLER}),
-        ({"waiting": 3, "redis_away": True, "kafka_away": True}, {TELLER}),
-        ({"untold": 5, "redis_away": True}, {DISPATCH, TELLER}),
+        ({}, {DISPATCH, HANDOVER, TELLER}),
+        ({"waiting": 3, "untold": 5}, {HANDOVER}),
+        ({"waiting": 3, "free_slots": 0}, {DISPATCH, HANDOVER, TELLER}),
+        ({"waiting": 3, "journal_away": True}, {DISPATCH, HANDOVER, TELLER, LEASE}),
+        ({"waiting": 3, "lease_left_s": -0.1}, {DISPATCH, HANDOVER, TELLER}),
+        ({"waiting": 3, "redis_away": True, "kafka_away": True}, {HANDOVER, TELLER}),
+        ({"untold": 5, "redis_away": True}, {DISPATCH, HANDOVER, TELLER}),
+        ({"children_late": 1}, {DISPATCH, HANDOVER, TELLER}),
+        ({"children_late": 2}, {DISPATCH, TELLER}),
+        ({"children_late": 2, "journal_away": True}, {DISPATCH, TELLER, LEASE}),
         ({"waiting": 3, "untold": 5, "is_draining": True}, set(ALL)),
     ],
 )
@@ -75,6 +78,9 @@ def test_without_work_or_with_its_server_away_nobody_owes_progress(
         ({"lease_left_s": 0.0}, {"journal"}),
         ({"children_ready": 0}, {"pool"}),
         ({"children_ready": 1}, set()),
+        ({"children_late": 1}, set()),
+        ({"children_ready": 1, "children_late": 1}, {"pool"}),
+        ({"children_late": 2, "children_late_s": 12.3}, {"pool"}),
         ({"is_draining": True, "is_joined": False}, {"worker"}),
         ({"redis_away": True, "journal_away": True}, {"redis", "journal"}),
     ],

@@ -19,6 +19,8 @@ from tests.eventually import eventually
 from tests.paused import paused
 from tests.service_manager import NotifySocket
 
+pytestmark = pytest.mark.waits
+
 WATCHDOG_S = 1.0
 GONE_LIMIT_S = 20.0
 

@@ -40,6 +40,7 @@ def claim(
     key: bytes | None = b"key",
     offset: int = 17,
     wakes: int = 0,
+    in_doubt: str | None = "park",
 ) -> Claim:
     """Return a claim on partition 3 of topic `payments`."""
     return Claim(
@@ -53,6 +54,7 @@ def claim(
         deadline_at=deadline_at,
         effect_kind=effect_kind,
         wakes=wakes,
+        in_doubt=in_doubt,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from consumer.journal import EffectMark, Journal, Published, State, VerdictKind
+from consumer.journal.records import over_message
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import (
     FAR,
@@ -57,6 +58,8 @@ def test_a_claim_after_its_deadline_expires_by_the_databases_clock(
     assert expired is not None
     assert (expired.state, expired.generation) == (State.EXPIRED, 1)
     assert expired.finished_at is not None
+    over_s = (expired.finished_at - PAST) // 1000
+    assert (expired.code, expired.message) == ("DEADLINE_OVER", over_message(over_s))
     assert (expired.claimed_at, expired.effect_at) == (None, None)
     again = journal.apply(claims=[claim(late, attempt=2)])
     assert kinds(again) == [VerdictKind.ANSWERED]
@@ -72,12 +75,13 @@ def test_verdicts_come_in_the_order_of_the_claims_whatever_their_ids(journal: Jo
 
 
 def test_a_claim_of_unknown_outcome_is_granted_again_unless_it_is_held(journal: Journal) -> None:
-    names = [new_id() for _ in range(3)]
+    names = [new_id() for _ in range(4)]
     claims = [claim(name) for name in names]
     first = journal.apply(claims=claims)
-    repeated = journal.apply(claims=claims, held={(names[1], 1)})
-    assert kinds(first) == [VerdictKind.RUN] * 3
-    assert kinds(repeated) == [VerdictKind.RUN, VerdictKind.RUNNING, VerdictKind.RUN]
+    repeated = journal.apply(claims=claims, held={(names[1], 1)}, tried=names[:3])
+    assert kinds(first) == [VerdictKind.RUN] * 4
+    run, running = VerdictKind.RUN, VerdictKind.RUNNING
+    assert kinds(repeated) == [run, running, run, running]
 
 
 def test_a_request_of_another_worker_is_running_elsewhere(open_journal: OpenJournal) -> None:
@@ -96,7 +100,7 @@ def test_a_request_that_is_claimed_runs_on_past_its_deadline(
     mine.apply(claims=[claim(name)])
     database.change("UPDATE onceward_request SET deadline_at = 1")
     assert kinds(peer.apply(claims=[claim(name)])) == [VerdictKind.RUNNING]
-    assert kinds(mine.apply(claims=[claim(name)])) == [VerdictKind.RUN]
+    assert kinds(mine.apply(claims=[claim(name)], tried=[name])) == [VerdictKind.RUN]
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED, State.SKIPPED])

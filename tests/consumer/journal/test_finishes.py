@@ -18,7 +18,7 @@ def name(journal: Journal) -> str:
 
 
 def stored(journal: Journal, request_id: str) -> object:
-    return row_of(journal.apply(claims=[claim(request_id)], held={(request_id, 1)}))
+    return row_of(journal.apply(claims=[claim(request_id)]))
 
 
 def test_a_finish_is_written_with_its_time_and_asks_for_the_status_to_be_told(
@@ -43,7 +43,7 @@ def test_a_finish_of_unknown_outcome_is_recognised_when_it_is_repeated(
     assert result.row is not None and result.row.result == "1"
 
 
-def test_a_finish_of_another_generation_or_state_is_stale_and_shows_the_row(
+def test_a_finish_of_an_older_generation_is_stale_and_one_without_its_claim_is_lost(
     journal: Journal, name: str
 ) -> None:
     journal.apply(finishes=[finish(name, state=State.FAILED, resend=True)])
@@ -52,7 +52,9 @@ def test_a_finish_of_another_generation_or_state_is_stale_and_shows_the_row(
     stale, unknown = applied.finished[name, 1], applied.finished["unknown", 1]
     assert stale.kind is FinishKind.STALE
     assert stale.row is not None and (stale.row.generation, stale.row.state) == (2, State.CLAIMED)
-    assert (unknown.kind, unknown.row) == (FinishKind.STALE, None)
+    assert (unknown.kind, unknown.row) == (FinishKind.LOST, None)
+    later = journal.apply(finishes=[finish(name, 3)]).finished[name, 3]
+    assert later.kind is FinishKind.LOST
 
 
 def test_a_peer_that_repeats_my_finish_is_told_that_it_is_stale(
@@ -181,4 +183,4 @@ def test_what_is_told_lately_is_not_repaired_yet_and_the_oldest_comes_first(
 
 def test_a_running_request_is_not_among_the_unpublished(journal: Journal, name: str) -> None:
     assert journal.unpublished(10, 0) == []
-    assert kinds(journal.apply(claims=[claim(name)])) == ["RUN"]
+    assert kinds(journal.apply(claims=[claim(name)])) == ["RUNNING"]

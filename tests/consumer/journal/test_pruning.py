@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import Journal, Pruned, State
+from consumer.journal import DISOWNED, Journal, Pruned, State, ToldRun, VerdictKind
+from consumer.journal.pruning import Lettered
+from feedback.clock import epoch_ms
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
-from tests.consumer.journal.samples import PAST, claim, finish, new_id
+from tests.consumer.journal.samples import FAR, PAST, claim, finish, kinds, new_id
 
 DAY_MS = 86_400_000
 
@@ -24,6 +26,15 @@ def ended(journal: Journal, database: Database, state: str = State.SUCCEEDED) ->
     journal.apply(finishes=[finish(name, state=state, resend=state == State.FAILED)])
     age(database, "deadline_at", request_id=name)
     age(database, "finished_at", request_id=name)
+    return name
+
+
+def died(journal: Journal, database: Database) -> str:
+    """Return the id of a request that has failed for good, long ago, and has no dead letter."""
+    name = ended(journal, database, State.FAILED)
+    database.change(
+        "UPDATE onceward_request SET resend = 0 WHERE request_id = :request_id", request_id=name
+    )
     return name
 
 
@@ -104,3 +115,126 @@ def test_another_groups_requests_are_kept(
     name = ended(journal, database)
     assert open_journal(group="another").prune(0, 10).requests == 0
     assert left(database) == {name}
+
+
+def test_a_failure_is_kept_until_its_dead_letter_is_written(
+    journal: Journal, database: Database
+) -> None:
+    name = died(journal, database)
+    assert journal.prune(DAY_MS, 10).requests == 0
+    assert left(database) == {name}
+    age(database, "dead_letter_at", request_id=name)
+    assert journal.prune(DAY_MS, 10).requests == 1
+
+
+@pytest.mark.parametrize(
+    ("lettered", "is_kept"),
+    [
+        (Lettered(others=frozenset({"payments"})), False),
+        (Lettered(others=frozenset({"refunds"})), True),
+        (Lettered(by_default=False), False),
+        (Lettered(by_default=False, others=frozenset({"payments"})), True),
+    ],
+)
+def test_where_nobody_writes_dead_letters_no_failure_waits_for_one(
+    journal: Journal, database: Database, lettered: Lettered, is_kept: bool
+) -> None:
+    died(journal, database)
+    assert journal.prune(DAY_MS, 10, lettered=lettered).requests == (not is_kept)
+
+
+def test_failures_of_dead_letters_wait_for_none(
+    journal: Journal, database: Database, group: str
+) -> None:
+    name = died(journal, database)
+    database.change(
+        "UPDATE onceward_request SET topic = :topic WHERE request_id = :request_id",
+        topic=f"payments.{group}.dlq",
+        request_id=name,
+    )
+    assert journal.prune(DAY_MS, 10).requests == 1
+
+
+@pytest.mark.parametrize(
+    "read",
+    [{"sent_at": -1}, {"sent_at": 1}, {"deadline_at": 1}],
+    ids=["no time", "an old time, a longer deadline", "its own deadline"],
+)
+def test_a_record_that_was_forgotten_does_not_run_again_nor_is_it_said_not_to_have_run(
+    journal: Journal, database: Database, read: dict[str, int]
+) -> None:
+    name = ended(journal, database)
+    journal.prune(DAY_MS, 10)
+    for _ in range(2):
+        applied = journal.apply(claims=[claim(name)._replace(**read)])  # type: ignore[arg-type]
+        assert kinds(applied) == [VerdictKind.IN_DOUBT]
+        (row,) = database.query("SELECT * FROM onceward_request")
+        assert (row["state"], row["code"]) == (State.IN_DOUBT, "FORGOTTEN")
+        assert (row["claimed_at"], row["effect_at"]) == (None, None)
+
+
+def test_what_redis_still_says_of_a_forgotten_request_makes_no_claim_that_a_sweep_would_run(
+    journal: Journal, database: Database
+) -> None:
+    name = ended(journal, database)
+    journal.prune(DAY_MS, 10)
+    again = claim(name)._replace(sent_at=-1)
+    told = ToldRun(again, 2, State.CLAIMED, f"gone{DISOWNED}")
+    applied = journal.apply(claims=[again], told_runs=[told])
+    assert (kinds(applied), journal.dead_claims(["payments"], 10)) == ([VerdictKind.IN_DOUBT], [])
+
+
+@pytest.mark.parametrize(
+    "later", [{"offset": 18}, {"partition": 4}, {"topic": "refunds"}, {"sent_at": FAR}], ids=str
+)
+def test_what_was_not_forgotten_runs(
+    journal: Journal, database: Database, later: dict[str, object]
+) -> None:
+    ended(journal, database)
+    journal.prune(DAY_MS, 10)
+    wish = claim(new_id())._replace(**{"sent_at": -1, **later})  # type: ignore[arg-type]
+    assert kinds(journal.apply(claims=[wish])) == [VerdictKind.RUN]
+
+
+def test_a_record_that_names_its_deadline_goes_by_that(
+    journal: Journal, database: Database
+) -> None:
+    name = ended(journal, database)
+    journal.prune(DAY_MS, 10)
+    assert kinds(journal.apply(claims=[claim(name)])) == [VerdictKind.RUN]
+
+
+def test_where_an_earlier_run_of_it_was_read_is_forgotten_as_well(
+    journal: Journal, database: Database
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    journal.apply(finishes=[finish(name, state=State.FAILED, resend=True)])
+    journal.apply(claims=[claim(name, attempt=2)._replace(partition=5, offset=1)])
+    journal.apply(finishes=[finish(name, 2)])
+    age(database, "deadline_at", request_id=name)
+    age(database, "finished_at", request_id=name)
+    journal.prune(DAY_MS, 10)
+    again = journal.apply(claims=[claim(name)._replace(sent_at=-1)])
+    assert kinds(again) == [VerdictKind.IN_DOUBT]
+
+
+def test_until_when_is_forgotten_is_kept_by_partition_and_never_goes_back(
+    journal: Journal, database: Database
+) -> None:
+    before = epoch_ms()
+    for offset, deadline_at in ((40, 7), (20, 9), (30, 8)):
+        name = new_id()
+        journal.apply(claims=[claim(name, offset=offset)])
+        journal.apply(finishes=[finish(name)])
+        for column, value in (("deadline_at", deadline_at), ("finished_at", 1)):
+            database.change(
+                f'UPDATE onceward_request SET "{column}" = :value WHERE request_id = :name',
+                value=value,
+                name=name,
+            )
+        journal.prune(DAY_MS, 10)
+    (mark,) = database.query("SELECT * FROM onceward_forgotten")
+    assert (mark["topic"], mark["partition"]) == ("payments", 3)
+    assert (mark["next_offset"], mark["deadline_at"]) == (41, 9)
+    assert mark["pruned_at"] >= before - 1000

@@ -15,6 +15,7 @@ from consumer.journal import (
     TakeoverKind,
     VerdictKind,
 )
+from consumer.journal.records import DEADLINE_OVER, over_message
 from consumer.journal.retrying import DueCursor
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import (
@@ -103,8 +104,9 @@ def test_an_old_wake_up_does_not_pass_for_a_later_run_of_our_own(journal: Journa
     journal.apply(finishes=[_waits(name, 2)])
     assert kinds(journal.apply(claims=[_wake(name, 2)])) == [VerdictKind.RUN]
     # As after a call of unknown outcome: nobody holds it.
-    assert kinds(journal.apply(claims=[_wake(name, 1)])) == [VerdictKind.RUNNING]
-    again = journal.apply(claims=[_wake(name, 2)])
+    old = journal.apply(claims=[_wake(name, 1)], tried=[name])
+    assert kinds(old) == [VerdictKind.RUNNING]
+    again = journal.apply(claims=[_wake(name, 2)], tried=[name])
     assert kinds(again) == [VerdictKind.RUN]
     assert again.verdicts[0].retried.runs == 2
 
@@ -139,7 +141,9 @@ def test_whoever_comes_after_the_deadline_ends_it(
     applied = journal.apply(claims=[claim(name, attempt=2, wakes=wakes, deadline_at=PAST)])
     assert kinds(applied) == [VerdictKind.EXPIRED]
     row = row_of(applied)
-    assert (row.state, row.generation, row.due_at, row.code) == ("EXPIRED", 1, None, None)
+    assert (row.state, row.generation, row.due_at) == ("EXPIRED", 1, None)
+    over_s = ((row.finished_at or 0) - PAST) // 1000
+    assert (row.code, row.message) == (DEADLINE_OVER, over_message(over_s))
 
 
 def test_waiting_again_and_again_counts_the_runs_of_the_attempt(
@@ -232,10 +236,12 @@ def test_a_wait_without_a_payload_ends_as_failed_and_one_beyond_its_deadline_as_
     found = {one.row.request_id: one for one in journal.overdue_retries(["payments"], 10, 0)}
     assert (found[gone].is_too_late, found[late].is_too_late) == (False, True)
     ended = journal.end_retries([one.row for one in found.values()])
+    over_s = {one.request_id: ((one.finished_at or 0) - PAST) // 1000 for one in ended}
     assert {one.request_id: (one.state, one.code) for one in ended} == {
         gone: ("FAILED", "PAYLOAD_GONE"),
-        late: ("EXPIRED", None),
+        late: ("EXPIRED", DEADLINE_OVER),
     }
+    assert over_message(over_s[late]) in {one.message for one in ended}
     assert journal.end_retries([one.row for one in found.values()]) == []
 
 

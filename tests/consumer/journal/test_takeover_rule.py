@@ -84,6 +84,10 @@ def test_nothing_is_taken_over_that_went_on_or_is_gone() -> None:
     assert decided(claimed(generation=2, owner="peer")).kind is RESULT.STALE
 
 
+def test_nothing_is_taken_over_beside_a_later_run_in_hand_whose_claim_is_lost() -> None:
+    assert decided(claimed(owner="dead"), owner_lives=False, held=(("a", 2),)).kind is RESULT.STALE
+
+
 def test_an_earlier_try_of_unknown_outcome_is_ours() -> None:
     assert decided(claimed(generation=2)).kind is RESULT.MINE
     assert decided(claimed(generation=2), held=(("a", 2),)).kind is RESULT.STALE
@@ -97,19 +101,19 @@ def test_an_effect_that_began_after_all_is_doubtful() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "state"),
+    ("kind", "state", "code"),
     [
-        (KIND.EXCLUDED, State.EXPIRED),
-        (KIND.VOIDED, State.EXPIRED),
-        (KIND.SAME_KEY, State.IN_DOUBT),
+        (KIND.EXCLUDED, State.EXPIRED, "DEADLINE_OVER"),
+        (KIND.VOIDED, State.EXPIRED, "DEADLINE_OVER"),
+        (KIND.SAME_KEY, State.IN_DOUBT, "CHILD_DIED"),
     ],
 )
-def test_no_run_begins_at_the_deadline(kind: TakeoverKind, state: State) -> None:
+def test_no_run_begins_at_the_deadline(kind: TakeoverKind, state: State, code: str) -> None:
     stands = claimed(effect_at=None if kind is KIND.EXCLUDED else 5)
     before = decided(stands, kind, now=DEADLINE - 1)
     at = decided(stands, kind, now=DEADLINE)
     assert before.kind is RESULT.GRANTED
-    assert (at.kind, at.state) == (RESULT.ENDED, state)
+    assert (at.kind, at.state, at.code) == (RESULT.ENDED, state, code)
 
 
 def test_the_counterparty_may_be_asked_at_any_time() -> None:

@@ -111,6 +111,25 @@ def test_the_next_run_is_of_the_kind_that_its_handler_is_declared_as_now(
     assert (row.effect_kind, row.effect_at is not None) == (effect_kind, has_effect)
 
 
+def test_each_run_keeps_the_kind_and_the_policy_that_it_was_claimed_with(
+    journal: Journal, database: Database
+) -> None:
+    one = new_id()
+    first = claim(one, effect_kind="external", in_doubt="retry_same_key")
+    row = journal.apply(claims=[first]).verdicts[0].row
+    assert row is not None and row.in_doubt == "retry_same_key"
+    wish = Takeover(one, 1, KIND.SAME_KEY, "CHILD_DIED", "marked", "query")
+    row = journal.apply(takeovers=[wish], held=[(one, 1)]).takeovers[one, 1].row
+    assert row is not None and row.in_doubt == "query"
+    journal.apply(finishes=[finish(one, 2, State.FAILED, resend=True)])
+    again = claim(one, attempt=2, effect_kind="external", in_doubt="park")
+    row = journal.apply(claims=[again]).verdicts[0].row
+    assert row is not None and (row.generation, row.in_doubt) == (3, "park")
+    kept = database.query("SELECT * FROM onceward_run ORDER BY generation")
+    declared = [(run["effect_kind"], run["in_doubt"]) for run in kept]
+    assert declared == [("external", "retry_same_key"), ("marked", "query")]
+
+
 def test_asking_makes_the_run_ours_and_no_new_one(
     journal: Journal, open_journal: OpenJournal, database: Database, name: str
 ) -> None:

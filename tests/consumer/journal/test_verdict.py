@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.journal import FinishKind, Row, State, VerdictKind
+from consumer.journal import FinishKind, OwnRun, Row, State, VerdictKind
 from consumer.journal.verdict import (
     Step,
     decide,
     decide_finish,
     decide_refusal,
+    is_lost,
     resolution,
 )
 from tests.consumer.journal.samples import OTHER_SHA, SHA, claim, finish, refusal, row
@@ -33,8 +34,15 @@ ROWS = st.builds(
 HELD = st.frozensets(st.tuples(st.just("a"), st.integers(1, 4)))
 
 
-def decided(a_row: Row | None, held: frozenset[tuple[str, int]] = NOTHING, attempt: int = 1) -> str:
-    decision = decide(claim("a", attempt=attempt), a_row, NOW, worker_id="me", held=held)
+def decided(
+    a_row: Row | None,
+    held: frozenset[tuple[str, int]] = NOTHING,
+    attempt: int = 1,
+    tried: tuple[str, ...] = ("a",),
+    reopens: int | None = None,
+) -> str:
+    wish = claim("a", attempt=attempt)._replace(reopens=reopens)
+    decision = decide(wish, a_row, NOW, worker_id="me", held=held, tried=tried)
     return decision.kind if decision.step is Step.ANSWER else decision.step
 
 
@@ -43,7 +51,8 @@ def test_a_request_without_a_row_is_inserted() -> None:
 
 
 def test_a_wake_up_without_a_row_is_no_request() -> None:
-    decision = decide(claim("a", wakes=1), None, NOW, worker_id="me", held=NOTHING)
+    wish = claim("a", wakes=1)
+    decision = decide(wish, None, NOW, worker_id="me", held=NOTHING, tried=())
     assert (decision.step, decision.kind) == (Step.ANSWER, VerdictKind.ANSWERED)
 
 
@@ -70,10 +79,21 @@ def test_a_failure_that_a_resend_may_help_is_reopened_before_its_deadline_and_cl
 
 
 @pytest.mark.parametrize(
+    ("reopens", "expected"),
+    [(0, VerdictKind.ANSWERED), (1, VerdictKind.ANSWERED), (2, Step.REOPEN), (None, Step.REOPEN)],
+)
+def test_a_failure_is_reopened_by_nobody_who_had_not_been_told_of_it(
+    reopens: int | None, expected: str
+) -> None:
+    failed = row(state=State.FAILED, resend=True, generation=2)
+    assert decided(failed, attempt=9, reopens=reopens) == expected
+
+
+@pytest.mark.parametrize(
     ("owner", "held", "expected"),
     [
         ("me", NOTHING, VerdictKind.RUN),
-        ("me", frozenset({("a", 2)}), VerdictKind.RUN),
+        ("me", frozenset({("a", 2)}), VerdictKind.RUNNING),
         ("me", frozenset({("a", 1)}), VerdictKind.RUNNING),
         ("peer", NOTHING, VerdictKind.RUNNING),
     ],
@@ -83,6 +103,45 @@ def test_a_claim_of_mine_that_i_do_not_hold_is_mine_and_any_other_runs(
 ) -> None:
     claimed = row(owner=owner, deadline_at=NOW - 5)
     assert decided(claimed, held) == expected
+
+
+def test_a_claim_of_mine_that_i_neither_hold_nor_tried_has_ended_here_and_is_not_granted() -> None:
+    assert decided(row(owner="me"), tried=("b",)) == VerdictKind.RUNNING
+
+
+@pytest.mark.parametrize(
+    "a_row", [None, row(state=State.FAILED, resend=True), row(state=State.RETRYING, due_at=1)]
+)
+def test_no_run_is_granted_beside_one_in_hand_whose_claim_the_database_has_lost(
+    a_row: Row | None,
+) -> None:
+    assert decided(a_row, frozenset({("a", 2)}), attempt=3) == VerdictKind.RUNNING
+
+
+OWN = OwnRun(claim("a"), 2, False, finish("a", 2))
+STANDS = st.builds(
+    row,
+    request_id=st.just("a"),
+    generation=st.integers(1, 3),
+    state=st.sampled_from(list(State)),
+    owner=st.sampled_from(["me", "peer"]),
+    payload_sha256=st.sampled_from([SHA, OTHER_SHA]),
+)
+
+
+@given(stands=STANDS, runs=st.booleans())
+def test_only_a_row_that_says_less_than_the_worker_knows_is_forgotten(
+    stands: Row, runs: bool
+) -> None:
+    one = OWN._replace(finish=None) if runs else OWN
+    says_more = stands.generation > 2 or stands.payload_sha256 == OTHER_SHA
+    leads_on = stands.state in (State.CLAIMED, State.RETRYING)
+    has_ended = runs and stands.generation == 1 and not leads_on
+    says_as_much = stands.generation == 2 and (
+        runs or stands.state not in (State.CLAIMED, State.IN_DOUBT)
+    )
+    assert is_lost(one, stands) is not (says_more or says_as_much or has_ended)
+    assert is_lost(one, None)
 
 
 @pytest.mark.parametrize("state", [State.RETRYING, State.IN_DOUBT])
@@ -95,7 +154,7 @@ def test_no_rule_lets_a_request_run_that_must_not(
     a_row: Row, held: frozenset[tuple[str, int]], attempt: int
 ) -> None:
     asked = claim("a", attempt=attempt)
-    decision = decide(asked, a_row, NOW, worker_id="me", held=held)
+    decision = decide(asked, a_row, NOW, worker_id="me", held=held, tried=("a",))
     mismatch = a_row.payload_sha256 != SHA
     assert (decision.kind is VerdictKind.MISMATCH) == mismatch
     assert decision.step is not Step.INSERT
@@ -132,8 +191,9 @@ def test_a_late_finish_only_ever_resolves_the_doubt_about_its_own_run(
         assert (a_row.state, a_row.generation, a_row.owner) == (state, generation, "me")
 
 
-def test_a_finish_of_a_request_without_a_row_is_stale() -> None:
-    assert decide_finish(finish("a"), None, "me") is FinishKind.STALE
+def test_a_finish_whose_claim_is_not_there_is_lost() -> None:
+    assert decide_finish(finish("a"), None, "me") is FinishKind.LOST
+    assert decide_finish(finish("a", 2), row(), "me") is FinishKind.LOST
 
 
 def test_a_doubt_about_a_run_that_was_not_to_run_ends_as_a_failure() -> None:

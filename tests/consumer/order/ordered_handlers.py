@@ -26,7 +26,7 @@ def _note(request: Request, at: str) -> None:
         os.close(file)
 
 
-@_declared("booked", order="key", retry_on=ConnectionError, retries="400ms x 1, 2s x 3")
+@_declared("booked", order="key", retry_on=ConnectionRefusedError, retries="400ms x 1, 2s x 3")
 def booked(request: Request) -> Any:
     """Take as long as the body says, and fail in as many generations."""
     body = _body(request)
@@ -36,7 +36,7 @@ def booked(request: Request) -> Any:
             _wait_at(body["gate"])
         time.sleep(body.get("takes_s", 0.0))
         if request.generation <= body.get("fails", 0):
-            raise ConnectionError("the bank refused the connection")
+            raise ConnectionRefusedError("the bank refused the connection")
     finally:
         _note(request, "end")
     return {"generation": request.generation}

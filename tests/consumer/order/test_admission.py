@@ -11,6 +11,7 @@ from consumer.admission import Admission
 from consumer.buffer import Buffer
 from consumer.declaration import Order
 from consumer.delivery import Delivery, RefusedRecord
+from feedback.logs import event_of
 from tests.consumer.order.samples import asked, names
 
 
@@ -106,8 +107,8 @@ def test_the_limit_is_told_once_and_its_end_as_well(
         scene.take()
         scene.take()
         scene.in_hand.clear()
-    told = [record for record in caplog.records if record.getMessage().startswith("order.")]
-    assert [one.getMessage() for one in told] == ["order.full", "order.has_room"]
+    told = [record for record in caplog.records if event_of(record).startswith("order.")]
+    assert [event_of(one) for one in told] == ["order.full", "order.has_room"]
     assert [one.__dict__["onceward_fields"] for one in told] == [
         {"topic": "payments", "held": 3, "limit": 2},
         {"topic": "payments", "held": 1},

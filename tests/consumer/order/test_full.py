@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from feedback.status import State
+from producer_client import Submission
 from tests.consumer.order.sending import MODULE, WORKER, Sender, in_order, started, steps
 from tests.consumer.running import RunningWorker, command
 from tests.consumer.stage import HANDLERS, Stage, open_stage
+from tests.rounds import fastest_s
 from tests.stack import Servers
 
-LIMIT, BUFFER, MANY, OTHERS = 50, 16, 200, 200
+LIMIT, BUFFER, MANY, OTHERS = 50, 16, 200, 400
 
 
 @pytest.fixture
@@ -36,10 +38,19 @@ def _others_take_s(stage: Stage) -> float:
     """Return how long requests of the other topic take, from the first send to the last end."""
     began_s = time.monotonic()
     topic = stage.topics["work"]
-    names = [stage.client.send({}, topic=topic).request_id for _ in range(OTHERS)]
-    for name in names:
-        assert stage.final(name).state is State.SUCCEEDED
+    for sent in list(stage.client.send_many(Submission({}, topic=topic) for _ in range(OTHERS))):
+        assert stage.final(sent.request_id).state is State.SUCCEEDED
     return time.monotonic() - began_s
+
+
+def _limit_s(alone_s: float) -> float:
+    """Return how long they may take beside a key that blocks: it takes its turns as well."""
+    return 2 * alone_s + 0.5
+
+
+def _as_fast(stage: Stage, held_s: float, alone_s: float) -> bool:
+    """Whether they were as fast as alone: before, or now if the machine has become slower."""
+    return held_s <= _limit_s(alone_s) or held_s <= _limit_s(_others_take_s(stage))
 
 
 def _fill(stage: Stage, worker: RunningWorker, sender: Sender) -> None:
@@ -54,25 +65,26 @@ def _fill(stage: Stage, worker: RunningWorker, sender: Sender) -> None:
 
 def test_a_key_that_blocks_holds_up_no_other_topic(stage: Stage) -> None:
     worker = stage.start()
-    alone_s = _others_take_s(stage)
+    alone_s = min(_others_take_s(stage) for _ in range(2))
     gate, sender = stage.gate(), Sender(stage)
     sender.send("a", gate=gate.path)
     started(stage, "a", 1)
     _fill(stage, worker, sender)
     members = stage.members()
-    assert _others_take_s(stage) <= 2 * alone_s + 0.5
+    held_s = fastest_s(lambda: _others_take_s(stage), enough_s=_limit_s(alone_s))
     assert stage.members() == members
     assert steps(stage)["a"] == [("start", 1)]
     gate.open()
     sender.all_succeed()
     assert steps(stage)["a"] == in_order(range(1, MANY + 2))
+    assert _as_fast(stage, held_s, alone_s)
     assert worker.told("order.has_room")
     assert worker.stop() == 0
 
 
 def test_a_full_topic_that_is_paused_holds_up_no_other_topic(stage: Stage) -> None:
     worker = stage.start()
-    alone_s = _others_take_s(stage)
+    alone_s = min(_others_take_s(stage) for _ in range(2))
     gate, sender = stage.gate(), Sender(stage)
     sender.send("a", gate=gate.path)
     started(stage, "a", 1)
@@ -82,8 +94,9 @@ def test_a_full_topic_that_is_paused_holds_up_no_other_topic(stage: Stage) -> No
     worker.told("topic.paused")
     gate.open()
     assert stage.final(sender.sent[0]).state is State.SUCCEEDED
-    assert _others_take_s(stage) <= 2 * alone_s + 0.5
+    held_s = fastest_s(lambda: _others_take_s(stage), enough_s=_limit_s(alone_s))
     assert steps(stage)["a"] == in_order([1])
     assert command("resume", topic, "--config", config).returncode == 0
     sender.all_succeed()
     assert steps(stage)["a"] == in_order(range(1, MANY + 2))
+    assert _as_fast(stage, held_s, alone_s)

@@ -254,3 +254,21 @@ def test_whatever_happens_each_key_runs_in_order_one_at_a_time_and_all_of_it_run
         assert now_s < 10_000, "a lane was forgotten"
     assert sum(map(len, ran.values())) == 60
     assert all(offsets == sorted(offsets) for offsets in ran.values())
+
+
+def test_a_topic_is_full_of_large_requests_as_well_until_half_of_their_bytes_have_gone() -> None:
+    lanes = Lanes(1000, limit_bytes=1000)
+    large = [
+        one._replace(record=one.record._replace(value=b"v" * 300))
+        for one in (asked(f"a{number}") for number in range(5))
+    ]
+    assert lanes.admits(large[0])
+    for one in large[1:4]:
+        assert not lanes.admits(one)
+    assert lanes.full == frozenset()
+    assert not lanes.admits(large[4])
+    assert lanes.full == {large[0].handler.topic}
+    lanes.drop(large[1:3])
+    assert lanes.full == {large[0].handler.topic}
+    lanes.drop(large[3:4])
+    assert lanes.full == frozenset()

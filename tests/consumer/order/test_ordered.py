@@ -17,6 +17,8 @@ from tests.consumer.stage import Stage, open_stage
 from tests.eventually import eventually
 from tests.stack import Servers
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture
 def stage(servers: Servers, journal_url: str, tmp_path: Path) -> Iterator[Stage]:
@@ -183,6 +185,7 @@ def test_at_the_limit_of_what_waits_the_worker_reads_no_further_and_loses_nothin
     for partition in (0, 1):
         topic = stage.topics["booked"]
         assert stage.committed(topic, partition) <= 1 + 5 + 4
+    started(stage, "a", 1)
     assert len(stage.runs(at="start")) == 1
     gate.open()
     sender.all_succeed()
@@ -200,7 +203,7 @@ def test_what_is_sent_again_while_it_waits_runs_once_and_in_its_place(stage: Sta
     started(stage, "a", 1)
     stage.seen(second, State.ACCEPTED)
     stage.client.send({"number": 2}, key="a", topic=stage.topics["booked"], request_id=second)
-    eventually(lambda: stage.client.status(second).attempt == 2, timeout_s=10)
+    eventually(lambda: stage.client.status(second).attempt == 2, timeout_s=30)
     gate.open()
     sender.all_succeed()
     assert steps(stage)["a"] == in_order([1, 2, 3])

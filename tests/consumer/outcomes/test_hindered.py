@@ -20,6 +20,8 @@ from tests.stack import Servers
 from tests.stack.kafka import SOON_MISSED, Broker
 from tests.stack.restartable import Restartable, restartable
 
+pytestmark = pytest.mark.waits
+
 EXPECTED = {"create_topics": False}
 LIMIT_S = 60.0
 
@@ -160,6 +162,7 @@ def broker() -> Iterator[Restartable]:
         yield running
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_while_kafka_is_away_outcomes_wait_and_are_written_when_it_is_back(
     make_outlet: MakeOutlet, servers: Servers, broker: Restartable

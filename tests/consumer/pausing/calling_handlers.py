@@ -36,7 +36,7 @@ def doubting(request: Request) -> Any:
     return _call(request)
 
 
-@_declared("trying", effect="marked", retry_on=ConnectionError, retries="300ms x 50")
+@_declared("trying", effect="marked", retry_on=ConnectionRefusedError, retries="300ms x 50")
 def trying(request: Request) -> Any:
     """Run again while the bank is down."""
     return _call(request)

@@ -13,6 +13,8 @@ from tests.consumer.pausing.scene import LIMIT_S, Scene
 from tests.eventually import eventually
 from tests.stack.ports import free_port
 
+pytestmark = pytest.mark.waits
+
 REASON = "the bank's \x1b[31mmigration"
 
 

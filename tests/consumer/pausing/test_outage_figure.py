@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.consumer.pausing.conftest import MakeScene
 from tests.consumer.pausing.outage import TOPICS, WORKER, measure
 
+pytestmark = pytest.mark.waits
 
+
+@pytest.mark.long
 def test_an_outage_costs_few_dead_letters_and_ends_by_itself(make_scene: MakeScene) -> None:
     figures = measure(make_scene(*TOPICS, worker=WORKER), down_s=12)
     # 36 do not trip it; what runs then, and what was claimed in the same turn, and the probes.

@@ -11,6 +11,8 @@ from tests.consumer.pausing.conftest import MakeScene
 from tests.consumer.pausing.scene import LIMIT_S, Scene
 from tests.eventually import eventually
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture
 def scene(make_scene: MakeScene, journal_url: str) -> Scene:

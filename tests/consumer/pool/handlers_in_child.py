@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import gc
 import json
+import logging
 import os
 import resource
 import subprocess
@@ -105,6 +106,12 @@ def segfault(request: Request) -> None:
     ctypes.string_at(0)
 
 
+@handler(topic="leave-wedged")
+def leave_wedged(request: Request) -> None:
+    """Return in time, and leave a thread that soon holds the interpreter's lock for ever."""
+    threading.Timer(0.2, ctypes.PyDLL(None).sleep, (3600,)).start()
+
+
 @handler(topic="grow")
 def grow(request: Request) -> None:
     """Keep so many MiB of memory for ever, then wait for the FIFO if there is one."""
@@ -181,6 +188,48 @@ def raise_what(request: Request) -> None:
     raise errors[request.json()]
 
 
+class _Nameless(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise OSError("no")
+
+
+class Nameless(Exception, metaclass=_Nameless):
+    """An error that cannot be named, and so not be logged either."""
+
+
+class Mute:
+    """A message that says nothing."""
+
+    def __str__(self) -> str:
+        raise OSError("no")
+
+
+@handler(topic="raise-hostile")
+def raise_hostile(request: Request) -> None:
+    rejected = Rejected("NO")
+    rejected.code = Mute()  # type: ignore[assignment]
+    errors: dict[str, BaseException] = {
+        "name": Nameless(),
+        "message": Rejected("NO", Mute()),  # type: ignore[arg-type]
+        "code": rejected,
+    }
+    raise errors[request.json()]
+
+
+@handler(topic="break-the-child")
+def break_the_child(request: Request) -> None:
+    """Let what is ours in this child raise, and what is to log it as well."""
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise Nameless
+
+    logging.Logger.error = fail  # type: ignore[method-assign]
+    for found in gc.get_objects():
+        if type(found).__name__ == "Slots":
+            found._finish = fail
+
+
 @handler(topic="raise-external")
 def raise_external(request: Request) -> None:
     raise ValueError("after the call")
@@ -209,6 +258,14 @@ async def marked_coroutine(request: Request) -> str:
 def marked_then_raise(request: Request) -> None:
     with request.effect():
         raise ValueError("after the call")
+
+
+@handler(topic="marked-refuses-itself", effect="marked")
+def marked_refuses_itself(request: Request) -> None:
+    if request.json() == "inside":
+        with request.effect():
+            raise EffectRefused(request.request_id, request.generation)
+    raise EffectRefused(request.request_id, request.generation)
 
 
 @handler(topic="marked-swallows", effect="marked")

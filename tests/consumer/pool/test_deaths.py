@@ -12,6 +12,8 @@ from consumer.pool.succession import Why
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import fifo, job
 
+pytestmark = pytest.mark.waits
+
 
 def test_a_killed_child_tells_its_own_jobs_and_the_others_go_on(
     make_pool: MakePool, tmp_path: Path

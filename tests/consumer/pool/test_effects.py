@@ -40,6 +40,20 @@ def test_a_refused_effect_makes_the_run_stale_whatever_it_returns(
     assert driven.outcomes()["r1"] == STALE
 
 
+@pytest.mark.parametrize(("where", "state"), [("before", State.FAILED), ("inside", State.IN_DOUBT)])
+def test_an_effect_refused_that_the_gate_did_not_raise_is_an_error_like_any_other(
+    make_pool: MakePool, where: str, state: State
+) -> None:
+    driven = make_pool()
+    driven.pool.dispatch([job("marked-refuses-itself", where, generation=4)])
+    if where == "inside":
+        driven.until(lambda: driven.told(EffectAsked))
+        driven.pool.answer_effect("r1", 4, granted=True)
+    driven.until(driven.outcomes)
+    outcome = driven.outcomes()["r1"]
+    assert (outcome.state, outcome.code, outcome.stale) == (state, "HANDLER_ERROR", False)
+
+
 def test_an_error_after_the_effect_began_is_in_doubt(make_pool: MakePool) -> None:
     driven = make_pool()
     _asked(driven, "marked-then-raise")

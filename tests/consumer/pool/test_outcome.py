@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Rejected
+from consumer.handlers import EffectKind, Handler, InDoubt, Rejected
 from consumer.pool.outcome import (
     CLASS_LIMIT,
     STACK_LIMIT_BYTES,
-    STALE,
     Outcome,
     describe,
     judge_error,
@@ -82,7 +81,6 @@ def test_what_the_handler_declares_counts_whatever_its_effect(
 
     assert judge(Rejected("NO", "why")) == Outcome(State.FAILED, code="NO", message="why")
     assert judge(InDoubt("who knows")) == Outcome(State.IN_DOUBT, message="who knows")
-    assert judge(EffectRefused("r", 1)) == STALE
     told = "ConnectionResetError: x"
     retried = Outcome(State.FAILED, code="HANDLER_ERROR", message=told, resend=True)
     assert judge(ConnectionResetError("x")) == retried

@@ -12,6 +12,8 @@ from consumer.pool import ChildDied, ChildFailed, ChildReady, ChildRetired, Star
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import LIMIT_S, Driven, fifo, job
 
+pytestmark = pytest.mark.waits
+
 MIB = 2**20
 # Twice what a child of these tests has by itself, at least.
 LIMIT_BYTES = 100 * MIB

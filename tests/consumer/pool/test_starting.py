@@ -17,6 +17,8 @@ from consumer.pool.backoff import respawn_delay_s
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import LIMIT_S, Driven, job
 
+pytestmark = pytest.mark.waits
+
 GOOD = "from consumer.handlers import handler\n@handler(topic='noop')\ndef noop(request): ...\n"
 
 

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.pool import ChildDied, EffectAsked, Finished, Job, Outcome, Started
+from consumer.pool.handover import HandOver
 from consumer.pool.ledger import Ledger
 from consumer.pool.wire import Report
 from feedback.status import State
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import LIMIT_S, Driven, fifo, job
 from tests.eventually import eventually
+
+pytestmark = pytest.mark.waits
 
 SHORT_S = 0.3
 
@@ -109,7 +112,7 @@ def test_a_run_that_has_ended_when_its_limit_is_looked_at_was_in_time(
 def test_the_next_limit_is_that_of_a_run_that_still_goes_on(
     steps: list[tuple[float | None, int]],
 ) -> None:
-    ledger = Ledger()
+    ledger = Ledger(HandOver(slots=99, limit_s=math.inf))
     running: dict[int, float] = {}
     for now_s, (limit_s, ending) in enumerate(steps):
         ((number, _),) = ledger.enter([job("t", time_limit_s=limit_s)])

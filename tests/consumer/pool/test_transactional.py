@@ -2,18 +2,27 @@
 
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
 from consumer.journal import Claim, Journal, VerdictKind, migrate
 from consumer.pool import Outcome
+from consumer.pool.job import PoolSettings
+from consumer.pool.transactional import TransactionalRuns
 from feedback.clock import epoch_ms
 from feedback.status import State
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import Driven, job
+from tests.eventually import eventually
+from tests.stack.postgres import Postgres, dsn
+from tests.stack.restartable import restartable
 
 GROUP = "payments"
+DONE = Outcome(State.SUCCEEDED, result="1")
 HANDLERS = ("tests.consumer.pool.transactional_handlers",)
 
 
@@ -118,9 +127,46 @@ def test_two_runs_at_the_same_time_have_a_transaction_each(theatre: Theatre) -> 
     assert sorted(theatre.seats()) == sorted(names)
 
 
-def test_a_journal_that_is_away_fails_the_run_so_that_a_resend_helps(make_pool: MakePool) -> None:
+def test_a_run_without_a_connection_has_not_begun(make_pool: MakePool) -> None:
     url = "sqlite:////dev/null/nowhere/journal.db"
     driven = make_pool(handlers=HANDLERS, journal_url=url)
     outcome = driven.run([job("book")])["r1"]
-    assert (outcome.state, outcome.code) == (State.FAILED, "JOURNAL_UNAVAILABLE")
-    assert outcome.resend
+    assert (outcome.unbegun, outcome.resend) == (True, False)
+
+
+def test_a_run_waits_for_a_connection_and_an_idle_child_gives_its_own_back() -> None:
+    few = {"max_connections": "6"}
+    with restartable(lambda: Postgres(settings=few)) as server, ExitStack() as opened:
+        migrate(server.address)
+        claim_as_transactional(server.address, "a1")
+        runs = TransactionalRuns(PoolSettings(HANDLERS, GROUP, journal_url=server.address))
+        others: list[psycopg.Connection[Any]] = []
+        opened.callback(close_all, others)
+        take_all(server.address, others)
+        book = job("book", request_id="a1")
+        assert runs.run(book, lambda connection: DONE).unbegun
+        others.pop().close()
+        # As often as the worker asks for it.
+        eventually(lambda: runs.run(book, lambda connection: DONE).committed, timeout_s=20)
+        assert take_all(server.address, others) == 0
+        eventually(lambda: take_all(server.address, others) > 0, timeout_s=20)
+
+
+def claim_as_transactional(url: str, request_id: str) -> None:
+    one = Claim(request_id, "book", 0, 1, None, "00", 1, 2**52, "transactional")
+    with closing(Journal(url, group=GROUP, worker_id="w1")) as journal:
+        journal.apply(claims=[one])
+
+
+def close_all(others: list[psycopg.Connection[Any]]) -> None:
+    for one in others:
+        one.close()
+
+
+def take_all(url: str, others: list[psycopg.Connection[Any]]) -> int:
+    """Take every connection that the server has left; return how many that were."""
+    before = len(others)
+    with suppress(psycopg.OperationalError):
+        while True:
+            others.append(psycopg.connect(dsn(url)))
+    return len(others) - before

@@ -18,18 +18,20 @@ def _called(request: Request) -> int:
 def _fail_until(request: Request, calls: int) -> int:
     count = _called(request)
     if count < calls:
-        raise ConnectionError(f"call {count}")
+        raise ConnectionRefusedError(f"call {count}")
     return count
 
 
-@handler(topic="trying", effect="marked", retry_on=(ConnectionError, "BUSY"), blocking="5ms x 3")
+@handler(
+    topic="trying", effect="marked", retry_on=(ConnectionRefusedError, "BUSY"), blocking="5ms x 3"
+)
 def trying(request: Request) -> int:
     """Fail as often as the body says, and enter the effect each time."""
     with request.effect():
         return _fail_until(request, request.json())
 
 
-@handler(topic="trying-both", retry_on=ConnectionError, blocking="1ms", retries="1s")
+@handler(topic="trying-both", retry_on=ConnectionRefusedError, blocking="1ms", retries="1s")
 def trying_both(request: Request) -> int:
     """Fail as often as the body says."""
     return _fail_until(request, request.json())
@@ -44,7 +46,9 @@ def trying_code(request: Request) -> int:
     return count
 
 
-@handler(topic="trying-coroutine", effect="marked", retry_on=ConnectionError, blocking="5ms x 3")
+@handler(
+    topic="trying-coroutine", effect="marked", retry_on=ConnectionRefusedError, blocking="5ms x 3"
+)
 async def trying_coroutine(request: Request) -> int:
     """Fail as often as the body says, on the event loop."""
     async with request.effect():
@@ -52,7 +56,10 @@ async def trying_coroutine(request: Request) -> int:
 
 
 @handler(
-    topic="trying-long", retry_on=ConnectionError, blocking="100ms x 50", blocking_within_s=0.35
+    topic="trying-long",
+    retry_on=ConnectionRefusedError,
+    blocking="100ms x 50",
+    blocking_within_s=0.35,
 )
 def trying_long(request: Request) -> int:
     """Fail for ever."""

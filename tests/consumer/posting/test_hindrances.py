@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.posting.hindrances import FIRST_PAUSE_S, LONGEST_PAUSE_S, Hindrances
+from feedback.logs import event_of
 
 
 def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [
-        (one.getMessage(), one.onceward_fields["topic"])  # type: ignore[attr-defined]
+        (event_of(one), one.onceward_fields["topic"])  # type: ignore[attr-defined]
         for one in caplog.records
     ]
 

@@ -56,7 +56,7 @@ def test_all_is_written_in_its_order_and_together() -> None:
     kafka = Kafka()
     with sending(kafka) as made:
         made.send(range(3 * BATCH))
-        eventually(lambda: len(kafka.has) == 3 * BATCH, timeout_s=5)
+        eventually(lambda: len(kafka.has) == 3 * BATCH, timeout_s=30)
     assert kafka.has == list(range(3 * BATCH))
     assert kafka.batches == [BATCH] * 3
     assert kafka.is_closed
@@ -67,10 +67,10 @@ def test_what_is_not_taken_is_tried_again_before_what_came_later() -> None:
     kafka.away = {1, 2}
     with sending(kafka) as made:
         made.send([0, 1, 2])
-        eventually(lambda: kafka.has == [0], timeout_s=5)
+        eventually(lambda: kafka.has == [0], timeout_s=30)
         made.send([3])
         kafka.away.clear()
-        eventually(lambda: len(kafka.has) == 4, timeout_s=5)
+        eventually(lambda: len(kafka.has) == 4, timeout_s=30)
     assert kafka.has == [0, 1, 2, 3]
 
 
@@ -86,7 +86,7 @@ def test_a_stop_does_not_wait_for_a_kafka_that_is_away() -> None:
     kafka.away = {*range(10)}
     with sending(kafka) as made:
         made.send(range(10))
-        eventually(lambda: kafka.batches, timeout_s=5)
+        eventually(lambda: kafka.batches, timeout_s=30)
     assert kafka.has == []
     assert kafka.is_closed
 
@@ -97,12 +97,12 @@ def test_with_a_limit_the_oldest_are_dropped_also_of_what_comes_back() -> None:
     kafka.away = {*range(4)}
     with sending(kafka, limit=4) as made:
         made.send(range(4))
-        eventually(lambda: len(made) == 0, timeout_s=5, what="they are being written")
+        eventually(lambda: len(made) == 0, timeout_s=30, what="they are being written")
         made.send([4, 5, 6])
         kafka.free.set()
-        eventually(lambda: len(made) == 4, timeout_s=5, what="one of them has room")
+        eventually(lambda: len(made) == 4, timeout_s=30, what="one of them has room")
         kafka.away.clear()
-        eventually(lambda: len(kafka.has) == 4, timeout_s=5)
+        eventually(lambda: len(kafka.has) == 4, timeout_s=30)
     assert kafka.has == [3, 4, 5, 6]
 
 
@@ -111,7 +111,7 @@ def test_without_an_order_what_is_not_taken_is_tried_again_behind_what_came_late
     kafka.away = {*range(BATCH)}
     with sending(kafka, is_ordered=False) as made:
         made.send(range(BATCH + 1))
-        eventually(lambda: kafka.has == [BATCH], timeout_s=5)
+        eventually(lambda: kafka.has == [BATCH], timeout_s=30)
         kafka.away.clear()
-        eventually(lambda: len(kafka.has) == BATCH + 1, timeout_s=5)
+        eventually(lambda: len(kafka.has) == BATCH + 1, timeout_s=30)
     assert sorted(kafka.has) == list(range(BATCH + 1))

@@ -26,6 +26,8 @@ from tests.consumer.redrive.scene import COMMAND
 from tests.consumer.running import ROOT, environment
 from tests.eventually import eventually
 
+pytestmark = pytest.mark.waits
+
 # In chunks of 50, by the rate.
 RATE = 100.0
 HALF = 20

@@ -14,7 +14,7 @@ from consumer.dlq.setting import Setting
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
 from consumer.journal.reopening import replacement_id
-from feedback.envelope import Headers, Record, decode_headers, payload_sha256
+from feedback.envelope import Envelope, Headers, Record, decode_headers, payload_sha256
 from feedback.kafka_writer import Outgoing
 from tests.consumer.dlq.test_dialects import (
     CONNECT,
@@ -57,7 +57,7 @@ def test_key_value_and_the_users_headers_go_back_untouched_with_one_attempt_more
     back = sent(letter(), failed())
     assert (back.topic, back.partition, back.key, back.value) == ("payments", None, b"k", b"v")
     envelope = decode_headers(SENT._replace(headers=back.headers))
-    assert envelope == ("a", 5, 900)
+    assert envelope == Envelope("a", 5, 900)
     assert back.headers[:2] == SENT.headers
     found = dict(back.headers)
     assert (found["DLQ_REDRIVE_COUNT"], found["DLQ_REDRIVE_ID"]) == (b"1", b"r")
@@ -99,7 +99,7 @@ def test_it_goes_to_the_topic_of_its_box_whatever_its_producer_says_of_its_origi
 def test_a_replacement_is_a_new_request_that_names_the_old_one() -> None:
     back = sent(letter(), failed(), value=b"w", replaces=True)
     envelope = decode_headers(SENT._replace(headers=back.headers))
-    assert envelope == (replacement_id("r", "a"), 1, 900)
+    assert envelope == Envelope(replacement_id("r", "a"), 1, 900)
     assert (back.key, back.value) == (b"k", b"w")
     assert dict(back.headers)["onceward-replaces"] == b"a"
     assert sent_by(back.headers, "r") == "a"

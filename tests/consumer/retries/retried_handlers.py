@@ -24,7 +24,7 @@ def _fail(request: Request) -> Any:
     _count(request)
     body = _body(request)
     if request.generation <= body.get("fails", 0):
-        raise ConnectionError("the bank refused the connection")
+        raise ConnectionRefusedError("the bank refused the connection")
     if request.generation <= body.get("busy", 0):
         raise Rejected("BANK_BUSY", "try again later")
     if "rejects" in body:
@@ -32,26 +32,26 @@ def _fail(request: Request) -> Any:
     return {"generation": request.generation}
 
 
-@_declared("tiers", retry_on=(ConnectionError, "BANK_BUSY"), retries="300ms x 2, 900ms x 2")
+@_declared("tiers", retry_on=(ConnectionRefusedError, "BANK_BUSY"), retries="300ms x 2, 900ms x 2")
 def tiers(request: Request) -> Any:
     """Fail in as many generations as the body says."""
     return _fail(request)
 
 
-@_declared("figure", retry_on=(ConnectionError,), retries="1s x 2, 5s x 2")
+@_declared("figure", retry_on=(ConnectionRefusedError,), retries="1s x 2, 5s x 2")
 def figure(request: Request) -> Any:
     """Fail in as many generations as the body says."""
     return _fail(request)
 
 
-@_declared("later", effect="marked", retry_on=ConnectionError, retries="3s x 2")
+@_declared("later", effect="marked", retry_on=ConnectionRefusedError, retries="3s x 2")
 def later(request: Request) -> Any:
     """Fail in as many generations as the body says, after the effect was entered."""
     with request.effect():
         return _fail(request)
 
 
-@_declared("gated", retry_on=ConnectionError, retries="1s x 2")
+@_declared("gated", retry_on=ConnectionRefusedError, retries="1s x 2")
 def gated(request: Request) -> Any:
     """Wait at the gate that the body names, then fail in as many generations as it says."""
     body = _body(request)

@@ -1,6 +1,8 @@
 """Declarations of retries: what could run twice is refused, and what would do nothing."""
 
 import itertools
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,3 +110,16 @@ def test_each_delay_of_a_handler_has_a_topic_of_the_group() -> None:
 def test_a_topic_name_that_kafka_does_not_take_is_refused_with_what_to_shorten() -> None:
     with pytest.raises(SettingsError, match="shorten"):
         retry_topics([_declare(retry_on=OSError, retries="1s")], "g" * 230)
+
+
+def test_our_examples_retry_only_what_cannot_have_reached_anybody() -> None:
+    root = Path(__file__).parents[3]
+    texts = [root / "README.md", *(root / "consumer").rglob("*.py"), *(root / "config").rglob("*")]
+    found = [
+        named
+        for path in texts
+        if path.is_file()
+        for named in re.findall(r"retry_on=(\([^)]*\)|\w+)", path.read_text(errors="replace"))
+    ]
+    assert any("ConnectionRefusedError" in named for named in found)
+    assert not [named for named in found if re.search(r"\bConnection(Reset)?Error", named)]

@@ -23,6 +23,8 @@ from tests.eventually import eventually
 from tests.paused import paused
 from tests.stack import Servers
 
+pytestmark = pytest.mark.waits
+
 MODULE = "tests.consumer.retries.retried_handlers"
 HANDLERS = ("tiers", "later", "gated", "seats")
 OpenStage = Callable[..., Stage]
@@ -104,7 +106,7 @@ def test_a_client_sees_when_it_runs_again_and_a_resend_meanwhile_runs_nothing(
     assert (waiting.code, waiting.due_at) == ("HANDLER_ERROR", row["due_at"])
     assert row["due_at"] - row["finished_at"] >= 2999
     stage.produce(body, handler="later", headers=identity(name, attempt=2))
-    eventually(lambda: stage.client.status(name).attempt == 2, timeout_s=10)
+    eventually(lambda: stage.client.status(name).attempt == 2, timeout_s=30)
     answered = stage.client.status(name)
     assert (answered.state, answered.due_at) == (State.RETRYING, row["due_at"])
     assert len(stage.runs(name)) == 1
@@ -159,7 +161,7 @@ def test_a_failure_that_comes_after_its_run_was_put_in_doubt_ends_the_doubt(stag
     with paused(first.pid):
         stage.seen(name, State.IN_DOUBT)
         gate.open()
-        eventually(lambda: stage.runs(name), timeout_s=10)
+        eventually(lambda: stage.runs(name), timeout_s=30)
     failed = stage.seen(name, State.FAILED)
     assert (failed.code, failed.resend, failed.generation) == ("HANDLER_ERROR", True, 1)
     assert [run["outcome"] for run in stage.history(name)] == ["IN_DOUBT"]
@@ -230,4 +232,4 @@ def test_what_is_committed_of_the_retry_topics_stands_with_a_group_of_their_own(
     partition = _row(stage, name)["partition"]
     topic = f"{stage.topics['tiers']}.{stage.group}.retry.300ms"
     of = retry_group(stage.group)
-    eventually(lambda: stage.committed(topic, partition, of=of) == 2, timeout_s=10)
+    eventually(lambda: stage.committed(topic, partition, of=of) == 2, timeout_s=30)

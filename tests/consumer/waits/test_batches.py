@@ -34,7 +34,7 @@ def test_nothing_more_is_read_before_the_slowest_has_ended(make_stage: MakeStage
     assert stage.committed(topic, 0) == 0
     gate.open()
     assert {stage.final(f"id-{number}").state for number in range(7)} == {State.SUCCEEDED}
-    eventually(lambda: stage.committed(topic, 0) == 7, timeout_s=10, what="all is committed")
+    eventually(lambda: stage.committed(topic, 0) == 7, timeout_s=30, what="all is committed")
     assert sorted(one["request_id"] for one in stage.runs()) == [f"id-{n}" for n in range(7)]
 
 

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from consumer import Request, handler
+from consumer.declaration import Handler, InDoubtPolicy
 from consumer.handlers import HandlerDefinitionError, Registry
 from consumer.registry import DECLARED
-from consumer.waits.checks import require_no_journal
+from consumer.waits.checks import declared_by, may_run_again, require_no_journal
+from consumer.waits.record import Wait, decode, encode
+from feedback.envelope import Record
 from feedback.errors import SettingsError
 
 
@@ -70,3 +73,29 @@ def test_what_can_be_kept_without_one_is_accepted() -> None:
     declared(delivery="at_least_once", retry_on="BUSY", blocking="10ms x 3")
     require_no_journal(DECLARED.handlers)
     assert isinstance(DECLARED, Registry)
+
+
+def handler_with(policy: str) -> Handler:
+    return Handler(lambda request: None, topic="t", name="m:f", in_doubt=InDoubtPolicy(policy))
+
+
+@pytest.mark.parametrize(
+    ("declared_then", "declared_now", "may"),
+    [
+        ("park", "retry_same_key", False),
+        ("retry_same_key", "park", False),
+        ("retry_same_key", "retry_same_key", True),
+        (None, "retry_same_key", True),
+        (None, "park", False),
+    ],
+)
+def test_without_a_journal_the_stricter_of_two_declarations_decides_about_a_dead_run(
+    declared_then: str | None, declared_now: str, may: bool
+) -> None:
+    wait = Wait("id-1", 1, "dead", 10**13, Record("t", 0, 7, -1, b"k", b"v", ()))
+    if declared_then is not None:
+        wait = declared_by(wait, handler_with(declared_then))
+    out = encode(wait, group="g", partition=0)
+    read = decode(Record(out.topic, 0, 9, 1, out.key, out.value, tuple(out.headers)), group="g")
+    assert isinstance(read, Wait)
+    assert may_run_again(handler_with(declared_now), read) is may

@@ -63,6 +63,7 @@ def ends(kafka: Kafka, outlives: bool) -> Iterator[Ends]:
         group=GROUP,
         worker_id="me",
         strategies={"payments": "keep", "loud": "keep", "silent": "none"},
+        kept=("payments", "loud", "silent"),
         outcomes=["loud"],
         outlives=outlives,
         writer=kafka,  # type: ignore[arg-type]
@@ -93,7 +94,7 @@ def test_what_is_final_has_a_tombstone_and_what_is_not_has_none(ends: Ends, kafk
             told("f", State.FAILED, resend="1"),
         ]
     )
-    eventually(lambda: len(kafka.said) == 3, timeout_s=5)
+    eventually(lambda: len(kafka.said) == 3, timeout_s=30)
     assert kafka.said == ["b SUCCEEDED None", "e FAILED None", "f FAILED None"]
 
 
@@ -102,9 +103,9 @@ def test_a_failure_waits_for_its_letter_where_the_journal_ends_with_the_worker(
 ) -> None:
     ends.hear([told("a", State.FAILED), told("b", State.SUCCEEDED)])
     expected = ["a FAILED None", "b SUCCEEDED None"] if outlives else ["b SUCCEEDED None"]
-    eventually(lambda: kafka.said == expected, timeout_s=5)
+    eventually(lambda: kafka.said == expected, timeout_s=30)
     ends.closed(DEAD_LETTERS, [("a", 1), ("unknown", 1)])
-    eventually(lambda: "a FAILED None" in kafka.said, timeout_s=5)
+    eventually(lambda: "a FAILED None" in kafka.said, timeout_s=30)
 
 
 def test_a_letter_that_was_quicker_than_the_word_is_not_waited_for(
@@ -112,7 +113,7 @@ def test_a_letter_that_was_quicker_than_the_word_is_not_waited_for(
 ) -> None:
     ends.closed(DEAD_LETTERS, [("a", 1)])
     ends.hear([told("a", State.FAILED)])
-    eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=5)
+    eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=30)
 
 
 def test_a_failure_with_an_outcome_waits_for_both(ends: Ends, kafka: Kafka, outlives: bool) -> None:
@@ -121,7 +122,7 @@ def test_a_failure_with_an_outcome_waits_for_both(ends: Ends, kafka: Kafka, outl
     if not outlives:
         assert kafka.said == []
     ends.closed(DEAD_LETTERS, [("a", 1)])
-    eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=5)
+    eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=30)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_what_has_no_letter_otherwise_gets_it_before_its_tombstone(
     ends: Ends, kafka: Kafka, state: State, code: str, reason: str
 ) -> None:
     ends.hear([told("a", state, code=code)])
-    eventually(lambda: len(kafka.said) == 2, timeout_s=5)
+    eventually(lambda: len(kafka.said) == 2, timeout_s=30)
     assert kafka.said == [f"letter of a: {reason}", f"a {state} None"]
 
 
@@ -144,7 +145,7 @@ def test_a_doubt_that_a_person_may_resolve_is_no_letter_but_where_nobody_could(
 ) -> None:
     ends.hear([told("a", State.IN_DOUBT, code="IN_DOUBT")])
     expected = ["a IN_DOUBT None"] if outlives else ["letter of a: IN_DOUBT", "a IN_DOUBT None"]
-    eventually(lambda: kafka.said == expected, timeout_s=5)
+    eventually(lambda: kafka.said == expected, timeout_s=30)
 
 
 def test_what_was_taken_over_ends_where_its_wait_record_stands_under_its_key(
@@ -153,13 +154,13 @@ def test_what_was_taken_over_ends_where_its_wait_record_stands_under_its_key(
     record = Record("payments", 0, 5, 1, None, b"v", ())
     ends.took(Wait("by-hand", 2, "me", 99, record), 7, ends_as="payments-0-5-1")
     ends.hear([told("payments-0-5-1", State.SUCCEEDED)])
-    eventually(lambda: kafka.said == ["by-hand SUCCEEDED 7"], timeout_s=5)
+    eventually(lambda: kafka.said == ["by-hand SUCCEEDED 7"], timeout_s=30)
 
 
 def test_a_record_that_came_too_late_goes_again(ends: Ends, kafka: Kafka) -> None:
     record = Record("payments", 0, 5, 1, None, b"v", ())
     ends.ended_before(Wait("a", 2, "me", 99, record), 3)
-    eventually(lambda: kafka.said == ["a  3"], timeout_s=5)
+    eventually(lambda: kafka.said == ["a  3"], timeout_s=30)
     assert decode(Record("payments.bank.wait", 3, 0, 1, b"a", None, ()), group=GROUP) == Ended("a")
 
 
@@ -169,7 +170,7 @@ def test_a_letter_that_cannot_be_written_holds_up_nobody_elses_end(
     kafka.refused = {f"stuck-{number}" for number in range(2 * BATCH)}
     ends.hear([told(name, State.EXPIRED) for name in sorted(kafka.refused)])
     ends.hear([told("a", State.SUCCEEDED)])
-    eventually(lambda: "a SUCCEEDED None" in kafka.said, timeout_s=5)
+    eventually(lambda: "a SUCCEEDED None" in kafka.said, timeout_s=30)
     # Nor another letter, which is behind more of them than are written together.
     ends.hear([told("b", State.EXPIRED)])
     eventually(lambda: "b EXPIRED None" in kafka.said, timeout_s=20)

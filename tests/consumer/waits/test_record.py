@@ -50,7 +50,7 @@ def as_read(written: Outgoing, *, partition: int = 3) -> Record:
 def test_a_request_comes_back_as_it_was_read(
     record: Record, holder: str | None, expires: int
 ) -> None:
-    wait = Wait("id-1", 4, holder, expires, record)
+    wait = Wait("id-1", 4, holder, expires, record, "marked", "park")
     found = decode(as_read(encode(wait, group=GROUP)), group=GROUP)
     if holder is None and any(name == HOLDER for name, _ in record.headers):
         assert isinstance(found, Wait)  # what is not said by us may be said by what was sent

@@ -38,7 +38,7 @@ def test_who_reads_its_own_record_first_goes_on() -> None:
     assert {*made.asked} == {"id"}
     assert made.apply(1, said("me", generation)) is Taking.OURS
     assert not made.asked
-    assert made.of("id") == (*entry[:1], 1, 2, "me", 1000)
+    assert made.of("id") == entry._replace(offset=1, generation=2, holder="me")
 
 
 def test_whoever_comes_second_has_lost_and_the_first_stays_its_holder() -> None:

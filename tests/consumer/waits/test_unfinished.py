@@ -25,7 +25,7 @@ from tests.stack.restartable import restartable
 HANDLERS = "tests.consumer.waits.wait_handlers"
 MakeStage = Callable[..., Stage]
 
-pytestmark = pytest.mark.parametrize("journal", ["sqlite", "none"])
+pytestmark = [pytest.mark.waits, pytest.mark.parametrize("journal", ["sqlite", "none"])]
 
 
 @pytest.fixture

@@ -30,3 +30,10 @@ def batched(request: Request) -> Any:
     """Run in batches."""
     _count(request)
     return _do(_body(request))
+
+
+@_declared("once")
+def once(request: Request) -> Any:
+    """Be declared otherwise than before."""
+    _count(request)
+    return _do(_body(request))

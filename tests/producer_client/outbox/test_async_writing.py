@@ -15,12 +15,14 @@ from sqlalchemy.ext.asyncio import (
     create_async_engine,
 )
 
+from feedback.clock import epoch_ms
 from feedback.errors import InvalidMessage
 from feedback.settings import Settings
 from feedback.status import State
 from producer_client import AsyncClient, Client, WaitTimeout
 from producer_client.outbox import NoTransaction, OutboxVersionError, RowRefused
 from tests.eventually import eventually
+from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import Rows, relaying
 
@@ -87,6 +89,24 @@ def test_what_is_rolled_back_is_nowhere_and_no_wait_sends_it(
 
     run(settings, outbox_url, test)
     assert rows() == []
+
+
+def test_no_handle_shows_the_failure_that_its_row_asks_to_run_again(
+    settings: Settings, outbox_url: str, worker: Worker
+) -> None:
+    async def test(client: AsyncClient, engine: AsyncEngine) -> None:
+        await client.send(b"v", request_id="a")
+        await asyncio.to_thread(worker.tell, "a", State.FAILED, code="BUSY", resend="1")
+        told_at = (await client.status("a")).updated_at or 0
+        await asyncio.to_thread(eventually, lambda: epoch_ms() > told_at, timeout_s=5)
+        async with engine.begin() as connection:
+            handle = await client.send(b"v", request_id="a", connection=connection)
+        with pytest.raises(WaitTimeout):
+            await handle.wait(0.3)
+        assert (await handle.status()).state is State.UNKNOWN
+        assert (await client.status("a")).state is State.FAILED
+
+    run(settings, outbox_url, test)
 
 
 def test_what_cannot_be_joined_or_sent_is_refused(

@@ -22,6 +22,8 @@ from tests.stack.postgres import Postgres
 from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
 
+pytestmark = pytest.mark.waits
+
 TOPIC = "outages"
 # A busy machine notices late and resumes late.
 LIMIT_S = 90.0
@@ -45,6 +47,7 @@ def world() -> Iterator[dict[str, Restartable]]:
         yield servers
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("away", ["kafka", "redis", "database"])
 def test_an_outage_costs_time_and_nothing_else(

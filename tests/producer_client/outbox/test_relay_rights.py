@@ -57,6 +57,7 @@ def secured(make_settings: MakeSettings, broker: SecuredKafka, url: str) -> Sett
     return make_settings(kafka=kafka, outbox={"url": url, "unknown_topic_s": 1})
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_a_forbidden_topic_is_tried_apart_and_sent_when_it_is_allowed(
     make_settings: MakeSettings,

@@ -1,16 +1,18 @@
 """The pure parts: what follows PENDING, which topics rest, and who is asked again."""
 
+from dataclasses import replace
+
 import pytest
 
 from feedback.envelope import Envelope
 from feedback.errors import RedisRefused
-from feedback.kept import KeptPayload
 from feedback.status import Refusal, State
 from feedback.statuses import Refused, Status
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.rests import Rests
-from producer_client.outbox.telling import Step, is_own_end, step_after
-from producer_client.submission import Prepared
+from producer_client.outbox.telling import Step, step_after
+from producer_client.pursuit import Pursuit
+from producer_client.resending import is_own_end
 
 
 def refused(state: State, *, resend: bool = False, reason: Refusal = Refusal.GENERATION) -> Refused:
@@ -36,14 +38,32 @@ def test_what_follows_a_pending(what: Refused | RedisRefused | None, step: Step)
 
 
 @pytest.mark.parametrize(
-    ("attempt", "deadline_at", "is_own"), [(1, 500, True), (2, 500, True), (1, 400, False)]
+    ("attempt", "deadline_at", "told_at", "reopens", "is_own"),
+    [
+        (1, 500, 100, None, True),
+        (2, 500, 100, None, True),
+        (1, 400, 100, None, False),
+        # Told after the row was written, or in the same moment.
+        (1, 400, 201, None, True),
+        (1, 400, 200, None, True),
+        (1, 400, 201, 1, False),
+        (1, 400, 100, 0, True),
+    ],
 )
-def test_a_failure_is_this_rows_own_end_or_an_earlier_sendings(
-    attempt: int, deadline_at: int, is_own: bool
+def test_a_failure_is_this_rows_own_end_or_one_that_its_caller_was_told_of(
+    attempt: int, deadline_at: int, told_at: int, reopens: int | None, is_own: bool
 ) -> None:
-    request = Prepared(Envelope("a", 1, 500), KeptPayload("t", None, b""), "", True)
-    status = Status("a", State.FAILED, attempt=attempt, deadline_at=deadline_at)
-    assert is_own_end(request, status) is is_own
+    envelope = Envelope("a", 1, 500, reopens)
+    status = Status(
+        "a", State.FAILED, attempt, generation=1, deadline_at=deadline_at, updated_at=told_at
+    )
+    assert is_own_end(envelope, 200, status) is is_own
+    # Nobody charges twice because of it: told of a failure, no caller has it run again elsewhere.
+    status = replace(status, resend=True)
+    waited_for = Pursuit("a", None, 500, 0.0, attempt=1, reopens=reopens, written_at=200)
+    assert waited_for.is_open(status) is not is_own
+    assert not waited_for.begins_resend(status, now_s=1e6, resend_after_s=1)
+    assert not waited_for.is_open(replace(status, resend=False))
 
 
 def test_a_topic_rests_for_longer_each_time_and_is_back_when_it_takes_something() -> None:

@@ -1,5 +1,6 @@
 """A send within the caller's transaction: a row and nothing else, or nothing at all."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,12 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool, StaticPool
 
 from feedback.envelope import Record
-from feedback.errors import ExitCode, InvalidMessage
+from feedback.errors import ExitCode, InvalidMessage, PayloadMismatch
+from feedback.kept import KeptPayload
 from feedback.settings import Settings
 from feedback.status import State
-from producer_client import Client, WaitTimeout, outbox
+from feedback.statuses import StatusWrite
+from producer_client import AsyncClient, AsyncHandle, Client, WaitTimeout, outbox
 from producer_client.outbox import NoTransaction, OutboxUnavailable, OutboxVersionError
 from producer_client.outbox.tables import meta, metadata, row, waiting_index
 from tests.producer_client.conftest import MakeSettings
@@ -120,7 +123,7 @@ def test_what_is_no_connection_is_refused(client: Client, given: Any) -> None:
         {"value": b"v", "request_id": "with space"},
         {"value": b"v", "topic": "no/topic"},
         {"value": b"v", "headers": [("onceward-request-id", b"other")]},
-        {"value": b"v", "headers": [("onceward-deadline", b"1")]},
+        {"value": b"v", "headers": [("onceward-outcome-id", b"\xff")]},
         {"value": b"v", "deadline_s": -1},
     ],
 )
@@ -134,6 +137,45 @@ def test_what_cannot_be_sent_is_not_written(
         # The transaction is as sound as it was.
         client.send(b"sound", request_id="sound", connection=connection)
     assert [one["request_id"] for one in rows()] == ["sound"]
+
+
+def test_a_handle_under_a_taken_id_shows_nothing_of_the_other_request(
+    client: Client, engine: Engine
+) -> None:
+    other = client.send({"amount": 5}, request_id="a")
+    write = StatusWrite(
+        request_id="a",
+        state=State.SUCCEEDED,
+        attempt=1,
+        generation=1,
+        payload_sha256=other.status().payload_sha256 or "",
+        fields={"result": '"receipt of 5"'},
+    )
+    assert client.store.write([write]) == [None]
+    with engine.begin() as connection:
+        handle = client.send({"amount": 500}, request_id="a", connection=connection)
+    with pytest.raises(PayloadMismatch):
+        handle.status()
+    with pytest.raises(PayloadMismatch):
+        handle.wait(5)
+    assert other.wait(5).result == "receipt of 5"
+
+
+def test_a_handle_of_asyncio_under_a_taken_id_shows_nothing_of_the_other_request(
+    client: Client, settings: Settings
+) -> None:
+    other = client.send({"amount": 5}, request_id="a")
+
+    async def main() -> None:
+        payload = KeptPayload(other.payload.topic, None, b"another")
+        async with AsyncClient(settings) as own:
+            handle = AsyncHandle("a", own, payload, None, written_at=1)
+            with pytest.raises(PayloadMismatch):
+                await handle.status()
+            with pytest.raises(PayloadMismatch):
+                await handle.wait(5)
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

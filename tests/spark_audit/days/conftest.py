@@ -21,18 +21,18 @@ from tests.consumer.redrive.conftest import make_scene as make_scene
 from tests.consumer.stage import Stage
 from tests.spark_audit.days.judged import Judged
 
-Audit = Callable[[Stage], Judged]
+Audit = Callable[..., Judged]
 
 
 @pytest.fixture
 def audit(spark: SparkSession, tmp_path: Path) -> Audit:
-    """Return a function that audits all topics of a stage today."""
+    """Return a function that audits all topics of a stage on a date, which is today by default."""
 
-    def run(stage: Stage) -> Judged:
+    def run(stage: Stage, date: str = "") -> Judged:
         output = tmp_path / "audit"
         section = {"topics": list(stage.topics.values()), "output": str(output), "grace_s": 0.5}
         settings = load(stage.config(audit=section))
-        date = f"{datetime.now(UTC):%Y-%m-%d}"
+        date = date or f"{datetime.now(UTC):%Y-%m-%d}"
         window = window_of(date, now_ms=epoch_ms())
         with alone(output):
             outcome = audit_with(spark, settings, window, parse_fail_on(settings.audit.fail_on))

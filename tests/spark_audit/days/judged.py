@@ -22,6 +22,7 @@ class Judged:
 
     exit_code: ExitCode
     requests: int
+    pending: int
     found: dict[str, list[str]]
 
     @classmethod
@@ -31,5 +32,6 @@ class Judged:
         for file in findings.glob("kind=*/*.parquet"):
             ids = spark.read.parquet(str(file)).select("request_id").collect()
             found[file.parent.name.removeprefix("kind=")] += [row[0] for row in ids]
-        requests = outcome.summary["counts"]["requests"]
-        return cls(outcome.exit_code, requests, {kind: sorted(ids) for kind, ids in found.items()})
+        counts = outcome.summary["counts"]
+        by_kind = {kind: sorted(ids) for kind, ids in found.items()}
+        return cls(outcome.exit_code, counts["requests"], counts["pending"], by_kind)

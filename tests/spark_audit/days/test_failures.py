@@ -8,7 +8,7 @@ from tests.consumer.dead_letters.conftest import MakeBox
 from tests.consumer.foreign import identity
 from tests.spark_audit.days.conftest import Audit
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 def test_the_audit_misses_no_letter_and_takes_none_for_too_much(

@@ -14,7 +14,7 @@ from tests.consumer.dead_letters.ward import LETTERS, Ward
 from tests.consumer.stage import HANDLERS
 from tests.spark_audit.days.conftest import Audit
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 def test_letters_that_were_handled_are_neither_requests_nor_findings(

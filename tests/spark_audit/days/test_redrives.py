@@ -7,7 +7,7 @@ from feedback.status import State
 from tests.consumer.redrive.conftest import MakeScene
 from tests.spark_audit.days.conftest import Audit
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 def test_a_day_with_redrives_is_a_good_one(make_scene: MakeScene, audit: Audit) -> None:

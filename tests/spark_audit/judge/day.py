@@ -9,20 +9,21 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_audit.chain import Link, Reach
 from spark_audit.judge import judge
-from spark_audit.manifest import Manifest, Partition
+from spark_audit.manifest import Forgotten, LogEnd, Manifest, Partition
 
 RECORDS = """kind string, topic string, partition int, offset long, timestamp_ms long,
     request_id string, attempt long, deadline_at long, payload_sha256 string, is_malformed boolean,
-    is_committed boolean, in_window boolean, reason string, original_topic string,
-    original_partition int, original_offset long"""
+    is_committed boolean, in_window boolean, arrived_by_ms long, reason string,
+    original_topic string, original_partition int, original_offset long"""
 REQUESTS = """request_id string, topic string, partition int, offset long, payload_sha256 string,
     attempt long, generation long, effect_kind string, effect_at long, deadline_at long,
     state string, owner string, claimed_at long, due_at long, finished_at long, code string,
     message string, resend boolean, published_at long, dead_letter_at long, voids int"""
 RUNS = """request_id string, generation long, attempt long, owner string, topic string,
-    partition int, offset long, claimed_at long, effect_at long, ended_at long, outcome string,
-    by_whom string, allowed_by string"""
+    partition int, offset long, claimed_at long, effect_at long, effect_kind string,
+    ended_at long, outcome string, by_whom string, allowed_by string"""
 
 SECOND = 1_000
 MINUTE = 60 * SECOND
@@ -37,9 +38,11 @@ DEADLINE = HOUR
 TOPIC = "pay"
 RETRY_TOPIC = "pay.g.retry.5s"
 DLQ_TOPIC = "pay.g.dlq"
+PRUNED_TOPIC = "pruned"
 DEAD_WORKER = "host-1-dead"
 LIVING_WORKER = "host-2-living"
 LAPSED_WORKER = "host-4-lapsed"
+SENT_SINCE = 20_000
 FIRST_OFFSET = 3_000_000_000  # beyond 32 bits
 
 PAYLOAD = "a" * 64
@@ -61,6 +64,7 @@ class Day:
     requests: list[Facts] = field(default_factory=list)
     runs: list[Facts] = field(default_factory=list)
     carried: tuple[str, ...] = ()
+    forgotten: tuple[Forgotten, ...] = ()
     has_dlq: bool = True
     _next: dict[tuple[str, int], int] = field(
         default_factory=lambda: defaultdict(lambda: FIRST_OFFSET)
@@ -125,6 +129,7 @@ class Day:
             **{name: row[name] for name in copied},
             "generation": generation,
             "effect_at": row["claimed_at"],
+            "effect_kind": row["effect_kind"],
             "ended_at": row["finished_at"] or row["claimed_at"],
             "outcome": outcome,
             "by_whom": LIVING_WORKER,
@@ -139,6 +144,7 @@ class Day:
         places = [("request", TOPIC, number) for number in range(self.partitions)]
         # Nobody has ever sent anything there.
         places += [("request", "quiet", 0), ("retry", RETRY_TOPIC, 0)]
+        places += [("request", PRUNED_TOPIC, 0)]
         if self.has_dlq:
             places.append(("dlq", DLQ_TOPIC, 0))
         return Manifest(
@@ -151,10 +157,18 @@ class Day:
             grace_ms=GRACE,
             deadline_s=DEADLINE / 1000,
             partitions=tuple(self._partition(*place) for place in places),
+            links=tuple(self._link(topic, number) for _, topic, number in places),
             # One lease was over just as long ago as the grace lasts.
             workers={LIVING_WORKER: FROZEN + GRACE, DEAD_WORKER: NOON, LAPSED_WORKER: FROZEN},
             carried=self.carried,
             lettered=(TOPIC,) if self.has_dlq else (),
+            forgotten=self.forgotten,
+            # What came after the freeze.
+            log_ends=tuple(
+                LogEnd(topic, number, self._next[topic, number] + SENT_SINCE)
+                for kind, topic, number in places
+                if kind != "dlq"
+            ),
         )
 
     def frames(self, spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
@@ -178,6 +192,7 @@ class Day:
             frame.write.parquet(str(folder / name))
 
     def _add(self, kind: str, topic: str, request_id: str, at: int, facts: Facts) -> Facts:
+        topic = facts.get("topic", topic)
         place = (topic, facts.get("partition", 0))
         record: Facts = {
             "kind": kind,
@@ -192,6 +207,7 @@ class Day:
             "is_malformed": False,
             "is_committed": True,
             "in_window": SINCE <= at < UNTIL,
+            "arrived_by_ms": FROZEN,
             "reason": None,
             "original_topic": None,
             "original_partition": None,
@@ -207,6 +223,11 @@ class Day:
     def _partition(self, kind: str, topic: str, number: int) -> Partition:
         end = self._next[topic, number]
         return Partition(kind, topic, number, FIRST_OFFSET, FIRST_OFFSET, end, end)
+
+    def _link(self, topic: str, number: int) -> Link:
+        end = self._next[topic, number]
+        own = Reach(1, "2026-11-20", FIRST_OFFSET, end, UNTIL, FROZEN, FIRST_OFFSET)
+        return Link(topic, number, "", FIRST_OFFSET, (own,))
 
 
 def coordinates_id(record: Facts) -> str:

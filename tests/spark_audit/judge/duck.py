@@ -42,14 +42,24 @@ def opened(folder: Path, manifest: Manifest) -> Iterator[duckdb.DuckDBPyConnecti
         )
         connection.execute(
             "CREATE TABLE ranges (kind TEXT, topic TEXT, partition INT, start_offset BIGINT, "
-            "end_offset BIGINT); CREATE TABLE workers (owner TEXT, lease_until BIGINT);"
-            "CREATE TABLE carried (request_id TEXT); CREATE TABLE lettered (topic TEXT)"
+            "end_offset BIGINT, log_end BIGINT);"
+            "CREATE TABLE workers (owner TEXT, lease_until BIGINT);"
+            "CREATE TABLE carried (request_id TEXT); CREATE TABLE lettered (topic TEXT);"
+            "CREATE TABLE forgotten (topic TEXT, partition INT, next_offset BIGINT, "
+            "deadline_at BIGINT)"
         )
+        for mark in manifest.forgotten:
+            connection.execute(
+                "INSERT INTO forgotten VALUES (?, ?, ?, ?)",
+                [mark.topic, mark.partition, mark.next_offset, mark.deadline_at],
+            )
+        ends = {(one.topic, one.partition): one.offset for one in manifest.log_ends}
         connection.executemany(
-            "INSERT INTO ranges VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?)",
             [
-                (one.kind, one.topic, one.partition, one.start, one.end)
+                (*limits, ends.get(limits[1:3]))
                 for one in manifest.partitions
+                for limits in [(one.kind, one.topic, one.partition, one.start, one.end)]
             ],
         )
         connection.executemany("INSERT INTO workers VALUES (?, ?)", list(manifest.workers.items()))

@@ -1,5 +1,6 @@
 -- The same judgement by joins, on the same Parquet. The test makes the tables `limits` (one row),
--- `ranges`, `workers` and `carried` of the manifest, and the views `records`, `requests` and `runs`.
+-- `ranges`, `workers`, `forgotten` and `carried` of the manifest, and the views `records`,
+-- `requests` and `runs`.
 WITH
 places AS (
     SELECT * FROM ranges WHERE kind IN ('request', 'retry')
@@ -31,8 +32,10 @@ letters AS (
         count(*) AS letters,
         count(*) FILTER (coalesce(reason, '') <> 'PAYLOAD_MISMATCH') AS accusing,
         bool_or(
-            in_window AND original_offset >= places.start_offset
-            AND original_offset < places.end_offset
+            in_window AND (
+                original_offset >= places.start_offset AND original_offset < places.end_offset
+                OR original_offset >= places.log_end
+            )
         ) AS is_placed
     FROM records
     LEFT JOIN places
@@ -43,15 +46,28 @@ journal AS (
     SELECT
         requests.*,
         requests.offset >= coalesce(places.start_offset, 0)
-        AND requests.offset < coalesce(places.end_offset, 9223372036854775807) AS is_staged
+        AND (
+            requests.offset < coalesce(places.end_offset, 9223372036854775807)
+            OR requests.offset >= places.log_end
+        ) AS is_staged,
+        places.topic IS NOT NULL
+        AND requests.offset < coalesce(places.log_end, 9223372036854775807) AS has_place
     FROM requests LEFT JOIN places USING (topic, partition)
 ),
 -- Every run: the history's, and the row as the latest.
 ran AS (
-    SELECT request_id, generation, outcome, effect_at, allowed_by, true AS is_past FROM runs
+    SELECT
+        runs.request_id,
+        runs.generation,
+        outcome,
+        runs.effect_at,
+        allowed_by,
+        true AS is_past,
+        coalesce(runs.effect_kind, requests.effect_kind, '') AS kind
+    FROM runs LEFT JOIN requests USING (request_id)
     UNION ALL
-    SELECT request_id, generation, state, effect_at, NULL, false FROM requests
-    WHERE claimed_at IS NOT NULL
+    SELECT request_id, generation, state, effect_at, NULL, false, coalesce(effect_kind, '')
+    FROM requests WHERE claimed_at IS NOT NULL
 ),
 judged_runs AS (
     SELECT
@@ -59,7 +75,8 @@ judged_runs AS (
         outcome = 'SUCCEEDED' AS succeeded,
         outcome NOT IN ('SUCCEEDED', 'FAILED', 'RETRYING', 'EXPIRED', 'SKIPPED')
         AND effect_at IS NOT NULL
-        AND coalesce(allowed_by, '') NOT IN ('SAME_KEY', 'VOIDED') AS entered
+        AND coalesce(allowed_by, '') NOT IN ('SAME_KEY', 'VOIDED')
+        AND kind <> 'transactional' AS entered
     FROM ran
 ),
 of_generation AS (
@@ -85,11 +102,19 @@ history AS (
         request_id,
         bool_or(outcome IN ('FAILED', 'IN_DOUBT', 'EXPIRED')) AS has_failed,
         bool_or(
-            claimed_at >= since_ms AND claimed_at < until_ms + grace_ms
-            AND runs.offset >= coalesce(start_offset, 0)
-            AND runs.offset < coalesce(end_offset, 9223372036854775807)
+            CASE
+                WHEN start_offset IS NULL OR runs.offset >= log_end
+                    THEN claimed_at >= since_ms AND claimed_at < frozen_at_ms
+                ELSE runs.offset >= start_offset AND runs.offset < end_offset
+                    AND claimed_at >= since_ms - grace_ms
+            END
         ) AS is_placed
     FROM limits, runs LEFT JOIN places USING (topic, partition) GROUP BY request_id
+),
+pruned AS (
+    SELECT request_id FROM records JOIN forgotten USING (topic, partition)
+    WHERE kind = 'request' AND records.offset < next_offset
+    AND coalesce(records.deadline_at, 0) <= forgotten.deadline_at
 ),
 ids AS (
     SELECT request_id FROM records UNION SELECT request_id FROM requests
@@ -116,8 +141,17 @@ known AS (
             coalesce(letters.is_placed, false) OR coalesce(history.is_placed, false)
             OR coalesce(
                 journal.is_staged
-                AND coalesce(journal.claimed_at, journal.finished_at) >= since_ms
-                AND coalesce(journal.claimed_at, journal.finished_at) < until_ms + grace_ms, false
+                AND (
+                    (
+                        journal.has_place
+                        AND coalesce(journal.claimed_at, journal.finished_at) >= since_ms - grace_ms
+                    )
+                    OR (
+                        coalesce(journal.claimed_at, journal.finished_at) >= since_ms
+                        AND coalesce(journal.claimed_at, journal.finished_at) < frozen_at_ms
+                    )
+                ),
+                false
             )
         )) AS is_judged,
         workers.lease_until,
@@ -134,10 +168,20 @@ known AS (
 )
 SELECT
     request_id,
-    sent > 0 AND is_delivered AND NOT has_row AND deadline_at + grace_ms <= frozen_at_ms AS lost,
-    succeeded + CASE WHEN effect_kind = 'transactional' THEN 0 ELSE entered END > 1 AS ran_twice,
+    sent > 0 AND is_delivered AND NOT has_row AND deadline_at + grace_ms <= frozen_at_ms
+    AND request_id NOT IN (FROM pruned) AS lost,
+    sent > 0 AND is_delivered AND NOT has_row AND deadline_at + grace_ms <= frozen_at_ms
+    AND request_id IN (FROM pruned) AS forgotten,
+    CASE
+        WHEN has_row THEN state = 'RETRYING' AND row_deadline_at + grace_ms <= frozen_at_ms
+        ELSE NOT is_delivered AND deadline_at + grace_ms <= frozen_at_ms
+    END AS overdue,
+    succeeded + entered > 1 AS ran_twice,
     state = 'IN_DOUBT' AS in_doubt,
-    state = 'CLAIMED' AND coalesce(lease_until, 0) + grace_ms < journal_read_at_ms AS stuck,
+    state = 'CLAIMED' AND (
+        coalesce(lease_until, 0) + grace_ms < journal_read_at_ms
+        OR row_deadline_at + grace_ms <= frozen_at_ms
+    ) AS stuck,
     has_row AND NOT has_record AND is_staged AND NOT (
         state = 'FAILED' AND claimed_at IS NULL AND (
             starts_with(request_id, concat(topic, '-', partition, '-', "offset", '-'))

@@ -60,6 +60,7 @@ def add_history(day: Day, request_id: str, choose: Choose) -> None:
             choose((1, 2, 3)),
             claimed_at=at["timestamp_ms"] + SECOND,
             effect_at=choose((NOON, NOON, None)),
+            effect_kind=choose(KINDS),
             allowed_by=choose((None, None, "SAME_KEY", "VOIDED", "EXCLUDED")),
         )
     if choose((False, True, True)):

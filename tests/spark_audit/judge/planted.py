@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_audit.findings import Finding
+from spark_audit.manifest import Forgotten
 from tests.spark_audit.judge.day import (
     DEAD_WORKER,
     DEADLINE,
@@ -13,6 +14,7 @@ from tests.spark_audit.judge.day import (
     MINUTE,
     NOON,
     OTHER_PAYLOAD,
+    PRUNED_TOPIC,
     SECOND,
     SINCE,
     UNTIL,
@@ -32,6 +34,7 @@ def plant() -> Planted:
         _window,
         _ids,
         _losses,
+        _pruned,
         _refusals,
         sow_second_runs,
         sow_lawful_second_runs,
@@ -99,6 +102,25 @@ def _losses(planted: Planted) -> None:
     planted.expect("timeless", Finding.LOST)
 
 
+def _pruned(planted: Planted) -> None:
+    day = planted.day
+    day.send("pruned", topic=PRUNED_TOPIC, deadline_at=NOON + MINUTE)
+    planted.expect("pruned", Finding.FORGOTTEN)
+    day.send("pruned-without-a-deadline", topic=PRUNED_TOPIC)
+    planted.expect("pruned-without-a-deadline", Finding.FORGOTTEN)
+    # It had more time than anything that was pruned.
+    day.send("younger-than-what-was-pruned", topic=PRUNED_TOPIC, deadline_at=NOON + 2 * MINUTE)
+    planted.expect("younger-than-what-was-pruned", Finding.LOST)
+    day.journal(day.send("kept-by-pruning", topic=PRUNED_TOPIC))
+    planted.expect("kept-by-pruning")
+    last = day.send("resent-before-pruning", topic=PRUNED_TOPIC, deadline_at=NOON + MINUTE)
+    day.send("resent-before-pruning", attempt=2, deadline_at=NOON + MINUTE)
+    planted.expect("resent-before-pruning", Finding.FORGOTTEN, Finding.RESENT)
+    day.forgotten = (Forgotten(PRUNED_TOPIC, 0, last["offset"] + 1, NOON + MINUTE),)
+    day.send("behind-what-was-pruned", topic=PRUNED_TOPIC, deadline_at=NOON + MINUTE)
+    planted.expect("behind-what-was-pruned", Finding.LOST)
+
+
 def _refusals(planted: Planted) -> None:
     day = planted.day
     malformed = day.send("", is_malformed=True)
@@ -139,8 +161,12 @@ def _orphans(planted: Planted) -> None:
     planted.expect(claimed["request_id"], Finding.ORPHAN)
     # From a record behind the freeze: tomorrow's.
     day.journal(missing(day, "behind-the-freeze") | {"offset": FIRST_OFFSET + 10_000})
-    # Claimed on another day: that day's.
-    day.journal(missing(day, "of-the-next-day") | {"timestamp_ms": UNTIL + GRACE})
+    # No record has ever been there.
+    day.journal(missing(day, "behind-the-end") | {"offset": 2 * FIRST_OFFSET})
+    planted.expect("behind-the-end", Finding.ORPHAN)
+    # Claimed on another day: its offset is this one's all the same.
+    day.journal(missing(day, "claimed-next-day") | {"timestamp_ms": UNTIL + GRACE})
+    planted.expect("claimed-next-day", Finding.ORPHAN)
     # Only the retry was read: its first record lies before the day.
     retried = day.send_retry("retried")
     day.journal(retried | {"topic": "pay", "offset": FIRST_OFFSET}, claimed_at=NOON)
@@ -212,13 +238,17 @@ def _dead_letters(planted: Planted) -> None:
 
 def _backlog(planted: Planted) -> None:
     day = planted.day
-    day.send("pending", is_committed=False)
+    day.send("pending", deadline_at=FROZEN - GRACE + 1, is_committed=False)
     planted.expect("pending")
+    day.send("never-delivered", deadline_at=FROZEN - GRACE, is_committed=False)
+    planted.expect("never-delivered", Finding.OVERDUE)
+    day.send("never-delivered-without-a-deadline", is_committed=False)
+    planted.expect("never-delivered-without-a-deadline", Finding.OVERDUE)
     day.send("pending-in-time", deadline_at=FROZEN, is_committed=False)
     planted.expect("pending-in-time")
     day.send("resend-pending")
     day.send("resend-pending", attempt=2, partition=1, is_committed=False)
-    planted.expect("resend-pending", Finding.RESENT)
+    planted.expect("resend-pending", Finding.RESENT, Finding.OVERDUE)
     day.journal(day.send("done-but-resent"))
     day.send("done-but-resent", UNTIL + MINUTE, attempt=2, is_committed=False)
     planted.expect("done-but-resent", Finding.RESENT)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from spark_audit.findings import Finding
-from tests.spark_audit.judge.day import DEAD_WORKER, FROZEN, HOUR, LAPSED_WORKER, MINUTE, NOON
+from tests.spark_audit.judge.day import (
+    DEAD_WORKER,
+    FROZEN,
+    GRACE,
+    HOUR,
+    LAPSED_WORKER,
+    MINUTE,
+    NOON,
+)
 from tests.spark_audit.judge.planting import Planted
 
 
@@ -25,7 +33,18 @@ def sow_second_runs(planted: Planted) -> None:
     twice = ("ran-again-after-success", "run-doubled", "ran-again-after-death", "wrongly-excluded")
     for request_id in (*twice, "doubt-reopened", "transaction-twice"):
         planted.expect(request_id, Finding.RAN_TWICE)
-    row = day.journal(day.send("runs-again-now"), "CLAIMED", generation=2)
+    # Its handler was declared anew between the two runs, or before a journal that says so.
+    for kind in ("external", "marked"):
+        row = day.journal(day.send(f"was-{kind}"), generation=2, effect_kind="transactional")
+        day.ran(row, "WORKER_DIED", effect_kind=kind)
+        planted.expect(f"was-{kind}", Finding.RAN_TWICE)
+    row = day.journal(day.send("kind-unknown"), generation=2)
+    day.ran(row, "WORKER_DIED", effect_kind=None)
+    planted.expect("kind-unknown", Finding.RAN_TWICE)
+    row = day.journal(day.send("doubt-of-another-kind"), generation=2, effect_kind="transactional")
+    day.ran(row, "IN_DOUBT", effect_kind="external")
+    planted.expect("doubt-of-another-kind", Finding.RAN_TWICE)
+    row = day.journal(day.send("runs-again-now"), "CLAIMED", generation=2, deadline_at=FROZEN)
     day.ran(row, "SUCCEEDED")
     planted.expect("runs-again-now", Finding.RAN_TWICE)
 
@@ -41,6 +60,12 @@ def sow_lawful_second_runs(planted: Planted) -> None:
     day.ran(row, "CHILD_DIED", effect_at=None, allowed_by="EXCLUDED")
     row = day.journal(day.send("transaction-undone"), generation=2, effect_kind="transactional")
     day.ran(row, "WORKER_DIED", allowed_by="EXCLUDED")
+    row = day.journal(day.send("was-transactional"), generation=2)
+    day.ran(row, "WORKER_DIED", effect_kind="transactional")
+    planted.expect("was-transactional")
+    row = day.journal(day.send("unknown-transaction"), generation=2, effect_kind="transactional")
+    day.ran(row, "WORKER_DIED", effect_kind=None)
+    planted.expect("unknown-transaction")
     row = day.journal(day.send("reopened"), generation=2)
     day.ran(row, "FAILED")
     row = day.journal(day.send("resolved"))
@@ -66,12 +91,16 @@ def sow_claims(planted: Planted) -> None:
     planted.expect("stuck", Finding.STUCK)
     day.journal(day.send("stuck-with-a-stranger"), "CLAIMED", owner="host-3-pruned")
     planted.expect("stuck-with-a-stranger", Finding.STUCK)
-    day.journal(day.send("owner-just-lapsed"), "CLAIMED", owner=LAPSED_WORKER)
+    day.journal(day.send("owner-just-lapsed"), "CLAIMED", owner=LAPSED_WORKER, deadline_at=FROZEN)
     planted.expect("owner-just-lapsed")
     day.journal(day.send("running"), "CLAIMED", deadline_at=FROZEN)
     planted.expect("running")
     day.journal(day.send("waits-for-its-next-run"), "RETRYING", deadline_at=FROZEN)
     planted.expect("waits-for-its-next-run")
+    day.journal(day.send("runs-for-hours"), "CLAIMED", deadline_at=FROZEN - GRACE)
+    planted.expect("runs-for-hours", Finding.STUCK)
+    day.journal(day.send("waits-for-hours"), "RETRYING", deadline_at=FROZEN - GRACE)
+    planted.expect("waits-for-hours", Finding.OVERDUE)
     day.journal(day.send("late"), finished_at=NOON + HOUR, deadline_at=NOON + HOUR - 1)
     planted.expect("late", Finding.LATE)
     day.journal(day.send("in-time"), finished_at=NOON + HOUR, deadline_at=NOON + HOUR)

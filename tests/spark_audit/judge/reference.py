@@ -46,22 +46,27 @@ def _is_judged(records: list[Facts], rows: list[Facts], runs: list[Facts], it: M
     sent = [one for one in records if one["kind"] == "request"]
     if sent:
         return any(one["in_window"] for one in sent)
-    near = range(it.since_ms, it.until_ms + it.grace_ms)
-    if any((row["claimed_at"] or row["finished_at"]) in near and _read(row, it) for row in rows):
+    if any(_is_placed(row, row["claimed_at"] or row["finished_at"], it) for row in rows):
         return True
     letters = [one for one in records if one["kind"] == "dlq" and one["in_window"]]
-    return any(run["claimed_at"] in near and _read(run, it) for run in runs) or any(
+    return any(_is_placed(run, run["claimed_at"], it) for run in runs) or any(
         one["original_topic"]
         and _read({name: one[f"original_{name}"] for name in PLACE}, it, False)
         for one in letters
     )
 
 
+def _is_placed(one: Facts, at: int, it: Manifest) -> bool:
+    is_new = it.since_ms <= at < it.frozen_at_ms
+    return _read(one, it, is_new) and at >= it.since_ms - it.grace_ms
+
+
 def _read(at: Facts, it: Manifest, unknown: bool = True) -> bool:
+    ends = {(one.topic, one.partition): one.offset for one in it.log_ends}
     for one in it.partitions:
         place = (one.topic, one.partition)
         if one.kind in ("request", "retry") and place == (at["topic"], at["partition"]):
-            return bool(one.start <= at["offset"] < one.end)
+            return bool(one.start <= at["offset"] < one.end or at["offset"] >= ends[place])
     return unknown
 
 
@@ -80,11 +85,17 @@ def _findings(
     unburied = state == "FAILED" and not row["resend"] and row["code"] != "PAYLOAD_GONE"
     lettered = ("FAILED", "IN_DOUBT", "EXPIRED")
     failed = state in lettered or any(run["outcome"] in lettered for run in runs)
+    is_missing = sent and not row and not waits and _deadline(records, it) <= over
+    is_pruned = any(_is_pruned(one, it) for one in sent)
     found = {
-        Finding.LOST: sent and not row and not waits and _deadline(records, it) <= over,
+        Finding.LOST: is_missing and not is_pruned,
+        Finding.FORGOTTEN: is_missing and is_pruned,
+        Finding.OVERDUE: (state == "RETRYING" and row["deadline_at"] <= over)
+        or (not row and waits and _deadline(records, it) <= over),
         Finding.RAN_TWICE: _effects(row, runs) > 1,
         Finding.IN_DOUBT: state == "IN_DOUBT",
-        Finding.STUCK: state == "CLAIMED" and lease < it.journal_read_at_ms - it.grace_ms,
+        Finding.STUCK: state == "CLAIMED"
+        and (lease < it.journal_read_at_ms - it.grace_ms or row["deadline_at"] <= over),
         Finding.ORPHAN: row and not records and _read(row, it) and not (refused and own),
         Finding.PAYLOAD_MISMATCH: len(payloads) > 1,
         Finding.RESENT: len(sent) > 1,
@@ -96,6 +107,15 @@ def _findings(
         Finding.LATE: state in ("SUCCEEDED", "FAILED") and row["finished_at"] > row["deadline_at"],
     }
     return {finding for finding, is_true in found.items() if is_true}
+
+
+def _is_pruned(record: Facts, it: Manifest) -> bool:
+    return any(
+        (one.topic, one.partition) == (record["topic"], record["partition"])
+        and record["offset"] < one.next_offset
+        and (record["deadline_at"] or 0) <= one.deadline_at
+        for one in it.forgotten
+    )
 
 
 def _deadline(records: list[Facts], it: Manifest) -> int:
@@ -110,9 +130,13 @@ def _deadline(records: list[Facts], it: Manifest) -> int:
 
 
 def _effects(row: Facts, runs: list[Facts]) -> int:
-    all_runs = [(run["generation"], run["outcome"], run["effect_at"], run) for run in runs]
+    of_row = row.get("effect_kind")
+    all_runs = [
+        (run["generation"], run["outcome"], run["effect_at"], run, run["effect_kind"] or of_row)
+        for run in runs
+    ]
     if row and row["claimed_at"] is not None:
-        all_runs.append((row["generation"], row["state"], row["effect_at"], {}))
+        all_runs.append((row["generation"], row["state"], row["effect_at"], {}, of_row))
     succeeded = [one for one in all_runs if one[1] == "SUCCEEDED"]
     entered = [
         one
@@ -120,11 +144,10 @@ def _effects(row: Facts, runs: list[Facts]) -> int:
         if one[1] not in {"SUCCEEDED", *NOTHING}
         and one[2] is not None
         and one[3].get("allowed_by") not in ("SAME_KEY", "VOIDED")
+        and one[4] != "transactional"
     ]
     # A doubt of the history is about the run that another entry of its generation tells of.
     doubts = [one for one in entered if one[1] == "IN_DOUBT" and one[3]]
     told = {one[0] for one in all_runs if one not in doubts}
     open_doubts = {one[0] for one in doubts} - told
-    if row and row["effect_kind"] == "transactional":
-        return len(succeeded)
     return len(succeeded) + len(entered) - len(doubts) + len(open_doubts)

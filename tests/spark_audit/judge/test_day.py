@@ -65,6 +65,8 @@ def test_what_has_still_to_be_delivered_is_pending(judged: Judged) -> None:
     assert named(judged, "is_pending") == {
         "pending",
         "pending-in-time",
+        "never-delivered",
+        "never-delivered-without-a-deadline",
         "resend-pending",
         "reopens",
     }
@@ -75,16 +77,18 @@ def test_what_has_time_left_is_in_flight(judged: Judged) -> None:
         "in-flight",
         "in-flight-without-a-deadline",
         "running",
+        "runs-again-now",
+        "owner-just-lapsed",
         "waits-for-its-next-run",
     }
 
 
-def test_only_what_nobody_has_begun_or_what_failed_in_time_may_be_resent(judged: Judged) -> None:
+def test_only_what_nobody_has_begun_may_be_resent(judged: Judged) -> None:
     lost = {one for one in named(judged, "lost") if not judged[one]["malformed"]}
-    assert named(judged, "can_resend") == (lost - {"row-deleted", "two-payloads-lost"}) | {
+    begun_or_two = {"row-deleted", "buried-unknown", "two-payloads-lost"}
+    assert named(judged, "can_resend") == (lost - begun_or_two) | {
         "in-flight",
         "in-flight-without-a-deadline",
-        "may-be-resent",
     }
 
 
@@ -134,6 +138,7 @@ def test_a_resend_was_needed_where_the_row_is_of_a_later_attempt(judged: Judged)
         "taken": False,
         # Nothing is known where the journal has no row.
         "resent-in-vain": None,
+        "resent-before-pruning": None,
         "two-payloads-lost": None,
         "resend-pending": None,
     }
@@ -208,6 +213,7 @@ def test_the_same_day_gives_the_same_rows_in_any_order(
         requests=day.requests[::-1],
         runs=day.runs[::-1],
         carried=day.carried[::-1],
+        forgotten=day.forgotten[::-1],
         _next=day._next,
     )
     assert backwards.judged(spark) == judged

@@ -7,6 +7,7 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
+from spark_audit.chain import Link
 from spark_audit.findings import Finding
 from spark_audit.gaps import MARKERS, Gap, find_gaps, holes, retention_gaps
 from spark_audit.manifest import Manifest, Partition
@@ -15,7 +16,7 @@ from tests.spark_audit.judge.planted import plant
 
 
 def manifest_of(*partitions: Partition) -> Manifest:
-    return replace(Day().manifest, partitions=partitions)
+    return replace(Day().manifest, partitions=partitions, links=())
 
 
 def request_partition(**facts: int | None) -> Partition:
@@ -28,24 +29,24 @@ def test_what_was_deleted_before_it_was_delivered_is_a_retention_gap() -> None:
     assert list(retention_gaps(manifest)) == [Gap(Finding.RETENTION_GAP, TOPIC, 0, 40, 100, 60)]
 
 
+def judged_up_to(offset: int) -> Link:
+    return Link(TOPIC, 0, "", first=offset, reaches=())
+
+
 def test_what_was_deleted_before_an_audit_saw_it_is_a_retention_gap() -> None:
-    before = manifest_of(request_partition(begin=0, start=0, end=70, committed=70))
-    manifest = manifest_of(request_partition(committed=150))
-    assert list(retention_gaps(manifest, before)) == [
-        Gap(Finding.RETENTION_GAP, TOPIC, 0, 70, 100, 30)
-    ]
+    manifest = replace(manifest_of(request_partition(committed=150)), links=(judged_up_to(70),))
+    assert list(retention_gaps(manifest)) == [Gap(Finding.RETENTION_GAP, TOPIC, 0, 70, 100, 30)]
 
 
 def test_a_gap_begins_where_the_first_of_both_stopped() -> None:
-    before = manifest_of(request_partition(begin=0, start=0, end=70, committed=70))
-    manifest = manifest_of(request_partition(committed=90))
-    (gap,) = retention_gaps(manifest, before)
+    manifest = replace(manifest_of(request_partition(committed=90)), links=(judged_up_to(70),))
+    (gap,) = retention_gaps(manifest)
     assert gap.first_offset == 70
 
 
 def test_what_was_delivered_and_audited_before_it_was_deleted_is_no_gap() -> None:
-    before = manifest_of(request_partition(begin=0, start=0, end=100, committed=100))
-    assert not list(retention_gaps(manifest_of(request_partition(committed=100)), before))
+    manifest = replace(manifest_of(request_partition(committed=100)), links=(judged_up_to(100),))
+    assert not list(retention_gaps(manifest))
 
 
 def test_a_group_that_has_committed_nothing_proves_no_gap() -> None:
@@ -55,12 +56,6 @@ def test_a_group_that_has_committed_nothing_proves_no_gap() -> None:
 def test_nobody_has_to_have_consumed_dead_letters() -> None:
     letters = Partition("dlq", DLQ_TOPIC, 0, begin=100, start=100, end=200, committed=0)
     assert not list(retention_gaps(manifest_of(letters)))
-
-
-def test_a_topic_that_was_made_anew_has_no_gap() -> None:
-    before = manifest_of(request_partition(begin=0, start=0, end=500, committed=500))
-    manifest = manifest_of(request_partition(begin=0, start=0, end=5, committed=5))
-    assert not list(retention_gaps(manifest, before))
 
 
 def day_with_a_hole(length: int) -> Day:

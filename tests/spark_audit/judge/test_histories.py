@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
-from tests.spark_audit.judge.day import Day, Facts
+from spark_audit.manifest import Forgotten
+from tests.spark_audit.judge.day import DEADLINE, FIRST_OFFSET, NOON, TOPIC, Day, Facts
 from tests.spark_audit.judge.histories import add_history
 from tests.spark_audit.judge.planted import plant
 from tests.spark_audit.judge.reference import audit, resends
 
 # A query costs half a second however small it is, so each judges many histories.
 TOGETHER = 20
+# Of one partition the first records, whose rows were pruned by this deadline.
+PRUNED = (Forgotten(TOPIC, 1, FIRST_OFFSET + 300, NOON + DEADLINE),)
 
 
 def findings(judged: dict[str, Facts]) -> dict[str, set[Finding]]:
@@ -31,7 +34,7 @@ def needed(judged: dict[str, Facts]) -> dict[str, bool | None]:
 
 @st.composite
 def days(draw: st.DrawFn) -> Day:
-    day = Day()
+    day = Day(forgotten=PRUNED)
     for number in range(draw(st.integers(1, TOGETHER))):
         add_history(day, f"r{number}", lambda options: draw(st.sampled_from(options)))
     ids = [one["request_id"] for one in day.records]
@@ -41,7 +44,7 @@ def days(draw: st.DrawFn) -> Day:
 
 def random_day(seed: int, histories: int) -> Day:
     random = Random(seed)
-    day = Day()
+    day = Day(forgotten=PRUNED)
     for number in range(histories):
         add_history(day, f"r{number}", random.choice)
     return _without_doubles(day)

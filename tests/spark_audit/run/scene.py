@@ -68,10 +68,10 @@ class Scene:
         producer.close()
         self.commit(self.topic, len(IDS))
 
-    def commit(self, topic: str, offset: int) -> None:
-        """Commit an offset of partition 0 for the group."""
+    def commit(self, topic: str, offset: int, *, partition: int = 0) -> None:
+        """Commit an offset of a partition for the group."""
         with KafkaAdminClient(bootstrap_servers=self.servers.kafka) as admin:
-            offsets.commit(admin, self.journal.group, TopicPartition(topic, 0), offset)
+            offsets.commit(admin, self.journal.group, TopicPartition(topic, partition), offset)
 
     def fill_journal(self) -> None:
         """Write a row for each request but one."""
@@ -82,11 +82,18 @@ class Scene:
                     request_id, topic=self.topic, offset=offset, payload_sha256=digest
                 )
 
-    def audit(self, settings: Settings | None = None, window: Window = WINDOW) -> Outcome:
+    def audit(
+        self,
+        settings: Settings | None = None,
+        window: Window = WINDOW,
+        *,
+        fail_on: str = "lost>0",
+        again: bool = False,
+    ) -> Outcome:
         """Run the audit of the day, as the command does in a session of its own."""
         with alone(self.output):
             given = settings or self.settings()
-            return audit_with(self.spark, given, window, parse_fail_on("lost>0"))
+            return audit_with(self.spark, given, window, parse_fail_on(fail_on), again=again)
 
     def audit_goes_right(self, settings: Settings | None = None) -> Outcome:
         """Run the audit, and see that it finds what there is to be found, and nothing else."""

@@ -1,4 +1,4 @@
-"""A compacted topic on the real broker: a hole in it is no finding, and the same elsewhere is."""
+"""Holes of a compacted topic and of transactions are no findings on the real broker."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from spark_audit.gaps import MARKERS
 from tests.spark_audit.run.scene import Scene
 from tests.spark_audit.stage.samples import BEGIN_MS
+from tests.transactions import Transactions
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -43,7 +44,7 @@ def _leave_a_hole(scene: Scene, *topics: str) -> None:
             one.commit_transaction()
 
 
-def test_only_the_hole_in_a_topic_that_keeps_everything_is_told(
+def test_what_transactions_leave_is_no_gap_however_many_end_together(
     scene: Scene, topic: Callable[..., str]
 ) -> None:
     plain, compacted = topic(1), topic(1)
@@ -51,7 +52,15 @@ def test_only_the_hole_in_a_topic_that_keeps_everything_is_told(
     with KafkaAdminClient(bootstrap_servers=scene.servers.kafka) as admin:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, compacted, policy)])
     _leave_a_hole(scene, plain, compacted)
-    gaps = scene.audit(scene.settings(topics=(plain, compacted))).summary["gaps"]
-    assert [(one["finding"], one["topic"]) for one in gaps] == [("offset_gap", plain)]
-    (gap,) = gaps
-    assert (gap["first_offset"], gap["records"]) == (MARKERS + 1, MARKERS + 1)
+    with Transactions(scene.servers.kafka) as foreign:
+        foreign.write(plain, *[b"{}"] * 3 * MARKERS, timestamp_ms=BEGIN_MS + 1)
+        foreign.abort()
+        foreign.write(plain, b"{}", timestamp_ms=BEGIN_MS + 1)
+        foreign.commit()
+    scene.commit(plain, 1)
+    summary = scene.audit(scene.settings(topics=(plain, compacted))).summary
+    assert summary["gaps"] == []
+    # Each offset is accounted for: two records of each producer, and two that were read.
+    judged = {one["topic"]: one for one in summary["offsets"]["partitions"]}
+    assert judged[plain]["records"] == MARKERS + 2
+    assert judged[plain]["judged"] == 2 * (MARKERS + 1) + 3 * MARKERS + 1 + 2

@@ -29,6 +29,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_at_any_point_leaves_nothing_half_done_and_the_next_run_goes_right(
     scene: Scene, tmp_path: Path
 ) -> None:
@@ -90,3 +91,5 @@ def test_the_command_ends_with_3_and_one_sentence(scene: Scene, tmp_path: Path) 
     (error,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert error.startswith(f"error: no space is left on the disk of {disk}")
     assert ended.stdout == ""
+    # Nor a stack of Spark's for each task that failed.
+    assert "\tat " not in ended.stderr

@@ -48,12 +48,12 @@ FAULTS: tuple[tuple[Act, str, Act], ...] = (
     (
         _change("DELETE FROM onceward_meta WHERE name = 'schema_version'"),
         "has no version yet: run `onceward-worker migrate`",
-        _change("INSERT INTO onceward_meta (name, value) VALUES ('schema_version', '3')"),
+        _change("INSERT INTO onceward_meta (name, value) VALUES ('schema_version', '4')"),
     ),
     (
         _change("UPDATE onceward_meta SET value = '7' WHERE name = 'schema_version'"),
-        "is of version 7, and this audit reads 3",
-        _change("UPDATE onceward_meta SET value = '3' WHERE name = 'schema_version'"),
+        "is of version 7, and this audit reads 4",
+        _change("UPDATE onceward_meta SET value = '4' WHERE name = 'schema_version'"),
     ),
     (
         _change("DELETE FROM onceward_request"),

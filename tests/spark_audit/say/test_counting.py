@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit.counting import figures_of
 from spark_audit.figures import TOP, Figures, Worker
-from spark_audit.findings import Finding
+from spark_audit.findings import REQUEST_FINDINGS, Finding
 from tests.spark_audit.say.samples import (
     DAY_MS,
     HOUR_MS,
@@ -63,7 +63,7 @@ def test_spark_counts_what_plain_python_counts(spark: SparkSession) -> None:
     assert found.resends_needed == sum(row["resend_needed"] is True for row in rows)
     assert found.by_state == Counter(str(row["state"] or "NO_ROW") for row in rows)
     assert found.findings == {
-        one: sum(row[one.value] is True for row in rows) for one in list(Finding)[:11]
+        one: sum(row[one.value] is True for row in rows) for one in REQUEST_FINDINGS
     }
     assert [hour.requests for hour in found.hours] == [by_hour[at] for at in range(24)]
     assert [hour.errors for hour in found.hours] == [errors_by_hour[at] for at in range(24)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from feedback.logs import event_of
 from spark_audit.findings import Finding
 from spark_audit.history import History, read_history
 from spark_audit.summary import Summary, as_text
@@ -97,7 +98,7 @@ def test_what_is_no_summary_says_nothing(
     _keep(tmp_path, _day("2026-11-19")).write_text(text)
     found = _read(tmp_path)
     assert (found.yesterday, len(found.days)) == (None, 1)
-    assert [one.getMessage() for one in caplog.records] == ["audit.summary_unreadable"]
+    assert [event_of(one) for one in caplog.records] == ["audit.summary_unreadable"]
 
 
 def test_a_summary_of_a_later_version_is_left_alone(tmp_path: Path) -> None:

@@ -130,6 +130,9 @@ def test_the_verdict_comes_first() -> None:
         ({Finding.LATE: 9}, {}, "Nothing lost, nothing ran twice"),
         ({Finding.LOST: 1_000, Finding.RAN_TWICE: 1}, {}, "1,000 lost, 1 ran twice"),
         ({Finding.LOST: 1}, {"fail_on": "lost>1"}, "Within the limits that were set"),
+        ({Finding.OVERDUE: 1}, {}, "Within the limits that were set"),
+        ({}, {"requests": 0}, "No requests"),
+        ({}, {"requests": 0, "unseen": ["x"]}, "Not everything could be seen"),
         ({Finding.LOST: 1}, {"unseen": ["Redis is away"]}, "Not everything could be seen"),
     ],
 )

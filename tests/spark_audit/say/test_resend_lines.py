@@ -81,7 +81,9 @@ def test_only_requests_with_a_payload_get_a_line(tmp_path: Path) -> None:
     lost: list[Found] = [found_request(f"r{n}", offset=n) for n in (1, 2, 3)]
     lost.append(found_request("r4", topic=None, partition=None, offset=None))
     path = tmp_path / "resend.jsonl"
-    assert write_resend(lost, read, path) == ResendLines(ready=1, payload_gone=2, not_text=1)
+    lost.append(found_request("r5"))
+    lines_of = write_resend(lost, read, path, is_begun=lambda name: name == "r5")
+    assert lines_of == ResendLines(ready=1, payload_gone=2, begun=1, not_text=1)
     assert asked == [(f"r{n}", "payments", 0, n) for n in (1, 2, 3)]
     lines = path.read_bytes().splitlines()
     assert [one.value for one in read_submissions(lines) if one] == [SECRET]
@@ -89,5 +91,5 @@ def test_only_requests_with_a_payload_get_a_line(tmp_path: Path) -> None:
 
 def test_nobody_else_may_read_the_payloads(tmp_path: Path) -> None:
     path = tmp_path / "resend.jsonl"
-    write_resend([], lambda *place: None, path)
+    write_resend([], lambda *place: None, path, is_begun=lambda name: False)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -14,8 +14,8 @@ from tests.spark_audit.say.samples import figures, manifest, summary
 GAP = Gap(Finding.RETENTION_GAP, "payments", 3, 2**31, 2**31 + 10, 10)
 NAMES = (
     "version date group since until frozen_at since_ms until_ms verdict exit_code failed_on unseen "
-    "counts statuses_compared by_hour latency top_codes top_workers gaps resent resend yesterday "
-    "median_7d"
+    "counts offsets statuses_compared by_hour latency top_codes top_workers gaps resent resend "
+    "yesterday median_7d"
 )
 
 
@@ -30,6 +30,7 @@ def test_a_summary_has_the_names_that_were_promised() -> None:
         "in_flight",
         "outside_window",
         "by_state",
+        "records",
         "findings",
     ]
     assert list(found["counts"]["findings"]) == [one.value for one in Finding]
@@ -110,9 +111,10 @@ def test_the_latencies_can_be_added_to_those_of_other_days() -> None:
 
 
 def test_what_may_be_sent_again_is_counted() -> None:
-    assert summary(resend=ResendLines(3, 2, 1))["resend"] == {
+    assert summary(resend=ResendLines(3, 2, begun=0, not_text=1))["resend"] == {
         "ready": 3,
         "payload_gone": 2,
+        "begun": 0,
         "not_text": 1,
     }
 
@@ -124,6 +126,13 @@ def test_it_says_how_many_were_resent_and_how_many_of_these_had_to_be() -> None:
 def test_a_good_day_is_one_line() -> None:
     assert one_line(summary(requests=12_345)) == (
         "2026-11-20 payments: GOOD, 12,345 requests: "
+        "0 lost, 0 ran twice, 0 in doubt; 0 pending, 0 in flight"
+    )
+
+
+def test_an_empty_day_says_so() -> None:
+    assert one_line(summary(requests=0)) == (
+        "2026-11-20 payments: GOOD, no requests: "
         "0 lost, 0 ran twice, 0 in doubt; 0 pending, 0 in flight"
     )
 

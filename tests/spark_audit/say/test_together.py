@@ -53,7 +53,9 @@ def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places) ->
         write_findings(judged, part, disagreeing=[one.request_id for one in DISAGREEMENTS])
     findings = read_findings(spark, places.findings, judged.schema)
     with replacing(places.report) as part:
-        resend = write_resend(to_resend(findings), _read, part / "resend.jsonl")
+        resend = write_resend(
+            to_resend(findings), _read, part / "resend.jsonl", is_begun=lambda name: False
+        )
         write_in_doubt(doubtful(findings), part / "in_doubt.csv")
         write_disagreements(DISAGREEMENTS, part / "status_disagrees.csv")
         summary = summarise(

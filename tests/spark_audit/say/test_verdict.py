@@ -3,6 +3,7 @@
 import pytest
 
 from feedback.errors import ExitCode, SettingsError
+from feedback.sections import AuditSection
 from spark_audit.findings import Finding
 from spark_audit.verdict import DEFAULT_FAIL_ON, Verdict, judge_counts, parse_fail_on
 
@@ -42,7 +43,7 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
 
 
 def test_the_refusal_of_an_unknown_finding_names_those_there_are() -> None:
-    with pytest.raises(SettingsError, match="no finding lots; there are lost, ran_twice"):
+    with pytest.raises(SettingsError, match="no finding lots; there are lost, forgotten"):
         parse_fail_on("lots>0")
 
 
@@ -58,8 +59,16 @@ def test_a_count_beyond_the_limit_makes_the_day_bad(
     assert judgement.exit_code is (ExitCode.BAD_ANSWER if is_bad else ExitCode.FINE)
 
 
+@pytest.mark.parametrize("finding", [Finding.LOST, Finding.RAN_TWICE, Finding.OVERDUE])
+def test_what_fails_by_default(finding: Finding) -> None:
+    judgement = judge_counts({finding: 1}, parse_fail_on(DEFAULT_FAIL_ON), unseen=())
+    assert judgement.exit_code is ExitCode.BAD_ANSWER
+    assert AuditSection().fail_on == DEFAULT_FAIL_ON
+
+
 def test_other_findings_leave_a_day_good() -> None:
-    found = dict.fromkeys(Finding, 5) | {Finding.LOST: 0, Finding.RAN_TWICE: 0}
+    grave = (Finding.LOST, Finding.RAN_TWICE, Finding.OVERDUE)
+    found = dict.fromkeys(Finding, 5) | dict.fromkeys(grave, 0)
     judgement = judge_counts(found, parse_fail_on(DEFAULT_FAIL_ON), unseen=())
     assert (judgement.verdict, judgement.failed_on) == (Verdict.GOOD, ())
 

@@ -8,6 +8,7 @@ from threading import Thread
 
 import pytest
 
+from feedback.logs import event_of
 from spark_audit.webhook import TRIES, post, text_of
 from tests.spark_audit.say.samples import summary
 from tests.stack.ports import free_port
@@ -86,7 +87,7 @@ def test_a_server_that_stays_busy_is_given_up(
     chat.answers = [503] * 9
     assert not _post(chat.url)
     assert len(chat.posted) == TRIES
-    assert [one.getMessage() for one in caplog.records] == ["webhook.failed"]
+    assert [event_of(one) for one in caplog.records] == ["webhook.failed"]
 
 
 @pytest.mark.parametrize("status", [302, 307, 400, 404, 410])
@@ -129,7 +130,7 @@ def test_a_log_that_was_on_is_on_again(chat: _Chat, caplog: pytest.LogCaptureFix
     caplog.set_level(logging.DEBUG)
     _post(chat.url)
     logging.getLogger("urllib3.connectionpool").debug("of somebody else")
-    assert [one.getMessage() for one in caplog.records] == ["of somebody else"]
+    assert [event_of(one) for one in caplog.records] == ["of somebody else"]
 
 
 def test_what_means_something_to_slack_is_escaped() -> None:

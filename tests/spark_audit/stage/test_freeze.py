@@ -7,11 +7,17 @@ from collections.abc import Callable
 
 import pytest
 from kafka import TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.admin import (
+    ConfigResource,
+    ConfigResourceType,
+    KafkaAdminClient,
+    NewPartitions,
+)
 
 from feedback.errors import ExitCode, NotAvailable
 from feedback.retry_group import retry_group
 from feedback.settings import Settings
+from spark_audit.chain import Chain
 from spark_audit.freeze import freeze, kind_of
 from spark_audit.gaps import retention_gaps
 from spark_audit.manifest import Manifest, Partition
@@ -160,20 +166,44 @@ def test_a_topic_made_in_the_middle_of_the_day_is_read_from_its_first_record_and
 ) -> None:
     older = topic(1)
     append(older, timestamp_ms=BEGIN - 1)
-    before = freeze(make_settings(older), Window("2000-01-01", BEGIN - DAY_MS, BEGIN), now_ms=BEGIN)
+    day_before = Window("2000-01-01", BEGIN - DAY_MS, BEGIN)
+    before = freeze(make_settings(older), day_before, now_ms=BEGIN)
     newer = topic(2)
     for _ in range(3):
         append(newer, timestamp_ms=BEGIN + DAY_MS // 2)
     commit(newer, 3)
-    manifest = frozen(make_settings(older, newer))
+    manifest = frozen(make_settings(older, newer), chain=Chain(DATE, (before.past,)))
     found = {(one.topic, one.partition): one for one in manifest.partitions}
     assert found[newer, 0] == Partition("request", newer, 0, 0, 0, 3, 3)
     assert found[newer, 1] == Partition("request", newer, 1, 0, 0, 0, None)
-    assert list(retention_gaps(manifest, before)) == []
+    assert list(retention_gaps(manifest)) == []
 
 
-def test_a_topic_that_is_another_ones_dead_letters_and_named_itself_is_a_request_topic() -> None:
-    assert kind_of("pay.g.dlq", ["pay", "pay.g.dlq"], "g") == "request"
+def test_a_topic_that_was_made_anew_is_read_from_its_first_record_and_its_end_was_not_seen(
+    topic: MakeTopic, append: Append, admin: KafkaAdminClient, make_settings: MakeSettings
+) -> None:
+    name = topic(1)
+    for _ in range(3):
+        append(name, timestamp_ms=BEGIN + 1)
+    before = frozen(make_settings(name))
+    admin.create_partitions({name: NewPartitions(2)})
+    grown = frozen(make_settings(name), chain=Chain(DATE, (before.past,)))
+    assert ([one.start for one in grown.partitions], grown.unseen) == ([0, 0], ())
+    admin.delete_topics([name])
+    topic(1, name=name)
+    manifest = frozen(make_settings(name), chain=Chain(DATE, (before.past,)))
+    assert only(manifest).start == 0
+    (unseen,) = manifest.unseen
+    assert unseen.startswith(f"what {name}-0 had from offset ")
+    assert "made anew" in unseen
+
+
+def test_the_topics_of_a_group_are_what_they_are_also_where_the_settings_name_them() -> None:
+    own = {"pay": "request", "pay.g.dlq": "dlq", "pay.g.wait": "wait", "pay.g.retry.5s": "retry"}
+    assert {name: kind_of(name, list(own), "g") for name in own} == own
+    # Another group may read them as requests, and one alone may be anybody's.
+    assert {kind_of(name, list(own), "other") for name in own} == {"request"}
+    assert kind_of("pay.g.dlq", ["pay.g.dlq"], "g") == "request"
 
 
 def test_a_missing_topic_ends_with_3_and_is_not_made(

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import NotAvailable
-from spark_audit.manifest import Kind, Manifest
+from spark_audit.chain import Link, Reach
+from spark_audit.manifest import Aborted, Kind, LogEnd, Manifest, Source
 from tests.spark_audit.stage.samples import manifest, partition
 
 
@@ -21,6 +22,12 @@ def test_what_was_written_is_read_again_beyond_32_bits_too(tmp_path: Path) -> No
             carried=("a", "it's <b>"),
         ),
         compacted=("payments.group.wait",),
+        aborted=(Aborted("payments", 0, 2**40, 2**41),),
+        log_ends=(LogEnd("payments", 0, 2**62),),
+        links=(Link("payments", 0, "id", 3, (Reach(1, "2026-11-20", 3, 9, 2**41, 2**42, 0),)),),
+        source=Source(("payments",), "127.0.0.1:9092", "sqlite:///j.db", "cluster", "journal", "4"),
+        unseen=("a part",),
+        files={"records/part-0.parquet": 2**41},
         journal_read_at_ms=2**41,
         workers={"host-1-x": 2**41},
     )
@@ -32,7 +39,7 @@ def test_the_file_has_the_names_of_the_contract(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     manifest(partition(committed=7)).write(path)
     found = json.loads(path.read_text())
-    assert found.pop("version") == 3
+    assert found.pop("version") == 6
     assert found.pop("partitions") == [
         {
             "kind": "request",
@@ -45,16 +52,25 @@ def test_the_file_has_the_names_of_the_contract(tmp_path: Path) -> None:
         }
     ]
     assert sorted(found) == [
+        "aborted",
+        "before_ms",
         "carried",
         "compacted",
         "date",
         "deadline_s",
+        "files",
+        "forgotten",
         "frozen_at_ms",
         "grace_ms",
         "group",
         "journal_read_at_ms",
         "lettered",
+        "links",
+        "log_ends",
+        "number",
         "since_ms",
+        "source",
+        "unseen",
         "until_ms",
         "workers",
     ]
@@ -67,19 +83,19 @@ def test_writing_again_leaves_one_whole_file(tmp_path: Path) -> None:
     assert Manifest.read(tmp_path / "manifest.json").frozen_at_ms == 2
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 4}', '{"version": 3}', "null"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 4}', '{"version": 5}', "null"])
 def test_what_is_no_manifest_ends_with_3(tmp_path: Path, text: str) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(text)
-    with pytest.raises(NotAvailable, match="version 3"):
+    with pytest.raises(NotAvailable, match="version 6"):
         Manifest.read(path)
 
 
 def test_one_of_an_older_version_asks_for_the_day_to_be_read_again(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     manifest().write(path)
-    written = json.loads(path.read_text()) | {"version": 2}
-    del written["lettered"]
+    written = json.loads(path.read_text()) | {"version": 3}
+    del written["aborted"]
     path.write_text(json.dumps(written))
     with pytest.raises(NotAvailable, match="read the day again"):
         Manifest.read(path)

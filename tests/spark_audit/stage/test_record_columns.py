@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 from feedback.envelope import (
     ATTEMPT,
     DEADLINE,
+    OUTCOME_ID,
+    REOPENS,
     REQUEST_ID,
     Record,
     decode_headers,
@@ -87,9 +89,13 @@ def hostile_headers() -> list[tuple[Header, ...]]:
         *((REQUEST_ID, value) for value in IDS),
         *((ATTEMPT, value) for value in NUMBERS),
         *((DEADLINE, value) for value in NUMBERS),
+        *((REOPENS, value) for value in NUMBERS),
+        *((OUTCOME_ID, value) for value in IDS),
         (REQUEST_ID, None),
         (ATTEMPT, None),
         (DEADLINE, None),
+        (REOPENS, None),
+        (OUTCOME_ID, None),
     ]
     alone = [(one,) for one in values]
     others: tuple[Header, ...] = (
@@ -104,7 +110,9 @@ def hostile_headers() -> list[tuple[Header, ...]]:
     good = ((REQUEST_ID, b"id-1"), (ATTEMPT, b"3"), (DEADLINE, b"1700000000000"))
     orders: list[tuple[Header, ...]] = [*itertools.permutations(good)]
     replaced = [(*(one for one in good if one[0] != bad[0]), bad) for bad in values]
-    return [(), others, *alone, *among, *twice, *orders, *replaced]
+    outcome = (OUTCOME_ID, b"id-1.outcome.1")
+    of_outcomes = [(*one, outcome) for one in (*alone, *twice)]
+    return [(), others, *alone, *among, *twice, *orders, *replaced, *of_outcomes]
 
 
 def expected(record: Record) -> tuple[str, int, int | None, bool, str]:
@@ -165,9 +173,9 @@ def test_every_hostile_header_is_read_as_the_worker_reads_it(spark: SparkSession
 
 
 def test_a_header_without_a_value_is_an_empty_one(spark: SparkSession) -> None:
-    names = (REQUEST_ID, ATTEMPT, DEADLINE)
+    names = (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, OUTCOME_ID)
     rows = [(number, "t", 0, 1, 2, None, None, [(name, None)]) for number, name in enumerate(names)]
-    assert [row.is_malformed for row in read(spark, rows)] == [True] * 3
+    assert [row.is_malformed for row in read(spark, rows)] == [True] * len(names)
 
 
 def test_every_pair_of_key_and_value_has_the_digest_of_the_contract(spark: SparkSession) -> None:

@@ -13,9 +13,11 @@ from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
 from pyspark.sql import SparkSession
 
 from feedback.errors import ExitCode, NotAvailable
+from feedback.logs import event_of
 from feedback.settings import Settings
 from spark_audit.freeze import freeze
 from spark_audit.manifest import Manifest
+from spark_audit.preparation import require_readable
 from spark_audit.stage_records import stage_records
 from spark_audit.window import Window
 from tests.spark_audit.stage.conftest import Rows
@@ -162,6 +164,10 @@ def test_a_topic_that_may_be_seen_and_not_read_is_named(
     broker.allow("auditor", ResourceType.GROUP, group, *GROUP_RIGHTS)
     settings = settings_of(broker, topic, group)
     manifest = frozen(settings)
+    with pytest.raises(NotAvailable) as error:
+        require_readable(settings.kafka, manifest)
+    told = f"topic {topic} may not be read: it needs the right Read for this user"
+    assert refused(error) == told
     with pytest.raises(NotAvailable, match="Not authorized to access topics") as error:
         stage_records(spark, settings.kafka, manifest, tmp_path / "records")
     assert topic in refused(error)
@@ -190,4 +196,4 @@ def test_without_the_right_to_see_a_policy_only_wait_topics_count_as_compacted(
     broker.allow("auditor", ResourceType.GROUP, group, *GROUP_RIGHTS)
     manifest = frozen(settings_of(broker, topic, group))
     assert manifest.compacted == (wait,)
-    assert "audit.policy_unseen" in caplog.messages
+    assert "audit.policy_unseen" in map(event_of, caplog.records)

@@ -49,9 +49,11 @@ def staging_that(act: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch) -
             folder.mkdir(exist_ok=True)
         return given
 
-    monkeypatch.setattr(snapshot, "require_version", lambda *_: None)
     monkeypatch.setattr(snapshot, "stage_records", records)
+    monkeypatch.setattr(snapshot, "aborted_of", lambda *_: ())
+    monkeypatch.setattr(snapshot, "counted", lambda *_: ())
     monkeypatch.setattr(snapshot, "stage_journal", journal)
+    monkeypatch.setattr(snapshot, "log_ends", lambda *_: ())
 
 
 def test_a_day_is_read_whole_and_put_in_its_place(
@@ -146,6 +148,31 @@ def test_one_of_which_a_part_was_taken_away_is_none(
     assert place.is_complete
     getattr(place, part).rename(place.folder / "elsewhere")
     assert not place.is_complete
+
+
+@pytest.mark.parametrize("part", ["records", "requests", "runs"])
+def test_a_file_that_is_cut_short_missing_or_foreign_is_named(
+    spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def write(folder: Path) -> None:
+        (folder / part).mkdir(exist_ok=True)
+        (folder / part / "0.parquet").write_bytes(b"whole")
+
+    staging_that(write, monkeypatch)
+    place = take(spark, settings, manifest())
+    written = Manifest.read(place.manifest)
+    place.require_whole(written)
+    file = place.folder / part / "0.parquet"
+    again = f"read the day again: onceward-audit run --date {DATE} --again"
+    file.write_bytes(b"who")
+    with pytest.raises(NotAvailable, match=f"{file} is not as it was written; {again}"):
+        place.require_whole(written)
+    foreign = file.rename(file.with_name("1.parquet"))
+    with pytest.raises(NotAvailable, match=f"{file} is missing; {again}"):
+        place.require_whole(written)
+    file.write_bytes(b"whole")
+    with pytest.raises(NotAvailable, match=f"{foreign} is not as it was written; {again}"):
+        place.require_whole(written)
 
 
 def test_nothing_is_complete_before_it_is_in_its_place(

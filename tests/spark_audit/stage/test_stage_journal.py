@@ -264,6 +264,7 @@ def test_a_run_is_staged_with_all_its_columns(journal: HandWritten, stage: Stage
         "offset": 2**40,
         "claimed_at": 2**41,
         "effect_at": 2**41 + 1,
+        "effect_kind": "marked",
         "ended_at": 2**41 + 2,
         "outcome": "WORKER_DIED",
         "by_whom": "you",

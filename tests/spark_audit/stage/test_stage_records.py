@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer, TopicPartition
+from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 
@@ -21,6 +21,7 @@ from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings, Rows
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS, manifest, partition
 from tests.stack import Servers
 from tests.stack.ports import HOST, free_port
+from tests.transactions import Transactions
 
 MakeTopic = Callable[..., str]
 Stage = Callable[..., list[dict[str, object]]]
@@ -62,6 +63,7 @@ def test_a_record_is_staged_with_all_that_is_known_of_it(
             "is_malformed": False,
             "is_committed": True,
             "in_window": True,
+            "arrived_by_ms": BEGIN_MS + DAY_MS,
             "reason": None,
             "original_topic": None,
             "original_partition": None,
@@ -80,6 +82,7 @@ def test_a_record_is_staged_with_all_that_is_known_of_it(
             "is_malformed": False,
             "is_committed": False,
             "in_window": False,
+            "arrived_by_ms": BEGIN_MS + DAY_MS,
             "reason": None,
             "original_topic": None,
             "original_partition": None,
@@ -137,24 +140,20 @@ def test_malformed_records_are_named_by_where_they_stand(
     assert [row["request_id"] for row in found] == expected
 
 
-def test_marks_of_transactions_and_aborted_records_are_read_as_a_worker_reads_them(
+def test_what_transactions_have_committed_is_staged_and_what_is_open_left_for_the_next_run(
     servers: Servers, topic: MakeTopic, make_settings: MakeSettings, stage: Stage
 ) -> None:
     name = topic(1)
-    producer = KafkaProducer(bootstrap_servers=servers.kafka, transactional_id=f"id-{name}")
-    producer.init_transactions()
-    for number in range(4):
-        producer.begin_transaction()
-        for _ in range(2):
-            producer.send(name, b"{}", partition=0, timestamp_ms=BEGIN_MS + number)
-        if number == 1:
-            producer.flush()
-            producer.abort_transaction()
-        else:
-            producer.commit_transaction()
-    producer.close()
-    # Every third offset is a mark, the last one included: a hole, and no record is missed.
-    assert [row["offset"] for row in stage(make_settings(name))] == [0, 1, 3, 4, 6, 7, 9, 10]
+    with Transactions(servers.kafka) as foreign:
+        for number in range(4):
+            foreign.write(name, b"{}", b"{}", timestamp_ms=BEGIN_MS + number)
+            (foreign.abort if number == 1 else foreign.commit)()
+        foreign.write(name, b"{}", b"{}", timestamp_ms=BEGIN_MS + 4)
+        settings = make_settings(name)
+        limits = freeze(settings, WINDOW, now_ms=BEGIN_MS + DAY_MS)
+        assert [one.end for one in limits.partitions] == [12]
+        # Every third offset is a mark, the last one included: a hole, and no record is missed.
+        assert [row["offset"] for row in stage(settings, limits)] == [0, 1, 6, 7, 9, 10]
 
 
 def test_all_partitions_are_read_and_empty_ones_leave_no_trace(

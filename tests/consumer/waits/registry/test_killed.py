@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pytest
 
@@ -14,10 +15,12 @@ from tests.consumer.waits.registry.scene import Scene
 from tests.eventually import eventually
 from tests.paused import paused
 
+pytestmark = pytest.mark.waits
+
 EXPIRIES = 2000
 KILLS = 10
-PAUSES = 4
-PAUSED_EXPIRIES = 1500
+PAUSES = 2
+PAUSED_EXPIRIES = 750
 AHEAD_S = 3600.0
 
 
@@ -50,6 +53,7 @@ def test_two_at_once_share_the_work(scene: Scene) -> None:
     assert [one.stop() for one in both] == [0, 0]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_ten_kills_in_two_thousand_expiries_repeat_nothing(scene: Scene) -> None:
     chance = random.Random(EXPIRIES)
@@ -67,15 +71,19 @@ def test_ten_kills_in_two_thousand_expiries_repeat_nothing(scene: Scene) -> None
 
 
 @pytest.mark.timeout(300)
-def test_one_that_stood_still_past_its_lease_repeats_nothing(make_scene: MakeScene) -> None:
-    scene = make_scene(partitions=1)
+def test_one_that_stood_still_past_its_lease_repeats_nothing(
+    make_scene: MakeScene, journal_url: str
+) -> None:
+    scene = make_scene(partitions=1, database_url=journal_url)
     two = [scene.start(), scene.start()]
     scene.await_owned()
-    names = _planted(scene, PAUSED_EXPIRIES, within_s=30)
+    names = _planted(scene, PAUSED_EXPIRIES, within_s=15)
     for number in range(PAUSES):
         _await_count(scene, PAUSED_EXPIRIES * number // (PAUSES + 1) + 1)
         sleeper = _owner(scene, two)
-        with paused(sleeper.pid):
+        with ExitStack() as still:
+            with scene.sqlite_unlocked():
+                still.enter_context(paused(sleeper.pid))
             # Its session ends, and its lease: the other takes the partition, and moves what is due.
             eventually(
                 lambda: _owner(scene, two) is not sleeper,  # noqa: B023

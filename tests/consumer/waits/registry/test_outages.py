@@ -18,6 +18,8 @@ from tests.stack.restartable import Restartable
 from tests.stack.servers import Servers
 from tests.stack.toxiproxy import Link, Links
 
+pytestmark = pytest.mark.waits
+
 REQUESTS = 500
 SOON_S = 4.0
 
@@ -46,6 +48,7 @@ def far(keeper: Keeper) -> Iterator[Far]:
         yield Far(link, url)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("fault", ["down", "half_open"])
 def test_what_was_finished_while_the_database_was_away_is_not_reported(
@@ -70,6 +73,7 @@ def test_what_was_finished_while_the_database_was_away_is_not_reported(
     assert len(registry.events("registry_database.away")) == 1
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_while_redis_is_away_nothing_expires(
     make_scene: MakeScene, servers: Servers, keeper: Keeper
@@ -89,6 +93,7 @@ def test_while_redis_is_away_nothing_expires(
     assert registry.stop() == 0
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_a_registry_that_starts_reads_to_the_end_before_it_moves_anything(
     make_scene: MakeScene,

@@ -70,7 +70,7 @@ def test_a_partition_is_one_owners_until_its_lease_is_over(make_table: MakeTable
     one, other = make_table("one", lease_s=0.5), make_table("other")
     one.take(PLACE, ID)
     assert other.take(PLACE, ID) is None
-    eventually(lambda: other.take(PLACE, ID), timeout_s=10)
+    eventually(lambda: other.take(PLACE, ID), timeout_s=30)
     with pytest.raises(LeaseLost):
         one.apply(PLACE, Changes([_row("a", 3)]), read_to=(0, 4))
     with pytest.raises(LeaseLost):

@@ -1,0 +1,154 @@
+"""Rows that are behind what clients were told, brought forward. Rare, so row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Update, bindparam, null, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from consumer.journal.clock import now_ms
+from consumer.journal.forgetting import find_marks, is_forgotten
+from consumer.journal.history import keep_runs, read
+from consumer.journal.records import WORKER_DIED, Row, State
+from consumer.journal.tables import request
+from consumer.journal.takeover import living
+from consumer.journal.told_rule import ToldRun, catch_up_with
+
+_NEVER_BEGAN = (State.EXPIRED, State.SKIPPED)
+
+
+def catch_up(
+    connection: Connection,
+    group: str,
+    worker_id: str,
+    runs: Sequence[ToldRun],
+    *,
+    outcome_topics: Collection[str] = (),
+    may_overwrite_claims: bool = False,
+) -> list[Row]:
+    """Write what the journal has lost of runs that clients were told of; return those rows.
+
+    A run whose end nobody knows becomes a claim: its owner goes on with it, or, where that is gone,
+    a sweep does, by the policy of its handler.
+
+    Args:
+        outcome_topics: those whose outcomes are wanted.
+        may_overwrite_claims: of workers whose lease is over; else claims stay as they are.
+    """
+    told = {one.request_id: one for one in runs}
+    found, _ = read(connection, group, told)
+    for name in _pruned(
+        connection, group, [one for name, one in told.items() if name not in found]
+    ):
+        del told[name]
+    behind = [name for name, one in told.items() if _is_behind(one, found.get(name))]
+    if not behind:
+        return []
+    locked, _ = read(connection, group, behind, lock=True)
+    alive = living(connection, {row.owner for row in locked.values()})
+    for name in sorted(behind):
+        row = locked.get(name)
+        is_gone = may_overwrite_claims and row is not None and row.owner not in alive
+        one = catch_up_with(told[name], row, owner_is_gone=is_gone)
+        if one is not None and row is None:
+            _insert(connection, group, one, wants_outcome=one.claim.topic in outcome_topics)
+        elif one is not None and row is not None:
+            _overwrite(connection, group, worker_id, one, row)
+    rows, _ = read(connection, group, behind)
+    return [row for row in rows.values() if row != found.get(row.request_id)]
+
+
+def _is_behind(one: ToldRun, row: Row | None) -> bool:
+    return catch_up_with(one, row, owner_is_gone=True) is not None
+
+
+def _pruned(connection: Connection, group: str, runs: Sequence[ToldRun]) -> list[str]:
+    """Return the requests that the journal has forgotten on purpose: none of them runs again."""
+    open_ = [one for one in runs if one.state == State.CLAIMED]
+    if not open_:
+        return []
+    marks = find_marks(connection, group, [one.claim for one in open_])
+    return [
+        one.request_id
+        for one in open_
+        if is_forgotten(one.claim, marks.get((one.claim.topic, one.claim.partition)))
+    ]
+
+
+def _insert(connection: Connection, group: str, one: ToldRun, *, wants_outcome: bool) -> None:
+    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    claim = one.claim
+    values = {
+        **_values(one),
+        "group": group,
+        "request_id": claim.request_id,
+        "topic": claim.topic,
+        "partition": claim.partition,
+        "offset": claim.offset,
+        "message_key": claim.message_key,
+        "payload_sha256": claim.payload_sha256,
+        "attempt": claim.attempt,
+        "effect_kind": claim.effect_kind,
+        "effect_at": _effect_at(one, claim.effect_kind),
+        "in_doubt": claim.in_doubt,
+        "voids": claim.voids,
+        "deadline_at": claim.deadline_at,
+        "order_key": claim.order_key,
+        "outcome_generation": 0 if wants_outcome else None,
+    }
+    # Another worker may have been faster: what it wrote is looked at the next time.
+    connection.execute(make(request).values(values).on_conflict_do_nothing())
+
+
+def _overwrite(connection: Connection, group: str, worker_id: str, one: ToldRun, row: Row) -> None:
+    outcome = WORKER_DIED if row.state == State.CLAIMED else None
+    keep_runs(connection, group, [(row.request_id, row.generation)], worker_id, outcome=outcome)
+    parameters = {
+        "this_group": group,
+        "this_request": row.request_id,
+        "this_generation": row.generation,
+    }
+    effect_kind = row.effect_kind or one.claim.effect_kind
+    values = {
+        **_values(one),
+        "attempt": max(row.attempt, one.claim.attempt),
+        "deadline_at": max(row.deadline_at, one.claim.deadline_at),
+        "effect_kind": effect_kind,
+        "effect_at": _effect_at(one, effect_kind),
+        "in_doubt": row.in_doubt or one.claim.in_doubt,
+        "dead_letter_at": null(),
+    }
+    connection.execute(_OVERWRITE.values(values), parameters)
+
+
+def _effect_at(one: ToldRun, effect_kind: str) -> ColumnElement[Any]:
+    """Return when its effect began: the mark of that is lost as well."""
+    is_undone = effect_kind == "transactional" or one.state in _NEVER_BEGAN
+    return null() if is_undone else now_ms()
+
+
+def _values(one: ToldRun) -> dict[str, Any]:
+    is_open = one.state == State.CLAIMED
+    return {
+        "generation": one.generation,
+        "state": one.state.value,
+        "owner": one.owner,
+        "claimed_at": null() if one.state in _NEVER_BEGAN else now_ms(),
+        "due_at": null(),
+        "finished_at": null() if is_open else now_ms(),
+        "code": one.code,
+        "message": one.message,
+        "result": one.result,
+        "resend": one.resend,
+        "by": one.by,
+        "published_at": null(),
+    }
+
+
+_OVERWRITE: Update = update(request).where(
+    request.c.group == bindparam("this_group"),
+    request.c.request_id == bindparam("this_request"),
+    request.c.generation == bindparam("this_generation"),
+)

@@ -1,0 +1,182 @@
+"""Claims of dead workers, found without a look at those of the living.
+
+While a long snapshot is open (a backup, an audit), PostgreSQL keeps in its index every claim that
+ended since: to read all claims of a living worker costs as much as all that it has ever had since.
+So the index, which is in the order of the owners, is read only between the living. A worker that
+dies meanwhile is found by the next look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    collate,
+    exists,
+    func,
+    literal_column,
+    select,
+    true,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from consumer.journal.clock import now_ms
+from consumer.journal.history import ROW_COLUMNS
+from consumer.journal.records import State
+from consumer.journal.tables import request, worker
+from consumer.journal.takeover import owner_lives
+
+# Spelled out and not a parameter: SQLite takes a partial index only where the text itself shows
+# that it may.
+_CLAIMED: ColumnElement[str] = literal_column(f"'{State.CLAIMED.value}'")
+_RETRYING: ColumnElement[str] = literal_column(f"'{State.RETRYING.value}'")
+
+
+def find(
+    connection: Connection, group: str, *, topics: Collection[str], limit: int, worker_id: str
+) -> list[tuple[Any, ...]]:
+    """Return claims on `topics` of workers without a live lease, in the order of their owners.
+
+    None while the lease of `worker_id` is over.
+    """
+    return _found(connection, _claims, group, topics, {"most": limit, "this_worker": worker_id})
+
+
+def find_unhandled(
+    connection: Connection,
+    group: str,
+    *,
+    topics: Collection[str],
+    limit: int,
+    late_ms: int,
+    worker_id: str,
+) -> list[tuple[Any, ...]]:
+    """Return, behind whether its deadline has been over for `late_ms`, what waits on any other
+    topic than these: claims of the dead, and what is to run again."""
+    further = {"most": limit, "this_worker": worker_id, "late": late_ms}
+    return _found(connection, _unhandled, group, topics, further)
+
+
+def claimed_by_the_dead() -> ColumnElement[bool]:
+    """Return the condition that a claim's owner has no lease, or one that is over."""
+    return and_(request.c.state == _CLAIMED, ~owner_lives())
+
+
+def sweeper_is_late() -> ColumnElement[bool]:
+    """Return the condition that the sweeper's own lease is over."""
+    mine = worker.alias("mine")
+    return exists().where(
+        mine.c.worker_id == bindparam("this_worker"), mine.c.lease_until <= now_ms()
+    )
+
+
+def _found(
+    connection: Connection,
+    statement: Any,
+    group: str,
+    topics: Collection[str],
+    further: Mapping[str, Any],
+) -> list[tuple[Any, ...]]:
+    parameters = {"this_group": group, "these_topics": sorted(topics), **further}
+    living = _living(connection, group)
+    if living:
+        parameters |= {
+            "first": living[0],
+            "last": living[-1],
+            "froms": living[:-1],
+            "tos": living[1:],
+        }
+    answers = connection.execute(statement(between=bool(living)), parameters)
+    return [tuple(answer) for answer in answers]
+
+
+def _living(connection: Connection, group: str) -> list[str]:
+    """Return who lives, in the order of the index of the claims; nobody where that saves nothing:
+    SQLite keeps nothing in an index that is gone."""
+    if connection.dialect.name == "sqlite":
+        return []
+    return list(connection.execute(_LIVING, {"this_group": group}).scalars())
+
+
+@lru_cache
+def _claims(*, between: bool) -> Select[Any]:
+    parts = _of_the_dead(
+        ROW_COLUMNS,
+        request.c.topic.in_(bindparam("these_topics", expanding=True)),
+        order=(request.c.owner, request.c.request_id),
+        between=between,
+    )
+    return _together(parts, "owner", "request_id")
+
+
+@lru_cache
+def _unhandled(*, between: bool) -> Select[Any]:
+    is_late = (request.c.deadline_at + bindparam("late") <= now_ms()).label("is_late")
+    columns = (is_late, *ROW_COLUMNS)
+    elsewhere = request.c.topic.not_in(bindparam("these_topics", expanding=True))
+    order = (request.c.deadline_at,)
+    parts = _of_the_dead(columns, elsewhere, order=order, between=between)
+    parts.append(_part(columns, request.c.state == _RETRYING, elsewhere, order=order))
+    return _together(parts, "deadline_at")
+
+
+def _of_the_dead(
+    columns: Sequence[ColumnElement[Any]],
+    condition: ColumnElement[bool],
+    *,
+    order: Sequence[ColumnElement[Any]],
+    between: bool,
+) -> list[Select[Any]]:
+    conditions = (claimed_by_the_dead(), condition)
+    if not between:
+        return [_part(columns, *conditions, order=order)]
+    gap = (
+        func.unnest(bindparam("froms", type_=ARRAY(Text)), bindparam("tos", type_=ARRAY(Text)))
+        .table_valued("lower", "upper", name="gap")
+        .render_derived()
+    )
+    owner = request.c.owner
+    inner = _part(
+        columns, *conditions, owner > gap.c.lower, owner < gap.c.upper, order=order
+    ).lateral("within")
+    return [
+        _part(columns, *conditions, owner < bindparam("first"), order=order),
+        select(*inner.c).select_from(gap).join(inner, true()),
+        _part(columns, *conditions, owner > bindparam("last"), order=order),
+    ]
+
+
+def _part(
+    columns: Sequence[ColumnElement[Any]],
+    *conditions: ColumnElement[bool],
+    order: Sequence[ColumnElement[Any]],
+) -> Select[Any]:
+    return (
+        select(*columns)
+        .where(request.c.group == bindparam("this_group"), *conditions, ~sweeper_is_late())
+        .order_by(*order)
+        .limit(bindparam("most"))
+    )
+
+
+def _together(parts: Sequence[Select[Any]], *order: str) -> Select[Any]:
+    # SQLite takes no ORDER BY in a part of a union, but in a query of a query.
+    found = union_all(*(select(part.subquery()) for part in parts)).subquery("found")
+    return select(found).order_by(*(found.c[name] for name in order)).limit(bindparam("most"))
+
+
+_LIVING = (
+    select(worker.c.worker_id)
+    .where(worker.c.group == bindparam("this_group"), worker.c.lease_until > now_ms())
+    # As owners are in their index; ids have another order in the table of the workers.
+    .order_by(collate(worker.c.worker_id, "default"))
+)

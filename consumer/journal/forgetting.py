@@ -1,0 +1,130 @@
+"""What pruning leaves behind: up to where the journal has forgotten, so that none of it runs again.
+
+A record that names its deadline is safe without: nothing is granted past that, and nothing is
+forgotten before. One that names none gets its deadline from its own time, or, where it has none,
+from that of its reading: where `deadline_s` has grown, or there is no time, a record that is read
+again after it was forgotten would get a new one. So pruning keeps, of each partition, the offset
+behind what it has forgotten and the latest deadline among it, in the transaction that forgets. A
+record below that offset that is no younger than that deadline has had its time.
+
+Nor is it EXPIRED, whatever it names: that would tell its caller that it has not run, and most of
+what was forgotten has. It is IN_DOUBT, since nobody knows any more.
+
+Its own time is asked as well since a topic that was made anew begins again at offset 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, case, null, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from consumer.journal.batch import CLAIMS
+from consumer.journal.clock import now_ms
+from consumer.journal.history import ROW_COLUMNS, same_run
+from consumer.journal.records import Claim, State
+from consumer.journal.tables import forgotten, request
+
+CODE = "FORGOTTEN"
+MESSAGE = "it was read once more after its outcome had been pruned: it may have run"
+
+Place = tuple[str, int]
+
+
+class Forgotten(NamedTuple):
+    """How far a partition was forgotten.
+
+    Args:
+        next_offset: behind the last record of which a row was forgotten.
+        deadline_at: epoch ms, the latest deadline of those.
+    """
+
+    next_offset: int
+    deadline_at: int
+
+
+def is_forgotten(claim: Claim, mark: Forgotten | None) -> bool:
+    """Return whether a record may be one whose outcome was forgotten.
+
+    >>> one = Claim("a", "t", 0, 5, None, "", 1, 0, "marked", sent_at=-1)
+    >>> [is_forgotten(one, Forgotten(next_offset, 0)) for next_offset in (5, 6)]
+    [False, True]
+    """
+    if mark is None or claim.offset >= mark.next_offset:
+        return False
+    at = claim.deadline_at if claim.sent_at is None else claim.sent_at
+    return at <= mark.deadline_at
+
+
+def find_marks(
+    connection: Connection, group: str, claims: Iterable[Claim]
+) -> Mapping[Place, Forgotten]:
+    """Return how far the partitions of these were forgotten."""
+    topics = {claim.topic for claim in claims}
+    columns = forgotten.c
+    found = connection.execute(
+        select(columns.topic, columns.partition, columns.next_offset, columns.deadline_at).where(
+            columns.group == group, columns.topic.in_(sorted(topics))
+        )
+    )
+    return {(topic, number): Forgotten(*mark) for topic, number, *mark in found.all()}
+
+
+@lru_cache
+def doubt_forgotten(dialect: str) -> ReturningUpdate[Any]:
+    """Return the update that takes back first claims of a moment ago; it answers whole rows."""
+    return (
+        update(request)
+        .where(same_run(CLAIMS.source(dialect)))
+        .values(
+            state=State.IN_DOUBT.value,
+            claimed_at=null(),
+            effect_at=null(),
+            finished_at=now_ms(),
+            code=CODE,
+            message=MESSAGE,
+        )
+        .returning(*ROW_COLUMNS)
+    )
+
+
+def remember(
+    connection: Connection, group: str, ended: Iterable[tuple[str, int, int, int]]
+) -> None:
+    """Keep how far is forgotten with these.
+
+    Args:
+        ended: (topic, partition, offset, deadline) of rows that are deleted.
+    """
+    marks: dict[Place, Forgotten] = {}
+    for topic, partition, offset, deadline_at in ended:
+        mark = marks.get((topic, partition), Forgotten(0, 0))
+        marks[topic, partition] = Forgotten(
+            max(mark.next_offset, offset + 1), max(mark.deadline_at, deadline_at)
+        )
+    if not marks:
+        return
+    rows = [
+        {"group": group, "topic": topic, "partition": partition, **mark._asdict()}
+        # Two that prune at once lock the same rows in the same order.
+        for (topic, partition), mark in sorted(marks.items())
+    ]
+    connection.execute(_remember(connection.dialect.name), rows)
+
+
+@lru_cache
+def _remember(dialect: str) -> Any:
+    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    statement = make(forgotten).values(pruned_at=now_ms())
+    new, key = statement.excluded, ["group", "topic", "partition"]
+    later = {
+        name: case((new[name] > forgotten.c[name], new[name]), else_=forgotten.c[name])
+        for name in ("next_offset", "deadline_at")
+    }
+    return statement.on_conflict_do_update(
+        index_elements=key, set_={**later, "pruned_at": new.pruned_at}
+    )

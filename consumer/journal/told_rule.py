@@ -1,0 +1,79 @@
+"""A run that clients were told of and the journal does not know: what its row becomes. Pure.
+
+A status is told after its commit. Where Redis has a later run of a request than the journal, the
+database has lost commits that it acknowledged. The journal's row must not win then: that later run
+may have had its effect.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from consumer.journal.records import Claim, Row, State
+
+_HAPPENED = (State.SUCCEEDED, State.IN_DOUBT)
+
+
+class ToldRun(NamedTuple):
+    """The latest run of a request that its client was told of.
+
+    Args:
+        claim: names the request, as its record or its row does.
+        generation: of the run.
+        state: how it ended; CLAIMED where its end is not known.
+        owner: whose run it is; with `DISOWNED` behind it where that worker has it no more.
+        result: JSON text.
+        by: for SKIPPED: the request that succeeded in this one's stead.
+    """
+
+    claim: Claim
+    generation: int
+    state: State
+    owner: str
+    code: str | None = None
+    message: str | None = None
+    result: str | None = None
+    resend: bool = False
+    by: str | None = None
+
+    @property
+    def request_id(self) -> str:
+        """The request that ran."""
+        return self.claim.request_id
+
+    def cleaned(self) -> ToldRun:
+        """Return the same run without a result that a database could refuse."""
+        return self._replace(code=None, message=None, result=None)
+
+
+def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False) -> ToldRun | None:
+    """Return what the row of a request becomes; None where the journal has lost nothing of it.
+
+    What the journal knows to have happened, or not to be sure of, is not replaced by a later run's
+    failure: it is raised above that run, so that its client is told of it.
+
+    Args:
+        row: the request as it stands, locked; None when it has no row.
+        owner_is_gone: whether a claim that stands there may be overwritten; else its owner, or a
+            sweep, goes on with it.
+    """
+    if row is None:
+        return one
+    is_same = (row.payload_sha256, row.topic) == (one.claim.payload_sha256, one.claim.topic)
+    if not is_same or row.generation >= one.generation:
+        return None
+    if row.state == State.CLAIMED and not owner_is_gone:
+        return None
+    if row.state not in _HAPPENED or one.state in _HAPPENED:
+        return one
+    is_over = one.state != State.CLAIMED
+    return one._replace(
+        generation=one.generation + is_over,
+        state=State(row.state),
+        owner=row.owner,
+        code=row.code,
+        message=row.message,
+        result=row.result,
+        resend=row.resend,
+        by=row.by,
+    )

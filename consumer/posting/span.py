@@ -1,0 +1,53 @@
+"""How far back a look for what waits goes. Pure.
+
+While a long snapshot is open (a backup, an audit), the database keeps in its index every request
+that waited since: a look at all of it costs what all of them together cost. So whoever has looked
+at everything looks from then on only at what has ended since, and at what still waited then. All of
+it is looked at again after a pause in proportion: where such a look is quick, every look is one.
+"""
+
+from __future__ import annotations
+
+# Older than any row.
+ALL_MS = 10**14
+# Of the time: what looks at everything take at most.
+SHARE = 0.02
+# An end is written with its time and committed a while later; and the clock here and the database's
+# need not go alike.
+MARGIN_S = 10.0
+
+
+class Span:
+    """Where the looks of one thread are.
+
+    Args:
+        now_s: monotonic time of the start: what ended before is found by a look at everything.
+    """
+
+    def __init__(self, now_s: float) -> None:
+        self._since_s = now_s
+        self._all_again_s = now_s
+        self.is_all = True
+
+    def begin(self, now_s: float) -> int:
+        """Begin a look: return how many ms ago what it finds has ended at most."""
+        self.is_all = now_s >= self._all_again_s
+        return ALL_MS if self.is_all else self.age_ms(now_s)
+
+    def age_ms(self, now_s: float) -> int:
+        """Return how many ms ago the oldest has ended, of what this look has found."""
+        return max(0, int(1000 * (now_s - self._since_s + MARGIN_S)))
+
+    def looked(self, began_s: float, now_s: float, *, oldest_ms: int) -> None:
+        """Note the end of a look.
+
+        Args:
+            oldest_ms: how long the oldest that it found has waited; 0 where nothing waits.
+        """
+        self._since_s = began_s - oldest_ms / 1000
+        self.ended(began_s, now_s)
+
+    def ended(self, began_s: float, now_s: float) -> None:
+        """Note the end of a look, also of one that the database gave up on."""
+        if self.is_all:
+            self._all_again_s = now_s + (now_s - began_s) / SHARE

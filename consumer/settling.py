@@ -1,0 +1,112 @@
+"""What becomes of a claim that nobody holds, by the journal and by what its client was told. Pure.
+
+The journal is the truth. But a database may lose commits that it acknowledged; what a client was
+told after such a commit is then the only trace of it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row, State
+from consumer.journal.records import DEADLINE_OVER, cleaned
+from consumer.journal.takeover_rule import effect_excluded
+from feedback import status
+from feedback.statuses import Status
+
+PAYLOAD_GONE = "PAYLOAD_GONE"
+# The worker lives, and neither it nor the journal says how its run ended.
+END_LOST = "END_LOST"
+# Nobody's declaration says what is to be done about it.
+NO_HANDLER = "NO_HANDLER"
+
+_IN_DOUBT = {
+    WORKER_DIED: "the worker died during the run; whether the effect happened is not known",
+    END_LOST: "the database has lost how the run ended; whether the effect happened is not known",
+}
+_UNHANDLED = "no worker has a handler for its topic; whether the effect happened is not known"
+_GONE = "the worker died during the run; its payload is gone, so it cannot run again"
+_ENDS = frozenset(
+    state.value
+    for state in (State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.EXPIRED, State.SKIPPED)
+)
+
+
+def cause(row: Row) -> str:
+    """Return why nobody holds a claim."""
+    return END_LOST if row.owner.endswith(DISOWNED) else WORKER_DIED
+
+
+def parked(row: Row, told: Status | None = None) -> DeadEnd:
+    """Return the end of a claim whose effect may have happened: a person decides."""
+    code = cause(row)
+    return _in_doubt(row, told, code, _IN_DOUBT[code])
+
+
+def without_payload(row: Row, told: Status | None = None) -> DeadEnd:
+    """Return the end of a claim that was to go on and has no payload any more."""
+    return _in_doubt(row, told, PAYLOAD_GONE, _GONE)
+
+
+def without_handler(row: Row, told: Status | None = None) -> DeadEnd:
+    """Return the end of a claim that nobody has a handler for, after its deadline."""
+    if effect_excluded(row) and not is_behind(row, told):
+        why = f"its run left nothing, and no worker has a handler for {row.topic} any more"
+        return DeadEnd(row.request_id, row.generation, State.EXPIRED, DEADLINE_OVER, why)
+    return _in_doubt(row, told, NO_HANDLER, _UNHANDLED)
+
+
+def _in_doubt(row: Row, told: Status | None, code: str, why: str) -> DeadEnd:
+    # Where the database has lost later runs it is about the latest: a client that was told of that
+    # one hears of no earlier one any more.
+    latest = told.generation if told is not None and is_behind(row, told) else None
+    return DeadEnd(
+        row.request_id, row.generation, State.IN_DOUBT, code, why, told_generation=latest
+    )
+
+
+def as_told(row: Row, told: Status | None) -> DeadEnd | None:
+    """Return the end that a client was told of; None without one.
+
+    A final status is written after its finish was committed, so the database has lost that. Of a
+    transactional run it has lost the effect as well: that one runs again.
+
+    Args:
+        row: a claim that nobody holds.
+        told: the status of its request; None when it cannot be read.
+    """
+    if told is None or told.state.value not in _ENDS or not _is_of(row, told):
+        return None
+    if row.effect_kind == "transactional" and told.state is status.State.SUCCEEDED:
+        return None
+    return DeadEnd(
+        row.request_id,
+        row.generation,
+        State(told.state.value),
+        plain(told.code),
+        plain(told.message),
+        result=_text(told.result),
+        resend=told.resend,
+        told_generation=told.generation,
+    )
+
+
+def is_behind(row: Row, told: Status | None) -> bool:
+    """Whether a client was told of a later run, which may have had its effect."""
+    return told is not None and _is_of(row, told) and told.generation > row.generation
+
+
+def _is_of(row: Row, told: Status) -> bool:
+    # An id may have been another topic's request, which the journal has pruned or lost.
+    if told.topic not in (None, row.topic):
+        return False
+    return told.payload_sha256 == row.payload_sha256 and told.generation >= row.generation
+
+
+def plain(text: str | None) -> str | None:
+    """Return what a client was told without what no database may hold."""
+    return None if text is None else cleaned(text)
+
+
+def _text(result: object) -> str | None:
+    return None if result is None else json.dumps(result, separators=(",", ":"))

@@ -1,0 +1,70 @@
+"""What objects of the user's code are asked for, whatever they do when they are asked.
+
+An exception, a result or a validator is the user's, and so is the code that runs when its class,
+text or attributes are read: it may raise anything, `SystemExit` included, and may answer with what
+only looks like a text. None of that may end who asks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Past metaclasses and subclasses, which may have properties of these names.
+_get_name: Any = type.__dict__["__name__"].__get__
+_get_qualname: Any = type.__dict__["__qualname__"].__get__
+_get_module: Any = type.__dict__["__module__"].__get__
+
+
+def class_name(value: object) -> str:
+    """Return the name of the class of an object.
+
+    >>> class_name(7)
+    'int'
+    """
+    return name_of(type(value))
+
+
+def name_of(kind: type) -> str:
+    """Return the name of a class.
+
+    >>> name_of(int)
+    'int'
+    """
+    return str(_get_name(kind))
+
+
+def qualified_name(value: object) -> str:
+    """Return the name of its class with its module, unless that is Python's own.
+
+    >>> qualified_name(7), qualified_name(class_name)
+    ('int', 'function')
+    """
+    kind = type(value)
+    name = str(_get_qualname(kind))
+    module = _get_module(kind)
+    return f"{module}.{name}" if type(module) is str and module != "builtins" else name
+
+
+def text_of(value: object) -> str:
+    """Return the text of an object; an empty one where it has none.
+
+    >>> text_of(7)
+    '7'
+    """
+    try:
+        return plain(str(value))
+    except BaseException:
+        return ""
+
+
+def plain(text: str) -> str:
+    """Return the same characters as a text of Python's own: a subclass may do anything."""
+    return str.__getitem__(text, slice(None))
+
+
+def attribute_of(value: object, name: str) -> Any:
+    """Return an attribute of an object; None where it has none, or refuses to say."""
+    try:
+        return getattr(value, name, None)
+    except BaseException:
+        return None

@@ -1,0 +1,40 @@
+"""Takes keys, values, headers and passwords out of what kafka-python logs at DEBUG.
+
+An application that logs everything would write them down: kafka-python 3.0 tells each record that
+it is given, each request and answer, and the bytes of both, those of a login as well. Importing
+this module leaves the lines and replaces in them whatever is not plain.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kafka.net.connection import KafkaConnection
+from kafka.structs import TopicPartition
+
+# Those of its loggers that tell records. A filter hears its own logger alone.
+_TELLTALES = (
+    "kafka.net.connection",
+    "kafka.producer.kafka",
+    "kafka.producer.sender",
+    "kafka.protocol.parser",
+)
+_PLAIN = (str, int, float, Exception, KafkaConnection, TopicPartition, type(None))
+
+
+def _without_payloads(record: logging.LogRecord) -> bool:
+    if record.levelno <= logging.DEBUG and isinstance(record.args, tuple):
+        record.args = tuple(map(_bare, record.args))
+    return True
+
+
+def _bare(told: object) -> object:
+    if isinstance(told, _PLAIN):
+        return told
+    if isinstance(told, bytes | bytearray):
+        return f"<{len(told)} bytes>"
+    return f"<{type(told).__name__}>"
+
+
+for _name in _TELLTALES:
+    logging.getLogger(_name).addFilter(_without_payloads)

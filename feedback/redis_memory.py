@@ -1,0 +1,108 @@
+"""How far back Redis remembers the requests of a group: what a client may conclude from finding
+nothing under an id.
+
+A key beside the journal's id is the witness: which Redis the workers have seen, and since when
+that has forgotten nothing (`KEEP`, with each heartbeat). A Redis is named by its `run_id` and by
+how many keys it has evicted: another start, and a promoted replica, may be empty or older than it
+was. Where the name changes, or the witness is gone, it begins anew, at the time of Redis. Only the
+first worker that a group ever has writes it for the group's whole life (0): before it nothing ran.
+
+A client reads the witness when it is about to say `NotSent` of an id that its caller gave
+(`LOOK`). What was forgotten longer ago than any deadline can run no more, and how it ended was told
+again from the journal. Where no witness stands the group has no worker yet, or Redis was emptied
+and no worker has told a heartbeat since. Nothing in Redis tells these two apart, and who begins
+with an empty Redis must not hear `SendUnknown` of everything. So no witness is no reason for doubt,
+unless the process knows better (`producer_client.sent_before`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+# Clocks of clients and of the database, by which deadlines are told and judged, may be off by this.
+MARGIN_S = 60.0
+
+_NOW = """
+local time = redis.call('TIME')
+local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+"""
+# A server of others may forbid INFO: then neither is known, here and there alike.
+_NAME = """
+local function said(section, pattern)
+  local text = redis.pcall('INFO', section)
+  return type(text) == 'string' and string.match(text, pattern) or ''
+end
+local name = said('server', 'run_id:(%w+)') .. '.' .. said('stats', 'evicted_keys:(%d+)')
+"""
+
+# KEYS: the journal's id, the word that goes with it, the witness. ARGV: the id, a new word, and "1"
+# from the first worker of the group's life. Returns the word that stands.
+KEEP = f"""{_NOW}{_NAME}
+local word = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('GET', KEYS[2])
+local witness = redis.call('GET', KEYS[3])
+if not word or not witness or string.match(witness, '^%S*') ~= name then
+  local since = not word and ARGV[3] == '1' and '0' or now
+  if not word then
+    redis.call('SET', KEYS[1], ARGV[1], 'NX')
+    redis.call('SET', KEYS[2], ARGV[2])
+  end
+  redis.call('SET', KEYS[3], name .. ' ' .. since)
+end
+return word or ARGV[2]
+"""
+
+# KEYS: the witness, and the hash of a request that must be there, if there is one.
+LOOK = f"""{_NOW}{_NAME}
+local is_there = not KEYS[2] or redis.call('EXISTS', KEYS[2]) == 1
+return {{redis.call('GET', KEYS[1]) or '', name, now, is_there and 1 or 0}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisMemory:
+    """What Redis says of its own memory.
+
+    Attributes:
+        witness: the Redis that the workers have seen, empty where no witness stands.
+        since_ms: since when that has forgotten nothing, epoch ms; 0: for the group's whole life.
+        name: the Redis that answers.
+        now_ms: by its clock.
+        is_known_there: the request that was asked about besides is still known.
+    """
+
+    witness: str
+    since_ms: int
+    name: str
+    now_ms: int
+    is_known_there: bool = True
+
+    @property
+    def is_witnessed(self) -> bool:
+        """Whether a worker of the group has left its witness."""
+        return bool(self.witness)
+
+    def doubt(self, *, longest_s: float) -> str | None:
+        """Return why Redis may have forgotten a request that can still run; None where it has not.
+
+        Args:
+            longest_s: the longest time from a send to its deadline.
+        """
+        if not self.is_known_there:
+            return "Redis has forgotten what this process has sent"
+        if not self.is_witnessed:
+            return None
+        if self.name != self.witness:
+            return "Redis was started again, replaced, or has evicted keys"
+        past_s = (self.now_ms - self.since_ms) / 1000
+        if past_s < longest_s + MARGIN_S:
+            return f"Redis remembers no further back than {past_s:.0f} s"
+        return None
+
+
+def decode_look(answer: Any) -> RedisMemory:
+    """Return what `LOOK` has answered."""
+    witness, name, now, is_there = cast("Sequence[Any]", answer)
+    seen, _, since = witness.decode().partition(" ")
+    return RedisMemory(seen, int(since or 0), name.decode(), int(now), is_there == 1)

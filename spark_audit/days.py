@@ -1,0 +1,118 @@
+"""The days that an output folder has: their manifests, and what each of them was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from feedback.errors import SettingsError
+from feedback.logs import EventLog
+from feedback.settings import Settings
+from spark_audit.chain import Chain
+from spark_audit.freeze import cluster_id_of, source_of
+from spark_audit.journal_version import require_version
+from spark_audit.manifest import Manifest, NotOurs, Source
+from spark_audit.places import Places
+from spark_audit.snapshot import Snapshot
+
+log = EventLog("onceward.audit")
+
+
+def days_of(output: Path) -> tuple[Manifest, ...]:
+    """Return the manifests of all whole snapshots, in the order in which they were made.
+
+    Raises:
+        NotAvailable: one of them cannot be read.
+    """
+    found = []
+    for folder in sorted((output / "snapshot").glob("date=*")):
+        snapshot = Snapshot(folder)
+        if not snapshot.is_complete:
+            continue
+        try:
+            found.append(Manifest.read(snapshot.manifest))
+        except NotOurs as error:
+            # After an upgrade: the chain of the days begins anew.
+            log.warning("previous.not_read", reason=str(error))
+    return tuple(sorted(found, key=lambda one: one.number))
+
+
+def chain_of(days: Iterable[Manifest], date: str) -> Chain:
+    """Return the chain of runs before one of a day."""
+    return Chain(date, tuple(one.past for one in days))
+
+
+def unjudged(output: Path, days: Iterable[Manifest], date: str) -> list[Manifest]:
+    """Return the earlier days that were read and of which there is no report: a run died between.
+
+    No later run judges what is theirs.
+    """
+    earlier = sorted((one for one in days if one.date < date), key=lambda one: one.date)
+    return [one for one in earlier if not Places(output, one.date).report.is_dir()]
+
+
+def require_same_group(output: Path, days: Iterable[Manifest], group: str) -> None:
+    """Return when the folder's days are of this group.
+
+    Raises:
+        SettingsError: names both groups.
+    """
+    others = sorted({one.group for one in days} - {group})
+    if others:
+        raise SettingsError(
+            f"the days in {output} are of group {others[0]}, and [kafka] group is {group}: give "
+            "each group an [audit] output of its own"
+        )
+
+
+def require_same_source(output: Path, days: Iterable[Manifest], manifest: Manifest) -> None:
+    """Return when the folder's days were read from the same Kafka and journal as a new one.
+
+    Raises:
+        SettingsError: names both.
+    """
+    if manifest.source is not None:
+        _require_same_source(output, days, manifest.source)
+
+
+def _require_same_source(output: Path, days: Iterable[Manifest], now: Source) -> None:
+    for day in days:
+        before = day.source
+        if before is None:
+            continue
+        _require_same(output, day.date, "Kafka cluster", before.cluster_id, now.cluster_id)
+        _require_same(output, day.date, "journal", before.journal_id, now.journal_id)
+
+
+def require_same_day(output: Path, day: Manifest, settings: Settings) -> None:
+    """Return when a day was read from what the settings name.
+
+    Kafka and the journal are asked only where the settings call them otherwise.
+
+    Raises:
+        SettingsError: says what differs.
+        NotAvailable: Kafka or the journal is away, and had to be asked.
+    """
+    before, now = day.source, source_of(settings)
+    if before is None:
+        return
+    if before.topics != now.topics:
+        raise SettingsError(
+            f"{day.date} in {output} was read from the topics {', '.join(before.topics)}, and "
+            f"[audit] topics names {', '.join(now.topics)}: judge them in an [audit] output of "
+            "their own"
+        )
+    if before.brokers != now.brokers:
+        now = replace(now, cluster_id=cluster_id_of(settings))
+    if before.journal != now.journal:
+        now = replace(now, journal_id=require_version(settings.journal.url))
+    _require_same_source(output, [day], now)
+
+
+def _require_same(output: Path, date: str, named: str, before: str, now: str) -> None:
+    if before and now and before != now:
+        raise SettingsError(
+            f"{date} in {output} was read from the {named} {before}, and the settings lead to "
+            f"{now}: correct them, or judge it in an [audit] output of its own"
+        )

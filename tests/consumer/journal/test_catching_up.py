@@ -1,0 +1,88 @@
+"""Rows that are behind what clients were told: brought forward before anything runs again."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.journal import DISOWNED, Journal, State, ToldRun, VerdictKind
+from tests.consumer.journal.conftest import Database
+from tests.consumer.journal.samples import claim, finish, kinds, new_id, row_of
+
+RUN, ANSWERED, RUNNING = VerdictKind.RUN, VerdictKind.ANSWERED, VerdictKind.RUNNING
+
+
+def told(name: str, state: State, *, attempt: int = 2, generation: int = 2) -> ToldRun:
+    owner = f"gone{DISOWNED}" if state is State.CLAIMED else "gone"
+    resend = state is State.FAILED
+    return ToldRun(claim(name, attempt=attempt), generation, state, owner, resend=resend)
+
+
+def failed(journal: Journal) -> str:
+    """Return a request that has failed, and that a resend may reopen."""
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    journal.apply(finishes=[finish(name, state=State.FAILED, resend=True)])
+    return name
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "stands"),
+    [
+        (State.SUCCEEDED, ANSWERED, (State.SUCCEEDED, 2)),
+        (State.IN_DOUBT, VerdictKind.IN_DOUBT, (State.IN_DOUBT, 2)),
+        (State.EXPIRED, ANSWERED, (State.EXPIRED, 2)),
+        (State.CLAIMED, RUNNING, (State.CLAIMED, 2)),
+        (State.FAILED, RUN, (State.CLAIMED, 3)),
+    ],
+)
+@pytest.mark.parametrize("has_row", [True, False])
+def test_a_resend_is_decided_on_what_its_client_was_told(
+    journal: Journal,
+    database: Database,
+    state: State,
+    verdict: VerdictKind,
+    stands: object,
+    has_row: bool,
+) -> None:
+    name = failed(journal) if has_row else new_id()
+    applied = journal.apply(claims=[claim(name, attempt=3)], told_runs=[told(name, state)])
+    row = row_of(applied)
+    assert (kinds(applied), (row.state, row.generation)) == ([verdict], stands)
+    assert [one.generation for one in applied.restored] == [2]
+    (found,) = database.query("SELECT * FROM onceward_request WHERE request_id = :n", n=name)
+    assert (found["effect_at"] is None) is (state in (State.EXPIRED, State.FAILED))
+    history = database.query("SELECT generation FROM onceward_run WHERE request_id = :n", n=name)
+    kept = [1] * has_row + [2] * (state is State.FAILED)
+    assert [one["generation"] for one in history] == kept
+
+
+def test_a_wake_up_follows_no_run_that_another_has_followed_already(journal: Journal) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    journal.apply(finishes=[finish(name, state=State.RETRYING, delay_ms=0)])
+    wakes = claim(name, wakes=1)
+    applied = journal.apply(claims=[wakes], told_runs=[told(name, State.SUCCEEDED)])
+    assert (kinds(applied), row_of(applied).state) == ([ANSWERED], State.SUCCEEDED)
+    assert kinds(journal.apply(claims=[wakes])) == [ANSWERED]
+
+
+def test_what_is_not_behind_is_not_touched(journal: Journal) -> None:
+    name = failed(journal)
+    one = told(name, State.SUCCEEDED, generation=1)
+    applied = journal.apply(claims=[claim(name, attempt=2)], told_runs=[one])
+    assert (kinds(applied), applied.restored, row_of(applied).generation) == ([RUN], (), 2)
+
+
+def test_a_claim_is_left_to_its_owner_and_brought_forward_once_that_is_gone(
+    journal: Journal, database: Database
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    one = told(name, State.CLAIMED)
+    assert journal.apply(told_runs=[one]).restored == ()
+    (row,) = journal.catch_up([one])
+    assert (row.generation, row.owner, row.effect_at is None) == (2, f"gone{DISOWNED}", False)
+    (kept,) = database.query("SELECT generation, outcome FROM onceward_run")
+    assert kept == {"generation": 1, "outcome": "WORKER_DIED"}
+    assert journal.catch_up([one]) == []
+    assert [one.generation for one in journal.rows([name, "unknown"])] == [2]

@@ -1,0 +1,228 @@
+"""Own runs that the database has lost are written again; what nobody knows of is given up."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.journal import (
+    DISOWNED,
+    DeadEnd,
+    EffectMark,
+    FinishKind,
+    Journal,
+    OwnRun,
+    State,
+    Takeover,
+    TakeoverKind,
+    ToldRun,
+    VerdictKind,
+)
+from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
+from tests.consumer.journal.samples import OTHER_SHA, claim, finish, kinds, new_id, row_of
+
+RUN, ANSWERED, RUNNING = VerdictKind.RUN, VerdictKind.ANSWERED, VerdictKind.RUNNING
+
+
+def own(name: str, generation: int = 1, *, ends: bool = True, state: str = "SUCCEEDED") -> OwnRun:
+    end = finish(name, generation, state, result='{"a":1}') if ends else None
+    return OwnRun(claim(name), generation, entered=True, finish=end)
+
+
+def lose(database: Database, name: str) -> None:
+    """Lose all commits about a request."""
+    database.change("DELETE FROM onceward_request WHERE request_id = :name", name=name)
+
+
+def lose_finish(database: Database, name: str) -> None:
+    """Lose the commits behind the claim."""
+    database.change(
+        "UPDATE onceward_request SET state = 'CLAIMED', finished_at = NULL, result = NULL,"
+        " effect_at = NULL WHERE request_id = :name",
+        name=name,
+    )
+
+
+@pytest.mark.parametrize("how", [lose, lose_finish])
+def test_what_ended_here_and_is_lost_is_written_again_before_a_resend_is_looked_at(
+    journal: Journal, database: Database, how: object
+) -> None:
+    name = new_id()
+    assert kinds(journal.apply(claims=[claim(name)])) == [RUN]
+    journal.apply(finishes=[finish(name, result='{"a":1}')])
+    assert callable(how)
+    how(database, name)
+    applied = journal.apply(claims=[claim(name, attempt=2)], own_runs=[own(name)])
+    assert kinds(applied) == [ANSWERED]
+    (restored,) = applied.restored
+    assert (restored.state, restored.result, restored.generation) == ("SUCCEEDED", '{"a":1}', 1)
+    again = journal.apply(claims=[claim(name, attempt=3)], own_runs=[own(name)])
+    assert (kinds(again), again.restored) == ([ANSWERED], ())
+
+
+def test_a_finish_that_finds_no_row_is_lost_and_inserts_the_ending(
+    journal: Journal, database: Database
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    lose(database, name)
+    (result,) = journal.apply(finishes=[finish(name)]).finished.values()
+    assert result.kind is FinishKind.LOST
+    journal.apply(own_runs=[own(name)])
+    (row,) = database.query("SELECT * FROM onceward_request WHERE request_id = :n", n=name)
+    facts = ("state", "generation", "owner", "topic", "offset", "payload_sha256", "published_at")
+    expected = ("SUCCEEDED", 1, "me", "payments", 17, "a" * 64, None)
+    assert tuple(row[one] for one in facts) == expected
+    assert row["effect_at"] and row["claimed_at"] and row["finished_at"]
+
+
+def test_a_later_run_that_is_lost_comes_over_the_row_that_stood_before_it(
+    journal: Journal, database: Database
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    journal.apply(finishes=[finish(name, state=State.FAILED, resend=True)])
+    ends = own(name, 2)._replace(claim=claim(name, attempt=2))
+    applied = journal.apply(claims=[claim(name, attempt=3)], own_runs=[ends])
+    assert kinds(applied) == [ANSWERED]
+    assert (row_of(applied).generation, row_of(applied).attempt) == (2, 2)
+    (kept,) = database.query("SELECT generation, outcome FROM onceward_run")
+    assert kept == {"generation": 1, "outcome": "FAILED"}
+
+
+def test_a_run_in_hand_whose_claim_is_lost_gets_it_back_and_none_beside_it(
+    journal: Journal, database: Database
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    lose(database, name)
+    beside = journal.apply(claims=[claim(name, attempt=2)], held=[(name, 1)])
+    assert (kinds(beside), beside.verdicts[0].row) == ([RUNNING], None)
+    journal.apply(own_runs=[own(name, ends=False)])
+    (claimed,) = journal.own_claims()
+    assert (claimed.request_id, claimed.generation, claimed.state) == (name, 1, "CLAIMED")
+    assert claimed.effect_at is not None
+    (result,) = journal.apply(finishes=[finish(name)]).finished.values()
+    assert result.kind is FinishKind.WRITTEN
+
+
+def test_an_effect_whose_mark_is_lost_is_marked_again_before_anything_goes_on(
+    journal: Journal, database: Database
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    ours = own(name, ends=False)
+    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "CHILD_DIED")
+    applied = journal.apply(takeovers=[wish], own_runs=[ours])
+    assert applied.takeovers[name, 1].kind == "DOUBTFUL"
+    (row,) = database.query("SELECT generation, state, effect_at FROM onceward_request")
+    assert (row["generation"], row["state"]) == (1, "CLAIMED") and row["effect_at"] is not None
+    not_entered = ours._replace(entered=False)
+    assert journal.apply(own_runs=[ours, not_entered]).restored == ()
+
+
+LOST_CLAIM = "CLAIM_LOST"
+
+
+@pytest.mark.parametrize("effect_kind", ["marked", "transactional"])
+def test_a_run_that_was_refused_its_effect_since_its_claim_is_gone_is_followed_by_another(
+    journal: Journal, database: Database, effect_kind: str
+) -> None:
+    name = new_id()
+    wanted = claim(name, effect_kind=effect_kind)
+    journal.apply(claims=[wanted])
+    lose(database, name)
+    assert journal.apply(effects=[EffectMark(name, 1)], held=[(name, 1)]).effects == frozenset()
+    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
+    ours = OwnRun(wanted, 1, entered=False, finish=None)
+    applied = journal.apply(takeovers=[wish], own_runs=[ours], held=[(name, 1)])
+    assert applied.takeovers[name, 1].kind == "GRANTED"
+    (claimed,) = journal.own_claims()
+    assert (claimed.generation, claimed.effect_at) == (2, None)
+    assert journal.apply(effects=[EffectMark(name, 2)]).effects == {(name, 2)}
+
+
+def test_a_run_that_was_refused_its_effect_since_a_peer_has_it_is_followed_by_none(
+    journal: Journal, open_journal: OpenJournal, open_leases: OpenLeases
+) -> None:
+    name = new_id()
+    open_leases("peer").register(60)
+    open_journal("peer").apply(claims=[claim(name)])
+    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
+    ours = own(name, ends=False)._replace(entered=False)
+    applied = journal.apply(takeovers=[wish], own_runs=[ours], held=[(name, 1)])
+    assert (applied.takeovers[name, 1].kind, applied.restored) == ("STALE", ())
+
+
+def test_a_run_that_was_refused_its_effect_is_not_followed_where_its_client_was_told_an_end(
+    journal: Journal, database: Database
+) -> None:
+    name = new_id()
+    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
+    told = ToldRun(claim(name), 2, State.SUCCEEDED, "peer")
+    applied = journal.apply(takeovers=[wish], told_runs=[told], held=[(name, 1)])
+    assert applied.takeovers[name, 1].kind == "STALE"
+    (row,) = database.query("SELECT owner, generation, state FROM onceward_request")
+    assert row == {"owner": "peer", "generation": 2, "state": "SUCCEEDED"}
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_run_that_is_written_again_keeps_its_policy_and_the_key_it_ran_under(
+    journal: Journal, database: Database, stands: bool
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)._replace(in_doubt="retry_same_key")])
+    if not stands:
+        lose(database, name)
+    ours = claim(name)._replace(in_doubt="park", voids=2)
+    journal.apply(own_runs=[own(name, 3, ends=False)._replace(claim=ours)])
+    (row,) = database.query("SELECT generation, in_doubt, voids FROM onceward_request")
+    assert row == {"generation": 3, "in_doubt": "park", "voids": 2}
+
+
+@pytest.mark.parametrize("sha", ["a" * 64, OTHER_SHA])
+def test_a_row_that_says_more_or_is_of_another_payload_stays(
+    open_journal: OpenJournal, database: Database, sha: str
+) -> None:
+    name = new_id()
+    open_journal("peer").apply(claims=[claim(name, sha=sha)])
+    generation = 2 if sha == "a" * 64 else 1
+    database.change("UPDATE onceward_request SET generation = :g", g=generation)
+    assert open_journal("me").apply(own_runs=[own(name)]).restored == ()
+    (row,) = database.query("SELECT owner, state FROM onceward_request")
+    assert row == {"owner": "peer", "state": "CLAIMED"}
+
+
+def test_a_takeover_of_an_older_claim_whose_later_run_ended_here_is_stale(
+    journal: Journal, open_journal: OpenJournal
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "WORKER_DIED")
+    applied = journal.apply(takeovers=[wish], own_runs=[own(name, 2)])
+    assert applied.takeovers[name, 1].kind == "STALE"
+    assert [row.state for row in applied.restored] == ["SUCCEEDED"]
+
+
+@pytest.mark.parametrize(
+    ("effect_kind", "doubted"), [("marked", True), ("external", True), ("transactional", False)]
+)
+def test_a_claim_that_is_given_up_is_a_sweep_s_and_in_doubt_unless_it_is_undone(
+    journal: Journal, effect_kind: str, doubted: bool
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name, effect_kind=effect_kind)])
+    journal.disown([(name, 1), (name, 2)])
+    assert journal.own_claims() == []
+    (row,) = journal.dead_claims(["payments"], 10)
+    assert (row.owner, row.effect_at is not None) == (f"me{DISOWNED}", doubted)
+
+
+def test_a_dead_claim_ends_as_its_client_was_told(
+    journal: Journal, open_journal: OpenJournal
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    end = DeadEnd(name, 1, State.FAILED, "NO", "why", result="7", resend=True, told_generation=3)
+    (row,) = journal.end_dead_claims([end])
+    told = (row.state, row.code, row.message, row.result, row.resend, row.generation)
+    assert told == ("FAILED", "NO", "why", "7", True, 3)

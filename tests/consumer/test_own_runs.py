@@ -1,0 +1,72 @@
+"""What a worker finds that the database has lost of its own runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from consumer.entries import finish
+from consumer.held import Held
+from consumer.journal import Row
+from consumer.own_runs import OwnRuns
+from consumer.pool import Outcome
+from feedback.status import State
+from tests.consumer.samples import SHA, delivery, row
+
+RUN = ("a", 1)
+
+
+class Claims:
+    """A journal in which these claims of the worker stand."""
+
+    def __init__(self, *rows: Row) -> None:
+        self._rows = list(rows)
+        self.spend: Callable[[], None] = lambda: None
+
+    def own_claims(self) -> list[Row]:
+        self.spend()
+        return self._rows
+
+
+def lost(held: Held, *rows: Row) -> list[tuple[str, int]]:
+    journal: Any = Claims(*rows)
+    OwnRuns(held=held, journal=journal, every_s=5.0).look()
+    return [(one.request_id, one.generation) for one in held.lost]
+
+
+@pytest.mark.parametrize(("effect_at", "found"), [(None, [RUN]), (1, [])])
+def test_an_effect_that_the_journal_no_longer_has_is_to_be_marked_again(
+    effect_at: int | None, found: list[tuple[str, int]]
+) -> None:
+    held = Held(running={RUN: delivery("a")}, entered={RUN})
+    stands = row("a", "CLAIMED", effect_at=effect_at, payload_sha256=SHA)
+    assert lost(held, stands) == found
+
+
+def test_a_run_that_is_as_the_journal_says_or_whose_end_is_about_to_be_written_is_left_alone() -> (
+    None
+):
+    stands = row("a", "CLAIMED", effect_at=None, payload_sha256=SHA)
+    assert lost(Held(running={RUN: delivery("a")}), stands) == []
+    held = Held(running={RUN: delivery("a")}, entered={RUN})
+    held.finishes[RUN] = finish(RUN, Outcome(State.SUCCEEDED))
+    assert lost(held, stands) == []
+    assert lost(held) == [RUN]
+
+
+def test_a_look_that_takes_the_database_long_is_repeated_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s, takes_s = [100.0], [2.0]
+
+    def spend() -> None:
+        now_s[0] += takes_s[0]
+
+    monkeypatch.setattr("consumer.own_runs.monotonic_s", lambda: now_s[0])
+    journal: Any = Claims()
+    own_runs = OwnRuns(held=Held(), journal=journal, every_s=5.0)
+    assert [own_runs.look_if_due(at_s) for at_s in (105.0, 110.0, 112.0)] == [True, True, False]
+    journal.spend = spend
+    assert [own_runs.look_if_due(at_s) for at_s in (115.0, 130.0, 216.0)] == [True, False, True]
+    takes_s[0] = 600.0
+    assert [own_runs.look_if_due(at_s) for at_s in (400.0, 690.0, 700.0)] == [True, False, True]

@@ -1,0 +1,99 @@
+"""What becomes of a claim that nobody holds, by what its client was told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from consumer import settling
+from consumer.continuation import After
+from consumer.declaration import EffectKind, Handler, InDoubtPolicy
+from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row
+from consumer.journal import State as Journaled
+from consumer.sweeper import after_dead
+from feedback.status import State
+from feedback.statuses import Status
+from tests.consumer.journal.samples import OTHER_SHA, SHA, row
+
+TOLD = Status("a", State.SUCCEEDED, generation=1, result={"ok": True}, payload_sha256=SHA)
+MARKED = Handler(
+    function=print,
+    topic="payments",
+    name="payments",
+    effect=EffectKind.MARKED,
+    in_doubt=InDoubtPolicy.PARK,
+)
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.SKIPPED])
+def test_a_final_status_of_the_claim_or_of_a_later_one_is_its_end(
+    state: State, generation: int
+) -> None:
+    told = replace(TOLD, state=state, generation=generation, resend=state is State.FAILED)
+    end = settling.as_told(row(), told)
+    assert end == DeadEnd(
+        "a",
+        1,
+        Journaled(state.value),
+        None,
+        None,
+        result='{"ok":true}',
+        resend=told.resend,
+        told_generation=generation,
+    )
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        replace(TOLD, state=State.RUNNING),
+        replace(TOLD, state=State.RETRYING),
+        replace(TOLD, state=State.UNKNOWN),
+        replace(TOLD, generation=0),
+        replace(TOLD, payload_sha256=OTHER_SHA),
+    ],
+)
+def test_any_other_status_ends_nothing(told: Status | None) -> None:
+    assert settling.as_told(row(), told) is None
+
+
+def test_a_transactional_success_that_the_database_has_lost_runs_again_and_a_failure_does_not() -> (
+    None
+):
+    claim = row(effect_kind="transactional")
+    assert settling.as_told(claim, TOLD) is None
+    assert settling.as_told(claim, replace(TOLD, state=State.FAILED)) is not None
+
+
+def test_a_client_that_was_told_of_a_later_run_leaves_the_effect_of_this_one_in_doubt() -> None:
+    later = replace(TOLD, state=State.RUNNING, generation=2)
+    assert after_dead(row(), MARKED, later) is After.PARK
+    assert after_dead(row(), MARKED, replace(later, generation=1)) is After.RUN_AGAIN
+    assert after_dead(row(), MARKED) is After.RUN_AGAIN
+
+
+def test_a_claim_that_a_living_worker_gave_up_is_not_said_to_be_of_a_dead_one() -> None:
+    given_up = row(owner=f"me{DISOWNED}")
+    assert settling.parked(given_up).code == settling.END_LOST
+    assert settling.parked(row()).code == WORKER_DIED
+
+
+def test_a_run_that_left_nothing_and_has_no_handler_any_more_expires_as_any_other_request() -> None:
+    end = settling.without_handler(row())
+    assert (end.state, end.code) == (Journaled.EXPIRED, "DEADLINE_OVER")
+
+
+@pytest.mark.parametrize(
+    "end", [settling.parked, settling.without_payload, settling.without_handler]
+)
+def test_a_doubt_is_about_the_latest_run_that_a_client_was_told_of(
+    end: Callable[[Row, Status | None], DeadEnd],
+) -> None:
+    later = replace(TOLD, state=State.RUNNING, generation=3)
+    doubt = end(row(), later)
+    assert (doubt.state, doubt.generation, doubt.told_generation) == (Journaled.IN_DOUBT, 1, 3)
+    assert end(row(), replace(later, payload_sha256=OTHER_SHA)).told_generation is None

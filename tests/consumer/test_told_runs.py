@@ -1,0 +1,144 @@
+"""What a row becomes that is behind what its client was told: the pure rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from consumer.journal import DISOWNED, Row, ToldRun
+from consumer.journal import State as Journaled
+from consumer.journal.told_rule import catch_up_with
+from consumer.told_runs import claim_of_row, leads, told_run
+from feedback.status import State
+from feedback.statuses import Status
+from tests.consumer.journal.samples import OTHER_SHA, SHA, claim, row
+
+TOLD = Status(
+    "a", State.RUNNING, attempt=3, generation=2, worker="its", payload_sha256=SHA, topic="payments"
+)
+ENDED = replace(TOLD, state=State.SUCCEEDED, result={"ok": True})
+
+
+def run_of(told: Status, *, alive: bool = False, effect_kind: str = "marked") -> ToldRun:
+    found = told_run(claim("a", effect_kind=effect_kind), told, alive={"its"} if alive else ())
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "state", [State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.EXPIRED, State.SKIPPED]
+)
+def test_a_final_status_is_how_its_run_ended(state: State) -> None:
+    told = replace(ENDED, state=state, code="CODE", message="why", resend=True, by="other")
+    found = run_of(told)
+    assert (found.state, found.generation, found.claim.attempt) == (Journaled(state.value), 2, 3)
+    assert (found.code, found.message, found.result) == ("CODE", "why", '{"ok":true}')
+    assert (found.resend, found.by, found.owner) == (True, "other", "its")
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.RETRYING])
+def test_a_run_without_an_end_is_its_workers_as_long_as_that_lives(state: State) -> None:
+    told = replace(TOLD, state=state)
+    assert run_of(told, alive=True).owner == "its"
+    assert run_of(told).owner == f"its{DISOWNED}"
+    assert run_of(replace(told, worker=f"its{DISOWNED}")).owner == f"its{DISOWNED}"
+    assert run_of(told).state is Journaled.CLAIMED
+
+
+@pytest.mark.parametrize("state", [State.PENDING, State.ACCEPTED, State.LOST])
+def test_what_is_asked_for_again_had_failed_as_its_client_was_told(state: State) -> None:
+    found = run_of(replace(TOLD, state=state))
+    assert (found.state, found.resend, found.claim.attempt) == (Journaled.FAILED, True, 2)
+
+
+def test_a_transactional_success_that_is_lost_has_lost_its_effect_and_so_has_no_end() -> None:
+    found = run_of(ENDED, alive=True, effect_kind="transactional")
+    assert (found.state, found.owner) == (Journaled.CLAIMED, f"its{DISOWNED}")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Status("a", State.UNKNOWN),
+        replace(TOLD, generation=0),
+        replace(TOLD, payload_sha256=OTHER_SHA),
+        replace(TOLD, topic="elsewhere"),
+    ],
+)
+def test_any_other_status_is_of_no_run(told: Status) -> None:
+    assert told_run(claim("a"), told, alive=()) is None
+
+
+def test_a_request_without_a_row_and_one_whose_row_is_older_catch_up() -> None:
+    for told in (TOLD, ENDED):
+        one = run_of(told)
+        assert catch_up_with(one, None) == one
+        for state in (Journaled.FAILED, Journaled.RETRYING, Journaled.EXPIRED, Journaled.SKIPPED):
+            assert catch_up_with(one, row(state=state)) == one
+
+
+@pytest.mark.parametrize(
+    "stands",
+    [
+        row(state=Journaled.FAILED, generation=2),
+        row(state=Journaled.FAILED, generation=3),
+        row(state=Journaled.FAILED, topic="elsewhere"),
+        row(state=Journaled.FAILED, payload_sha256=OTHER_SHA),
+        row(state=Journaled.CLAIMED),
+    ],
+)
+def test_a_row_that_is_not_behind_or_not_the_same_or_claimed_stays(stands: Row) -> None:
+    assert catch_up_with(run_of(ENDED), stands) is None
+
+
+def test_a_claim_of_a_worker_that_is_gone_catches_up() -> None:
+    one = run_of(TOLD)
+    assert catch_up_with(one, row(), owner_is_gone=True) == one
+
+
+@pytest.mark.parametrize("knows", [Journaled.SUCCEEDED, Journaled.IN_DOUBT])
+@pytest.mark.parametrize(
+    ("told", "generation"),
+    [
+        (State.RUNNING, 2),
+        (State.PENDING, 3),
+        (State.FAILED, 3),
+        (State.EXPIRED, 3),
+        (State.SUCCEEDED, None),
+        (State.IN_DOUBT, None),
+    ],
+)
+def test_what_has_happened_or_may_have_is_told_over_any_later_failure(
+    knows: Journaled, told: State, generation: int | None
+) -> None:
+    stands = row(state=knows, code="X", result="7", owner="me")
+    found = catch_up_with(run_of(replace(TOLD, state=told)), stands)
+    assert found is not None
+    if generation is None:
+        assert (found.state, found.generation) == (Journaled(told.value), 2)
+    else:
+        assert (found.state, found.generation, found.result) == (knows, generation, "7")
+
+
+def test_the_claim_of_a_row_names_the_same_request() -> None:
+    stands = row(effect_kind=None)
+    one = claim_of_row(stands)
+    assert (one.topic, one.payload_sha256, one.attempt) == ("payments", SHA, 1)
+    assert one.effect_kind == "external"
+
+
+@pytest.mark.parametrize(
+    ("told", "leading"),
+    [
+        (TOLD, False),  # our own run
+        (replace(TOLD, generation=1, state=State.SUCCEEDED), False),
+        (replace(TOLD, generation=3), True),
+        (replace(TOLD, state=State.IN_DOUBT), True),
+    ],
+)
+def test_a_client_was_told_more_than_of_our_run_where_that_ended_or_another_followed(
+    told: Status, leading: bool
+) -> None:
+    assert leads(run_of(told, alive=True), ("a", 2)) is leading
+    assert not leads(None, ("a", 2))

@@ -1,0 +1,159 @@
+"""A broker that cannot be reached: the sentence says which of its many causes it was."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+from kafka.errors import (
+    InvalidReceiveError,
+    KafkaConnectionError,
+    RequestTimedOutError,
+    SaslAuthenticationFailedError,
+)
+
+from feedback import kafka_failures
+from feedback.clock import monotonic_s
+from feedback.errors import KafkaUnavailable
+from feedback.kafka_admin import administrator, kafka_faults
+from feedback.kafka_failures import reason_of, why_lost
+from feedback.sections import KafkaSection
+from tests.stack.ports import HOST, free_port
+from tests.stack.secured import SecuredKafka, secured_kafka
+
+PASSWORD, WRONG = "the-right-secret", "another-secret"
+# All causes are tried at the same time, for so long: enough for one whole login on a busy machine.
+TIMEOUT_S = 10.0
+ASKED = "is security_protocol right?"
+NO_NAME = "no-such-name.invalid"
+
+
+def _section(broker: SecuredKafka, **changes: str | None) -> KafkaSection:
+    right = {
+        "bootstrap_servers": broker.address,
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(broker.cafile),
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "reader",
+        "sasl_plain_password": PASSWORD,
+    }
+    given = {name: value for name, value in (right | changes).items() if value is not None}
+    return KafkaSection.model_validate(given)
+
+
+def _said(settings: KafkaSection) -> str:
+    try:
+        with kafka_faults(settings), administrator(settings, timeout_s=TIMEOUT_S):
+            return "connected"
+    except KafkaUnavailable as error:
+        return str(error)
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Yield what is said of each way to miss a broker."""
+    users = {"reader": PASSWORD}
+    with (
+        secured_kafka(tmp_path_factory.mktemp("secured"), plain=users, scram=users) as broker,
+        socket.create_server((HOST, 0)) as mute,
+        ThreadPoolExecutor(16) as threads,
+    ):
+        without: dict[str, str | None] = dict.fromkeys(
+            ("sasl_mechanism", "sasl_plain_username", "sasl_plain_password")
+        )
+        plain: dict[str, str | None] = without | {
+            "security_protocol": "PLAINTEXT",
+            "ssl_cafile": None,
+        }
+        ways: dict[str, dict[str, str | None]] = {
+            "right": {},
+            "refused": plain | {"bootstrap_servers": f"{HOST}:{free_port()}"},
+            "mute": plain | {"bootstrap_servers": f"{HOST}:{mute.getsockname()[1]}"},
+            "no name": plain | {"bootstrap_servers": f"{NO_NAME}:9092"},
+            "untrusted": {"ssl_cafile": None},
+            "wrong password": {"sasl_plain_password": WRONG},
+            "wrong scram": {"sasl_plain_password": WRONG, "sasl_mechanism": "SCRAM-SHA-256"},
+            "plain to tls": plain,
+            "tls to plain": {"bootstrap_servers": broker.plain},
+            "no login": without | {"security_protocol": "SSL"},
+            "login to plain": {
+                "bootstrap_servers": broker.plain, "security_protocol": "SASL_PLAINTEXT"
+            },
+        }  # fmt: skip
+        found = threads.map(_said, (_section(broker, **changes) for changes in ways.values()))
+        yield dict(zip(ways, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("way", "named"),
+    [
+        ("right", ["connected"]),
+        ("refused", ["ECONNREFUSED"]),
+        ("mute", ["timed out"]),
+        ("no name", [NO_NAME, "not known"]),
+        ("untrusted", ["CERTIFICATE_VERIFY_FAILED"]),
+        ("wrong password", ["SaslAuthenticationFailedError", "Invalid username or password"]),
+        ("wrong scram", ["SaslAuthenticationFailedError", "SCRAM-SHA-256"]),
+        ("plain to tls", [ASKED]),
+        ("tls to plain", ["Handshake failed", ASKED]),
+        ("no login", ["closed the connection of SSL", ASKED]),
+        ("login to plain", ["IllegalSaslState", ASKED]),
+    ],
+)
+def test_the_cause_is_said(said: dict[str, str], way: str, named: list[str]) -> None:
+    assert [word for word in named if word not in said[way]] == [], said[way]
+
+
+def test_no_sentence_holds_a_password_or_a_second_line(said: dict[str, str]) -> None:
+    together = "".join(said.values())
+    assert [word for word in (PASSWORD, WRONG, "\n") if word in together] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (KafkaConnectionError("111 ECONNREFUSED"), "111 ECONNREFUSED"),
+        (KafkaConnectionError(), f"the broker closed the connection of SSL; {ASKED}"),
+        (InvalidReceiveError("Invalid\nframe"), f"InvalidReceiveError Invalid frame; {ASKED}"),
+        (
+            SaslAuthenticationFailedError("SaslAuthenticationFailedError: no"),
+            "SaslAuthenticationFailedError: no",
+        ),
+        (SaslAuthenticationFailedError(), "SaslAuthenticationFailedError"),
+    ],
+)
+def test_a_reason_is_one_line_that_names_the_error_once(error: Exception, reason: str) -> None:
+    assert reason_of(error, security_protocol="SSL") == reason
+
+
+class _Net:
+    """What a client of kafka-python keeps of its network."""
+
+
+CONFIG = {"security_protocol": "SASL_SSL"}
+
+
+@pytest.mark.parametrize(
+    "cut", [RequestTimedOutError("after 112 ms"), KafkaConnectionError("Connection timed out")]
+)
+def test_the_time_limit_that_cuts_the_last_attempt_hides_no_refusal_before_it(
+    monkeypatch: pytest.MonkeyPatch, cut: Exception
+) -> None:
+    monkeypatch.setattr(kafka_failures, "_lost", lambda *_: None)
+    net = _Net()
+    assert why_lost(net, since_s=0.0) is None
+    for error in (SaslAuthenticationFailedError("no"), cut):
+        kafka_failures._note_lost(SimpleNamespace(net=net, config=CONFIG), error)
+    assert why_lost(net, since_s=0.0) == "SaslAuthenticationFailedError no"
+    assert why_lost(net, since_s=monotonic_s()) is None
+
+
+def test_a_time_limit_is_said_where_nothing_else_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_failures, "_lost", lambda *_: None)
+    net = _Net()
+    error = RequestTimedOutError("after 112 ms")
+    kafka_failures._note_lost(SimpleNamespace(net=net, config=CONFIG), error)
+    assert "after 112 ms" in (why_lost(net, since_s=0.0) or "")

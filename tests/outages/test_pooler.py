@@ -1,0 +1,112 @@
+"""Behind a pooler in transaction mode nothing of ours stays on the connection that others get."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from consumer.journal import Journal, Leases, State, VerdictKind
+from consumer.journal import migrate as migrate_journal
+from consumer.journal.transactional import Transactions
+from feedback.envelope import Envelope
+from feedback.errors import NotSent
+from feedback.kept import KeptPayload
+from feedback.settings import load
+from producer_client.outbox import migrate as migrate_outbox
+from producer_client.outbox.fallback import Fallback
+from producer_client.outbox.table import OutboxTable, Place
+from producer_client.submission import Prepared
+from tests.consumer.journal.samples import claim, finish, kinds, new_id
+from tests.stack.pgbouncer import pooler
+from tests.stack.postgres import dsn
+
+pytestmark = pytest.mark.waits
+
+OURS = (
+    "statement_timeout",
+    "idle_in_transaction_session_timeout",
+    "tcp_user_timeout",
+    "synchronous_commit",
+)
+TIMEOUT_S = 7.0
+
+
+@pytest.fixture
+def pooled(postgres_url: str) -> Iterator[str]:
+    """Yield the URL of an empty database through a pooler with one server connection."""
+    with pooler(postgres_url) as url:
+        yield url
+
+
+def seen_by_a_stranger(url: str) -> dict[str, str]:
+    """Return how the connection is set that somebody else gets."""
+    shown = ", ".join(f"current_setting('{name}') AS {name}" for name in OURS)
+    with psycopg.connect(dsn(url), prepare_threshold=None) as connection:
+        row = connection.execute(f"SELECT pg_backend_pid(), {shown}".encode()).fetchone()
+    assert row is not None
+    return dict(zip(("pid", *OURS), map(str, row), strict=True))
+
+
+def test_a_journal_works_through_it_and_leaves_the_connection_as_it_was(pooled: str) -> None:
+    untouched = seen_by_a_stranger(pooled)
+    migrate_journal(pooled)
+    group, first, second = uuid.uuid4().hex, new_id(), new_id()
+    with (
+        closing(Journal(pooled, group=group, worker_id="me", statement_timeout_s=TIMEOUT_S)) as one,
+        closing(Leases(pooled, group=group, worker_id="me")) as leases,
+        closing(Transactions(pooled, group)) as transactions,
+    ):
+        leases.register(5)
+        assert kinds(one.apply(claims=[claim(first)])) == [VerdictKind.RUN]
+        assert seen_by_a_stranger(pooled) == untouched
+        one.apply(claims=[claim(second, effect_kind="transactional")], finishes=[finish(first)])
+        with transactions.begin() as tx:
+            tx.connection.execute(text("SELECT 1"))
+            assert tx.finish(second, 1, State.SUCCEEDED, None, None, None, False)
+        assert leases.renew(5) is not None
+        assert {row.state for row in one.unpublished(10, 0)} == {State.SUCCEEDED}
+        assert seen_by_a_stranger(pooled) == untouched
+
+
+def test_the_outbox_works_through_it_and_leaves_the_connection_as_it_was(
+    pooled: str,
+) -> None:
+    untouched = seen_by_a_stranger(pooled)
+    migrate_outbox(pooled)
+    group = uuid.uuid4().hex
+    settings = load(None, kafka={"group": group}, outbox={"url": pooled, "notify": False})
+    payload = KeptPayload("payments", b"k", b"v")
+    asked = Prepared(Envelope("a", 1, 0), payload, "sha", named_by_caller=True)
+    table = OutboxTable(pooled, group=group, lease_s=5, timeout_s=TIMEOUT_S)
+    with closing(Fallback(pooled, settings)) as fallback, closing(table):
+        assert fallback.take(asked, NotSent("a", "Kafka is away")) is None
+        assert seen_by_a_stranger(pooled) == untouched
+        table.prepare()
+        batch = table.take(limit=10, limit_bytes=1000)
+        assert batch is not None
+        (row,) = batch.rows
+        assert table.settle(batch, sent={row.id: Place(0, 0)}, parked={}) == [row]
+        assert seen_by_a_stranger(pooled) == untouched
+
+
+def test_what_a_stranger_left_on_the_connection_does_not_hold_for_us(pooled: str) -> None:
+    migrate_journal(pooled)
+    group, name = uuid.uuid4().hex, new_id()
+    with psycopg.connect(dsn(pooled), prepare_threshold=None, autocommit=True) as stranger:
+        stranger.execute("SET statement_timeout = '1ms'")
+        stranger.execute("SET default_transaction_isolation = 'serializable'")
+        stranger.execute("SET synchronous_commit = off")
+    with closing(Journal(pooled, group=group, worker_id="me")) as journal:
+        with journal._session.transaction() as connection:
+            connection.execute(text("SELECT pg_sleep(0.05)"))
+            shown = [
+                connection.execute(text(f"SHOW {name}")).scalar_one()
+                for name in ("transaction_isolation", "synchronous_commit")
+            ]
+        assert shown == ["read committed", "on"]
+        assert kinds(journal.apply(claims=[claim(name)])) == [VerdictKind.RUN]

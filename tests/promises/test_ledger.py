@@ -1,0 +1,101 @@
+"""The ledger is true: what it quotes is said, and what it names is there to turn red."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.promises.__main__ import table
+from tests.promises.ledger import (
+    CONTRACT,
+    README,
+    BadLine,
+    Kind,
+    Promise,
+    Proof,
+    promises_of,
+    read,
+)
+from tests.promises.proofs import ROOT, exists
+
+FILES = (README, CONTRACT)
+# Figures that are measured by hand, with the command that stands beside them.
+MOST_OPEN = 4
+
+
+def _spaced(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_promise_has_something_that_turns_red(path: Path) -> None:
+    assert [one.sentence for one in read(path) if not one.proofs] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_test_property_and_row_that_is_named_is_there(path: Path) -> None:
+    named = {str(proof): exists(proof) for one in read(path) for proof in one.proofs}
+    assert [name for name, is_there in named.items() if not is_there] == []
+
+
+def test_every_sentence_that_is_quoted_stands_in_the_readme() -> None:
+    readme = _spaced((ROOT / "README.md").read_text("utf-8"))
+    assert [one.sentence for one in read(README) if _spaced(one.sentence) not in readme] == []
+
+
+def test_every_paragraph_of_the_readme_is_in_the_ledger() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    headings = re.findall(r"^#{1,2} (.+)$", re.sub(r"```.*?```", "", readme, flags=re.S), re.M)
+    named = re.findall(r"^\*\*([^*]+?)\.\*\*", readme, re.M)
+    parts = {one.part for one in read(README)}
+    assert sorted({*headings, *named} - parts - _WITHOUT_PROMISE) == []
+
+
+# What is said under another heading's promises, or only shown how.
+_WITHOUT_PROMISE = frozenset({"How it works", "Kubernetes", "YARN"})
+
+
+def test_few_promises_are_watched_over_by_nobody() -> None:
+    nobodys = [
+        one.sentence
+        for path in FILES
+        for one in read(path)
+        if {proof.kind for proof in one.proofs} == {Kind.OPEN}
+    ]
+    assert len(nobodys) <= MOST_OPEN, nobodys
+
+
+def test_no_promise_is_written_twice() -> None:
+    sentences = [(path.stem, one.part, one.sentence) for path in FILES for one in read(path)]
+    assert sorted({one for one in sentences if sentences.count(one) > 1}) == []
+
+
+def test_sentences_that_stand_together_share_their_proofs() -> None:
+    lines = ["# a", "one", "two", "    test x", "    chaos y", "three", "    open nobody can"]
+    proofs = (Proof(Kind.TEST, "x"), Proof(Kind.CHAOS, "y"))
+    assert list(promises_of(lines)) == [
+        Promise("a", "one", proofs),
+        Promise("a", "two", proofs),
+        Promise("a", "three", (Proof(Kind.OPEN, "nobody can"),)),
+    ]
+
+
+def test_a_line_that_proves_nothing_is_refused() -> None:
+    with pytest.raises(BadLine):
+        list(promises_of(["one", "    hope it works"]))
+
+
+def test_what_is_not_there_is_not_taken_for_a_proof() -> None:
+    here = "tests/promises/test_ledger.py"
+    assert exists(Proof(Kind.TEST, f"{here}::test_a_line_that_proves_nothing_is_refused"))
+    missing = (f"{here}::test_of_a_dream", "tests/nowhere.py::test_x", f"{here}::_spaced")
+    assert not any(exists(Proof(Kind.TEST, one)) for one in missing)
+    assert not exists(Proof(Kind.PROPERTY, "all is well"))
+    assert not exists(Proof(Kind.CHAOS, "rain"))
+
+
+def test_the_table_has_a_line_for_each_promise() -> None:
+    promises = read(CONTRACT)
+    assert len(list(table(promises))) == 2 + len(promises)

@@ -1,0 +1,60 @@
+"""For what can only be seen by the clock: noise of the machine spoils some rounds, a fault all."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from feedback.clock import monotonic_s
+
+T = TypeVar("T")
+
+ROUNDS = 5
+
+
+def holds_in_one_round(
+    check: Callable[[], None], *, rounds: int = ROUNDS, noise: tuple[type[Exception], ...] = ()
+) -> None:
+    """Repeat a check until it holds.
+
+    Args:
+        check: raises AssertionError when it does not hold. It asserts times alone: whatever must
+            hold in every round is asserted outside.
+        rounds: how often it is tried.
+        noise: further errors that a machine which stands still for a while causes.
+
+    Raises:
+        ExceptionGroup: the errors of all rounds, when it held in none.
+    """
+    caught: tuple[type[Exception], ...] = (AssertionError, *noise)
+    failures: list[Exception] = []
+    for _ in range(rounds):
+        try:
+            check()
+        except caught as error:
+            failures.append(error)
+        else:
+            return
+    raise ExceptionGroup(f"in none of {rounds} rounds", failures)
+
+
+def fastest_s(measure_s: Callable[[], float], *, enough_s: float, rounds: int = ROUNDS) -> float:
+    """Return the shortest of some measurements in seconds; the first that is short enough ends."""
+    taken_s = [measure_s()]
+    while taken_s[-1] > enough_s and len(taken_s) < rounds:
+        taken_s.append(measure_s())
+    return min(taken_s)
+
+
+def in_time(call: Callable[[], T], *, limit_s: float, rounds: int = ROUNDS) -> T:
+    """Return what a call returns that takes less than `limit_s`, in the first round that does.
+
+    Raises:
+        AssertionError: it took longer in each of them.
+    """
+    taken_s = []
+    for _ in range(rounds):
+        began_s = monotonic_s()
+        found = call()
+        taken_s.append(monotonic_s() - began_s)
+        if taken_s[-1] < limit_s:
+            return found
+    raise AssertionError(f"not within {limit_s:g} s, but in {taken_s}")

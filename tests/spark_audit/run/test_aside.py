@@ -1,0 +1,98 @@
+"""Outcomes, retries, dead letters, wait records and tombstones on audited topics: no request of
+theirs is accused, and each is counted as what it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+from kafka import KafkaProducer
+
+from feedback.envelope import ATTEMPT, DEADLINE, REQUEST_ID, outcome_id, payload_sha256
+from feedback.errors import ExitCode
+from tests.spark_audit.run.scene import IDS, LOST, Scene
+from tests.spark_audit.stage.samples import BEGIN_MS, DAY_MS
+
+pytestmark = pytest.mark.timeout(300)
+
+NOON_MS = BEGIN_MS + DAY_MS // 2
+ENDED = [request_id for request_id in IDS if request_id != LOST]
+Headers = list[tuple[str, bytes]]
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def write(scene: Scene) -> Write:
+    """Return a function that writes records with these headers to a topic."""
+
+    def all_of(topic: str, headers: Sequence[Headers], value: bytes | None = b"{}") -> None:
+        producer = KafkaProducer(bootstrap_servers=scene.servers.kafka)
+        for number, given in enumerate(headers):
+            key = f"key-{number}".encode()
+            producer.send(topic, value, key, given, partition=0, timestamp_ms=NOON_MS + 1)
+        producer.close()
+
+    return all_of
+
+
+def _outcomes(ids: Sequence[str]) -> list[Headers]:
+    return [
+        [
+            (REQUEST_ID, request_id.encode()),
+            ("onceward-status", b"SUCCEEDED"),
+            ("onceward-generation", b"1"),
+            ("onceward-outcome-id", outcome_id(request_id, 1).encode()),
+        ]
+        for request_id in ids
+    ]
+
+
+def _found(scene: Scene, *topics: str) -> tuple[int, dict[str, int], dict[str, int]]:
+    """Return how many requests, findings and records the audit counts."""
+    outcome = scene.audit(scene.settings(topics=topics), fail_on="ran_twice>0,overdue>0")
+    assert outcome.exit_code is ExitCode.FINE
+    counts = outcome.summary["counts"]
+    found = {name: count for name, count in counts["findings"].items() if count}
+    return counts["requests"], found, counts["records"]
+
+
+def test_outcomes_that_the_group_reads_are_requests_of_their_own(
+    scene: Scene, topic: Callable[..., str], write: Write
+) -> None:
+    outcomes = topic(1)
+    write(outcomes, _outcomes(ENDED))
+    scene.commit(outcomes, len(ENDED))
+    for offset, request_id in enumerate(ENDED):
+        scene.journal.add_request(
+            outcome_id(request_id, 1),
+            topic=outcomes,
+            offset=offset,
+            payload_sha256=payload_sha256(f"key-{offset}".encode(), b"{}"),
+        )
+    requests = len(IDS) + len(ENDED)
+    assert _found(scene, scene.topic, outcomes) == (requests, {"lost": 1}, {"request": requests})
+
+
+@pytest.mark.parametrize("journal_url", ["sqlite"], indirect=True)
+def test_what_is_no_request_is_counted_as_what_it_is(
+    scene: Scene, topic: Callable[..., str], write: Write
+) -> None:
+    own = f"{scene.topic}.{scene.journal.group}"
+    outcomes = topic(1)
+    retry, wait, letters = (topic(1, name=f"{own}.{one}") for one in ("retry.5s", "wait", "dlq"))
+    write(outcomes, _outcomes(ENDED))
+    write(outcomes, [[]] * 2, None)
+    named: list[Headers] = [
+        [(REQUEST_ID, b"r-5"), (ATTEMPT, b"1"), (DEADLINE, b"%d" % (NOON_MS + 3_600_000))]
+    ]
+    write(retry, [[*named[0], ("onceward-due", b"1"), ("onceward-generation", b"1")]])
+    write(wait, [[*named[0], ("onceward-expires", b"%d" % NOON_MS)]] * 3)
+    write(wait, [[("onceward-status", b"SUCCEEDED")]], None)
+    scene.journal.change(
+        "UPDATE onceward_request SET state = 'FAILED', code = 'REJECTED' WHERE request_id = 'r-7'"
+    )
+    write(letters, [[(REQUEST_ID, b"r-7"), ("DLQ_REQUEST_ID", b"r-7"), ("DLQ_REASON", b"NO")]])
+    counted = Counter(request=12, outcome=11, tombstone=3, retry=1, wait=3, dlq=1)
+    every = (scene.topic, outcomes, retry, wait, letters)
+    assert _found(scene, *every) == (len(IDS), {"lost": 1}, counted)

@@ -1,0 +1,167 @@
+"""Days one after the other: each offset is judged on one of them, whatever its time says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import (
+    ConfigResource,
+    ConfigResourceType,
+    KafkaAdminClient,
+    NewPartitions,
+    NewTopic,
+)
+
+import spark_audit.run
+from consumer.journal import migrate
+from feedback.clock import epoch_ms
+from feedback.envelope import DEADLINE, REQUEST_ID
+from feedback.errors import ExitCode, SettingsError
+from spark_audit.places import Places
+from spark_audit.run import Outcome
+from spark_audit.window import Window, window_of
+from tests.spark_audit.run.scene import LOST, WINDOW, Scene
+from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
+
+pytestmark = pytest.mark.timeout(300)
+SQLITE_ONLY = pytest.mark.parametrize("journal_url", ["sqlite"], indirect=True)
+
+NOON = BEGIN_MS + DAY_MS // 2
+STRAYS = {"of-1970": 5, "of-2001": 1_000_000_000_000, "of-2099": 4_070_908_800_000}
+
+
+def _today() -> Window:
+    now_ms = epoch_ms()
+    return window_of(f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y-%m-%d}", now_ms=now_ms)
+
+
+def _lose(scene: Scene, times: dict[str, int], *, partition: int = 0) -> None:
+    """Send requests of which the journal knows nothing, though they were delivered."""
+    producer = KafkaProducer(bootstrap_servers=scene.servers.kafka)
+    for request_id, timestamp_ms in times.items():
+        headers = [(REQUEST_ID, request_id.encode()), (DEADLINE, str(NOON).encode())]
+        stored = producer.send(
+            scene.topic, b"{}", headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+        after = stored.get(timeout=20).offset + 1
+    producer.close()
+    scene.commit(scene.topic, after, partition=partition)
+
+
+def _lost(scene: Scene, date: str) -> list[str]:
+    folder = Places(scene.output, date).findings
+    rows = scene.spark.read.parquet(str(folder)).where("kind = 'lost'").collect()
+    return sorted(row["request_id"] for row in rows)
+
+
+def test_what_no_day_would_come_for_is_named_once(scene: Scene) -> None:
+    any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    with KafkaAdminClient(bootstrap_servers=scene.servers.kafka) as admin:
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, scene.topic, any_time)])
+    _lose(scene, STRAYS)
+    first = scene.audit()
+    assert _lost(scene, DATE) == sorted([LOST, *STRAYS])
+    # Sent before midnight, and here after the freeze; and one of today.
+    _lose(scene, {"late": NOON, "of-today": BEGIN_MS + DAY_MS})
+    today = _today()
+    second = scene.audit(window=today)
+    assert _lost(scene, today.date) == ["late", "of-today"]
+    judged = [one.summary["offsets"]["judged"] for one in (first, second)]
+    assert judged == [15, 2]
+    again = scene.audit(again=True)
+    assert _lost(scene, DATE) == sorted([LOST, *STRAYS])
+    assert again.summary["offsets"]["judged"] == 15
+
+
+@SQLITE_ONLY
+def test_a_day_that_was_read_and_not_judged_is_judged_by_the_next_run(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as dying:
+        dying.setattr(spark_audit.run, "judge_day", _die)
+        with pytest.raises(KeyboardInterrupt):
+            scene.audit()
+    _lose(scene, {"late": NOON})
+    today = _today()
+    outcome = scene.audit(window=today)
+    assert [one.summary["date"] for one in outcome.before] == [DATE]
+    assert (_lost(scene, DATE), _lost(scene, today.date)) == ([LOST], ["late"])
+    assert outcome.exit_code is ExitCode.BAD_ANSWER
+
+
+def _die(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.long
+@SQLITE_ONLY
+def test_partitions_that_were_added_and_a_topic_made_anew_are_judged_from_their_begin(
+    scene: Scene,
+) -> None:
+    scene.audit()
+    with KafkaAdminClient(bootstrap_servers=scene.servers.kafka) as admin:
+        admin.create_partitions({scene.topic: NewPartitions(2)})
+    _lose(scene, {"on-another": NOON}, partition=1)
+    today = _today()
+    assert not _unseen(scene.audit(window=today))
+    assert _lost(scene, today.date) == ["on-another"]
+    with KafkaAdminClient(bootstrap_servers=scene.servers.kafka) as admin:
+        admin.delete_topics([scene.topic])
+        _make(admin, scene.topic)
+    # Its offsets are those of rows that were judged long since.
+    _lose(scene, {"of-the-new-one": NOON})
+    outcome = scene.audit(window=today, again=True)
+    assert _lost(scene, today.date) == ["of-the-new-one"]
+    assert any("made anew" in one for one in _unseen(outcome))
+    assert outcome.exit_code is ExitCode.NOT_AVAILABLE
+    assert outcome.summary["counts"]["findings"]["orphan"] == 0
+
+
+def _make(admin: KafkaAdminClient, name: str) -> None:
+    admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])
+    admin.wait_for_topics([name])
+
+
+def _unseen(outcome: Outcome) -> list[str]:
+    return list(outcome.summary["unseen"])
+
+
+@SQLITE_ONLY
+def test_another_group_other_topics_and_another_journal_are_refused_by_name(
+    scene: Scene, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    scene.audit()
+    before = Places(scene.output, DATE).summary.read_bytes()
+    settings = scene.settings()
+    group = settings.model_copy(
+        update={"kafka": settings.kafka.model_copy(update={"group": "another"})}
+    )
+    with pytest.raises(SettingsError, match=f"of group {scene.journal.group}, and .* is another"):
+        scene.audit(group, _today())
+    other = topic(1)
+    with pytest.raises(SettingsError, match=f"the topics {scene.topic}, and .* names {other}"):
+        scene.audit(scene.settings(topics=(other,)))
+    journal = f"sqlite:///{tmp_path}/other.db"
+    migrate(journal)
+    for window in (WINDOW, _today()):
+        with pytest.raises(SettingsError, match="was read from the journal"):
+            scene.audit(scene.settings(journal_url=journal), window)
+    assert Places(scene.output, DATE).summary.read_bytes() == before
+
+
+@SQLITE_ONLY
+def test_what_retention_took_before_it_was_judged_is_told(scene: Scene) -> None:
+    scene.audit()
+    _lose(scene, {"gone": NOON, "left": NOON})
+    with KafkaAdminClient(bootstrap_servers=scene.servers.kafka) as admin:
+        admin.delete_records({TopicPartition(scene.topic, 0): 13})
+    today = _today()
+    summary = scene.audit(window=today).summary
+    assert _lost(scene, today.date) == ["left"]
+    (gap,) = summary["gaps"]
+    assert (gap["finding"], gap["first_offset"], gap["records"]) == ("retention_gap", 12, 1)
+    assert summary["offsets"]["gone"] == 1

@@ -1,0 +1,60 @@
+"""Days that are not good although nothing of them is lost and nothing ran twice."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from feedback.errors import ExitCode
+from spark_audit.run import Outcome
+from spark_audit.summary import one_line
+from spark_audit.verdict import DEFAULT_FAIL_ON
+from spark_audit.window import Window
+from tests.spark_audit.run.scene import IDS, Scene
+from tests.spark_audit.stage.samples import DAY_MS
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.parametrize("journal_url", ["sqlite"], indirect=True),
+]
+DELIVERED = 3
+
+
+def _found(outcome: Outcome) -> dict[str, int]:
+    found: dict[str, int] = outcome.summary["counts"]["findings"]
+    return {name: count for name, count in found.items() if count}
+
+
+def _take_back(scene: Scene) -> None:
+    """Let only the first records have been delivered."""
+    scene.commit(scene.topic, DELIVERED)
+    for request_id in IDS[DELIVERED:]:
+        scene.journal.change(f"DELETE FROM onceward_request WHERE request_id = '{request_id}'")
+
+
+def test_requests_that_were_never_delivered_are_overdue_and_fail(scene: Scene) -> None:
+    _take_back(scene)
+    outcome = scene.audit(fail_on=DEFAULT_FAIL_ON)
+    assert outcome.exit_code is ExitCode.BAD_ANSWER
+    assert _found(outcome) == {"overdue": len(IDS) - DELIVERED}
+    assert [one["rule"] for one in outcome.summary["failed_on"]] == ["overdue>0"]
+    assert f"<h1>{len(IDS) - DELIVERED} overdue" in outcome.page.read_text()
+
+
+def test_undelivered_records_that_kafka_deleted_leave_the_day_incomplete(scene: Scene) -> None:
+    _take_back(scene)
+    with KafkaAdminClient(bootstrap_servers=scene.servers.kafka) as admin:
+        admin.delete_records({TopicPartition(scene.topic, 0): len(IDS)})
+    outcome = scene.audit()
+    assert outcome.exit_code is ExitCode.NOT_AVAILABLE
+    assert _found(outcome) == {"retention_gap": 1}
+    assert [one for one in outcome.summary["unseen"] if "deleted before" in one]
+
+
+def test_a_day_without_requests_is_good_and_says_that_it_is_empty(scene: Scene) -> None:
+    since_ms = 1_577_836_800_000
+    outcome = scene.audit(window=Window("2020-01-01", since_ms, since_ms + DAY_MS))
+    assert (outcome.exit_code, _found(outcome)) == (ExitCode.FINE, {})
+    assert "GOOD, no requests: " in one_line(outcome.summary)
+    assert "<h1>No requests" in outcome.page.read_text()

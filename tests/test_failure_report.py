@@ -1,0 +1,33 @@
+"""A failing test shows a stranger how to repeat it, its workers' logs and the servers' state."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.failure_report import sections, show_on_failure
+from tests.stack import Servers
+from tests.stack.ports import HOST, free_port
+
+
+@dataclass(frozen=True)
+class _Process:
+    log: Path
+
+
+def test_it_shows_the_command_the_logs_and_the_servers(tmp_path: Path) -> None:
+    process = _Process(tmp_path / "worker-0.log")
+    process.log.write_text("it began\nit failed\n")
+    show_on_failure(process)
+    closed = free_port()
+    redis = f"redis://user:secret@{HOST}:{closed}/0"
+    shown = dict(sections("tests/test_a.py::test_b[sqlite]", Servers(redis=redis)))
+    assert shown["to repeat it"] == "make test ARGS='\"tests/test_a.py::test_b[sqlite]\"'"
+    assert shown["log of worker-0.log"].endswith("it failed")
+    assert f"{HOST}:{closed}: [Errno 111]" in shown["servers"]
+    assert "secret" not in shown["servers"]
+
+
+def test_a_process_that_nothing_refers_to_is_not_shown(tmp_path: Path) -> None:
+    process = _Process(tmp_path / "worker-9.log")
+    show_on_failure(process)
+    del process
+    assert "log of worker-9.log" not in dict(sections("t", Servers()))
