@@ -18,8 +18,10 @@ from feedback.commands import user_name
 from feedback.envelope import check_request_id
 from feedback.errors import ExitCode, OncewardError
 
+Command = Callable[..., Any]
 
-def by_option(command: Callable[..., Any]) -> Callable[..., Any]:
+
+def by_option(command: Command) -> Command:
     """Add `--by`: who did it, for the record."""
     return click.option(
         "--by",
@@ -27,6 +29,12 @@ def by_option(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default="the user's name",
         help="Who does it, for the record.",
     )(command)
+
+
+def reason_option(*names: str, help: str) -> Callable[[Command], Command]:
+    """Add the option, as `names` have it, that says why somebody decides so: for the record, so an
+    empty one is none."""
+    return click.option(*names, required=True, callback=_said, help=help)
 
 
 def given_with(given: Given, request_ids: tuple[str, ...]) -> Given:
@@ -70,6 +78,12 @@ def require_yes(question: str) -> None:
     except click.Abort:
         click.echo(err=True)  # behind the question
     raise NotConfirmed("it was not confirmed, so nothing was changed")
+
+
+def _said(context: click.Context, option: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("say it in a few words: it is kept for the record")
+    return value
 
 
 @contextmanager

@@ -8,9 +8,7 @@ from contextlib import ExitStack, closing
 
 import click
 
-from consumer.dlq.acting_options import (
-    by_option,
-)
+from consumer.dlq.acting_options import by_option, reason_option
 from consumer.dlq.redrive_telling import Tellings
 from consumer.journal.records import Row, State
 from consumer.journal.resolving import RESOLVED, Decisions
@@ -33,7 +31,7 @@ _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 @click.option("--failed", "outcome", flag_value="failed", help="Its effect did not happen.")
 @click.option("--result", help="JSON: what its client gets, as if the handler had returned it.")
 @click.option("--code", help=f"Why it failed, in upper case. Default: {RESOLVED}.")
-@click.option("--reason", "--because", "reason", required=True, help="How you know.")
+@reason_option("--reason", "--because", "reason", help="How you know.")
 @by_option
 def resolve(
     config: str | None,

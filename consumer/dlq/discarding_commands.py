@@ -15,6 +15,7 @@ import click
 from consumer.dlq.acting_options import (
     by_option,
     given_with,
+    reason_option,
     require_some,
     require_yes,
     stopping_at_signals,
@@ -41,9 +42,7 @@ TAKEN = "taken"
 @filter_options_as(reason="--label")
 @click.argument("request_ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All letters, where no filter is given.")
-@click.option(
-    "--reason", "--because", "because", required=True, help="Why nothing is done about it."
-)
+@reason_option("--reason", "--because", "because", help="Why nothing is done about it.")
 @by_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def discard(

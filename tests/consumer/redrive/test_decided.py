@@ -85,6 +85,9 @@ def test_with_redis_away_a_worker_tells_it_later(make_scene: MakeScene) -> None:
     [
         ("resolve", "a", "--reason", "x"),
         ("resolve", "a", "--succeeded"),
+        ("resolve", "a", "--succeeded", "--reason", ""),
+        ("resolve", "a", "--failed", "--reason", " "),
+        ("discard", "a", "--reason", ""),
         ("resolve", "a", "--succeeded", "--code", "X", "--reason", "x"),
         ("resolve", "a", "--failed", "--result", "1", "--reason", "x"),
         ("resolve", "a", "--failed", "--code", "no code", "--reason", "x"),
