@@ -10,8 +10,9 @@ from feedback.errors import SettingsError
 from feedback.logs import EventLog
 from feedback.settings import Settings
 from spark_audit.chain import Chain
-from spark_audit.freeze import cluster_id_of, source_of
+from spark_audit.freeze import source_of
 from spark_audit.journal_version import require_version
+from spark_audit.kafka_asked import asking, cluster_id
 from spark_audit.manifest import Manifest, NotOurs, Source
 from spark_audit.places import Places
 from spark_audit.snapshot import Snapshot
@@ -104,7 +105,8 @@ def require_same_day(output: Path, day: Manifest, settings: Settings) -> None:
             "their own"
         )
     if before.brokers != now.brokers:
-        now = replace(now, cluster_id=cluster_id_of(settings))
+        with asking(settings.kafka) as admin:
+            now = replace(now, cluster_id=cluster_id(admin))
     if before.journal != now.journal:
         now = replace(now, journal_id=require_version(settings.journal.url))
     _require_same_source(output, [day], now)
