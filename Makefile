@@ -54,16 +54,10 @@ endif
 test-long: test-setup ## what takes minutes by nature: chaos, a cluster, both journals everywhere
 	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here KIND=long
 
-# Side by side, because most of them wait: for servers, leases, deaths.
-# Spark does not wait: beside its tests the others would miss their time limits.
 KIND := not long
-PYTEST := $(RUN) -m pytest --dist worksteal -m "$(KIND)"
 .PHONY: test-here
 test-here: $(READY) ## the same, on the servers that the environment names
-	failed=0; \
-	$(PYTEST) -n 3 --ignore tests/spark_audit || failed=1; \
-	$(PYTEST) -n 2 tests/spark_audit || failed=1; \
-	exit $$failed
+	$(RUN) -m tests.all_phases "$(KIND)"
 
 .PHONY: simulate
 simulate: $(READY) ## schedules of a simulated world with faults: ARGS="--schedules N --seed S"

@@ -1,0 +1,65 @@
+"""A second look is for few tests that failed by themselves, and forgives nothing that repeats."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import all_phases
+from tests.all_phases import SECOND_LOOK_LIMIT, failed_tests, may_look_again
+
+
+@pytest.mark.parametrize(
+    ("codes", "failed", "may"),
+    [
+        ([0, 1], ["a"], True),
+        ([1, 1], ["a"] * SECOND_LOOK_LIMIT, True),
+        ([1, 0], ["a"] * (SECOND_LOOK_LIMIT + 1), False),
+        # A run that was interrupted, or whose collection failed, has not run everything.
+        ([2, 1], ["a"], False),
+        ([3, 0], ["a"], False),
+        ([1, -9], ["a"], False),
+        ([1, 0], [], False),
+    ],
+)
+def test_few_failed_tests_are_looked_at_again(
+    codes: list[int], failed: list[str], may: bool
+) -> None:
+    assert may_look_again(codes, failed) is may
+
+
+def test_the_cache_of_pytest_names_the_failed(tmp_path: Path) -> None:
+    file = tmp_path / "lastfailed"
+    assert failed_tests(file) == []
+    file.write_text(json.dumps({"tests/b.py::two[x]": True, "tests/a.py::one": True}))
+    assert failed_tests(file) == ["tests/a.py::one", "tests/b.py::two[x]"]
+
+
+_FIXED = "def test_fixed(): pass\n"
+_ALWAYS = "def test_always(): assert False\n"
+# Fails the first time, as long as its mark is not there.
+_ONCE = """
+from pathlib import Path
+
+def test_once():
+    mark = Path("mark")
+    seen = mark.exists()
+    mark.touch()
+    assert seen
+"""
+
+
+@pytest.mark.parametrize(("source", "code"), [(_FIXED, 0), (_ONCE, 0), (_ALWAYS, 1)])
+def test_a_failure_that_repeats_fails_the_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    source: str,
+    code: int,
+) -> None:
+    (tmp_path / "test_one.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(all_phases, "PHASES", (("-n", "0"),))
+    assert all_phases.main(["not long"]) == code
+    unstable = "UNSTABLE, failed once and passed 3 times alone: test_one.py::test_once"
+    assert (unstable in capfd.readouterr().out) == (source is _ONCE)
