@@ -14,14 +14,13 @@ from collections.abc import Iterator, Mapping
 from consumer.entries import Run
 from consumer.held import Held
 from consumer.journal import Journal, OwnRun, Row
+from consumer.journal.pacing import pause_s
 from consumer.journal.verdict import is_lost
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
 log = EventLog("onceward.worker")
 
-# Of the time, at most: with a long snapshot open the database reads all that has ended since.
-SHARE = 0.02
 # Of `every_s`: one look that a frozen host drew out puts the next one off no further.
 FURTHEST = 60
 
@@ -50,7 +49,7 @@ class OwnRuns:
             return False
         began_s = monotonic_s()
         self.look()
-        spared_s = (monotonic_s() - began_s) / SHARE
+        spared_s = pause_s(monotonic_s() - began_s)
         self._due_s = now_s + max(self._every_s, min(spared_s, FURTHEST * self._every_s))
         return True
 

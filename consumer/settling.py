@@ -85,7 +85,7 @@ def as_told(row: Row, told: Status | None) -> DeadEnd | None:
         State(told.state.value),
         plain(told.code),
         plain(told.message),
-        result=_text(told.result),
+        result=result_text(told.result),
         resend=told.resend,
         told_generation=told.generation,
     )
@@ -96,11 +96,20 @@ def is_behind(row: Row, told: Status | None) -> bool:
     return told is not None and _is_of(row, told) and told.generation > row.generation
 
 
+def is_about(told: Status, *, topic: str, sha256: str) -> bool:
+    """Whether a status is of this request.
+
+    An id may have been another topic's request, which the journal has pruned or lost.
+
+    Args:
+        sha256: of the payload, in hex digits.
+    """
+    return told.topic in (None, topic) and told.payload_sha256 == sha256
+
+
 def _is_of(row: Row, told: Status) -> bool:
-    # An id may have been another topic's request, which the journal has pruned or lost.
-    if told.topic not in (None, row.topic):
-        return False
-    return told.payload_sha256 == row.payload_sha256 and told.generation >= row.generation
+    is_same = is_about(told, topic=row.topic, sha256=row.payload_sha256)
+    return is_same and told.generation >= row.generation
 
 
 def plain(text: str | None) -> str | None:
@@ -108,5 +117,6 @@ def plain(text: str | None) -> str | None:
     return None if text is None else cleaned(text)
 
 
-def _text(result: object) -> str | None:
+def result_text(result: object) -> str | None:
+    """Return the result that a client was told of as the journal keeps it, in JSON."""
     return None if result is None else json.dumps(result, separators=(",", ":"))

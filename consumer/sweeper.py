@@ -28,6 +28,7 @@ from consumer.far_leases import FarLeases
 from consumer.health.metrics import NO_METRICS, Metrics
 from consumer.journal import DeadEnd, Journal, JournalUnavailable, Row, State
 from consumer.journal.left_over import Unhandled
+from consumer.journal.pacing import pause_s
 from consumer.look_back import ALL_MS, Ages, LookBack
 from consumer.teller import Teller
 from consumer.told_runs import Statuses, ToldRuns, read_statuses
@@ -41,9 +42,7 @@ log = EventLog("onceward.sweeper")
 LIMIT = 500
 # In leases: by then a worker that has a handler would have gone on.
 UNHANDLED_AFTER = 3
-# Of the time: what looking for them takes at most, unless it is quick. With a long snapshot open
-# the database reads all that has waited for a next run since.
-UNHANDLED_SHARE = 0.02
+# A look for them that takes longer is not repeated at once.
 QUICK_S = 0.1
 # Fewer in a row may be an outage that has its own line in the log.
 FAILURES = 5
@@ -214,10 +213,14 @@ class Sweeper:
         parked = [row for row, after in judged if after is After.PARK]
         self._end([settling.parked(row, told.get(row.request_id)) for row in parked])
         others = [(row, after) for row, after in judged if after is not After.PARK]
-        behind = [row for row, _ in others if settling.is_behind(row, told.get(row.request_id))]
+        behind = {
+            row.request_id: row
+            for row, _ in others
+            if settling.is_behind(row, told.get(row.request_id))
+        }
         # Under the generation that its client was told of: of an older one it hears no end.
-        self._catch_up(behind)
-        self._go_on([(row, after) for row, after in others if row not in behind], told)
+        self._catch_up(list(behind.values()))
+        self._go_on([(row, after) for row, after in others if row.request_id not in behind], told)
 
     def _without_living(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Leave alone until its deadline what a worker has claimed whose heartbeat lives.
@@ -284,8 +287,8 @@ class Sweeper:
             return self._journal.unhandled(self._handlers.keys(), LIMIT, late_ms)
         finally:  # also where the database gave up on it: the rest of the next sweeps goes on
             took_s = monotonic_s() - began_s
-            pause_s = 0.0 if took_s < QUICK_S else took_s / UNHANDLED_SHARE
-            self._unhandled_again_s = began_s + pause_s
+            spared_s = 0.0 if took_s < QUICK_S else pause_s(took_s)
+            self._unhandled_again_s = began_s + spared_s
 
     def _log_unhandled(self, topics: set[str]) -> None:
         now_s = monotonic_s()

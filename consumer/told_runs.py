@@ -6,7 +6,6 @@ know of a later run than the journal: one that may have had its effect, and that
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
@@ -15,7 +14,7 @@ from consumer.delivery import Delivery
 from consumer.entries import Run
 from consumer.journal import DISOWNED, Claim, Row, State, ToldRun
 from consumer.journal.claim_sql import EXTERNAL
-from consumer.settling import END_LOST, plain
+from consumer.settling import END_LOST, is_about, plain, result_text
 from feedback import status
 from feedback.apart import read_apart
 from feedback.errors import RedisUnavailable
@@ -99,8 +98,8 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         claim: of the same request, as it is delivered or as its row says.
         alive: the workers that have a heartbeat.
     """
-    is_elsewhere = told.topic not in (None, claim.topic)
-    if told.generation < 1 or told.payload_sha256 != claim.payload_sha256 or is_elsewhere:
+    is_same = is_about(told, topic=claim.topic, sha256=claim.payload_sha256)
+    if told.generation < 1 or not is_same:
         return None
     attempt = told.attempt - (told.state in _ASKED_AGAIN)
     deadline_at = told.deadline_at or claim.deadline_at
@@ -120,7 +119,7 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         owner=owner,
         code=plain(told.code),
         message=plain(told.message),
-        result=None if told.result is None else json.dumps(told.result, separators=(",", ":")),
+        result=result_text(told.result),
         resend=told.resend,
         by=told.by,
     )

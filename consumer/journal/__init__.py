@@ -11,7 +11,7 @@ confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdic
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
 - `restoring`: what a worker knows of its runs, written again where the database has lost it.
 - `told_rule`: what becomes of a row that is behind what clients were told, pure; `catching_up`
-  writes it.
+  writes it. `lost_rows`: the statements of these two.
 - `leases`: that a worker lives. `sweep`: what peers do for the dead. `pruning`: what is forgotten;
   `forgetting`: that it does not run again.
 - `left_over`: what no ordinary sweep finds: no handler any more, a clock that was set back.
@@ -22,6 +22,7 @@ confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdic
 - `redrives`: begun, found, taken over, by `redrive_row`; `redrive_work`: one at work.
   `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out.
   `resolving`: what a person decides about one request.
+- `pacing`: how often what may be slow is looked at.
 - `standing`: what a PostgreSQL is set to, for `check`.
 - `transactional`: transactions of handlers, for the children.
 - `group_journal`: what all of these objects have in common. `session`, `engine`,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Update, bindparam, null, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, null
 
 from consumer.journal.clock import now_ms
 from consumer.journal.forgetting import find_marks, is_forgotten
-from consumer.journal.history import keep_runs, read
-from consumer.journal.records import WORKER_DIED, Row, State
-from consumer.journal.tables import request
+from consumer.journal.history import read
+from consumer.journal.lost_rows import insert_lost, overwrite_lost
+from consumer.journal.records import Row, State
 from consumer.journal.takeover import living
 from consumer.journal.told_rule import ToldRun, catch_up_with
 
@@ -53,9 +52,10 @@ def catch_up(
         is_gone = may_overwrite_claims and row is not None and row.owner not in alive
         one = catch_up_with(told[name], row, owner_is_gone=is_gone)
         if one is not None and row is None:
-            _insert(connection, group, one, wants_outcome=one.claim.topic in outcome_topics)
+            wants_outcome = one.claim.topic in outcome_topics
+            insert_lost(connection, group, one.claim, _inserted(one), wants_outcome=wants_outcome)
         elif one is not None and row is not None:
-            _overwrite(connection, group, worker_id, one, row)
+            overwrite_lost(connection, group, worker_id, row, _overwritten(one, row))
     rows, _ = read(connection, group, behind)
     return [row for row in rows.values() if row != found.get(row.request_id)]
 
@@ -77,50 +77,20 @@ def _pruned(connection: Connection, group: str, runs: Sequence[ToldRun]) -> list
     ]
 
 
-def _insert(connection: Connection, group: str, one: ToldRun, *, wants_outcome: bool) -> None:
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    claim = one.claim
-    values = {
-        **_values(one),
-        "group": group,
-        "request_id": claim.request_id,
-        "topic": claim.topic,
-        "partition": claim.partition,
-        "offset": claim.offset,
-        "message_key": claim.message_key,
-        "payload_sha256": claim.payload_sha256,
-        "attempt": claim.attempt,
-        "effect_kind": claim.effect_kind,
-        "effect_at": _effect_at(one, claim.effect_kind),
-        "in_doubt": claim.in_doubt,
-        "voids": claim.voids,
-        "deadline_at": claim.deadline_at,
-        "order_key": claim.order_key,
-        "outcome_generation": 0 if wants_outcome else None,
-    }
-    # Another worker may have been faster: what it wrote is looked at the next time.
-    connection.execute(make(request).values(values).on_conflict_do_nothing())
+def _inserted(one: ToldRun) -> dict[str, Any]:
+    return {**_values(one), "effect_at": _effect_at(one, one.claim.effect_kind)}
 
 
-def _overwrite(connection: Connection, group: str, worker_id: str, one: ToldRun, row: Row) -> None:
-    outcome = WORKER_DIED if row.state == State.CLAIMED else None
-    keep_runs(connection, group, [(row.request_id, row.generation)], worker_id, outcome=outcome)
-    parameters = {
-        "this_group": group,
-        "this_request": row.request_id,
-        "this_generation": row.generation,
-    }
+def _overwritten(one: ToldRun, row: Row) -> dict[str, Any]:
     effect_kind = row.effect_kind or one.claim.effect_kind
-    values = {
+    return {
         **_values(one),
         "attempt": max(row.attempt, one.claim.attempt),
         "deadline_at": max(row.deadline_at, one.claim.deadline_at),
         "effect_kind": effect_kind,
         "effect_at": _effect_at(one, effect_kind),
         "in_doubt": row.in_doubt or one.claim.in_doubt,
-        "dead_letter_at": null(),
     }
-    connection.execute(_OVERWRITE.values(values), parameters)
 
 
 def _effect_at(one: ToldRun, effect_kind: str) -> ColumnElement[Any]:
@@ -145,10 +115,3 @@ def _values(one: ToldRun) -> dict[str, Any]:
         "by": one.by,
         "published_at": null(),
     }
-
-
-_OVERWRITE: Update = update(request).where(
-    request.c.group == bindparam("this_group"),
-    request.c.request_id == bindparam("this_request"),
-    request.c.generation == bindparam("this_generation"),
-)

@@ -10,26 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Select,
-    Update,
-    and_,
-    bindparam,
-    case,
-    func,
-    literal_column,
-    null,
-    select,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal_column, null, select
 
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.journal.clock import now_ms
 from consumer.journal.finishing import finish, mark_effects
-from consumer.journal.history import ROW_COLUMNS, keep_runs, read
-from consumer.journal.records import DISOWNED, WORKER_DIED, EffectMark, OwnRun, Row, State
+from consumer.journal.history import ROW_COLUMNS, read
+from consumer.journal.lost_rows import claim_values, insert_lost, named_run, overwrite_lost
+from consumer.journal.records import DISOWNED, EffectMark, OwnRun, Row, State
 from consumer.journal.tables import request
 from consumer.journal.verdict import is_lost
 
@@ -58,9 +46,12 @@ def restore(
     for name in sorted(lost):
         one, row = latest[name], locked.get(name)
         if row is None:
-            _insert(connection, group, worker_id, one, outcome=one.claim.topic in outcome_topics)
+            wants_outcome = one.claim.topic in outcome_topics
+            values = _values(one, worker_id)
+            insert_lost(connection, group, one.claim, values, wants_outcome=wants_outcome)
         elif row.generation < one.generation:
-            _overwrite(connection, group, worker_id, one, row)
+            values = {**claim_values(one.claim), **_values(one, worker_id), "by": null()}
+            overwrite_lost(connection, group, worker_id, row, values)
         elif one.finish is not None:
             finish(connection, group, worker_id, [one.finish])
         else:
@@ -88,53 +79,14 @@ def disown(connection: Connection, group: str, runs: Sequence[Name], *, worker_i
         connection.execute(_DISOWN, parameters)
 
 
-def _insert(
-    connection: Connection, group: str, worker_id: str, one: OwnRun, *, outcome: bool
-) -> None:
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    values = {
-        **_values(one, worker_id),
-        "group": group,
-        "request_id": one.request_id,
-        "payload_sha256": one.claim.payload_sha256,
-        "outcome_generation": 0 if outcome else None,
-    }
-    # Another worker may have been faster: what it wrote is looked at the next time.
-    connection.execute(make(request).values(values).on_conflict_do_nothing())
-
-
-def _overwrite(connection: Connection, group: str, worker_id: str, one: OwnRun, row: Row) -> None:
-    # Of an older claim that stands there nobody knows the end any more.
-    outcome = WORKER_DIED if row.state == State.CLAIMED else None
-    name = (row.request_id, row.generation)
-    keep_runs(connection, group, [name], worker_id, outcome=outcome)
-    parameters = {
-        "this_group": group,
-        "this_request": row.request_id,
-        "this_generation": row.generation,
-    }
-    values = {**_values(one, worker_id), "by": null(), "dead_letter_at": null()}
-    connection.execute(_OVERWRITE.values(values), parameters)
-
-
 def _values(one: OwnRun, worker_id: str) -> dict[str, Any]:
-    """Return what a run of ours says of its row, by the names of the columns."""
-    claim, end = one.claim, one.finish
-    began = one.entered or claim.effect_kind == EXTERNAL
+    """Return what a run of ours says of its row beside its claim, by the names of the columns."""
+    end = one.finish
+    began = one.entered or one.claim.effect_kind == EXTERNAL
     delay_ms = None if end is None else end.delay_ms
     return {
-        "topic": claim.topic,
-        "partition": claim.partition,
-        "offset": claim.offset,
-        "message_key": claim.message_key,
-        "attempt": claim.attempt,
         "generation": one.generation,
-        "effect_kind": claim.effect_kind,
         "effect_at": now_ms() if began else null(),
-        "in_doubt": claim.in_doubt,
-        "voids": claim.voids,
-        "deadline_at": claim.deadline_at,
-        "order_key": claim.order_key,
         "state": State.CLAIMED.value if end is None else end.state,
         "owner": worker_id,
         "claimed_at": now_ms(),
@@ -157,19 +109,10 @@ def _find_own() -> Select[Any]:
     )
 
 
-def _named() -> Update:
-    return update(request).where(
-        request.c.group == bindparam("this_group"),
-        request.c.request_id == bindparam("this_request"),
-        request.c.generation == bindparam("this_generation"),
-    )
-
-
 _OWN = _find_own()
-_OVERWRITE = _named()
 # A transactional run whose finish is gone has left nothing. Of any other the mark may be gone too.
 _DISOWN = (
-    _named()
+    named_run()
     .where(
         and_(
             request.c.owner == bindparam("this_worker"),

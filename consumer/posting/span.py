@@ -8,10 +8,10 @@ it is looked at again after a pause in proportion: where such a look is quick, e
 
 from __future__ import annotations
 
+from consumer.journal.pacing import pause_s
+
 # Older than any row.
 ALL_MS = 10**14
-# Of the time: what looks at everything take at most.
-SHARE = 0.02
 # An end is written with its time and committed a while later; and the clock here and the database's
 # need not go alike.
 MARGIN_S = 10.0
@@ -50,4 +50,4 @@ class Span:
     def ended(self, began_s: float, now_s: float) -> None:
         """Note the end of a look, also of one that the database gave up on."""
         if self.is_all:
-            self._all_again_s = now_s + (now_s - began_s) / SHARE
+            self._all_again_s = now_s + pause_s(now_s - began_s)

@@ -303,7 +303,7 @@ def test_a_slow_look_for_what_nobody_handles_is_not_repeated_soon_and_holds_noth
         raise JournalUnavailable("it takes too long")
 
     monkeypatch.setattr(module, "QUICK_S", 0.0)
-    monkeypatch.setattr(module, "UNHANDLED_SHARE", 1e-9)
+    monkeypatch.setattr(module, "pause_s", lambda took_s: 3600.0)
     monkeypatch.setattr(sweeping.sweeper._journal, "unhandled", gives_up)
     sweeping.claimed_by("dead", "a")
     sweeping.apply("dead", finishes=[_finish("a")])

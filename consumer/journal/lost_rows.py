@@ -1,0 +1,81 @@
+"""Rows of runs that the database has lost, written row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Update, bindparam, null, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from consumer.journal.history import keep_runs
+from consumer.journal.records import WORKER_DIED, Claim, Row, State
+from consumer.journal.tables import request
+
+
+def insert_lost(
+    connection: Connection, group: str, claim: Claim, values: dict[str, Any], *, wants_outcome: bool
+) -> None:
+    """Insert the row of a request that has none; leave alone what another worker has inserted.
+
+    Args:
+        values: by the names of the columns; they win over those of the claim.
+        wants_outcome: whether the outcomes of its topic are wanted.
+    """
+    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    named = {
+        "group": group,
+        "request_id": claim.request_id,
+        "payload_sha256": claim.payload_sha256,
+        "outcome_generation": 0 if wants_outcome else None,
+    }
+    row = {**claim_values(claim), **values, **named}
+    # What another worker wrote is looked at the next time.
+    connection.execute(make(request).values(row).on_conflict_do_nothing())
+
+
+def overwrite_lost(
+    connection: Connection, group: str, worker_id: str, row: Row, values: dict[str, Any]
+) -> None:
+    """Keep a run that is behind in the history, and write a later one over it.
+
+    Args:
+        row: as it stands, locked.
+        values: of the later run, by the names of the columns.
+    """
+    # Of an older claim that stands there nobody knows the end any more.
+    outcome = WORKER_DIED if row.state == State.CLAIMED else None
+    keep_runs(connection, group, [(row.request_id, row.generation)], worker_id, outcome=outcome)
+    parameters = {
+        "this_group": group,
+        "this_request": row.request_id,
+        "this_generation": row.generation,
+    }
+    connection.execute(_OVERWRITE.values({**values, "dead_letter_at": null()}), parameters)
+
+
+def claim_values(claim: Claim) -> dict[str, Any]:
+    """Return what a claim says of its row, by the names of the columns."""
+    return {
+        "topic": claim.topic,
+        "partition": claim.partition,
+        "offset": claim.offset,
+        "message_key": claim.message_key,
+        "attempt": claim.attempt,
+        "effect_kind": claim.effect_kind,
+        "in_doubt": claim.in_doubt,
+        "voids": claim.voids,
+        "deadline_at": claim.deadline_at,
+        "order_key": claim.order_key,
+    }
+
+
+def named_run() -> Update:
+    """Return an update of one run: `this_group`, `this_request` and `this_generation` name it."""
+    return update(request).where(
+        request.c.group == bindparam("this_group"),
+        request.c.request_id == bindparam("this_request"),
+        request.c.generation == bindparam("this_generation"),
+    )
+
+
+_OVERWRITE = named_run()
