@@ -66,7 +66,7 @@ class _Settling:
     """What becomes of the looks of one group."""
 
     looks_s: dict[str, float] = field(default_factory=dict)
-    put_off: list[str] = field(default_factory=list)
+    put_off_s: dict[str, float] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
     away: str | None = None
 
@@ -129,7 +129,7 @@ class Resends:
             elif payload is Missing.GONE:
                 self._without_payload(one, settling)
             else:
-                settling.put_off.append(one.status.request_id)
+                settling.put_off_s[one.status.request_id] = self._put_off_s
                 if payload is Missing.AWAY:
                     settling.away = "Kafka does not give the records to be sent again"
         if ready:
@@ -158,10 +158,10 @@ class Resends:
                 self._tell(one, again)
             case SendUnknown():
                 # Most likely not: it is tried again when its topic is, and not after a pause.
-                settling.put_off.append(request_id)
+                settling.put_off_s[request_id] = self._put_off_s
                 settling.away = ending.reason
             case NotSent() if isinstance(ending.__cause__, TopicAway):
-                settling.put_off.append(request_id)
+                settling.put_off_s[request_id] = self._put_off_s
                 settling.away = ending.reason
             case Refused() if ending.state in FINAL or ending.nothing_stands:
                 settling.ended.append(request_id)
@@ -188,10 +188,10 @@ class Resends:
     def _without_payload(self, one: Wanted, settling: _Settling) -> None:
         """There is nothing to send, neither kept nor in Kafka.
 
-        FAILED is told only of what nobody is known to have: LOST, or PENDING and long past its
+        FAILED is told only of what nobody has: a worker gave it up, or it is long past its
         deadline, when no claim is granted any more. What was claimed is the workers' to end, and
-        what a worker that lives has accepted is its own. What is left: LOST is also what a worker
-        has accepted that is cut off from Redis alone, and may still run.
+        what a worker that lives has accepted is its own. So is what one accepted that has no
+        heartbeat: it may be cut off from Redis alone, and run it.
         """
         # Read once more: a Redis that came back empty has no payloads either, and Kafka may have
         # the record unread.
@@ -200,19 +200,26 @@ class Resends:
         is_long_past = one.left_s is not None and one.left_s < -longest_s
         if status.state is State.UNKNOWN:
             settling.ended.append(status.request_id)
-        elif status.generation == 0 and (
-            status.state is State.LOST or (status.state is State.PENDING and is_long_past)
-        ):
+        elif status.generation == 0 and _has_nobody(status, is_long_past=is_long_past):
             self._store.write([_payload_gone(status)])
             log.warning("request.payload_gone", request_id=status.request_id, topic=status.topic)
+        elif status.state is State.LOST:
+            # Put off: else the scan for lost requests has it looked at each second.
+            settling.put_off_s[status.request_id] = longest_s
         else:
             settling.looks_s[status.request_id] = longest_s
 
     def _settle(self, taken: Taken, settling: _Settling) -> None:
         self._deadlines.settle(taken, settling.looks_s)
-        put_off = dict.fromkeys(settling.put_off, self._put_off_s)
-        self._deadlines.settle(taken, put_off, fixed=True)
+        self._deadlines.settle(taken, settling.put_off_s, fixed=True)
         self._deadlines.remove(taken, settling.ended)
+
+
+def _has_nobody(status: Status, *, is_long_past: bool) -> bool:
+    """Whether no worker has a request that was never claimed, or none may claim it any more."""
+    if is_long_past:
+        return status.state in (State.LOST, State.PENDING)
+    return status.state is State.LOST and not status.worker
 
 
 def _payload_gone(status: Status) -> StatusWrite:

@@ -61,6 +61,10 @@ class Worker:
         """Tell that the request is in this worker's buffer."""
         self.tell(request_id, State.ACCEPTED, worker=WORKER_ID)
 
+    def give_up(self, request_id: str) -> None:
+        """Tell that the request is in nobody's buffer."""
+        self.tell(request_id, State.ACCEPTED, worker="")
+
     def live(self) -> None:
         """Have a heartbeat."""
         self.store.beat(WORKER_ID, {})

@@ -75,14 +75,24 @@ def test_without_a_kept_payload_the_record_itself_is_sent_again_with_its_id(
     assert worker.store.kept_payload(ids[0]) is None
 
 
-def test_a_request_whose_record_is_gone_fails_if_it_was_never_claimed_and_else_is_left(
+def _delete_records(settings: Settings) -> None:
+    assert settings.client.topic is not None
+    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
+        admin.delete_records({TopicPartition(settings.client.topic, 0): -1})
+
+
+def _end_deadline(worker: Worker, request_id: str) -> None:
+    key = worker.store.request_key(request_id)
+    worker.store.redis.hset(key, mapping={"deadline_at": "1000", "updated_at": "1000"})
+
+
+def test_a_request_whose_record_is_gone_fails_if_its_worker_gave_it_up_and_is_left_if_claimed(
     worker: Worker, records: Records, settings: Settings
 ) -> None:
     lost, claimed = (_foreign(settings, worker.store, one) for one in ("lost", "claimed"))
     worker.tell(claimed, State.RUNNING)
-    assert settings.client.topic is not None
-    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
-        admin.delete_records({TopicPartition(settings.client.topic, 0): -1})
+    worker.give_up(lost)
+    _delete_records(settings)
     aged = epoch_ms() - int(PATIENT_S * 2000)
     worker.store.redis.hset(worker.store.request_key(claimed), "updated_at", str(aged))
     look_now(worker.store, claimed)
@@ -96,17 +106,30 @@ def test_a_request_whose_record_is_gone_fails_if_it_was_never_claimed_and_else_i
     assert worker.store.read(claimed).state is State.RUNNING
 
 
+def test_a_worker_that_is_cut_off_from_redis_alone_keeps_its_requests_until_long_past_the_deadline(
+    worker: Worker, settings: Settings
+) -> None:
+    cut_off = _foreign(settings, worker.store, "cut-off")
+    _delete_records(settings)
+    with running(settings):
+        # Looked at, and put off: its worker may run it, which read it before.
+        later_ms = epoch_ms() + PATIENT_S * 1000
+        eventually(lambda: (worker.looked_at(cut_off) or 0) > later_ms, timeout_s=LIMIT_S)
+        assert worker.store.read(cut_off).state is State.LOST
+        _end_deadline(worker, cut_off)
+        look_now(worker.store, cut_off)
+        eventually(lambda: worker.store.read(cut_off).state is State.FAILED, timeout_s=LIMIT_S)
+    assert worker.store.read(cut_off).code == "PAYLOAD_GONE"
+
+
 def test_what_a_living_worker_has_accepted_is_its_own_though_the_record_is_gone_and_long_overdue(
     worker: Worker, settings: Settings
 ) -> None:
     worker.live()
     request_id = _foreign(settings, worker.store, "held")
-    assert settings.client.topic is not None
-    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
-        admin.delete_records({TopicPartition(settings.client.topic, 0): -1})
-    key = worker.store.request_key(request_id)
+    _delete_records(settings)
     worker.store.redis.persist(worker.store.worker_key(WORKER_ID))
-    worker.store.redis.hset(key, mapping={"deadline_at": "1000", "updated_at": "1000"})
+    _end_deadline(worker, request_id)
     look_now(worker.store, request_id)
     with running(settings):
         later_ms = epoch_ms() + 600_000
@@ -123,6 +146,7 @@ def test_another_record_at_the_same_place_is_not_sent_in_its_stead(
     _foreign(settings, worker.store, "other")
     offset = worker.store.read("other").offset
     worker.store.redis.hset(worker.store.request_key(mine), "offset", str(offset))
+    worker.give_up(mine)
     with running(settings) as resender:
         resender.sends(1)
         eventually(lambda: worker.store.read(mine).state is State.FAILED, timeout_s=LIMIT_S)
@@ -136,7 +160,7 @@ def test_a_kept_payload_that_is_not_the_requests_own_is_not_sent(
     wrong = KeptPayload(settings.client.topic or "", None, b"another").encode()
     for one, raw in (("r1", wrong), ("r2", b"garbage")):
         client.send(b"v", request_id=one)
-        worker.accept(one)
+        worker.give_up(one)
         worker.store.redis.set(worker.store.payload_key(one), raw)
     with running(settings):
         for one in ("r1", "r2"):
