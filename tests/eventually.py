@@ -6,9 +6,16 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# No promise, a guard against waiting for ever: it also holds on a machine that stands still.
+HANG_S = 60.0
+
 
 def eventually(
-    condition: Callable[[], T], *, timeout_s: float, interval_s: float = 0.02, what: str = ""
+    condition: Callable[[], T],
+    *,
+    timeout_s: float = HANG_S,
+    interval_s: float = 0.02,
+    what: str = "",
 ) -> T:
     """Return the first true value of `condition`, asked every `interval_s` seconds.
 

@@ -58,7 +58,7 @@ def test_whoever_waits_for_room_is_woken_when_there_is_enough() -> None:
     buffer.take(1)
     assert not found
     buffer.take(1)
-    waiting.join(10)
+    waiting.join(60)
     assert found == [True]
 
 

@@ -40,7 +40,7 @@ def test_sigterm_finishes_what_runs_and_hands_the_rest_to_the_next_owner(
     running = send_gated(stage, gate)
     eventually(lambda: stage.runs(running.request_id), timeout_s=30)
     waiting = [stage.client.send({"answer": n}, topic=stage.topics["work"]) for n in range(2)]
-    eventually(is_in(State.ACCEPTED, *waiting), timeout_s=20)
+    eventually(is_in(State.ACCEPTED, *waiting))
     unread = [stage.client.send({"answer": n}, topic=stage.topics["work"]) for n in range(4)]
 
     first.send(signal.SIGTERM)
@@ -54,7 +54,7 @@ def test_sigterm_finishes_what_runs_and_hands_the_rest_to_the_next_owner(
 
     gate.open()
     assert first.wait() == 0
-    assert (running.wait(20).state, running.status().worker) == (State.SUCCEEDED, first.worker_id)
+    assert (running.wait(60).state, running.status().worker) == (State.SUCCEEDED, first.worker_id)
     everything = [running, *waiting, *unread]
     assert {handle.status().state for handle in everything} == {State.SUCCEEDED}
     ran = sorted(run["request_id"] for run in stage.runs())
@@ -71,7 +71,7 @@ def test_a_refused_record_that_waits_at_the_end_is_written_before_the_worker_goe
     running = send_gated(stage, gate)
     eventually(lambda: stage.runs(running.request_id), timeout_s=30)
     sent = stage.produce(b"{}", headers=[("onceward-attempt", b"0")])
-    eventually(lambda: stage.committed(sent.topic, 0) > sent.offset, timeout_s=20)
+    eventually(lambda: stage.committed(sent.topic, 0) > sent.offset)
     assert stage.row(sent.coordinates_id) is None
     worker.send(signal.SIGTERM)
     assert stage.final(sent.coordinates_id).code == "INVALID_MESSAGE"
@@ -124,7 +124,7 @@ def test_a_second_signal_cuts_at_once(make_stage: MakeStage, number: signal.Sign
     worker.send(number)
     assert worker.wait() == 5
     assert handle.status().state is State.IN_DOUBT
-    assert psutil.wait_procs(family, timeout=5)[1] == []
+    assert psutil.wait_procs(family, timeout=60)[1] == []
 
 
 def test_a_killed_child_is_told_of_at_once_and_the_other_goes_on(make_stage: MakeStage) -> None:
@@ -142,7 +142,7 @@ def test_a_killed_child_is_told_of_at_once_and_the_other_goes_on(make_stage: Mak
         assert run["pid"] != stage.runs(survivor.request_id)[0]["pid"]
         killed_s = time.monotonic()
         psutil.Process(run["pid"]).kill()
-        status = victim.wait(20)
+        status = victim.wait(60)
         told_s = time.monotonic() - killed_s
         assert (status.state, status.code) == (State.IN_DOUBT, "CHILD_DIED")
         assert "SIGKILL" in str(status.message)
@@ -152,7 +152,7 @@ def test_a_killed_child_is_told_of_at_once_and_the_other_goes_on(make_stage: Mak
 
     after = [stage.client.send({}, topic=stage.topics["work"]) for _ in range(4)]
     gate.open()
-    assert [handle.wait(20).state for handle in (survivor, *after)] == [State.SUCCEEDED] * 5
+    assert [handle.wait(60).state for handle in (survivor, *after)] == [State.SUCCEEDED] * 5
     assert len(stage.runs()) == 5 + len(victims)
     assert len(worker.children()) == 2
     assert worker.stop() == 0
@@ -165,7 +165,7 @@ def test_whatever_a_killed_worker_held_is_told_by_another(make_stage: MakeStage)
     running = [send_gated(stage, gate) for _ in range(2)]
     eventually(lambda: len(stage.runs()) == 2, timeout_s=30)
     waiting = [stage.client.send({"answer": n}, topic=stage.topics["work"]) for n in range(2)]
-    eventually(is_in(State.ACCEPTED, *waiting), timeout_s=20)
+    eventually(is_in(State.ACCEPTED, *waiting))
     unread = [stage.client.send({"answer": n}, topic=stage.topics["work"]) for n in range(4)]
     second = stage.start()
     eventually(lambda: len(stage.members()) == 2, timeout_s=30)
@@ -173,16 +173,16 @@ def test_whatever_a_killed_worker_held_is_told_by_another(make_stage: MakeStage)
 
     first.kill()
     killed_s = time.monotonic()
-    doubted = [handle.wait(20) for handle in running]
+    doubted = [handle.wait(60) for handle in running]
     in_doubt_s = time.monotonic() - killed_s
     assert {(one.state, one.code) for one in doubted} == {(State.IN_DOUBT, "WORKER_DIED")}
     assert in_doubt_s < LEASE_S + HEARTBEAT_S
-    ended = [handle.wait(20) for handle in (*waiting, *unread)]
+    ended = [handle.wait(60) for handle in (*waiting, *unread)]
     ended_s = time.monotonic() - killed_s
     assert {one.state for one in ended} == {State.SUCCEEDED}
     # A resend may land where the dead member still owns the partition.
     assert ended_s < HEARTBEAT_S + SESSION_S + 2.0
-    assert psutil.wait_procs(family, timeout=5)[1] == []
+    assert psutil.wait_procs(family, timeout=60)[1] == []
 
     everything = [*running, *waiting, *unread]
     ran = sorted(run["request_id"] for run in stage.runs())

@@ -65,7 +65,7 @@ def test_partitions_that_a_rebalance_brings_during_a_pause_are_read_after_it(
             one.pause()
             take(0.02, max_records=1)
         one.resume()
-        eventually(lambda: take(0.2, max_records=100) >= 40, timeout_s=20)
+        eventually(lambda: take(0.2, max_records=100) >= 40)
     finally:
         leaving.set()
         thread.join()
@@ -106,9 +106,9 @@ def test_a_rewound_record_is_read_again(
     _fill(servers, name, partitions=1, each=3)
     source = KafkaSource(_settings(servers, group), [name])
     try:
-        first = eventually(lambda: source.poll(0.5, max_records=3), timeout_s=20)
+        first = eventually(lambda: source.poll(0.5, max_records=3))
         source.rewind({(name, 0): first[0].offset})
-        again = eventually(lambda: source.poll(0.5, max_records=3), timeout_s=20)
+        again = eventually(lambda: source.poll(0.5, max_records=3))
     finally:
         source.close()
     assert again[0].offset == first[0].offset == 0
@@ -121,7 +121,7 @@ def test_what_is_committed_can_be_read_back(
     _fill(servers, name, partitions=1, each=3)
     source = KafkaSource(_settings(servers, group), [name])
     try:
-        eventually(lambda: source.poll(0.5, max_records=3), timeout_s=20)
+        eventually(lambda: source.poll(0.5, max_records=3))
         assert source.committed([(name, 0)]) == {(name, 0): 0}
         source.commit({(name, 0): 2})
         assert source.committed([(name, 0)]) == {(name, 0): 2}
@@ -140,7 +140,7 @@ def test_what_a_foreign_producer_compressed_is_read(
     producer.close()
     source = KafkaSource(_settings(servers, group), [name])
     try:
-        records = eventually(lambda: source.poll(0.5, max_records=3), timeout_s=20)
+        records = eventually(lambda: source.poll(0.5, max_records=3))
     finally:
         source.close()
     assert [record.value for record in records] == [b"x" * 1000]

@@ -37,7 +37,7 @@ def test_processing_goes_on_without_redis_and_statuses_are_right_afterwards(
     before = client.send({"answer": "before"}, topic=topic)
     assert before.wait(30).result == "before"
     running = client.send({"gate": gate.path, "answer": "running"}, topic=topic)
-    eventually(lambda: stage.runs(running.request_id), timeout_s=20)
+    eventually(lambda: stage.runs(running.request_id))
 
     server.kill()
     during = [stage.produce(b'{"answer":"during"}').coordinates_id for _ in range(20)]
@@ -47,21 +47,20 @@ def test_processing_goes_on_without_redis_and_statuses_are_right_afterwards(
     assert worker.is_alive
 
     server.start()
-    ended = list(client.wait_many([*during, running.request_id], timeout_s=20))
+    ended = list(client.wait_many([*during, running.request_id], timeout_s=60))
     assert {(one.state, one.result) for one in ended} == {
         (State.SUCCEEDED, "during"),
         (State.SUCCEEDED, "running"),
     }
     # This one was told before Redis forgot it: whoever waits gets it from the journal.
-    assert before.wait(20).result == "before"
+    assert before.wait(60).result == "before"
     after = client.send({"answer": "after"}, topic=topic)
-    assert after.wait(20).result == "after"
+    assert after.wait(60).result == "after"
     ran = sorted(run["request_id"] for run in stage.runs())
     everything = [before.request_id, running.request_id, *during, after.request_id]
     assert ran == sorted(everything)
     eventually(
         lambda: all((row := stage.row(one)) and row["published_at"] for one in everything),
-        timeout_s=10,
     )
     assert worker.stop() == 0
 

@@ -35,7 +35,7 @@ def dead(servers: Servers, topic: Callable[..., str]) -> Row:
     """Return the row of a request whose record is in Kafka."""
     name = topic(1)
     producer = KafkaProducer(bootstrap_servers=servers.kafka)
-    stored = producer.send(name, key=KEY, value=VALUE).get(timeout=20)
+    stored = producer.send(name, key=KEY, value=VALUE).get(timeout=60)
     producer.close()
     return row("a", "CLAIMED", topic=name, partition=0, offset=stored.offset, payload_sha256=SHA)
 

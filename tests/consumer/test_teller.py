@@ -20,7 +20,7 @@ from feedback.store import StatusStore
 from tests.consumer.samples import delivery, row
 from tests.eventually import eventually
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 
 
 class Heard:

@@ -17,7 +17,7 @@ from tests.eventually import eventually
 from tests.stack import Servers
 from tests.transactions import Transactions
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture

@@ -140,9 +140,9 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
     with create_engine(sqlite_url).connect() as blocking:
         blocking.exec_driver_sql("BEGIN EXCLUSIVE")
         began_s = monotonic_s()
-        eventually(lambda: turned(True), timeout_s=20)
+        eventually(lambda: turned(True))
         blocking.rollback()
-    eventually(lambda: turned(False), timeout_s=20)
+    eventually(lambda: turned(False))
     assert monotonic_s() - began_s < 20
     journal.close()
     store.close()

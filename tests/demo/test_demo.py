@@ -118,7 +118,7 @@ def test_a_demo_that_is_terminated_leaves_no_process_and_no_verdict(
         demo.communicate(timeout=ENDS_WITHIN_S)
 
     assert demo.returncode == 128 + signal.SIGTERM
-    eventually(lambda: left_running(tmp_path) == [], timeout_s=5, what="the end of all processes")
+    eventually(lambda: left_running(tmp_path) == [], what="the end of all processes")
     assert not (tmp_path / "demo.json").exists()
 
 
@@ -129,7 +129,7 @@ def test_a_demo_that_is_killed_leaves_no_process(servers: Servers, tmp_path: Pat
         demo.kill()
         demo.communicate(timeout=ENDS_WITHIN_S)
 
-    eventually(lambda: left_running(tmp_path) == [], timeout_s=20, what="the end of all processes")
+    eventually(lambda: left_running(tmp_path) == [], what="the end of all processes")
 
 
 def test_a_demo_without_servers_says_how_to_have_them_and_exits_with_3(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_plain_records_are_never_silent_and_what_is_gone_is_told(
     name = topic(1)
     producer = KafkaProducer(bootstrap_servers=servers.kafka)
     for _ in range(3):
-        producer.send(name, b"{}", partition=0).get(timeout=20)
+        producer.send(name, b"{}", partition=0).get(timeout=60)
     producer.close()
     assert silent(wire, name, 0, 0, 3) == []
     with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:

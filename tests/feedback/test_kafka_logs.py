@@ -24,10 +24,10 @@ def test_an_application_that_logs_everything_logs_no_key_value_or_header(
     caplog.set_level(1, logger="kafka")
     producer = KafkaProducer(bootstrap_servers=servers.kafka)
     sent = producer.send(name, key=KEY, value=VALUE, partition=0, headers=[("card", HEADER)])
-    offset = sent.get(timeout=20).offset
+    offset = sent.get(timeout=60).offset
     producer.close()
     with RecordReader(KafkaSection(bootstrap_servers=servers.kafka, group="unused")) as reader:
-        record = reader.read(name, 0, offset, timeout_s=20)
+        record = reader.read(name, 0, offset, timeout_s=60)
     assert record is not None and record.value == VALUE
     lines = [one for one in caplog.records if one.levelno <= logging.DEBUG]
     assert {one.name for one in lines} >= TOLD_BY

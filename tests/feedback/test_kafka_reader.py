@@ -16,7 +16,7 @@ from tests.rounds import in_time
 from tests.stack import Servers
 from tests.stack.ports import HOST, free_port
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 # Enough for one silence and the question about the topic.
 SHORT_S = 1.5
 
@@ -42,7 +42,7 @@ def produce(servers: Servers) -> Iterator[Produce]:
     producer = KafkaProducer(bootstrap_servers=servers.kafka)
 
     def append(topic: str, value: bytes | None, key: bytes | None = None, **given: object) -> int:
-        stored = producer.send(topic, key=key, value=value, partition=0, **given).get(timeout=10)
+        stored = producer.send(topic, key=key, value=value, partition=0, **given).get(timeout=60)
         return int(stored.offset)
 
     yield append

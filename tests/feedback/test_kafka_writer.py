@@ -23,7 +23,7 @@ from tests.rounds import in_time
 from tests.stack import Servers
 from tests.stack.ports import HOST, free_port
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_who_stands_still_in_a_transaction_gives_up_its_locks(
             return True
 
         assert not is_free()
-        eventually(is_free, timeout_s=15, interval_s=0.2)
+        eventually(is_free, interval_s=0.2)
         still.invalidate()
         engine.dispose()
 
@@ -75,6 +75,6 @@ def test_who_stands_still_in_the_middle_of_a_statement_is_ended_by_the_next_to_c
             return True
 
         assert not is_updated()
-        eventually(is_updated, timeout_s=15, interval_s=0.2)
+        eventually(is_updated, interval_s=0.2)
         still.invalidate()
         engine.dispose()

@@ -199,12 +199,12 @@ def test_a_refused_write_does_not_prolong_a_status(redis: Redis, group: str) -> 
 def test_each_change_is_published_and_a_refused_write_is_not(store: StatusStore) -> None:
     with store.redis.pubsub() as pubsub:  # type: ignore[no-untyped-call]
         pubsub.subscribe(store.events_channel("r"))
-        assert pubsub.get_message(timeout=5)["type"] == "subscribe"
+        assert pubsub.get_message(timeout=60)["type"] == "subscribe"
         told(store, a_write(State.PENDING), a_write(State.PENDING, "another"))
         told(store, a_write(State.SUCCEEDED))
         told(store, a_write(State.RUNNING))
         told(store, a_write(State.SUCCEEDED))
-        heard = [pubsub.get_message(timeout=5)["data"] for _ in range(3)]
+        heard = [pubsub.get_message(timeout=60)["data"] for _ in range(3)]
         assert heard == [b"PENDING", b"SUCCEEDED", b"SUCCEEDED"]
 
 
@@ -666,9 +666,9 @@ def test_what_is_put_back_is_published(store: StatusStore) -> None:
     (replaced,) = store.replace([resend()])
     with store.redis.pubsub() as pubsub:  # type: ignore[no-untyped-call]
         pubsub.subscribe(store.events_channel("r"))
-        assert pubsub.get_message(timeout=5)["type"] == "subscribe"
+        assert pubsub.get_message(timeout=60)["type"] == "subscribe"
         forget(store, attempt=2, replaced=replaced)
-        assert pubsub.get_message(timeout=5)["data"] == b"ACCEPTED"
+        assert pubsub.get_message(timeout=60)["data"] == b"ACCEPTED"
 
 
 def test_another_payload_under_the_same_id_is_not_forgotten(store: StatusStore) -> None:

@@ -287,7 +287,7 @@ def test_a_redis_cluster_is_refused_by_name() -> None:
     with restartable(ClusterNode) as node, Redis.from_url(node.address) as admin:
         admin.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
         is_up = lambda: admin.execute_command("CLUSTER INFO")["cluster_state"] == "ok"  # noqa: E731
-        eventually(is_up, timeout_s=20)
+        eventually(is_up)
         store = store_at(node.address, timeout_s=5)
         with pytest.raises(RedisUnavailable, match="a Redis Cluster, which we do not") as caught:
             store.write([a_write(State.PENDING, "a"), a_write(State.PENDING, "b")])

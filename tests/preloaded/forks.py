@@ -215,7 +215,7 @@ class _Preloaded:
 
     def _end(self) -> None:
         self._asking.shutdown(socket.SHUT_RDWR)
-        self._process.wait(10)
+        self._process.wait(60)
         self._asking.close()
 
 

@@ -7,7 +7,7 @@ from kafka import KafkaConsumer, TopicPartition
 from feedback.clock import monotonic_s
 from feedback.envelope import Record
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 def records_of(bootstrap_servers: str, topic: str) -> list[Record]:

@@ -247,7 +247,7 @@ def test_a_wait_that_is_cancelled_leaves_nothing(
             while {one.get_name() for one in asyncio.all_tasks() - before} - listening:
                 await asyncio.sleep(TICK_S)
             # And whoever waits afterwards is still woken.
-            again = asyncio.create_task(handle.wait(20))
+            again = asyncio.create_task(handle.wait(60))
             while not listeners():
                 await asyncio.sleep(TICK_S)
             told_s = monotonic_s()

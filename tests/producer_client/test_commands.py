@@ -108,7 +108,7 @@ def test_a_payload_that_is_waited_for_prints_how_it_ended(
     run: Run, call: Run, worker: Worker, at_once: Callable[..., Future[Any]]
 ) -> None:
     running = at_once(run, "send", "{}", "--id", "r1", "--wait", "30", "--json")
-    eventually(lambda: worker.store.read("r1").state is State.PENDING, timeout_s=20)
+    eventually(lambda: worker.store.read("r1").state is State.PENDING)
     worker.tell("r1", State.SUCCEEDED, result='{"paid":5}')
     done = running.result()
     assert done.code == 0

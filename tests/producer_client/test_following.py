@@ -45,4 +45,4 @@ def test_all_of_many_are_told_whatever_the_order_they_end_in(
     told = at_once(list, client.wait_many(ids, timeout_s=30))
     for request_id in ending[10:]:
         worker.tell(request_id, State.SUCCEEDED, is_heard=is_heard)
-    assert sorted(status.request_id for status in told.result(timeout=20)) == sorted(ids)
+    assert sorted(status.request_id for status in told.result(timeout=60)) == sorted(ids)

@@ -39,7 +39,7 @@ def _foreign(settings: Settings, store: StatusStore, request_id: str | None) -> 
     try:
         stored = producer.send(
             settings.client.topic, key=b"k", value=b"v", headers=headers, partition=0
-        ).get(timeout=10)
+        ).get(timeout=60)
     finally:
         producer.close()
     coordinates = f"{stored.topic}-0-{stored.offset}-{stored.timestamp}"

@@ -44,7 +44,7 @@ def test_one_that_has_ended_is_not_sent_and_its_handle_answers_at_once(
     worker.tell("r1", state, result="[1]")
     handle = client.send(b"v", request_id="r1")
     assert len(records()) == 1
-    found = in_time(lambda: handle.wait(timeout_s=10), limit_s=1)
+    found = in_time(lambda: handle.wait(timeout_s=60), limit_s=1)
     assert (found.state, found.attempt, found.result) == (state, 1, [1])
 
 

@@ -145,7 +145,7 @@ def test_the_failure_that_it_has_reopened_is_no_end_where_redis_came_back_older(
     assert _attempts(records())[:3] == [1, 2, 2]
     assert again.status().state is State.PENDING
     worker.tell("r1", State.FAILED, code="BUSY", resend="1")
-    found = again.wait(timeout_s=5)
+    found = again.wait(timeout_s=60)
     assert (found.state, found.attempt, found.generation) == (State.FAILED, 2, 1)
 
 

@@ -75,7 +75,7 @@ def test_what_was_planted_is_named_and_nothing_else(stage: Stage, tmp_path: Path
     topic = stage.topics["work"]
     worker = stage.start()
     for name in names:
-        assert stage.client.send({}, topic=topic, request_id=name).wait(20).state is State.SUCCEEDED
+        assert stage.client.send({}, topic=topic, request_id=name).wait(60).state is State.SUCCEEDED
     worker.stop()
     await_deadlines(stage, names)
 

@@ -15,8 +15,8 @@ from tests.stack.installing import install
 from tests.stack.keeper import Keeper
 from tests.stack.launch import Running, Server, launch, launch_in
 
-STOP_LIMIT_S = 30.0
-GONE_LIMIT_S = 20.0
+STOP_LIMIT_S = 60.0
+GONE_LIMIT_S = 60.0
 
 
 class Restartable:

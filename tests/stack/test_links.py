@@ -17,7 +17,7 @@ from tests.stack.toxiproxy import Link, Links
 
 pytestmark = pytest.mark.waits
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 @pytest.fixture(scope="module")

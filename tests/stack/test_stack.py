@@ -33,7 +33,7 @@ GIVEN = {
     "ONCEWARD_REDIS__URL": "redis://redis.example/3",
     "ONCEWARD_JOURNAL__URL": "postgresql+psycopg://me@postgres.example/journal",
 }
-GONE_WITHIN_S = 20.0
+GONE_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tests.stack.launch import launch
 from tests.stack.ports import HOST, free_port
 from tests.stack.toxiproxy_build import toxiproxy_program
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tests.eventually import eventually
 from tests.stack.ports import free_port
 
 SEEN_BY_ALL = [Kind.AGE, Kind.HINDERED, Kind.PAUSED]
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 @pytest.fixture

@@ -74,14 +74,14 @@ class Burst:
 
     def has_begun(self, name: str, *, times: int = 1) -> None:
         """Wait until it has begun to run."""
-        eventually(lambda: self.runs().count(name) >= times, timeout_s=20, what=f"start of {name}")
+        eventually(lambda: self.runs().count(name) >= times, what=f"start of {name}")
 
     def has_read_all(self, worker: RunningWorker) -> None:
         """Wait until a worker has all that were sent, and has committed them."""
         last = self.stage.seen(self.sent[-1], State.ACCEPTED)
         assert last.worker == worker.worker_id
         count = len(self.sent)
-        eventually(lambda: self.stage.committed(self._topic, 0) == count, timeout_s=20)
+        eventually(lambda: self.stage.committed(self._topic, 0) == count)
 
 
 @contextmanager

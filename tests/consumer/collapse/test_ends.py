@@ -47,7 +47,7 @@ def test_killed_while_the_one_runs_nothing_is_skipped_and_the_others_make_a_roun
     worker = burst.stage.start()
     gate = burst.stage.gate()
     first = burst.send(applies=False, asked={"gate": gate.path})
-    eventually(lambda: burst.asked() == [first], timeout_s=20)
+    eventually(lambda: burst.asked() == [first])
     head_gate = burst.stage.gate()
     head, *others = burst.many(6, gate=head_gate.path)
     burst.has_read_all(worker)
@@ -79,7 +79,7 @@ def test_killed_as_its_end_is_written_all_have_ended_with_it(
 def _kill_at_the_end(burst: Burst) -> None:
     head, *others = burst.fill(200, takes_s=0.05)
     worker = burst.stage.start()
-    eventually(lambda: _has_succeeded(burst, head), timeout_s=20, interval_s=0.001)
+    eventually(lambda: _has_succeeded(burst, head), interval_s=0.001)
     worker.send(signal.SIGKILL)
     worker.wait()
     assert journal(burst) == {head: ("SUCCEEDED", None)} | dict.fromkeys(others, (SKIPPED, head))
@@ -104,7 +104,7 @@ def test_killed_between_a_childs_commit_and_the_skips_the_others_make_a_round_of
         # It hears of nothing any more, and its child commits.
         worker.send(signal.SIGSTOP)
         gate.open()
-        eventually(lambda: _has_succeeded(burst, head), timeout_s=20)
+        eventually(lambda: _has_succeeded(burst, head))
         worker.send(signal.SIGKILL)
         worker.wait()
         assert journal(burst) == {head: ("SUCCEEDED", None)}
@@ -154,7 +154,7 @@ def test_what_another_worker_has_read_again_is_answered_there(
         others = burst.many(5)
         burst.has_begun(head)
         burst.has_read_all(first)
-        eventually(lambda: bool(burst.stage.members()), timeout_s=20)
+        eventually(lambda: bool(burst.stage.members()))
         # Of the only partition: it goes when its owner stands still for longer than its session.
         first.send(signal.SIGSTOP)
         second = burst.stage.start()

@@ -11,7 +11,7 @@ from tests.consumer.dead_letters.office import Office
 from tests.consumer.samples import record
 from tests.eventually import eventually
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 @pytest.fixture

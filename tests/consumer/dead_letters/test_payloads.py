@@ -39,7 +39,7 @@ def sent(servers: Servers, topic: Callable[..., str]) -> Row:
     producer = KafkaProducer(bootstrap_servers=servers.kafka)
     stored = producer.send(
         name, key=KEY, value=VALUE, headers=HEADERS, timestamp_ms=TIMESTAMP_MS
-    ).get(timeout=20)
+    ).get(timeout=60)
     producer.close()
     return failed(topic=name, partition=0, offset=stored.offset, payload_sha256=SHA)
 

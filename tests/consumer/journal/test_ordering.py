@@ -238,13 +238,13 @@ def test_two_workers_that_claim_two_requests_of_a_key_at_one_moment_do_not_both_
     event.listen(mine._session._engine, "commit", pause)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(verdict_of, mine, ordered(new_id()))
-        assert asked.wait(10)
+        assert asked.wait(60)
         second = threads.submit(verdict_of, theirs, ordered(new_id()))
         second_is_early = second.done()
         eventually(lambda: _is_waiting(database) or second.done(), timeout_s=30)
         granted.set()
-        assert first.result(20).kind is RUN
-        assert second.result(20).kind is HELD
+        assert first.result(60).kind is RUN
+        assert second.result(60).kind is HELD
     assert not second_is_early
     assert sorted(states(database, group).values()) == ["CLAIMED"]
 

@@ -50,7 +50,6 @@ def test_two_requests_of_a_key_never_run_together_whatever_the_default_isolation
         waiting = pool.submit(later.apply, claims=[second])
         eventually(
             lambda: database.query("SELECT 1 FROM pg_locks WHERE NOT granted") != [],
-            timeout_s=20,
         )
         granted = Work(claims=[first]).carry_out(
             earlier, group=group, worker_id="earlier", held=set()
@@ -109,5 +108,5 @@ def states(journal: Journal) -> dict[str, str]:
             found.append({row.request_id: row.state for row in rows})
         return found != []
 
-    eventually(is_read, timeout_s=20)
+    eventually(is_read)
     return found[0]

@@ -149,7 +149,7 @@ def test_a_deadlock_is_survived_by_a_second_try(postgres_url: str, group: str) -
             "SELECT 1 FROM pg_stat_activity"
             " WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
-        eventually(lambda: watcher.execute(waiting).fetchone(), timeout_s=20)
+        eventually(lambda: watcher.execute(waiting).fetchone())
         other.execute(lock, [first])
         other.commit()
         applied = applying.result(timeout=30)

@@ -116,7 +116,7 @@ def test_of_two_redrives_at_once_one_has_it(
     found: dict[str, list[Judged]] = {}
 
     def one(which: RedriveWork, redrive: str, wanted: list[str]) -> None:
-        at_once.wait(10)
+        at_once.wait(60)
         found[redrive] = reopen(which, *wanted, redrive=redrive)
 
     threads = [

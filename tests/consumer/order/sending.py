@@ -55,6 +55,5 @@ def started(stage: Stage, key: str, number: int, *, runs: int = 1) -> None:
     """Wait until a request has begun that often."""
     eventually(
         lambda: steps(stage)[key].count(("start", number)) >= runs,
-        timeout_s=20,
         what=f"start of {key} {number}",
     )

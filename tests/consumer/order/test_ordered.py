@@ -35,7 +35,7 @@ def stage(servers: Servers, journal_url: str, tmp_path: Path) -> Iterator[Stage]
 
 def shared(stage: Stage) -> None:
     """Wait until two workers have a partition of the topic each."""
-    eventually(lambda: [*stage.members().values()].count(1) == 2, timeout_s=20)
+    eventually(lambda: [*stage.members().values()].count(1) == 2)
 
 
 def _stands(stage: Stage, name: str) -> tuple[int, str] | None:
@@ -83,7 +83,7 @@ def test_requests_without_a_key_wait_for_nobody(stage: Stage) -> None:
     gate = stage.gate()
     body = json.dumps({"number": 1, "gate": gate.path}).encode()
     first = [stage.produce(body, handler="booked", partition=0) for _ in range(3)]
-    eventually(lambda: len(stage.runs(at="start")) == 3, timeout_s=20)
+    eventually(lambda: len(stage.runs(at="start")) == 3)
     gate.open()
     for one in first:
         assert stage.final(one.coordinates_id).state is State.SUCCEEDED
@@ -108,7 +108,7 @@ def test_a_worker_that_joins_while_requests_run_overtakes_none(stage: Stage) -> 
         for key in keys:
             sender.send(key, takes_s=0.01)
     # Those of the partition that went are done while the first worker's only slot is taken.
-    eventually(lambda: len(stage.runs(at="end")) >= 5, timeout_s=20)
+    eventually(lambda: len(stage.runs(at="end")) >= 5)
     gate.open()
     sender.all_succeed()
     noted = steps(stage)
@@ -139,7 +139,7 @@ def test_a_worker_that_is_killed_while_a_request_waits_for_its_run_leaves_the_ke
     sender = Sender(stage)
     head = sender.send("a", fails=2)
     sender.send("a")
-    eventually(lambda: _stands(stage, head) == (2, "RETRYING"), timeout_s=20)
+    eventually(lambda: _stands(stage, head) == (2, "RETRYING"))
     first.send(signal.SIGKILL)
     first.wait()
     # Until it is let go, however long the next worker takes to get the partition.
@@ -220,7 +220,7 @@ def test_what_waits_beyond_its_deadline_expires_and_the_next_one_runs(stage: Sta
     last = stage.client.send({"number": 3}, key="a", topic=topic).request_id
     deadline_at = stage.client.status(late).deadline_at
     assert deadline_at is not None
-    eventually(lambda: epoch_ms() > deadline_at, timeout_s=10)
+    eventually(lambda: epoch_ms() > deadline_at)
     gate.open()
     assert stage.final(late).state is State.EXPIRED
     assert stage.final(last).state is State.SUCCEEDED

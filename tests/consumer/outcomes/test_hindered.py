@@ -53,7 +53,7 @@ def test_a_missing_topic_is_told_once_and_nothing_is_lost(make_outlet: MakeOutle
     assert f"{outlet.name()} does not exist: create it" in alarm["reason"]
     sent += succeed(outlet, 3)
     other = outlet.stage.client.send({}, topic=outlet.stage.topics["work"])
-    assert other.wait(20).state is State.SUCCEEDED
+    assert other.wait(60).state is State.SUCCEEDED
     assert waiting(outlet, sent) == sent
     outlet.make()
     outlet.until({(one, 1) for one in sent})

@@ -134,11 +134,11 @@ def test_the_topic_is_made_like_its_source_with_room_for_the_longest_result(
     outlet = make_outlet(partitions=3, worker={"max_result_bytes": 1_100_000})
     outlet.stage.start()
     # Before the first outcome, so that who reads it finds it.
-    eventually(lambda: outlet.described() is not None, timeout_s=20)
+    eventually(lambda: outlet.described() is not None)
     topic = outlet.described()
     assert topic is not None and len(topic["partitions"]) == 3
     long = outlet.stage.client.send({"answer": "x" * 100}, topic=outlet.stage.topics["telling"])
-    assert long.wait(20).state is State.SUCCEEDED
+    assert long.wait(60).state is State.SUCCEEDED
     text = "y" * 1_000_000
     largest = outlet.stage.produce(json.dumps({"answer": text}).encode(), handler="telling")
     told = outlet.until({(long.request_id, 1), (largest.coordinates_id, 1)})
@@ -151,7 +151,7 @@ def test_a_failure_that_a_resend_may_help_is_told_at_its_deadline(make_outlet: M
     sent = outlet.stage.client.send(
         {"reject": "BUSY"}, topic=outlet.stage.topics["telling"], deadline_s=4
     )
-    failed = sent.wait(20)
+    failed = sent.wait(60)
     assert (failed.state, failed.resend) == (State.FAILED, True)
     assert not outlet.is_written(sent.request_id)
     (told,) = outlet.until({(sent.request_id, 1)})
@@ -161,7 +161,7 @@ def test_a_failure_that_a_resend_may_help_is_told_at_its_deadline(make_outlet: M
 def test_a_redriven_request_is_told_again_under_its_next_generation(outlet: Outlet) -> None:
     stage = outlet.stage
     sent = stage.client.send({"reject": "CARD_EXPIRED"}, topic=stage.topics["telling"])
-    sent.wait(20)
+    sent.wait(60)
     outlet.until({(sent.request_id, 1)})
     # As a redrive leaves it.
     stage.execute("UPDATE onceward_request SET resend = 1")
@@ -196,9 +196,7 @@ def test_a_worker_of_the_same_group_takes_each_outcome_as_a_request_of_its_own_o
         assert stage.final(name).state is State.SUCCEEDED
     (heard,) = tmp_path.rglob("*.heard")
     committed = outlet.name()
-    eventually(
-        lambda: sum(stage.committed(committed, number) for number in (0, 1)) == 6, timeout_s=20
-    )
+    eventually(lambda: sum(stage.committed(committed, number) for number in (0, 1)) == 6)
     lines = [json.loads(line) for line in heard.read_text().splitlines()]
     assert Counter(line["id"] for line in lines) == dict.fromkeys(names, 1)
     assert {line["of"] for line in lines} == {one.request_id for one in sent}

@@ -37,7 +37,7 @@ def test_a_topic_whose_counterparty_is_away_waits_in_kafka_and_goes_on_when_it_i
     for name in scene.send("other", answer=1):
         assert scene.stage.final(name).state is State.SUCCEEDED  # nobody else is held up
     began_s = time.monotonic()
-    eventually(lambda: time.monotonic() - began_s > 4, timeout_s=10)
+    eventually(lambda: time.monotonic() - began_s > 4)
     scene.is_back()
     back_at = time.time()
     scene.seen_by(worker, "guard.resumed", "calling")
@@ -71,7 +71,7 @@ def test_what_waits_for_its_retry_is_left_alone_and_ends_the_outage_when_nothing
     began_s = time.monotonic()
     eventually(lambda: not scene.count("trying", "CLAIMED"), timeout_s=LIMIT_S)
     runs = len(scene.stage.runs())
-    eventually(lambda: time.monotonic() - began_s > 5, timeout_s=10)
+    eventually(lambda: time.monotonic() - began_s > 5)
     # Every one of them was due ten times and more.
     assert len(scene.stage.runs()) - runs <= 3
     scene.is_back()

@@ -96,7 +96,7 @@ def scene() -> Iterator[Scene]:
     made = Scene()
     yield made
     made.intake.stop()
-    assert made.intake.join(5)
+    assert made.intake.join(60)
 
 
 def test_a_paused_topic_is_left_and_what_a_poll_had_brought_goes_back(scene: Scene) -> None:

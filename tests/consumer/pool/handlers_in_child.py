@@ -49,7 +49,7 @@ def meet_in_threads(request: Request) -> int:
     parties = request.json()
     with _counting:
         barrier = _barriers.setdefault(parties, threading.Barrier(parties))
-    barrier.wait(20)
+    barrier.wait(60)
     return os.getpid()
 
 
@@ -59,7 +59,7 @@ async def meet_on_loop(request: Request) -> int:
     _running += 1
     if _running == request.json():
         _arrived.set()
-    await asyncio.wait_for(_arrived.wait(), 20)
+    await asyncio.wait_for(_arrived.wait(), 60)
     return os.getpid()
 
 

@@ -29,7 +29,7 @@ def main(gate: str, slow_import: str) -> None:
     _print("started")
     driven.until(lambda: driven.told(Finished))
     _print(driven.outcomes()["r1"].state)
-    driven.pool.stop(10)
+    driven.pool.stop(60)
 
 
 def _tell(number: int, frame: FrameType | None) -> None:

@@ -225,7 +225,7 @@ def test_stopping_ends_idle_children_by_themselves(make_pool: MakePool, tmp_path
         patch.syspath_prepend(tmp_path)
         driven = make_pool(handlers=("noting_handlers",))
     driven.run([job("noop")])
-    driven.pool.stop(10)
+    driven.pool.stop(60)
     assert note.read_text() == "left"
 
 

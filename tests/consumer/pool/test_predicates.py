@@ -127,7 +127,7 @@ def test_a_plain_one_holds_up_no_coroutine_beside_it() -> None:
 
     def waits(request: Request) -> bool:
         waiting.set()
-        return said.wait(10)
+        return said.wait(60)
 
     async def both() -> Outcome | None:
         asked = asyncio.create_task(refusal_coroutine(one(), handler(waits), group="g"))

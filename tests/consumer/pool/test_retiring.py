@@ -191,5 +191,5 @@ def test_a_child_whose_readiness_is_heard_when_it_is_weighed_has_its_place(
 def test_stopping_the_pool_ends_its_retired_children_too(make_pool: MakePool) -> None:
     driven = make_pool(max_requests_per_child=1)
     driven.run([job("echo")])
-    driven.pool.stop(10)
+    driven.pool.stop(60)
     assert driven.children == 0

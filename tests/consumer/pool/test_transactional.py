@@ -147,9 +147,9 @@ def test_a_run_waits_for_a_connection_and_an_idle_child_gives_its_own_back() -> 
         assert runs.run(book, lambda connection: DONE).unbegun
         others.pop().close()
         # As often as the worker asks for it.
-        eventually(lambda: runs.run(book, lambda connection: DONE).committed, timeout_s=20)
+        eventually(lambda: runs.run(book, lambda connection: DONE).committed)
         assert take_all(server.address, others) == 0
-        eventually(lambda: take_all(server.address, others) > 0, timeout_s=20)
+        eventually(lambda: take_all(server.address, others) > 0)
 
 
 def claim_as_transactional(url: str, request_id: str) -> None:

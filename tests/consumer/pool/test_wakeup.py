@@ -20,7 +20,7 @@ def test_a_close_waits_for_a_set_that_has_begun(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(os, "eventfd_write", write_late)
     wakeup.set()
-    closing.join(10)
+    closing.join(60)
     assert not closing.is_alive()
 
 

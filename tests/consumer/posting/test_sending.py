@@ -22,7 +22,7 @@ class Kafka:
         self.free.set()
 
     def write(self, batch: Sequence[int]) -> list[int]:
-        self.free.wait(10)
+        self.free.wait(60)
         self.batches.append(len(batch))
         left = [one for one in batch if one in self.away]
         self.has += [one for one in batch if one not in self.away]

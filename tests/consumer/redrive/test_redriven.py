@@ -74,7 +74,7 @@ def test_what_fails_again_gets_a_new_letter_and_goes_round_only_so_often(scene: 
 
 
 def _wait_for_letters(scene: Scene, request_id: str, count: int) -> None:
-    eventually(lambda: scene.box.counted("repairable")[request_id] == count, timeout_s=20)
+    eventually(lambda: scene.box.counted("repairable")[request_id] == count)
 
 
 def _listed(scene: Scene) -> dict[str, str | None]:
@@ -120,7 +120,7 @@ def _wait_for_generation(scene: Scene, number: int, *request_ids: str) -> None:
         rows = [scene.stage.row(one) for one in request_ids]
         return all(row is not None and row["generation"] == number for row in rows)
 
-    eventually(is_there, timeout_s=20)
+    eventually(is_there)
 
 
 def test_what_comes_back_too_late_is_open_as_it_failed_and_can_be_sent_again(
@@ -133,7 +133,7 @@ def test_what_comes_back_too_late_is_open_as_it_failed_and_can_be_sent_again(
     stage.workers[0].stop()
     assert scene.said("redrive", failed, "--deadline-s", "0.1")["sent"] == 1
     assert stage.client.status(failed).state is State.PENDING
-    eventually(lambda: _listed(scene) == {failed: "BANK_CLOSED"}, timeout_s=20)
+    eventually(lambda: _listed(scene) == {failed: "BANK_CLOSED"})
     scene.repair()
     stage.start()
     late = stage.final(failed)
@@ -176,7 +176,7 @@ def _told(scene: Scene, request_id: str) -> bool:
 
 def test_a_rehearsal_changes_nothing(scene: Scene) -> None:
     failed = scene.fail({"amount": 1}, {"amount": 2})
-    eventually(lambda: all(_told(scene, one) for one in failed), timeout_s=20)
+    eventually(lambda: all(_told(scene, one) for one in failed))
     before = [dict(scene.stage.row(one) or {}) for one in failed]
     said = scene.said("redrive", "--all", "--dry-run")
     assert (said["state"], said["sent"], said["redrive_id"]) == ("rehearsed", 2, None)

@@ -133,7 +133,7 @@ class Ground:
         for reader in self._readers:
             reader.stop()
         for reader in self._readers:
-            assert reader.join(20)
+            assert reader.join(60)
         self._writer.close()
         assert self.faults == []
 
@@ -211,7 +211,7 @@ def test_a_tier_that_is_revoked_inside_its_delay_goes_on_at_its_next_owner(
     _, second = ground.read()
     assert len(second.assigned()) == 1
     first.stop()
-    assert first.join(10)
+    assert first.join(60)
     heard = ground.all_heard()
     assert {one.by for ones in heard.values() for one in ones} == {1}
     assert all(len(ones) == 1 for ones in heard.values())
@@ -239,9 +239,9 @@ def test_a_tier_that_had_no_owner_past_its_delay_goes_on_at_once(make_ground: Ma
     first, _ = ground.read()
     ground.send([f"r{at}" for at in range(20)], delay_ms=500)
     first.stop()
-    assert first.join(10)
+    assert first.join(60)
     assert ground.heard == []
-    eventually(lambda: epoch_ms() > max(ground.due.values()) + 500, timeout_s=5)
+    eventually(lambda: epoch_ms() > max(ground.due.values()) + 500)
     ground.read()
     heard = ground.all_heard()
     assert all(len(ones) == 1 for ones in heard.values())
@@ -253,7 +253,7 @@ def test_what_was_handed_on_is_not_read_again_by_the_next_owner(make_ground: Mak
     ground.send(["a", "b"], delay_ms=200)
     ground.all_heard()
     first.stop()
-    assert first.join(10)
+    assert first.join(60)
     ground.read()
     ground.send(["c"], delay_ms=200)
     heard = ground.all_heard()
@@ -297,12 +297,12 @@ def test_a_partition_of_which_nobody_says_what_is_committed_waits_and_is_read_on
     ground.send(["a", "b"], delay_ms=200)
     ground.all_heard()
     first.stop()
-    assert first.join(10)
+    assert first.join(60)
     ground.heard.clear()
     _, source = ground.read(Doubtful)
     assert isinstance(source, Doubtful)
     ground.send(["c"], delay_ms=200)
-    eventually(lambda: source.asked, timeout_s=20)
+    eventually(lambda: source.asked)
     ground.send(["other"], delay_ms=200, partition=1)
     eventually(lambda: ground.heard, timeout_s=30)
     assert [one.request_id for one in ground.heard] == ["other"]
@@ -354,7 +354,7 @@ def test_readers_end_while_they_wait(make_ground: MakeGround) -> None:
     ground.send(["a"], delay_ms=3_600_000)
     threading.Event().wait(0.3)
     reader.stop()
-    assert reader.join(5)
+    assert reader.join(60)
 
 
 def test_what_is_due_on_a_paused_topic_waits(make_ground: MakeGround) -> None:

@@ -65,7 +65,7 @@ def test_one_that_is_not_compacted_is_warned_of_and_works(stage: Stage, servers:
     stage.produce(b'{"answer": 1}', headers=identity("id"), handler="kept", partition=1)
     assert stage.final("id").state is State.SUCCEEDED
     assert worker.told("wait.not_compacted")["topic"] == name
-    eventually(lambda: not unfinished(servers, stage, "kept"), timeout_s=20, interval_s=0.3)
+    eventually(lambda: not unfinished(servers, stage, "kept"), interval_s=0.3)
 
 
 def test_without_a_wait_topic_that_may_be_made_nothing_runs_and_the_reason_is_logged(
@@ -94,9 +94,9 @@ def test_a_record_by_hand_runs_and_one_that_is_none_harms_nobody(
             (b"expired", b'{"answer": 1}', [(EXPIRES, b"1")]),
             (b"by-hand", b'{"answer": 1}', [(EXPIRES, soon), *identity("by-hand")]),
         ):
-            producer.send(name, key=key, value=value, headers=headers).get(10)
+            producer.send(name, key=key, value=value, headers=headers).get(60)
     assert stage.final("by-hand", timeout_s=30).state is State.SUCCEEDED
-    eventually(lambda: len(worker.events("wait.malformed")) == 2, timeout_s=20)
+    eventually(lambda: len(worker.events("wait.malformed")) == 2)
     assert "secret" not in worker.stderr
     left = {"no-expiry", "expired"}
     said = {one.key.decode() for one in read_all(servers, name) if one.key and one.value}
@@ -114,7 +114,5 @@ def test_what_is_larger_than_a_wait_topic_takes_is_a_dead_letter_and_the_next_on
     assert stage.final("small").state is State.SUCCEEDED
     assert [one["request_id"] for one in stage.runs()] == ["small"]
     letters = f"{stage.topics['kept']}.{stage.group}.dlq"
-    (letter,) = eventually(
-        lambda: read_all(servers, letters), timeout_s=20, interval_s=0.3, what="its letter"
-    )
+    (letter,) = eventually(lambda: read_all(servers, letters), interval_s=0.3, what="its letter")
     assert dict(letter.headers)["DLQ_REASON"] == b"INVALID_MESSAGE"

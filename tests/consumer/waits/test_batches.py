@@ -54,7 +54,7 @@ def test_what_had_ended_in_a_killed_workers_batch_is_answered_and_not_run_again(
     stage.start()
     assert stage.final("id-1", timeout_s=30).state is State.IN_DOUBT
     topic = stage.topics["batched"]
-    eventually(lambda: stage.committed(topic, 0) == 3, timeout_s=20, what="all is committed")
+    eventually(lambda: stage.committed(topic, 0) == 3, what="all is committed")
     assert sorted(one["request_id"] for one in stage.runs()) == ["id-0", "id-1", "id-2"]
 
 
@@ -65,7 +65,7 @@ def test_a_worker_that_ends_in_order_commits_what_has_ended(make_stage: MakeStag
     first = stage.start()
     for number in range(3):
         stage.produce(slow, headers=identity(f"id-{number}"), handler="batched")
-    eventually(lambda: stage.runs("id-0"), timeout_s=20, what="the first runs")
+    eventually(lambda: stage.runs("id-0"), what="the first runs")
     first.send(signal.SIGTERM)
     first.told("requests.given_up")
     gate.open()
@@ -84,12 +84,10 @@ def test_a_failure_is_a_dead_letter_and_the_next_batch_is_read(make_stage: MakeS
     stage.produce(b"{}", headers=identity("good"), handler="batched")
     assert stage.final("bad").code == "CARD_EXPIRED"
     assert stage.final("good").state is State.SUCCEEDED
-    eventually(
-        lambda: stage.committed(stage.topics["batched"], 0) == 3, timeout_s=20, what="committed"
-    )
+    eventually(lambda: stage.committed(stage.topics["batched"], 0) == 3, what="committed")
 
     def has_letter() -> bool:
         row = stage.row("bad")
         return row is not None and row["dead_letter_at"] is not None
 
-    eventually(has_letter, timeout_s=20, what="its dead letter")
+    eventually(has_letter, what="its dead letter")

@@ -173,7 +173,7 @@ def test_a_letter_that_cannot_be_written_holds_up_nobody_elses_end(
     eventually(lambda: "a SUCCEEDED None" in kafka.said, timeout_s=30)
     # Nor another letter, which is behind more of them than are written together.
     ends.hear([told("b", State.EXPIRED)])
-    eventually(lambda: "b EXPIRED None" in kafka.said, timeout_s=20)
+    eventually(lambda: "b EXPIRED None" in kafka.said)
     assert kafka.said == ["a SUCCEEDED None", "letter of b: EXPIRED", "b EXPIRED None"]
     kafka.refused.clear()
-    eventually(lambda: len(kafka.said) == 3 + 2 * 2 * BATCH, timeout_s=20)
+    eventually(lambda: len(kafka.said) == 3 + 2 * 2 * BATCH)

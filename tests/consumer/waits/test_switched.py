@@ -52,9 +52,7 @@ def test_what_an_orderly_end_gave_back_runs_where_it_is_at_most_once_now(
     ids = [f"id-{number}" for number in range(4)]
     for name in ids:
         stage.produce(body, headers=identity(name), handler="parked", partition=0)
-    eventually(
-        lambda: len(unfinished(servers, stage, "parked")) == 4, timeout_s=20, what="all are held"
-    )
+    eventually(lambda: len(unfinished(servers, stage, "parked")) == 4, what="all are held")
     first.send(signal.SIGTERM)
     first.told("requests.given_up")
     gate.open()
@@ -64,7 +62,7 @@ def test_what_an_orderly_end_gave_back_runs_where_it_is_at_most_once_now(
     second.told("waits.left_over")
     assert {stage.final(name, timeout_s=30).state for name in ids} == {State.SUCCEEDED}
     assert sorted(one["request_id"] for one in stage.runs()) == ids
-    eventually(lambda: unfinished(servers, stage, "parked") == set(), timeout_s=20, what="its ends")
+    eventually(lambda: unfinished(servers, stage, "parked") == set(), what="its ends")
     # What is read now has no wait record, and needs no tombstone.
     written = len(read_all(servers, wait_topic(stage.topics["parked"], stage.group)))
     stage.produce(b"{}", headers=identity("later"), handler="parked")

@@ -45,7 +45,6 @@ def make(make_stage: MakeStage, journal: str) -> Iterator[MakeStage]:
 def nothing_unfinished(servers: Servers, stage: Stage, handler: str) -> None:
     eventually(
         lambda: unfinished(servers, stage, handler) == set(),
-        timeout_s=20,
         interval_s=0.3,
         what="a tombstone for each",
     )
@@ -72,9 +71,7 @@ def test_each_request_has_a_wait_record_and_then_a_tombstone(
     assert len(records) == 2 * len(waits) == 2 * 21
     assert {one.holder for one in waits if not isinstance(one, Ended)} == {worker.worker_id}
     letters = dead_letter_topic(stage.topics["kept"], stage.group)
-    (letter,) = eventually(
-        lambda: read_all(servers, letters), timeout_s=20, interval_s=0.3, what="its letter"
-    )
+    (letter,) = eventually(lambda: read_all(servers, letters), interval_s=0.3, what="its letter")
     assert dict(letter.headers)["DLQ_REASON"] == b"CARD_EXPIRED"
 
 
@@ -90,10 +87,8 @@ def test_what_a_killed_worker_had_runs_at_the_next_one_and_nothing_else_runs_twi
     ids = [f"id-{number}" for number in range(6)]
     for name in ids:
         stage.produce(body, headers=identity(name), handler="kept", partition=0)
-    eventually(
-        lambda: len(unfinished(servers, stage, "kept")) == 6, timeout_s=20, what="all are held"
-    )
-    eventually(lambda: len(stage.runs()) == 3, timeout_s=20, what="two of them run")
+    eventually(lambda: len(unfinished(servers, stage, "kept")) == 6, what="all are held")
+    eventually(lambda: len(stage.runs()) == 3, what="two of them run")
     first.kill()
     gate.open()
     second = stage.start()
@@ -115,7 +110,7 @@ def test_what_must_not_run_twice_is_a_dead_letter_in_doubt(
     first = stage.start()
     body = json.dumps({"gate": str(gate.path)}).encode()
     stage.produce(body, headers=identity("begun"), handler="parked")
-    eventually(lambda: stage.runs("begun"), timeout_s=20, what="it runs")
+    eventually(lambda: stage.runs("begun"), what="it runs")
     first.kill()
     gate.open()
     stage.start()
@@ -138,9 +133,7 @@ def test_a_worker_that_ends_in_order_gives_back_what_it_has_not_begun(
     ids = [f"id-{number}" for number in range(4)]
     for name in ids:
         stage.produce(body, headers=identity(name), handler="parked", partition=0)
-    eventually(
-        lambda: len(unfinished(servers, stage, "parked")) == 4, timeout_s=20, what="all are held"
-    )
+    eventually(lambda: len(unfinished(servers, stage, "parked")) == 4, what="all are held")
     first.send(signal.SIGTERM)
     first.told("requests.given_up")
     gate.open()
@@ -161,11 +154,11 @@ def test_a_rebalance_runs_nothing_again_while_the_first_owner_lives(
     ids = [f"id-{number}" for number in range(4)]
     for name in ids:
         stage.produce(body, headers=identity(name), handler="kept")
-    eventually(lambda: len(stage.runs()) == 4, timeout_s=20, what="all run")
+    eventually(lambda: len(stage.runs()) == 4, what="all run")
     second = stage.start()
-    eventually(lambda: len(stage.members()) == 2, timeout_s=20, what="the second is a member")
+    eventually(lambda: len(stage.members()) == 2, what="the second is a member")
     third = stage.start()
-    eventually(lambda: len(stage.members()) == 3, timeout_s=20, what="the third is a member")
+    eventually(lambda: len(stage.members()) == 3, what="the third is a member")
     assert (second.stop(), third.stop()) == (0, 0)
     gate.open()
     assert {stage.final(name).state for name in ids} == {State.SUCCEEDED}
@@ -186,7 +179,7 @@ def test_while_redis_is_away_nobody_is_taken_for_dead_and_the_keeper_goes_on(
         first = stage.start()
         body = json.dumps({"gate": str(gate.path)}).encode()
         stage.produce(body, headers=identity("begun"), handler="kept")
-        eventually(lambda: stage.runs("begun"), timeout_s=20, what="it runs")
+        eventually(lambda: stage.runs("begun"), what="it runs")
         second = RunningWorker(
             stage.config(),
             log=tmp_path / "second.log",
@@ -195,7 +188,7 @@ def test_while_redis_is_away_nobody_is_taken_for_dead_and_the_keeper_goes_on(
         )
         stage.workers.append(second)
         second.told("worker.started")
-        eventually(lambda: len(stage.members()) == 2, timeout_s=20, what="the second is a member")
+        eventually(lambda: len(stage.members()) == 2, what="the second is a member")
         with redis.down():
             first.kill()
             # It keeps the wait topic and looks for who lives, again and again.

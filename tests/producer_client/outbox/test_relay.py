@@ -268,7 +268,7 @@ def test_no_handle_shows_the_failure_that_its_row_asks_to_run_again(
 
         first = client.send(b"v", request_id="a")
         told_at = fail(1)
-        eventually(lambda: epoch_ms() > told_at, timeout_s=5)
+        eventually(lambda: epoch_ms() > told_at)
         handle = client.send(b"v", request_id="a", connection=user)
         user.commit()
         with pytest.raises(WaitTimeout):
@@ -281,7 +281,7 @@ def test_no_handle_shows_the_failure_that_its_row_asks_to_run_again(
         assert [decode_headers(one)[1::2] for one in records()] == [(1, None), (2, 1)]
         assert handle.status().state is State.PENDING
         fail(2)
-        assert (handle.wait(5).attempt, handle.status().state) == (2, State.FAILED)
+        assert (handle.wait(60).attempt, handle.status().state) == (2, State.FAILED)
 
 
 def test_what_was_tried_again_meanwhile_goes_as_that_attempt(

@@ -19,7 +19,7 @@ from tests.producer_client.outbox.conftest import Rows, relaying
 
 pytestmark = pytest.mark.waits
 
-LIMIT_S = 20.0
+LIMIT_S = 30.0
 
 
 class Answer:
@@ -54,7 +54,7 @@ class Hanging:
 
     def abandon(self) -> None:
         if b"stuck" in self.sent:
-            self.is_over.wait(10)
+            self.is_over.wait(60)
 
     def close(self, timeout_s: float) -> None:
         """Nothing is left."""

@@ -158,7 +158,7 @@ def test_a_handle_under_a_taken_id_shows_nothing_of_the_other_request(
         handle.status()
     with pytest.raises(PayloadMismatch):
         handle.wait(5)
-    assert other.wait(5).result == "receipt of 5"
+    assert other.wait(60).result == "receipt of 5"
 
 
 def test_a_handle_of_asyncio_under_a_taken_id_shows_nothing_of_the_other_request(

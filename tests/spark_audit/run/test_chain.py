@@ -47,7 +47,7 @@ def _lose(scene: Scene, times: dict[str, int], *, partition: int = 0) -> None:
         stored = producer.send(
             scene.topic, b"{}", headers=headers, partition=partition, timestamp_ms=timestamp_ms
         )
-        after = stored.get(timeout=20).offset + 1
+        after = stored.get(timeout=60).offset + 1
     producer.close()
     scene.commit(scene.topic, after, partition=partition)
 

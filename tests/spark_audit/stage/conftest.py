@@ -41,7 +41,7 @@ def append(servers: Servers) -> Iterator[Append]:
             headers=list(headers),
             partition=partition,
             timestamp_ms=timestamp_ms,
-        ).get(timeout=20)
+        ).get(timeout=60)
         return int(stored.offset)
 
     yield one

@@ -49,7 +49,7 @@ def topic(broker: SecuredKafka) -> str:
         admin.create_topics([NewTopic(name, 1, 1)])
         admin.wait_for_topics([name])
     producer = KafkaProducer(bootstrap_servers=broker.plain)
-    producer.send(name, b"{}", timestamp_ms=BEGIN_MS + 1).get(timeout=20)
+    producer.send(name, b"{}", timestamp_ms=BEGIN_MS + 1).get(timeout=60)
     producer.close()
     return name
 
