@@ -31,7 +31,7 @@ def arguments_of(write: StatusWrite, *, ttl_ms: int, channel: str) -> list[str |
     return [
         write.state, write.attempt, write.generation, write.payload_sha256,
         "1" if write.restore else "0", "*" if write.held_by is None else write.held_by,
-        "" if write.reopens is None else write.reopens, write.topic, write.follows,
-        ttl_ms, channel, action, payload,
+        "" if write.reopens is None else write.reopens, write.topic,
+        "" if write.follows is None else write.follows, ttl_ms, channel, action, payload,
         len(fields), write.request_id, *fields,
     ]  # fmt: skip

@@ -115,7 +115,9 @@ class Write:
         topic: that it is about; empty: whichever.
         follows: before a claim: the attempt that the writer has read, and that must still stand
             there, or a later one. Where it was taken back since, its client was told so, and
-            nobody may send it. 0: whatever stands.
+            nobody may send it. 0: it has read that nothing stands, which must still be so, while
+            the payload is still kept: what was told since is another's to send. None: whatever
+            stands.
     """
 
     state: State
@@ -126,7 +128,7 @@ class Write:
     held_by: str | None = None
     reopens: int | None = None
     topic: str = ""
-    follows: int = 0
+    follows: int | None = None
 
 
 def may_be_taken_back(
@@ -150,10 +152,15 @@ def is_other_request(stored: Stored, write: Write) -> bool:
     return write.payload_sha256 != stored.payload_sha256 or is_elsewhere
 
 
-def judge(stored: Stored | None, write: Write) -> Refusal | None:
-    """Return None when the write may be taken, else why not (contract, section 4)."""
+def judge(stored: Stored | None, write: Write, *, is_kept: bool = False) -> Refusal | None:
+    """Return None when the write may be taken, else why not (contract, section 4).
+
+    Args:
+        is_kept: the payload of which nothing is told is kept.
+    """
     if stored is None:
-        return Refusal.TAKEN_BACK if write.follows else None
+        is_there = write.follows is None or (write.follows == 0 and is_kept)
+        return None if is_there else Refusal.TAKEN_BACK
     if write.held_by is not None and write.held_by != stored.worker:
         return Refusal.WORKER
     if is_other_request(stored, write):
@@ -178,7 +185,7 @@ def _brings_outcome(stored: Stored, write: Write) -> bool:
 def _judge_before_claim(stored: Stored, write: Write) -> Refusal | None:
     if write.attempt < stored.attempt:
         return Refusal.ATTEMPT
-    if stored.attempt < write.follows:
+    if write.follows is not None and (write.follows == 0 or stored.attempt < write.follows):
         return Refusal.TAKEN_BACK
     if write.reopens is not None and write.reopens < stored.generation:
         return Refusal.GENERATION

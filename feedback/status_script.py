@@ -17,7 +17,8 @@ stood before them, or removes all; the first that fails leaves that to it in the
 A resend of which nobody knows what it replaced stays: it is the only trace of its request.
 The PENDING of a resender, and of who waits for an id alone, says which attempt it follows: it may
 have read that, slept, and wake when that was taken back and its client told so. Then it is refused,
-and nothing is sent.
+and nothing is sent. Who has found no status, but a payload (a Redis may throw single keys away),
+follows nothing: refused where a status stands by then, or the payload has gone as well.
 
 PENDING says as well by which start of the server it was told (`told_in`, its `run_id`). Where that
 is another one than answers now, Redis may be older than it was, by a promoted replica or a
@@ -106,7 +107,9 @@ local function judge(old, write)
   end
   if BEFORE_CLAIM[write.state] then
     if write.attempt < attempt then return '{Refusal.ATTEMPT}' end
-    if attempt < write.follows then return '{Refusal.TAKEN_BACK}' end
+    if write.follows and (write.follows == 0 or attempt < write.follows) then
+      return '{Refusal.TAKEN_BACK}'
+    end
     if write.reopens and write.reopens < generation then return '{Refusal.GENERATION}' end
     if state == '{State.FAILED}' and old[5] == '1' and write.attempt > attempt then return nil end
     if not BEFORE_CLAIM[state] then return '{Refusal.GENERATION}' end
@@ -171,8 +174,10 @@ for i = 1, #KEYS - 1, 2 do
                          'resend', 'worker', 'offset', 'tellings', 'topic')
   local refusal = nil
   if old[1] then refusal = judge(old, write)
-  elseif write.follows > 0 then refusal = '{Refusal.TAKEN_BACK}' end
-  if old[1] and not refusal and write.follows > 0 and is_from_before(key, old) then
+  elseif write.follows and (write.follows > 0 or redis.call('EXISTS', payload_key) == 0) then
+    refusal = '{Refusal.TAKEN_BACK}'
+  end
+  if old[1] and not refusal and write.follows and is_from_before(key, old) then
     refusal = '{Refusal.TAKEN_BACK}'
   end
   if refusal then

@@ -60,7 +60,7 @@ class StatusWrite(NamedTuple):
     held_by: str | None = None
     origin: Origin | None = None
     reopens: int | None = None
-    follows: int = 0
+    follows: int | None = None
 
     @property
     def size_bytes(self) -> int:

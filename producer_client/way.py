@@ -451,7 +451,7 @@ def pending_write(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
         fields={"deadline_at": str(one.envelope.deadline_at), "topic": one.payload.topic},
         payload=payload,
         reopens=one.envelope.reopens,
-        follows=0 if payload is not None else one.envelope.attempt - 1,
+        follows=None if payload is not None else one.envelope.attempt - 1,
     )
 
 

@@ -50,7 +50,7 @@ def every_write() -> Iterator[Write]:
         yield write
         if state in BEFORE_CLAIM and not generation:
             yield from (replace(write, reopens=known) for known in GENERATIONS)
-            yield from (replace(write, follows=seen) for seen in ATTEMPTS)
+            yield from (replace(write, follows=seen) for seen in (0, *ATTEMPTS))
         if held_by is None and sha == SHA:
             yield from (replace(write, topic=topic) for topic in ("t", "other"))
 
@@ -133,10 +133,10 @@ def test_the_script_judges_every_write_over_every_status_as_the_rule_does(
         assert bench.found() == standing, stored
 
 
-def test_the_script_takes_where_nothing_stands_every_write_that_follows_nothing(
+def test_the_script_takes_where_nothing_stands_every_write_that_says_nothing_of_what_it_follows(
     redis: Redis, store: StatusStore
 ) -> None:
     bench = Bench(redis, store)
     assert bench.judged(None) == [judge(None, write) for write in WRITES]
-    expected = [None if write.follows else str(write.state) for write in WRITES]
+    expected = [None if write.follows is not None else str(write.state) for write in WRITES]
     assert bench.found() == expected

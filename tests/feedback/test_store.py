@@ -472,6 +472,24 @@ def test_a_resender_that_slept_does_not_open_a_failure_again_that_was_put_back_m
     assert store.read("r").state is State.FAILED
 
 
+def test_whoever_found_nothing_tells_only_of_what_is_kept_still_and_stands_nowhere(
+    store: StatusStore,
+) -> None:
+    blind = pending(payload=None, follows=0)
+    (refused,) = told(store, blind)
+    assert refused is not None
+    assert (refused.reason, refused.nothing_stands) == (Refusal.TAKEN_BACK, True)
+    assert store.redis.keys(f"{store.prefix}*") == []
+    told(store, pending())
+    (refused,) = told(store, blind)
+    assert refused is not None
+    assert (refused.reason, refused.state) == (Refusal.TAKEN_BACK, State.PENDING)
+    # Redis has thrown its status away, and nothing else.
+    store.redis.delete(store.request_key("r"))
+    assert told(store, blind) == [None]
+    assert (store.read("r").state, store.kept_payload("r")) == (State.PENDING, PAYLOAD)
+
+
 def test_what_another_start_was_told_of_is_not_sent_by_whoever_only_read_it(
     redis_url: str, group: str
 ) -> None:

@@ -161,7 +161,9 @@ def test_an_id_alone_is_resent_from_the_kept_payload(
     assert _attempts([first, second]) == [1, 2]
 
 
+@pytest.mark.parametrize("has_status", [True, False])
 def test_what_is_taken_back_while_a_wait_for_its_id_sends_it_again_is_not_sent(
+    has_status: bool,
     patient: Client,
     make_client: MakeClient,
     worker: Worker,
@@ -170,6 +172,8 @@ def test_what_is_taken_back_while_a_wait_for_its_id_sends_it_again_is_not_sent(
 ) -> None:
     patient.send(b"v", request_id="r1")
     worker.accept("r1")
+    if not has_status:
+        worker.store.redis.delete(worker.store.request_key("r1"))
     other = make_client(resend_after_s=1, poll_interval_s=0.1)
     found: list[KeptPayload | None] = []
     read, read_async = StatusStore.kept_payload, AsyncStatusStore.kept_payload

@@ -200,11 +200,12 @@ class RedisServer:
 
     def _refusal(self, stands: Mapping[str, str] | None, write: StatusWrite) -> Refused | None:
         if stands is None:
-            is_gone = bool(write.follows)
-            return Refused(Refusal.TAKEN_BACK, State.UNKNOWN, 0, 0, False) if is_gone else None
+            is_kept = write.request_id in self.payloads
+            gone = judge(None, _asked(write), is_kept=is_kept)
+            return None if gone is None else Refused(gone, State.UNKNOWN, 0, 0, False)
         stored, facts = _facts(stands, write)
         reason = self.judge(stored, facts)
-        if reason is None and write.follows and self.is_from_before(stored, stands):
+        if reason is None and write.follows is not None and self.is_from_before(stored, stands):
             reason = Refusal.TAKEN_BACK
         if reason is None:
             return None
@@ -312,7 +313,11 @@ def _facts(stands: Mapping[str, str], write: StatusWrite) -> tuple[Stored, Write
         worker=stands.get("worker", ""),
         topic=stands.get("topic", ""),
     )
-    facts = Write(
+    return stored, _asked(write)
+
+
+def _asked(write: StatusWrite) -> Write:
+    return Write(
         write.state,
         write.attempt,
         write.generation,
@@ -323,4 +328,3 @@ def _facts(stands: Mapping[str, str], write: StatusWrite) -> tuple[Stored, Write
         topic=write.topic,
         follows=write.follows,
     )
-    return stored, facts
