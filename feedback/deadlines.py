@@ -23,7 +23,7 @@ from typing import Any, cast
 from feedback.envelope import check_request_id
 from feedback.errors import InvalidMessage
 from feedback.redis_server import guarded
-from feedback.status import FINAL, State
+from feedback.status import FINAL, STORED, State
 from feedback.store import StatusStore
 
 _NOW = """
@@ -50,10 +50,22 @@ _SETTLE = f"""
 for i = 2, #ARGV, 2 do
   local score = redis.call('ZSCORE', KEYS[1], ARGV[i])
   if score and tonumber(score) == tonumber(ARGV[1]) then
-    if ARGV[i + 1] == '' then
-      redis.call('ZREM', KEYS[1], ARGV[i])
+    redis.call('ZADD', KEYS[1], string.format('%.2f', now + ARGV[i + 1]), ARGV[i])
+  end
+end
+"""
+# KEYS: the set, and the hash of each request. ARGV: the lease, and the requests.
+_REMOVE = f"""
+{_NOW}
+local OPEN = {{{",".join(f"{state}=true" for state in STORED if state not in FINAL)}}}
+for i = 2, #ARGV do
+  local score = redis.call('ZSCORE', KEYS[1], ARGV[i])
+  if score and tonumber(score) == tonumber(ARGV[1]) then
+    local status = redis.pcall('HGET', KEYS[i], 'status')
+    if type(status) == 'string' and OPEN[status] then
+      redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[i])
     else
-      redis.call('ZADD', KEYS[1], string.format('%.2f', now + ARGV[i + 1]), ARGV[i])
+      redis.call('ZREM', KEYS[1], ARGV[i])
     end
   end
 end
@@ -131,6 +143,7 @@ class Deadlines:
         self._key = store.deadlines_key
         self._take = self._redis.register_script(_TAKE)
         self._settle = self._redis.register_script(_SETTLE)
+        self._remove = self._redis.register_script(_REMOVE)
         self._hasten = self._redis.register_script(_HASTEN)
         self._holders = self._redis.register_script(_HOLDERS)
 
@@ -163,36 +176,28 @@ class Deadlines:
         Raises:
             RedisUnavailable: Redis did not answer; they are due again when the lease ends.
         """
+        if not looks_s:
+            return
         mark = 0.5 if fixed else 0.25
-        self._run_settle(taken, {one: f"{int(s * 1000) + mark}" for one, s in looks_s.items()})
+        pairs = [word for one, s in looks_s.items() for word in (one, f"{int(s * 1000) + mark}")]
+        with guarded():
+            self._settle(keys=[self._key], args=[taken.lease, *pairs])
 
     def remove(self, taken: Taken, request_ids: Sequence[str]) -> None:
         """Take requests out of the set that nobody needs to look at any more.
 
-        What was reopened while it was decided is put back: its writer found it in the set, and
-        left it there, before it was removed.
+        What was reopened while it was decided stays, and is due: its writer found it in the set,
+        and left it there. Redis looks and removes in one step; between two, whoever does it could
+        die, and an open request without a look would be sent again by nobody.
 
         Raises:
-            RedisUnavailable: Redis did not answer.
+            RedisUnavailable: Redis did not answer; they are due again when the lease ends.
         """
         if not request_ids:
             return
-        self._run_settle(taken, dict.fromkeys(request_ids, ""))
-        reopened = [
-            status.request_id
-            for status in self._store.read_many(request_ids)
-            if status.state is not State.UNKNOWN and status.state not in FINAL
-        ]
-        if reopened:
-            with guarded():
-                self._redis.zadd(self._key, dict.fromkeys(reopened, taken.now_ms), nx=True)
-
-    def _run_settle(self, taken: Taken, scores: Mapping[str, str]) -> None:
-        if not scores:
-            return
-        pairs = [part for pair in scores.items() for part in pair]
+        keys = [self._store.request_key(one) for one in request_ids]
         with guarded():
-            self._settle(keys=[self._key], args=[taken.lease, *pairs])
+            self._remove(keys=[self._key, *keys], args=[taken.lease, *request_ids])
 
     def page(self, cursor: int, size: int) -> Page:
         """Return about `size` entries; all of them once the cursor is 0 again.

@@ -1,6 +1,7 @@
 """The due set: who takes what, what comes back, what is brought forward."""
 
 import uuid
+from contextlib import suppress
 from typing import cast
 
 import pytest
@@ -138,6 +139,23 @@ def test_what_ended_is_removed_and_what_was_reopened_meanwhile_is_put_back(
     left = {one.decode() for one in members}
     assert left == {"reopened"}
     assert set(_take(deadlines).request_ids) == left
+
+
+def test_what_was_reopened_keeps_its_look_though_whoever_removes_it_dies_in_the_middle(
+    store: StatusStore, deadlines: Deadlines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write([a_write(State.PENDING, "reopened")], look_at=1)
+    taken = _take(deadlines)
+    # Its writer found it in the set, and left it there.
+    store.write([a_write(State.PENDING, "reopened", attempt=2)], look_at=1)
+
+    def dies(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "read_many", dies)
+    with suppress(KeyboardInterrupt):
+        deadlines.remove(taken, ["reopened"])
+    assert _look_in_s(store, "reopened") is not None
 
 
 def test_every_entry_is_paged_with_its_look(store: StatusStore, deadlines: Deadlines) -> None:
