@@ -289,12 +289,14 @@ class Journal(GroupJournal):
         older_than_ms: int,
         *,
         cursor: DueCursor = FROM_THE_OLDEST,
+        within_ms: int = EVER_MS,
     ) -> list[Overdue]:
         """Return requests on these topics whose next run was due so long ago, the oldest first.
 
         Args:
             limit: the most to return.
             cursor: behind which to begin.
+            within_ms: how long ago it was due at most.
 
         Raises:
             JournalUnavailable: as for `apply`.
@@ -307,6 +309,7 @@ class Journal(GroupJournal):
                 limit=limit,
                 older_than_ms=older_than_ms,
                 cursor=cursor,
+                within_ms=within_ms,
             )
 
     def end_retries(self, rows: Sequence[Row]) -> list[Row]:

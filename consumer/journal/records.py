@@ -278,11 +278,13 @@ class Overdue(NamedTuple):
 
     Args:
         is_too_late: its deadline is over: there is no next run.
+        late_ms: how long ago it was due.
     """
 
     row: Row
     retried: Retried
     is_too_late: bool
+    late_ms: int
 
 
 class FinishKind(StrEnum):

@@ -59,8 +59,13 @@ def find_overdue(
     limit: int,
     older_than_ms: int,
     cursor: DueCursor,
+    within_ms: int,
 ) -> list[Overdue]:
-    """Return requests whose next run was due so long ago, the oldest behind the cursor first."""
+    """Return requests whose next run was due so long ago, the oldest behind the cursor first.
+
+    Args:
+        within_ms: how long ago it was due at most.
+    """
     parameters = {
         "this_group": group,
         "these_topics": sorted(topics),
@@ -68,6 +73,7 @@ def find_overdue(
         "after_id": cursor.request_id,
         "most": limit,
         "age": older_than_ms,
+        "within": within_ms,
     }
     answers = connection.execute(_find(), parameters).all()
     rows = [(answer[0], Row(*answer[1:])) for answer in answers]
@@ -77,6 +83,7 @@ def find_overdue(
             row,
             retried.get((row.request_id, row.attempt), Retried()),
             is_too_late=now >= row.deadline_at,
+            late_ms=now - (row.due_at or now),
         )
         for now, row in rows
     ]
@@ -110,6 +117,7 @@ def _find() -> Select[Any]:
             request.c.group == bindparam("this_group"),
             request.c.state == _RETRYING,
             request.c.due_at <= clock.once() - bindparam("age"),
+            request.c.due_at >= clock.once() - bindparam("within"),
             # Said twice, the first time for the index.
             key[0] >= bindparam("after"),
             or_(key[0] > bindparam("after"), key[1] > bindparam("after_id")),

@@ -5,21 +5,22 @@ died before it ran. It is sent once more; when that does not help either (the to
 record too large for it, nobody reads it any more), it goes on here, without a record.
 
 What is overdue is gone through from the oldest on, a bounded part of it with each sweep: what can
-neither be sent nor ended yet stays where it is, however much it is, and those behind it go on.
+neither be sent nor ended yet stays where it is, however much it is, and those behind it go on. How
+far back it goes, `passage` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from consumer.buffer import Buffer
 from consumer.declaration import Handler
 from consumer.delivery import Delivery
-from consumer.journal import Journal, Overdue, Row
-from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor
+from consumer.journal import Journal, JournalUnavailable, Overdue, Row
 from consumer.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.retries.following import wakeup_of_row
+from consumer.retries.passage import Passage
 from consumer.retries.wakeup import WakeUp
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, RedisUnavailable
@@ -83,7 +84,7 @@ class OverdueRetries:
         self._on_due = on_due
         self._tell_ended = tell_ended
         self._next_s: dict[Name, tuple[float, float]] = {}
-        self._cursor = FROM_THE_OLDEST
+        self._passage = Passage(PAGE)
         # Since when a payload has been gone; and those of them that this passage has met.
         self._gone_s: dict[Name, float] = {}
         self._met_gone: set[Name] = set()
@@ -97,19 +98,30 @@ class OverdueRetries:
         topics = self._handlers.keys() - self._pausing.unread
         out_of_reach: set[str] = set()
         now_s = monotonic_s()
+        self._passage.go_on(topics, now_s)
         asked = 0
         for _ in range(PAGES):
-            found = self._journal.overdue_retries(
-                topics - out_of_reach, PAGE, OVERDUE_MS, cursor=self._cursor
-            )
+            found, is_last = self._read(topics - out_of_reach)
             asked += self._look_at(found, out_of_reach, now_s)
-            if len(found) < PAGE:
-                self._begin_anew()
-                break
-            self._cursor = DueCursor.behind(found[-1].row)
-            if asked >= ASKED_LIMIT:
+            if is_last:
+                self._forget_gone()
+            if is_last or asked >= ASKED_LIMIT:
                 break
         self._remember(now_s)
+
+    def _read(self, topics: Collection[str]) -> tuple[list[Overdue], bool]:
+        """Return the next page, and whether the passage ends with it."""
+        began_s = monotonic_s()
+        within_ms = self._passage.within_ms(began_s)
+        cursor = self._passage.cursor
+        try:
+            found = self._journal.overdue_retries(
+                topics, PAGE, OVERDUE_MS, cursor=cursor, within_ms=within_ms
+            )
+        except JournalUnavailable:
+            self._passage.failed(took_s=monotonic_s() - began_s)
+            raise
+        return found, self._passage.read(found, took_s=monotonic_s() - began_s)
 
     def _look_at(self, page: Sequence[Overdue], out_of_reach: set[str], now_s: float) -> int:
         """Do what can be done about a page; return about how many of it somebody was asked."""
@@ -138,9 +150,8 @@ class OverdueRetries:
             self._tell_ended(self._journal.end_retries(ended))
         return asked
 
-    def _begin_anew(self) -> None:
-        """Look from the oldest on with the next sweep: this passage has seen all there is."""
-        self._cursor = FROM_THE_OLDEST
+    def _forget_gone(self) -> None:
+        """Forget of which requests the payload was gone: this passage has met all that are left."""
         self._gone_s = {name: self._gone_s[name] for name in self._met_gone}
         self._met_gone.clear()
 

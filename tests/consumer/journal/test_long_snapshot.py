@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Select, event, text
 
-from consumer.journal import Journal
+from consumer.journal import Journal, State
 from consumer.journal.dead_letters import _DEAD
 from consumer.journal.left_over import find_unhandled
+from consumer.journal.retrying import FROM_THE_OLDEST, find_overdue
 from consumer.journal.sweep import find_dead, unpublished
 from consumer.journal.waiting import EVER_MS, _count_waiting, _page
 from tests.consumer.journal.conftest import Database, OpenLeases
@@ -32,6 +33,14 @@ INSERT INTO onceward_request ("group", request_id, topic, partition, "offset", p
     attempt, generation, deadline_at, state, owner, claimed_at)
 SELECT :group, 'run-' || n, 'payments', 0, n, '', 1, 1, 4102444800000, 'CLAIMED',
     'worker-' || n % 3, 1
+FROM generate_series(1, :count) AS n
+"""
+# Each was due 100 ms before the next.
+_RETRYING = """
+INSERT INTO onceward_request ("group", request_id, topic, partition, "offset", payload_sha256,
+    attempt, generation, deadline_at, state, owner, published_at, due_at)
+SELECT :group, 'due-' || n, 'payments', 0, n, '', 1, 1, 4102444800000, 'RETRYING', 'me', 1,
+    CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint) - 100 * n
 FROM generate_series(1, :count) AS n
 """
 Look = Callable[[Connection], object]
@@ -178,3 +187,28 @@ def test_a_look_for_failures_without_a_letter_costs_what_has_ended_since(
         part = [_read(database, look, index=index) for look in looks(SLICE_MS)]
     assert min(whole) > ENDED / 50
     assert max(part) < min(whole) / 10
+
+
+@pytest.mark.parametrize("journal_url", ["postgres"], indirect=True)
+def test_a_look_for_overdue_retries_costs_what_was_due_since(
+    journal: Journal, database: Database, group: str
+) -> None:
+    def look(within_ms: int) -> Look:
+        return lambda connection: find_overdue(
+            connection, group, topics=["payments"], limit=100, older_than_ms=0,
+            cursor=FROM_THE_OLDEST, within_ms=within_ms,
+        )  # fmt: skip
+
+    name = new_id()
+    with _long_snapshot(database):
+        database.change(_RETRYING, group=group, count=ENDED)
+        database.change("UPDATE onceward_request SET state = 'SUCCEEDED', due_at = NULL")
+        journal.apply(claims=[claim(name)])
+        journal.apply(finishes=[finish(name, state=State.RETRYING, delay_ms=0)])
+        index = "onceward_request_retrying"
+        whole = _read(database, look(EVER_MS), index=index)
+        part = _read(database, look(SLICE_MS), index=index)
+        found = journal.overdue_retries(["payments"], 10, 0, within_ms=60_000)
+    assert whole > ENDED / 50
+    assert part < whole / 10
+    assert [one.row.request_id for one in found] == [name]

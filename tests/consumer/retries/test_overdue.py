@@ -9,9 +9,11 @@ import pytest
 
 from consumer.buffer import Buffer
 from consumer.delivery import Delivery
-from consumer.journal import Journal, Overdue, Row
+from consumer.journal import Journal, JournalUnavailable, Overdue, Row
+from consumer.journal.pacing import pause_s
 from consumer.journal.records import NEVER_RETRIED
 from consumer.journal.retrying import DueCursor
+from consumer.posting.span import ALL_MS, MARGIN_S
 from consumer.retries import Tiers, overdue
 from consumer.retries.overdue import (
     ASKED_LIMIT,
@@ -21,6 +23,7 @@ from consumer.retries.overdue import (
     PAGES,
     OverdueRetries,
 )
+from consumer.retries.passage import Passage
 from consumer.retries.wakeup import WakeUp
 from feedback.errors import KafkaUnavailable
 from tests.consumer.samples import delivery, payments, row
@@ -32,13 +35,21 @@ class Journaled:
     def __init__(self) -> None:
         self.found: list[Overdue] = []
         self.pages = 0
+        self.within_ms: list[int] = []
         self.ended: list[str] = []
 
     def overdue_retries(
-        self, topics: Iterable[str], limit: int, age_ms: int, *, cursor: DueCursor
+        self,
+        topics: Iterable[str],
+        limit: int,
+        age_ms: int,
+        *,
+        cursor: DueCursor,
+        within_ms: int,
     ) -> list[Overdue]:
         """Return what was planted."""
         self.pages += 1
+        self.within_ms.append(within_ms)
         found = {DueCursor.behind(one.row): one for one in self.found if one.row.topic in topics}
         return [found[key] for key in sorted(found) if key > cursor][:limit]
 
@@ -101,7 +112,7 @@ class Scene:
         facts = {"generation": 1, "due_at": due_at, "owner": "w", "topic": topic}
         for name in names:
             found = row(name, "RETRYING", **facts)
-            self.journal.found.append(Overdue(found, NEVER_RETRIED, is_too_late))
+            self.journal.found.append(Overdue(found, NEVER_RETRIED, is_too_late, 5_000))
 
     def sweep(self, after_s: float = 0.0) -> None:
         """Sweep, after a while."""
@@ -238,3 +249,50 @@ def test_a_sweep_looks_at_so_much_and_the_next_one_goes_on_from_there(scene: Sce
     assert scene.journal.pages == PAGES
     scene.sweep()
     assert scene.journal.pages == PAGES + 1
+
+
+def test_a_slow_passage_is_followed_by_such_as_go_back_to_the_oldest_that_was_left(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = scene.journal.overdue_retries
+
+    def slow(*asked: Any, **named: Any) -> list[Overdue]:
+        scene.now_s += 2.0
+        return real(*asked, **named)
+
+    monkeypatch.setattr(scene.journal, "overdue_retries", slow)
+    scene.plant(*(f"r{number:03}" for number in range(PAGE)))
+    for _ in range(3):
+        scene.sweep(1.0)
+    since_s = 1001.0 - 5.0 - MARGIN_S
+    assert scene.journal.within_ms[:2] == [ALL_MS, ALL_MS]
+    assert scene.journal.within_ms[2:] == [1000 * (at_s - since_s) for at_s in (1007.0, 1009.0)]
+
+
+def test_a_page_that_the_database_gives_up_on_is_not_tried_again_at_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any, within_ms: int, **__: Any) -> list[Overdue]:
+        scene.journal.within_ms.append(within_ms)
+        scene.now_s += 10.0
+        raise JournalUnavailable("statement timeout")
+
+    monkeypatch.setattr(scene.journal, "overdue_retries", failing)
+    for _ in range(2):
+        with pytest.raises(JournalUnavailable):
+            scene.sweep()
+    scene.now_s += pause_s(10.0)
+    with pytest.raises(JournalUnavailable):
+        scene.sweep()
+    assert [one == ALL_MS for one in scene.journal.within_ms] == [True, False, True]
+
+
+def test_a_topic_that_is_read_again_is_looked_at_from_its_oldest_on(
+    scene: Scene,
+) -> None:
+    passage = Passage(PAGE)
+    for at_s, topics in ((100.0, {"a"}), (103.0, {"a"}), (106.0, {"a", "b"})):
+        passage.go_on(topics, at_s)
+        scene.journal.within_ms.append(passage.within_ms(at_s))
+        passage.read([], took_s=2.0)
+    assert [one == ALL_MS for one in scene.journal.within_ms] == [True, False, True]
