@@ -16,7 +16,7 @@ Spark starts:
    the `verdict`; `page` is for a person (`charts`, `wording`, `texts`), `in_doubt` and
    `resend_lines` (with `payloads`) for who puts it right, `prometheus_file` and `webhook` for who
    is on call. `findings_parquet` and `found` hold single requests; `outputs` and `places` put all
-   of it where it belongs. `commands` is `onceward-audit`.
+   of it where it belongs. `commands` is `onceward-audit`; `pruning` cuts old days down.
 
 Decisions taken, and their cost. The audit shares no code with the worker: the rules are written
 down a second time, from the contract. It judges from a snapshot, which costs the disk a copy of the

@@ -1,4 +1,4 @@
-"""`onceward-audit`: run, report, package."""
+"""`onceward-audit`: run, report, package, prune."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from feedback.errors import NotAvailable
 from feedback.settings import Settings
 from spark_audit.package import write_package
 from spark_audit.places import Places
+from spark_audit.run_lock import alone
 from spark_audit.summary import Summary, one_line
 from spark_audit.verdict import parse_fail_on
 from spark_audit.window import Window, window_of
@@ -117,10 +118,49 @@ def package(output: Path) -> None:
     click.echo(f"the audit for spark-submit: {output}")
 
 
+@cli.command()
+@config_option
+@json_option
+@click.option(
+    "--keep-days",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="Days before today (UTC) that stay whole.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+def prune(config: str | None, as_json: bool, keep_days: int, dry_run: bool) -> None:
+    """Remove the snapshots and lists of old days; their verdicts, pages and figures stay.
+
+    A day that was pruned still counts for the chain of offsets and for trends. The newest day, and
+    one that was read and not judged, are never pruned. It refuses while an audit runs.
+
+    \b
+    Example:
+      onceward-audit prune --config payments.toml --keep-days 30
+    """
+    from spark_audit.pruning import prune as prune_days
+
+    output = _output(settings_of(config)).absolute()
+    before = _today() - timedelta(days=keep_days)
+    with alone(output):
+        found = prune_days(output, before=f"{before:%Y-%m-%d}", is_dry=dry_run)
+    size = sum(one.bytes for one in found)
+    if as_json:
+        days = [{"date": one.date, "bytes": one.bytes} for one in found]
+        click.echo(json.dumps({"days": days, "bytes": size, "dry_run": dry_run}))
+    else:
+        done = "would remove" if dry_run else "removed"
+        click.echo(f"{done} {size} bytes of {len(found)} days")
+
+
+def _today() -> datetime:
+    return datetime.fromtimestamp(epoch_ms() / 1000, UTC)
+
+
 def _window(date: str | None, since: str | None, until: str | None) -> Window:
-    now_ms = epoch_ms()
-    yesterday = datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(days=1)
-    return window_of(date or f"{yesterday:%Y-%m-%d}", since, until, now_ms=now_ms)
+    yesterday = _today() - timedelta(days=1)
+    return window_of(date or f"{yesterday:%Y-%m-%d}", since, until, now_ms=epoch_ms())
 
 
 def _output(settings: Settings) -> Path:

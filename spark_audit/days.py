@@ -21,7 +21,7 @@ log = EventLog("onceward.audit")
 
 
 def days_of(output: Path) -> tuple[Manifest, ...]:
-    """Return the manifests of all whole snapshots, in the order in which they were made.
+    """Return the manifests of all days that were read, in the order in which they were made.
 
     Raises:
         NotAvailable: one of them cannot be read.
@@ -29,7 +29,7 @@ def days_of(output: Path) -> tuple[Manifest, ...]:
     found = []
     for folder in sorted((output / "snapshot").glob("date=*")):
         snapshot = Snapshot(folder)
-        if not snapshot.is_complete:
+        if not snapshot.is_read:
             continue
         try:
             found.append(Manifest.read(snapshot.manifest))

@@ -41,7 +41,7 @@ def replacing(folder: Path) -> Iterator[Path]:
             if old.exists():
                 old.rename(folder)
             raise
-        _keep(folder.parent)
+        sync_folder(folder.parent)
     except OSError as error:
         raise NotAvailable(f"{folder} cannot be written: {error.strerror or error}") from error
     finally:
@@ -105,7 +105,7 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _keep(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Return when the names in a folder are on the disk."""
     there = os.open(folder, os.O_RDONLY)
     try:

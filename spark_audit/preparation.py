@@ -73,6 +73,7 @@ def prepare(
         is_same = (own.since_ms, own.until_ms) == (window.since_ms, window.until_ms)
         # One that was frozen before its window was over does not have all of it.
         if is_same and own.frozen_at_ms >= window.until_ms and not again:
+            _require_not_pruned(snapshot, own)
             snapshot.require_whole(own)
             return snapshot
     before = places.before
@@ -93,6 +94,14 @@ def prepare(
     manifest = manifest.of_journal(journal_id, VERSION)
     require_same_source(places.output, days, manifest)
     return manifest
+
+
+def _require_not_pruned(snapshot: Snapshot, day: Manifest) -> None:
+    if snapshot.is_pruned:
+        raise NotAvailable(
+            f"the snapshot of {day.date} was pruned: `onceward-audit report --date {day.date}` "
+            "says its verdict; --again reads the day again, as far as Kafka and the journal have it"
+        )
 
 
 def _recover(places: Places) -> None:

@@ -14,12 +14,13 @@ from spark_audit.aborted import aborted_of
 from spark_audit.chain_columns import counted
 from spark_audit.freeze import log_ends
 from spark_audit.manifest import Manifest
-from spark_audit.outputs import recover, replacing
+from spark_audit.outputs import recover, replacing, sync_folder
 from spark_audit.session import explained
 from spark_audit.stage_journal import stage_journal
 from spark_audit.stage_records import stage_records
 
 _COMPLETE = "_COMPLETE"
+_PRUNED = "_PRUNED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,26 @@ class Snapshot:
         return self.folder / "runs"
 
     @property
+    def parts(self) -> tuple[Path, ...]:
+        """What of it takes room."""
+        return (self.records, self.requests, self.runs)
+
+    @property
     def is_complete(self) -> bool:
         """Whether it is there whole: without its last file it is no snapshot, nor where somebody
         took a part of it away."""
-        parts = (self.manifest, self.records, self.requests, self.runs)
-        return (self.folder / _COMPLETE).is_file() and all(one.exists() for one in parts)
+        is_whole = all(one.exists() for one in (self.manifest, *self.parts))
+        return is_whole and (self.folder / _COMPLETE).is_file() and not self.is_pruned
+
+    @property
+    def is_pruned(self) -> bool:
+        """Whether its parts were removed, or are about to be, and its manifest stays."""
+        return (self.folder / _PRUNED).is_file() and self.manifest.is_file()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether its manifest is one of the chain's: of a day that was read to the end."""
+        return self.is_complete or self.is_pruned
 
     def files(self) -> dict[str, int]:
         """Return its Parquet files by path within it, and how long each is."""
@@ -96,7 +112,19 @@ class Snapshot:
         Raises:
             OSError: the disk is full.
         """
-        with (self.folder / _COMPLETE).open("x") as file:
+        self._mark(_COMPLETE)
+
+    def mark_pruned(self) -> None:
+        """Say for ever that its parts are removed.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        self._mark(_PRUNED)
+        sync_folder(self.folder)
+
+    def _mark(self, name: str) -> None:
+        with (self.folder / name).open("a") as file:
             os.fsync(file.fileno())
 
 
