@@ -162,7 +162,7 @@ class Chain:
 
         Args:
             topic_id: as Kafka says.
-            end: the offset after the partition's last.
+            end: the offset after the partition's last, also where the run reads less.
             is_derived: it is of a topic that is found by that of its requests, and not by name.
         """
         seen = [(one.date, one.links[place]) for one in self.pasts if place in one.links]

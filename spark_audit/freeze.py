@@ -153,14 +153,15 @@ class _Freeze:
         since = offsets_of(admin, dict.fromkeys(kinds, self.window.since_ms))
         begins = offsets_of(admin, dict.fromkeys(kinds, OffsetSpec.EARLIEST))
         fixed = () if self.fixed is None else self.fixed.partitions
-        ends |= {TopicPartition(one.topic, one.partition): one.end for one in fixed}
+        read_to = {TopicPartition(one.topic, one.partition): one.end for one in fixed}
         found = []
         for one, kind in kinds.items():
             begin, mark = begins[one], committed.get(one)
-            end = max(ends[one], begin)
+            log_end = max(ends[one], begin)
+            end = max(read_to.get(one, log_end), begin)
             # No record so late, or none at all: nothing to read.
             by_time = min(since[one], end) if since[one] >= 0 else end
-            start, link = self._link(one, kind, by_time, begin, end)
+            start, link = self._link(one, by_time, begin, end, log_end)
             wanted = min(link.first, self.carried_from.get((one.topic, one.partition), end))
             partition = Partition(
                 kind=kind.value,
@@ -175,12 +176,11 @@ class _Freeze:
         return sorted(found, key=lambda one: one.order)
 
     def _link(
-        self, one: TopicPartition, kind: Kind, by_time: int, begin: int, end: int
+        self, one: TopicPartition, by_time: int, begin: int, end: int, log_end: int
     ) -> tuple[Start, Link]:
         place, topic_id = (one.topic, one.partition), self.ids[one.topic]
-        start = self.chain.start(
-            place, topic_id, end=end, is_derived=one.topic not in self.settings.audit.topics
-        )
+        is_derived = one.topic not in self.settings.audit.topics
+        start = self.chain.start(place, topic_id, end=log_end, is_derived=is_derived)
         first = by_time if start.first is None else start.first
         reaches = tuple(reach for reach in start.reaches if reach.after > first)
         if self.fixed is None:

@@ -1,9 +1,12 @@
-"""What earlier days were like, from their summaries on disk: yesterday, and the median of seven."""
+"""What earlier days were like, from the table of days: yesterday, and the median of seven.
+
+A day that is not in the table is looked up in its own summary.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -11,7 +14,9 @@ from statistics import median
 from typing import Any
 
 from feedback.logs import EventLog
+from spark_audit.day_table import read_lines
 from spark_audit.findings import Finding
+from spark_audit.places import Places
 from spark_audit.verdict import Verdict
 
 DAYS = 7
@@ -57,19 +62,29 @@ class History:
         return {"days": len(whole), **_nested(numbers)}
 
 
-def read_history(reports: Path, today: str, *, length_ms: int) -> History:
-    """Return what the summaries of the days before say; one that is no summary says nothing.
+def line_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the table of days holds of a summary: those parts of it that are read here."""
+    counts, latency = summary["counts"], summary["latency"]
+    return {
+        **{name: summary[name] for name in ("version", "date", "since_ms", "until_ms", "verdict")},
+        "counts": {name: counts[name] for name in (*_PLAIN, "findings")},
+        "latency": {name: latency[name] for name in _TIMES},
+    }
+
+
+def read_history(output: Path, today: str, *, length_ms: int) -> History:
+    """Return what the days before were like; what is no summary says nothing.
 
     Args:
-        reports: the folder of all days' reports.
+        output: `[audit] output`.
         today: YYYY-MM-DD.
         length_ms: of today's window; the counts of a longer or shorter one do not compare.
     """
-    days = {}
+    days, lines = {}, read_lines(output)
     for one in _days_before(today):
-        path = reports / f"date={one}" / "summary.json"
+        path = Places(output, one).summary
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = lines.get(one) or json.loads(path.read_text(encoding="utf-8"))
             if found["version"] == 1 and _length_ms(found) == length_ms:
                 days[one] = _day(one, found)
         except FileNotFoundError:
@@ -83,11 +98,11 @@ def _days_before(today: str) -> Sequence[str]:
     return [str(date.fromisoformat(today) - timedelta(days=back)) for back in range(1, DAYS + 1)]
 
 
-def _length_ms(summary: dict[str, Any]) -> int:
+def _length_ms(summary: Mapping[str, Any]) -> int:
     return int(summary["until_ms"]) - int(summary["since_ms"])
 
 
-def _day(name: str, summary: dict[str, Any]) -> Day:
+def _day(name: str, summary: Mapping[str, Any]) -> Day:
     counts, latency = summary["counts"], summary["latency"]
     numbers: dict[str, float | None] = {plain: int(counts[plain]) for plain in _PLAIN}
     for time in _TIMES:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -12,6 +11,7 @@ from typing import Any, Self
 
 from feedback.errors import NotAvailable
 from spark_audit.chain import Link, Past, Reach, Stretch, stretches
+from spark_audit.outputs import put_text
 
 VERSION = 6
 
@@ -241,12 +241,7 @@ class Manifest:
             OSError: the disk is full, or the folder is not ours.
         """
         text = json.dumps({"version": VERSION, **asdict(self)}, indent=1, sort_keys=True)
-        part = path.with_name(f".{path.name}.part")
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        put_text(path, text + "\n")
 
 
 def _link(found: Any) -> Link:

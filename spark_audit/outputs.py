@@ -105,6 +105,19 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
 
 
+def put_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all, also over an older one.
+
+    Raises:
+        OSError: the disk refuses; the older one stands there still.
+    """
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    write_text(part, text)
+    part.replace(path)
+    sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Return when the names in a folder are on the disk."""
     there = os.open(folder, os.O_RDONLY)

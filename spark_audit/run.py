@@ -23,6 +23,7 @@ from spark_audit import webhook
 from spark_audit.carried_file import write_carried
 from spark_audit.carry import Carried, carried, carry_over
 from spark_audit.counting import figures_of, records_by_kind
+from spark_audit.day_table import put_in, take_out
 from spark_audit.days import days_of, unjudged
 from spark_audit.findings import Finding
 from spark_audit.findings_parquet import (
@@ -33,7 +34,7 @@ from spark_audit.findings_parquet import (
     write_findings,
 )
 from spark_audit.gaps import find_gaps
-from spark_audit.history import read_history
+from spark_audit.history import line_of, read_history
 from spark_audit.in_doubt import write_in_doubt
 from spark_audit.jars import find_jars, jars_folder
 from spark_audit.judged_day import Judged, judge_day
@@ -191,6 +192,7 @@ def _audited(
     findings = read_findings(spark, places.findings, judged.schema)
     # Executors come and go: whoever wrote since must have written here as well.
     require_shared(spark, places.output)
+    take_out(places.output, manifest.date)
     with replacing(places.report) as folder:
         summary = _written(
             folder,
@@ -205,11 +207,12 @@ def _audited(
             conditions=conditions,
             carry=carry,
             history=read_history(
-                places.report.parent,
+                places.output,
                 manifest.date,
                 length_ms=manifest.until_ms - manifest.since_ms,
             ),
         )
+    put_in(places.output, line_of(summary))
     return Outcome(summary, places.page)
 
 

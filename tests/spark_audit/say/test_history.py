@@ -7,23 +7,25 @@ from typing import Any
 import pytest
 
 from feedback.logs import event_of
+from spark_audit.day_table import NAME, put_in, read_lines, take_out
 from spark_audit.findings import Finding
-from spark_audit.history import History, read_history
+from spark_audit.history import History, line_of, read_history
+from spark_audit.places import Places
 from spark_audit.summary import Summary, as_text
 from tests.spark_audit.say.samples import DAY_MS, SINCE_MS, summary
 
 TODAY = "2026-11-20"
 
 
-def _keep(reports: Path, found: Summary) -> Path:
-    path = reports / f"date={found['date']}" / "summary.json"
+def _keep(output: Path, found: Summary) -> Path:
+    path = Places(output, found["date"]).summary
     path.parent.mkdir(parents=True)
     path.write_text(as_text(found))
     return path
 
 
-def _read(reports: Path) -> History:
-    return read_history(reports, TODAY, length_ms=DAY_MS)
+def _read(output: Path) -> History:
+    return read_history(output, TODAY, length_ms=DAY_MS)
 
 
 def _day(date: str, lost: int = 0, **more: Any) -> Summary:
@@ -119,3 +121,47 @@ def test_a_summary_holds_its_history(tmp_path: Path) -> None:
     _keep(tmp_path, _day("2026-11-19", lost=1))
     said = json.loads(as_text(summary(history=_read(tmp_path))))
     assert said["yesterday"]["findings"]["lost"] == said["median_7d"]["findings"]["lost"] == 1
+
+
+def test_a_day_of_the_table_is_not_looked_up_elsewhere(tmp_path: Path) -> None:
+    for day in (18, 19):
+        put_in(tmp_path, line_of(_day(f"2026-11-{day}", lost=day)))
+    found = _read(tmp_path)
+    assert [(one.date, one.numbers["lost"]) for one in found.days] == [
+        ("2026-11-19", 19),
+        ("2026-11-18", 18),
+    ]
+    assert [one.name for one in tmp_path.iterdir()] == [NAME]
+
+
+def test_the_table_says_what_the_summaries_say(tmp_path: Path) -> None:
+    every = [_day("2026-11-19", lost=3), _day("2026-11-18", unseen=["Redis is away"])]
+    for one in every:
+        _keep(tmp_path / "without", one)
+        put_in(tmp_path, line_of(one))
+    assert _read(tmp_path) == _read(tmp_path / "without")
+
+
+def test_a_run_that_dies_while_it_replaces_a_report_leaves_no_line_that_differs(
+    tmp_path: Path,
+) -> None:
+    put_in(tmp_path, line_of(_day("2026-11-19", lost=1)))
+    take_out(tmp_path, "2026-11-19")
+    # The new report is there, and its line is not.
+    _keep(tmp_path, _day("2026-11-19", lost=2))
+    assert [one.numbers["lost"] for one in _read(tmp_path).days] == [2]
+    take_out(tmp_path, "2026-11-19")
+    put_in(tmp_path, line_of(_day("2026-11-19", lost=2)))
+    assert list(read_lines(tmp_path)) == ["2026-11-19"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]\n", "null\n", '{"table": 1}\n'])
+def test_a_table_that_cannot_be_read_is_left_for_the_summaries(tmp_path: Path, text: str) -> None:
+    _keep(tmp_path, _day("2026-11-19", lost=2))
+    (tmp_path / NAME).write_text(text)
+    assert [one.numbers["lost"] for one in _read(tmp_path).days] == [2]
+
+
+def test_a_line_of_another_version_is_none(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text(json.dumps({"table": 2, "date": "2026-11-19"}) + "\n")
+    assert _read(tmp_path).days == ()

@@ -180,6 +180,26 @@ def test_a_topic_made_in_the_middle_of_the_day_is_read_from_its_first_record_and
     assert list(retention_gaps(manifest)) == []
 
 
+def test_a_day_is_read_again_as_far_as_before_although_a_later_one_was_read_further(
+    topic: MakeTopic, append: Append, make_settings: MakeSettings
+) -> None:
+    name = topic(1)
+    append(name, timestamp_ms=BEGIN + 1)
+    own = frozen(make_settings(name))
+    append(name, timestamp_ms=BEGIN + 2)
+    next_day = Window("2100-01-01", BEGIN + DAY_MS, BEGIN + 2 * DAY_MS)
+    later = freeze(
+        make_settings(name),
+        next_day,
+        now_ms=BEGIN + 2 * DAY_MS,
+        chain=Chain("2100-01-01", [own.past]),
+    )
+    chain = Chain(DATE, (own.past, later.past))
+    again = frozen(make_settings(name), chain=chain, fixed=own)
+    assert (again.partitions, again.unseen) == (own.partitions, ())
+    assert again.stretches(name, 0) == own.stretches(name, 0)
+
+
 def test_a_topic_that_was_made_anew_is_read_from_its_first_record_and_its_end_was_not_seen(
     topic: MakeTopic, append: Append, admin: KafkaAdminClient, make_settings: MakeSettings
 ) -> None:
