@@ -4,8 +4,8 @@ The way of a day, led by `run`, after `preparation` has looked at all that can b
 Spark starts:
 
 1. Freeze. `freeze` reads from Kafka how far each partition is read (`window` says which time is
-   judged, `topics` what each topic is for, `kafka_asked` asks), and writes it down as the
-   `manifest`.
+   judged, `topics` what each topic is for, `day_end` where a day of long ago went; `kafka_asked`
+   asks), and writes it down as the `manifest`.
 2. Stage. `stage_records` reads Kafka by `record_columns`, `stage_journal` the database by `jdbc`
    and `journal_sql`; both become a `snapshot`, whole or not at all. From here on nothing is asked
    of Kafka or the database again. `session` and `jars` give the Spark for it.

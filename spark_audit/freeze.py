@@ -4,6 +4,9 @@ In this order, so that nothing is accused that was only on its way: first where 
 then what its workers have committed (so what it covers beyond the end is not read at all), then
 where the window begins, and last where Kafka itself begins, which retention may move at any time.
 
+A run that is made long after its day reads requests as far as the day went (`day_end`), and no
+offset that it leaves out is lost: the next day begins there.
+
 Records are those that a worker sees, which reads what was committed: a partition ends before its
 first open transaction, and what comes behind that is the next run's. Which of them the day judges
 says `chain`.
@@ -22,6 +25,7 @@ from sqlalchemy import make_url
 from feedback.settings import Settings
 from spark_audit.chain import Chain, Link, Reach, Start
 from spark_audit.compaction import compacted_of
+from spark_audit.day_end import day_ends
 from spark_audit.kafka_asked import asking, cluster_id, offsets_of, patiently
 from spark_audit.manifest import Kind, LogEnd, Manifest, Partition, Source
 from spark_audit.topics import Kinds, as_before, committed_of, lettered_of, partitions_of
@@ -152,16 +156,16 @@ class _Freeze:
         committed = committed_of(admin, self.settings.kafka.group, kinds)
         since = offsets_of(admin, dict.fromkeys(kinds, self.window.since_ms))
         begins = offsets_of(admin, dict.fromkeys(kinds, OffsetSpec.EARLIEST))
-        fixed = () if self.fixed is None else self.fixed.partitions
-        read_to = {TopicPartition(one.topic, one.partition): one.end for one in fixed}
+        read_to = self._read_to(admin, kinds, ends)
         found = []
         for one, kind in kinds.items():
             begin, mark = begins[one], committed.get(one)
             log_end = max(ends[one], begin)
-            end = max(read_to.get(one, log_end), begin)
+            start = self._start(one, log_end)
+            end = max(read_to.get(one, log_end), begin, self._at_least(start))
             # No record so late, or none at all: nothing to read.
             by_time = min(since[one], end) if since[one] >= 0 else end
-            start, link = self._link(one, by_time, begin, end, log_end)
+            link = self._link(one, start, by_time, begin, end)
             wanted = min(link.first, self.carried_from.get((one.topic, one.partition), end))
             partition = Partition(
                 kind=kind.value,
@@ -175,12 +179,36 @@ class _Freeze:
             found.append(_Limits(partition, link, _lost(link, start)))
         return sorted(found, key=lambda one: one.order)
 
-    def _link(
-        self, one: TopicPartition, by_time: int, begin: int, end: int, log_end: int
-    ) -> tuple[Start, Link]:
-        place, topic_id = (one.topic, one.partition), self.ids[one.topic]
+    def _read_to(
+        self, admin: KafkaAdminClient, kinds: Kinds, log_ends: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
+        """Return how far partitions are read, where that is not to the log's end.
+
+        Retries, waits and dead letters are: what is written there of a request says how it ended.
+        """
+        if self.fixed is not None:
+            places = self.fixed.partitions
+            return {TopicPartition(one.topic, one.partition): one.end for one in places}
+        return day_ends(
+            admin,
+            self.settings.kafka,
+            {one: log_ends[one] for one, kind in kinds.items() if kind is Kind.REQUEST},
+            until_ms=self.window.until_ms,
+            now_ms=self.now_ms,
+        )
+
+    def _start(self, one: TopicPartition, log_end: int) -> Start:
         is_derived = one.topic not in self.settings.audit.topics
-        start = self.chain.start(place, topic_id, end=log_end, is_derived=is_derived)
+        place = (one.topic, one.partition)
+        return self.chain.start(place, self.ids[one.topic], end=log_end, is_derived=is_derived)
+
+    def _at_least(self, start: Start) -> int:
+        """Return how far it is read at least: from where it begins, and as far as earlier runs of
+        the same day have read."""
+        own = [one.after for one in start.reaches if one.date == self.window.date]
+        return max([start.first or 0, *own])
+
+    def _link(self, one: TopicPartition, start: Start, by_time: int, begin: int, end: int) -> Link:
         first = by_time if start.first is None else start.first
         reaches = tuple(reach for reach in start.reaches if reach.after > first)
         if self.fixed is None:
@@ -194,7 +222,14 @@ class _Freeze:
                 strays_from=min(begin, first) if start.is_first else first,
             )
             reaches = (*reaches, own)
-        return start, Link(*place, topic_id, first, reaches, is_by_time=start.first is None)
+        return Link(
+            one.topic,
+            one.partition,
+            self.ids[one.topic],
+            first,
+            reaches,
+            is_by_time=start.first is None,
+        )
 
 
 def _lost(link: Link, start: Start) -> str | None:

@@ -36,12 +36,19 @@ class Log:
         later = (offset for offset, time in enumerate(self.times) if time >= at)
         return next(later, len(self.times))
 
-    def run(self, day: int, now: int, *, until: int | None = None) -> Link:
-        """Judge a day and return its link."""
+    def run(self, day: int, now: int, *, until: int | None = None, most: int | None = None) -> Link:
+        """Judge a day and return its link.
+
+        Args:
+            most: it reads no further, but for what an earlier run of the day has read.
+        """
         chain = Chain(date_of(day), sorted(self.pasts.values(), key=lambda one: one.number))
         number, end = chain.number, len(self.times)
         start = chain.start(PLACE, TOPIC_ID, end=end, is_derived=False)
-        first = self.first_since(begin_of(day)) if start.first is None else start.first
+        own = [one.after for one in start.reaches if one.date == chain.date]
+        end = end if most is None else max([min(most, end), start.first or 0, *own])
+        by_time = min(self.first_since(begin_of(day)), end)
+        first = by_time if start.first is None else start.first
         reaches = tuple(one for one in start.reaches if one.after > first)
         until = until or begin_of(day + 1)
         if chain.is_fixed(until):
@@ -88,7 +95,10 @@ def test_each_offset_is_judged_on_one_day_by_runs_at_any_times(seed: int) -> Non
         now += random.randrange(1, DAY_MS // 2)
         if random.random() < 0.6:
             # Of a day that has begun: also one that was missed, was judged before, or is not over.
-            log.run(random.randrange(min(DAYS, (now - begin_of(0)) // DAY_MS + 1)), now)
+            day = random.randrange(min(DAYS, (now - begin_of(0)) // DAY_MS + 1))
+            # Some read the log to its end, and some less, as those that are made late do.
+            most = random.choice((None, random.randrange(len(log.times) + 1)))
+            log.run(day, now, most=most)
     first = min((past.links[PLACE].first for past in log.pasts.values()), default=0)
     log.times += [time_of(random, now) for _ in range(5)]
     # Late enough that nothing waits for a later day; also those of which the time is to come.
