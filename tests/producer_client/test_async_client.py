@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from producer_client.flights import BATCH, BATCHES_IN_FLIGHT
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
+from tests.standstill import standing_still
 
 Records = Callable[[], list[Record]]
 
@@ -30,24 +31,6 @@ TICK_S = 0.01
 TIMEOUT_S = 2.0
 GAP_AT_MOST_S = 1.0
 TASKS = 1000
-
-
-@contextmanager
-def machine_gaps() -> Iterator[list[float]]:
-    """Yield how late a thread beside was woken, in seconds: the machine stood still for so long."""
-    late_s, is_over = [0.0], threading.Event()
-
-    def tick() -> None:
-        before_s = monotonic_s()
-        while not is_over.wait(TICK_S):
-            late_s.append(monotonic_s() - before_s)
-            before_s = monotonic_s()
-
-    thread = threading.Thread(target=tick)
-    thread.start()
-    yield late_s
-    is_over.set()
-    thread.join()
 
 
 @asynccontextmanager
@@ -73,11 +56,11 @@ async def ticking() -> AsyncIterator[list[float]]:
 async def _never_held_up(*calls: Coroutine[Any, Any, object]) -> list[object]:
     """Return what calls end with, which must take their time and leave the loop to others."""
     began_s = monotonic_s()
-    with machine_gaps() as paused_s:
+    with standing_still() as stood:
         async with ticking() as gaps:
             ended = await asyncio.gather(*calls, return_exceptions=True)
     assert monotonic_s() - began_s > TIMEOUT_S * 0.8
-    assert max(gaps) < GAP_AT_MOST_S + max(paused_s)
+    assert max(gaps) < GAP_AT_MOST_S + stood.longest_s
     return list(ended)
 
 
