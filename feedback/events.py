@@ -9,7 +9,8 @@ thread alone reads, and it alone replaces a connection after a fault, with all s
 once. Two things bite the next editor:
 
 - A watch begins when Redis has confirmed its subscriptions. Until then a change that is published
-  over another connection could pass between what the caller read and what it hears.
+  over another connection could pass between what the caller read and what it hears. One that begins
+  without it, because Redis takes long or is away, counts as changed when it is confirmed.
 - A connection always has one channel that nobody publishes on: redis-py's PubSub forgets that it is
   subscribed when its last channel goes while another thread adds the next.
 """
@@ -26,6 +27,7 @@ from redis.exceptions import RedisError
 
 from feedback.store import StatusStore
 
+CONFIRMED_S = 0.25
 READ_S = 0.25
 AWAY_PAUSE_S = 0.5
 # The last three: a send that fails closes the socket, and redis-py stumbles over that in our read.
@@ -85,7 +87,7 @@ class EventListener:
         request_ids: Sequence[str],
         *,
         states: Collection[str] | None = None,
-        within_s: float = READ_S,
+        within_s: float | None = None,
     ) -> Iterator[Watch]:
         """Hear the changes of these requests until the block is left.
 
@@ -94,7 +96,7 @@ class EventListener:
 
         Args:
             states: only changes to one of these; None for all.
-            within_s: how long Redis may take to confirm, if that is less than `READ_S`.
+            within_s: how long the caller has, if that is less than Redis may take to confirm.
         """
         watch = Watch(states)
         channels = {self._store.events_channel(one): one for one in request_ids}
@@ -105,7 +107,8 @@ class EventListener:
             self._ids.update(channels)
             self._hear(fresh)
             self._lock.wait_for(
-                lambda: self._broken or self._confirmed >= channels.keys(), min(READ_S, within_s)
+                lambda: self._broken or self._confirmed >= channels.keys(),
+                CONFIRMED_S if within_s is None else min(CONFIRMED_S, within_s),
             )
             watch.has_begun = True
         try:
@@ -186,11 +189,6 @@ class EventListener:
             self._pubsub, self._broken = pubsub, False
             if self._watches:
                 pubsub.subscribe(*self._watches)
-            # Nobody knows what was missed meanwhile.
-            for channel, watches in self._watches.items():
-                for watch in watches:
-                    if watch.has_begun:
-                        watch.tell([self._ids[channel]])
         return pubsub
 
     def _connect(self) -> PubSub:
@@ -211,9 +209,13 @@ class EventListener:
         with self._lock:
             watches = list(self._watches.get(channel, ()))
             request_id = self._ids.get(channel)
-            if message["type"] == "subscribe" and watches:
+            if message["type"] == "subscribe" and request_id is not None:
                 self._confirmed.add(channel)
                 self._lock.notify_all()
+                # For a watch that has begun this comes late: nobody knows what was missed.
+                for watch in watches:
+                    if watch.has_begun:
+                        watch.tell([request_id])
         if message["type"] == "message" and request_id is not None:
             for watch in watches:
                 watch.tell([request_id], message["data"].decode())

@@ -8,7 +8,7 @@ from functools import partial
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
-from feedback.events import READ_S, EventListener, Watch
+from feedback.events import EventListener, Watch
 from feedback.settings import ClientSection
 from feedback.status import FINAL
 from feedback.statuses import Status
@@ -53,8 +53,7 @@ class Following:
     def one(self, pursuit: Pursuit, *, timeout_s: float | None, resend: bool) -> Status:
         """Return the final status; see `Client.wait`."""
         began_s = monotonic_s()
-        within_s = READ_S if timeout_s is None else timeout_s
-        with self._events.watch([pursuit.request_id], within_s=within_s) as watch:
+        with self._events.watch([pursuit.request_id], within_s=timeout_s) as watch:
             while True:
                 self._require_open()
                 left_s = _left_s(began_s, timeout_s)
@@ -75,8 +74,7 @@ class Following:
         while open_ids:
             sentinels = choose_sentinels(open_ids, SENTINELS)
             left_s = _left_s(began_s, timeout_s)
-            within_s = READ_S if left_s is None else left_s
-            with self._events.watch(sentinels, states=FINAL, within_s=within_s) as watch:
+            with self._events.watch(sentinels, states=FINAL, within_s=left_s) as watch:
                 # Looked at after they are listened for, so that no end falls in between.
                 ended = {one.request_id for one in self._read(sentinels, left_s) if is_final(one)}
                 while True:
