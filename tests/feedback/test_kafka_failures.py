@@ -26,7 +26,7 @@ from tests.stack.secured import SecuredKafka, secured_kafka
 
 PASSWORD, WRONG = "the-right-secret", "another-secret"
 # All causes are tried at the same time, for so long: enough for one whole login on a busy machine.
-TIMEOUT_S = 60.0
+TIMEOUT_S = 20.0
 ASKED = "is security_protocol right?"
 NO_NAME = "no-such-name.invalid"
 

@@ -12,7 +12,7 @@ from feedback.errors import ExitCode, NotAvailable
 from feedback.page_server import MAX_CLIENTS, Answer, PageServer
 
 HOST = "127.0.0.1"
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 def page() -> Answer:

@@ -17,7 +17,7 @@ from feedback.store import StatusStore
 from producer_client.resender import Resender
 from producer_client.resends import Resent
 from tests import preloaded
-from tests.eventually import eventually
+from tests.eventually import HANG_S, eventually
 
 START_S = 60.0
 # Far above what is promised: a machine may be slow.
@@ -50,7 +50,7 @@ class Running:
         """Return the ids of what it sent again, in order."""
         return [one.request_id for one in self.resent]
 
-    def sends(self, count: int, *, timeout_s: float = 30.0) -> list[Resent]:
+    def sends(self, count: int, *, timeout_s: float = HANG_S) -> list[Resent]:
         """Return what it sent again when that is so many."""
         eventually(lambda: len(self.resent) >= count, timeout_s=timeout_s, what=f"{count} resends")
         return list(self.resent)

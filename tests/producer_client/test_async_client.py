@@ -8,7 +8,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from feedback.async_store import CONNECTIONS
@@ -19,7 +21,7 @@ from feedback.status import State
 from producer_client import AsyncClient, Submission
 from producer_client.async_kafka import ROOMS
 from producer_client.flights import BATCH, BATCHES_IN_FLIGHT
-from tests.eventually import eventually
+from tests.eventually import HANG_S, eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
 from tests.standstill import standing_still
@@ -29,6 +31,8 @@ Records = Callable[[], list[Record]]
 TICK_S = 0.01
 # A send that blocked would hold the loop for its whole time limit.
 TIMEOUT_S = 2.0
+# One that is to be seen on its way, by a test that stands still for seconds, goes on for longer.
+LONG_S = 8.0
 GAP_AT_MOST_S = 1.0
 TASKS = 1000
 
@@ -100,7 +104,7 @@ def test_the_loop_goes_on_while_redis_hangs(make_settings: MakeSettings, mute: s
 
 
 def test_a_topic_that_is_away_holds_up_no_other(make_settings: MakeSettings) -> None:
-    settings = make_settings(send_timeout_s=TIMEOUT_S)
+    settings = make_settings(send_timeout_s=LONG_S)
 
     async def main() -> None:
         async with AsyncClient(settings) as client:
@@ -124,9 +128,12 @@ def test_a_thousand_tasks_share_few_threads_and_connections(
 ) -> None:
     before = threading.active_count()
     most_threads = most_clients = 0
+    redis_port = urlsplit(make_settings().redis.url).port
 
     def clients() -> int:
-        return len(worker.store.redis.client_list())
+        """Return how many connections to Redis this process has; others have theirs."""
+        found = psutil.Process().net_connections("tcp")
+        return sum(bool(one.raddr) and one.raddr.port == redis_port for one in found)
 
     others = clients()
 
@@ -151,14 +158,14 @@ def test_a_thousand_tasks_share_few_threads_and_connections(
     assert found == sorted(f"r{number}" for number in range(TASKS))
     # The producer's own, ours, and those that open a topic.
     assert most_threads - before <= 2 + ROOMS
-    # Others use this Redis as well; a thousand tasks of their own would have a thousand.
-    assert most_clients - others <= CONNECTIONS + 50
+    # A thousand tasks of their own would have a thousand.
+    assert 0 < most_clients - others <= CONNECTIONS
 
 
 def test_a_send_that_is_cancelled_before_its_record_went_leaves_no_trace(
     make_settings: MakeSettings, worker: Worker, mute: str
 ) -> None:
-    settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=TIMEOUT_S)
+    settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=LONG_S)
 
     async def main() -> None:
         async with AsyncClient(settings) as client:
@@ -182,7 +189,7 @@ def test_a_send_that_is_cancelled_before_its_record_went_leaves_no_trace(
 def test_a_send_that_is_cancelled_with_its_record_on_the_way_stays_pending(
     make_settings: MakeSettings, worker: Worker, mute: str
 ) -> None:
-    settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=0.5)
+    settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=LONG_S)
 
     async def main() -> None:
         async with AsyncClient(settings) as client:
@@ -208,7 +215,7 @@ def test_a_wait_that_is_cancelled_leaves_nothing(
     make_settings: MakeSettings, worker: Worker
 ) -> None:
     async def main() -> None:
-        async with AsyncClient(make_settings(poll_interval_s=30)) as client:
+        async with AsyncClient(make_settings(poll_interval_s=3600)) as client:
             handle = await client.send(b"v")
             channel = worker.store.events_channel(handle.request_id)
             before = asyncio.all_tasks()
@@ -229,14 +236,12 @@ def test_a_wait_that_is_cancelled_leaves_nothing(
             # What was being asked for them ends by itself.
             while {one.get_name() for one in asyncio.all_tasks() - before} - listening:
                 await asyncio.sleep(TICK_S)
-            # And whoever waits afterwards is still woken.
-            again = asyncio.create_task(handle.wait(60))
+            # And whoever waits afterwards is still woken, long before the next poll.
+            again = asyncio.create_task(handle.wait(3600))
             while not listeners():
                 await asyncio.sleep(TICK_S)
-            told_s = monotonic_s()
             worker.tell(handle.request_id, State.SUCCEEDED)
-            assert (await again).state is State.SUCCEEDED
-            assert monotonic_s() - told_s < 5
+            assert (await asyncio.wait_for(again, HANG_S)).state is State.SUCCEEDED
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
@@ -250,7 +255,7 @@ def test_a_wait_that_is_cancelled_takes_its_resend_with_it(
             handle = await client.send(b"v", request_id="r1")
             worker.accept("r1")
         kafka = {"bootstrap_servers": mute}
-        async with AsyncClient(make_settings(kafka=kafka, send_timeout_s=TIMEOUT_S)) as cut_off:
+        async with AsyncClient(make_settings(kafka=kafka, send_timeout_s=LONG_S)) as cut_off:
             waiting = asyncio.create_task(cut_off.wait("r1"))
             # In the hands of the thread that connects: it cannot be taken back any more.
             while threads_named("onceward-topics") == 0:
@@ -275,7 +280,7 @@ def test_a_resend_that_ends_with_its_wait_before_its_record_went_shows_again_wha
             before = await client.status("r1")
             assert before.state is State.LOST
         kafka = {"bootstrap_servers": mute}
-        async with AsyncClient(make_settings(kafka=kafka, send_timeout_s=TIMEOUT_S)) as cut_off:
+        async with AsyncClient(make_settings(kafka=kafka, send_timeout_s=LONG_S)) as cut_off:
             # It is in the hands of the thread that connects, and the resend waits behind it.
             first = asyncio.create_task(cut_off.send(b"v", request_id="first"))
             await _until_pending(cut_off, "first")
@@ -337,13 +342,15 @@ def test_a_resend_that_hangs_in_kafka_ends_with_its_wait(
         async with AsyncClient(make_settings()) as client:
             await client.send(b"v", request_id="r1")
             worker.accept("r1")
-        settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=20)
+        settings = make_settings(kafka={"bootstrap_servers": mute}, send_timeout_s=LONG_S)
         async with AsyncClient(settings) as cut_off:
-            began_s = monotonic_s()
+            waiting = asyncio.create_task(cut_off.wait("r1", timeout_s=LONG_S / 4))
+            while threads_named("onceward-topics") == 0:
+                await asyncio.sleep(TICK_S)
             with pytest.raises(WaitTimeout):
-                await cut_off.wait("r1", timeout_s=0.3)
-            # Not with the send, which takes 20 s.
-            assert monotonic_s() - began_s < 15
+                await waiting
+            # The resend is still on its way.
+            assert threads_named("onceward-topics") == 1
 
     asyncio.run(main())
 

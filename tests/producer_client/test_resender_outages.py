@@ -24,6 +24,7 @@ from tests.stack import Servers
 from tests.stack.kafka import Broker
 from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
+from tests.standstill import standing_still
 
 TOPIC = "outages"
 BACK_S = 60.0
@@ -175,10 +176,12 @@ def test_it_starts_without_servers_ends_in_time_and_works_when_they_come(
             eventually(lambda: _said(resender, "r1"), timeout_s=BACK_S)
         with redis.paused():
             eventually(lambda: len(resender.events("redis.away")) == 2, timeout_s=BACK_S)
-            began_s = time.monotonic()
-            resender.send(signal.SIGTERM)
-            assert resender.wait() == 0
-            assert time.monotonic() - began_s < 6
+            with standing_still() as stood:
+                began_s = time.monotonic()
+                resender.send(signal.SIGTERM)
+                assert resender.wait() == 0
+                took_s = time.monotonic() - began_s
+            assert took_s < 6 + stood.total_s
 
 
 def test_what_an_older_redis_brings_back_is_sent_by_nobody_but_a_client_that_waits_for_it(

@@ -20,7 +20,7 @@ from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.resenders import look_now, running
 
 Records = Callable[[], list[Record]]
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 # Time alone resends nothing in these tests.
 PATIENT_S = 300.0
 

@@ -18,6 +18,7 @@ from tests.eventually import eventually
 from tests.producer_client.acting import WORKER_ID, Worker
 from tests.producer_client.commands import Run
 from tests.producer_client.resenders import attempts_of, process
+from tests.standstill import standing_still
 
 pytestmark = pytest.mark.waits
 
@@ -55,11 +56,13 @@ def test_two_share_the_work_and_end_at_a_signal_within_two_seconds(
         ids = _lose(client, worker, 2_000)
         eventually(lambda: len(one.resent() + other.resent()) >= 2_000, timeout_s=60)
         for each, number in ((one, signal.SIGTERM), (other, signal.SIGINT)):
-            began_s = time.monotonic()
-            each.send(number)
-            assert each.wait() == 0
+            with standing_still() as stood:
+                began_s = time.monotonic()
+                each.send(number)
+                assert each.wait() == 0
+                took_s = time.monotonic() - began_s
             # Two seconds are promised, of a machine that has some to spare.
-            assert time.monotonic() - began_s < 6
+            assert took_s < 6 + stood.total_s
             assert [len(each.events(f"resender.{what}")) for what in ("started", "stopped")] == [
                 1,
                 1,

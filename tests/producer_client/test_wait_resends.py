@@ -24,10 +24,11 @@ from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
 from tests.rounds import holds_in_one_round
+from tests.standstill import standing_still
 
 Records = Callable[[], list[Record]]
 AtOnce = Callable[..., Future[Any]]
-LIMIT_S = 30
+LIMIT_S = 60.0
 
 
 @pytest.fixture
@@ -89,7 +90,6 @@ def test_without_an_end_it_is_resent_after_a_while_and_then_ever_less_often(
     make_client: MakeClient, records: Records
 ) -> None:
     client = make_client(resend_after_s=0.2, poll_interval_s=0.02)
-    counts = []
 
     def one_round() -> None:
         handle = client.send(b"v")
@@ -97,14 +97,12 @@ def test_without_an_end_it_is_resent_after_a_while_and_then_ever_less_often(
             handle.wait(timeout_s=1.8)
         mine = [one for one in records() if decode_headers(one).request_id == handle.request_id]
         gaps = _gaps_ms(mine)
-        assert all(map(operator.ge, gaps, (190, 390, 790)))
+        assert all(map(operator.ge, gaps, (190, 390, 790, 1590, 3190)))
         assert _attempts(mine) == list(range(1, len(mine) + 1))
         assert len({decode_headers(record).deadline_at for record in mine}) == 1
-        counts.append(len(mine))
-        assert counts[-1] >= 3
+        assert 3 <= len(mine) <= 4
 
     holds_in_one_round(one_round)
-    assert max(counts) <= 4
 
 
 def _gaps_ms(found: list[Record]) -> list[int]:
@@ -287,11 +285,11 @@ def test_a_resend_that_hangs_in_kafka_does_not_hold_up_the_wait_past_its_end(
 ) -> None:
     patient.send(b"v", request_id="r1")
     worker.accept("r1")
-    cut_off = make_client(kafka={"bootstrap_servers": mute}, send_timeout_s=6, poll_interval_s=0.1)
+    cut_off = make_client(kafka={"bootstrap_servers": mute}, send_timeout_s=8, poll_interval_s=0.1)
     began_s = monotonic_s()
-    with pytest.raises(WaitTimeout):
+    with standing_still() as stood, pytest.raises(WaitTimeout):
         cut_off.wait("r1", timeout_s=0.5)
-    assert monotonic_s() - began_s < 4
+    assert monotonic_s() - began_s < 4 + stood.total_s
 
 
 def test_a_resend_that_another_payload_forbids_ends_the_wait(

@@ -12,7 +12,7 @@ from typing import Any
 from tests.eventually import eventually
 
 SECRET = "T000-B000-hunter2"
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Hook(ThreadingHTTPServer):

@@ -16,7 +16,7 @@ from tests.consumer.running import RunningWorker, command
 from tests.eventually import eventually
 
 LETTERS = "tests.consumer.dead_letters.letter_handlers"
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Ward:

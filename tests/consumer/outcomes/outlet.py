@@ -14,7 +14,7 @@ from feedback.kafka_records import record_of
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Told(NamedTuple):

@@ -14,7 +14,7 @@ from tests.eventually import eventually
 
 CALLING = "tests.consumer.pausing.calling_handlers"
 # What a worker takes to start, to see a pause and to run a little.
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Scene:
