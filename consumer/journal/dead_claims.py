@@ -2,8 +2,9 @@
 
 While a long snapshot is open (a backup, an audit), PostgreSQL keeps in its index every claim that
 ended since: to read all claims of a living worker costs as much as all that it has ever had since.
-So the index, which is in the order of the owners, is read only between the living. A worker that
-dies meanwhile is found by the next look.
+So the index, which is in the order of the owners, is read only between the living, and between
+those that are gone and have left nothing (`gone_owners`). A worker that dies meanwhile is found by
+the next look.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from consumer.journal.clock import now_ms
+from consumer.journal.gone_owners import GoneOwners
 from consumer.journal.history import ROW_COLUMNS
-from consumer.journal.records import State
+from consumer.journal.records import Row, State
 from consumer.journal.tables import request, worker
 from consumer.journal.takeover import owner_lives
+from feedback.clock import monotonic_s
 
 # Spelled out and not a parameter: SQLite takes a partial index only where the text itself shows
 # that it may.
@@ -42,13 +45,38 @@ _RETRYING: ColumnElement[str] = literal_column(f"'{State.RETRYING.value}'")
 
 
 def find(
-    connection: Connection, group: str, *, topics: Collection[str], limit: int, worker_id: str
-) -> list[tuple[Any, ...]]:
+    connection: Connection,
+    group: str,
+    *,
+    topics: Collection[str],
+    limit: int,
+    worker_id: str,
+    gone: GoneOwners,
+) -> list[Row]:
     """Return claims on `topics` of workers without a live lease, in the order of their owners.
 
     None while the lease of `worker_id` is over.
+
+    Args:
+        gone: what earlier looks at these topics have found.
     """
-    return _found(connection, _claims, group, topics, {"most": limit, "this_worker": worker_id})
+    further = {"most": limit, "this_worker": worker_id}
+    if connection.dialect.name == "sqlite":
+        return [Row(*one) for one in _found(connection, _claims, group, topics, further, [])]
+    workers = [tuple(one) for one in connection.execute(_WORKERS, {"this_group": group})]
+    lives = [name for name, is_alive in workers if is_alive]
+    began_s = monotonic_s()
+    settled = gone.begin(lives, [name for name, _ in workers], began_s)
+    left_out = _in_order(connection, [*lives, *settled]) if settled else lives
+    try:
+        found = _found(connection, _claims, group, topics, further, left_out)
+    finally:
+        gone.ended(began_s, monotonic_s())
+    rows = [Row(*one) for one in found]
+    # With a lease that is over one finds nothing, and knows nothing.
+    is_complete = len(rows) < limit and worker_id in lives
+    gone.found({row.owner for row in rows}, began_s, is_complete=is_complete)
+    return rows
 
 
 def find_unhandled(
@@ -63,7 +91,7 @@ def find_unhandled(
     """Return, behind whether its deadline has been over for `late_ms`, what waits on any other
     topic than these: claims of the dead, and what is to run again."""
     further = {"most": limit, "this_worker": worker_id, "late": late_ms}
-    return _found(connection, _unhandled, group, topics, further)
+    return _found(connection, _unhandled, group, topics, further, _living(connection, group))
 
 
 def claimed_by_the_dead() -> ColumnElement[bool]:
@@ -85,26 +113,36 @@ def _found(
     group: str,
     topics: Collection[str],
     further: Mapping[str, Any],
+    left_out: Sequence[str],
 ) -> list[tuple[Any, ...]]:
+    """Return what a statement finds.
+
+    Args:
+        left_out: the owners that it need not look at, in the order of the index; nobody where that
+            saves nothing: SQLite keeps nothing in an index that is gone.
+    """
     parameters = {"this_group": group, "these_topics": sorted(topics), **further}
-    living = _living(connection, group)
-    if living:
+    if left_out:
         parameters |= {
-            "first": living[0],
-            "last": living[-1],
-            "froms": living[:-1],
-            "tos": living[1:],
+            "first": left_out[0],
+            "last": left_out[-1],
+            "froms": left_out[:-1],
+            "tos": left_out[1:],
         }
-    answers = connection.execute(statement(between=bool(living)), parameters)
+    answers = connection.execute(statement(between=bool(left_out)), parameters)
     return [tuple(answer) for answer in answers]
 
 
 def _living(connection: Connection, group: str) -> list[str]:
-    """Return who lives, in the order of the index of the claims; nobody where that saves nothing:
-    SQLite keeps nothing in an index that is gone."""
+    """Return who lives, in the order of the index of the claims; on SQLite nobody."""
     if connection.dialect.name == "sqlite":
         return []
-    return list(connection.execute(_LIVING, {"this_group": group}).scalars())
+    workers = connection.execute(_WORKERS, {"this_group": group})
+    return [name for name, is_alive in workers if is_alive]
+
+
+def _in_order(connection: Connection, owners: Sequence[str]) -> list[str]:
+    return list(connection.execute(_IN_ORDER, {"owners": owners}).scalars())
 
 
 @lru_cache
@@ -174,9 +212,11 @@ def _together(parts: Sequence[Select[Any]], *order: str) -> Select[Any]:
     return select(found).order_by(*(found.c[name] for name in order)).limit(bindparam("most"))
 
 
-_LIVING = (
-    select(worker.c.worker_id)
-    .where(worker.c.group == bindparam("this_group"), worker.c.lease_until > now_ms())
-    # As owners are in their index; ids have another order in the table of the workers.
+# As owners are in their index; ids have another order in the table of the workers.
+_WORKERS = (
+    select(worker.c.worker_id, worker.c.lease_until > now_ms())
+    .where(worker.c.group == bindparam("this_group"))
     .order_by(collate(worker.c.worker_id, "default"))
 )
+_OWNERS = func.unnest(bindparam("owners", type_=ARRAY(Text))).column_valued("owner")
+_IN_ORDER = select(_OWNERS).order_by(collate(_OWNERS, "default"))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from consumer.journal import dead_claims
 from consumer.journal.batch import SHAPES
 from consumer.journal.catching_up import catch_up
 from consumer.journal.errors import Contended, DataRefused
+from consumer.journal.gone_owners import GoneOwners
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import read
 from consumer.journal.left_over import (
@@ -41,7 +43,7 @@ from consumer.journal.restoring import disown, find_own
 from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor, end_retries, find_overdue
 from consumer.journal.schema import check_version, read_journal_id, server_version
 from consumer.journal.standing import Standing, read_standing
-from consumer.journal.sweep import end_dead, find_dead, take_turn, unpublished
+from consumer.journal.sweep import end_dead, take_turn, unpublished
 from consumer.journal.takeover import granted_names
 from consumer.journal.told_rule import ToldRun
 from consumer.journal.work import Work
@@ -78,6 +80,7 @@ class Journal(GroupJournal):
         super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
         self._outcome_topics = outcome_topics
         self._worker_id = worker_id
+        self._gone: dict[frozenset[str], GoneOwners] = {}
         # After a resend of many: one batch of claims is as the one before.
         self._expects_rows = False
 
@@ -207,8 +210,13 @@ class Journal(GroupJournal):
             JournalUnavailable: as for `apply`.
         """
         with self._session.transaction(read_only=True) as connection:
-            return find_dead(
-                connection, self._group, topics=topics, limit=limit, worker_id=self._worker_id
+            return dead_claims.find(
+                connection,
+                self._group,
+                topics=topics,
+                limit=limit,
+                worker_id=self._worker_id,
+                gone=self._gone.setdefault(frozenset(topics), GoneOwners()),
             )
 
     def unhandled(self, topics: Collection[str], limit: int, late_ms: int) -> list[Unhandled]:

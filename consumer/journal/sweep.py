@@ -7,7 +7,7 @@ last; `consumer/sweeper.py` decides.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
-from consumer.journal import clock, dead_claims
+from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.dead_claims import claimed_by_the_dead, sweeper_is_late
 from consumer.journal.history import ROW_COLUMNS
@@ -49,14 +49,6 @@ def take_turn(connection: Connection, name: str, every_ms: int) -> bool:
         return True
     first = connection.execute(_first_turn(connection.dialect.name), {"this_name": name})
     return first.scalar() is not None
-
-
-def find_dead(
-    connection: Connection, group: str, *, topics: Collection[str], limit: int, worker_id: str
-) -> list[Row]:
-    """Return claims on `topics` of workers without a live lease; none while one's own is over."""
-    found = dead_claims.find(connection, group, topics=topics, limit=limit, worker_id=worker_id)
-    return [Row(*answer) for answer in found]
 
 
 def end_dead(

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Select, event, text
 
-from consumer.journal import Journal, State
+from consumer.journal import Journal, Row, State, dead_claims
 from consumer.journal.dead_letters import _DEAD
+from consumer.journal.gone_owners import SETTLED_AFTER_S, GoneOwners
 from consumer.journal.left_over import find_unhandled
 from consumer.journal.retrying import FROM_THE_OLDEST, find_overdue
-from consumer.journal.sweep import find_dead, unpublished
+from consumer.journal.sweep import unpublished
 from consumer.journal.waiting import EVER_MS, _count_waiting, _page
-from tests.consumer.journal.conftest import Database, OpenLeases
+from feedback.clock import monotonic_s
+from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import FAR, claim, finish, new_id
 
 ENDED = 6_000
@@ -113,7 +115,9 @@ def test_what_living_workers_ended_is_not_read_for_the_claims_of_the_dead(
     topics = ["payments"]
 
     def look(connection: Connection) -> object:
-        return find_dead(connection, group, topics=topics, limit=500, worker_id="me")
+        return dead_claims.find(
+            connection, group, topics=topics, limit=500, worker_id="me", gone=GoneOwners()
+        )
 
     def look_elsewhere(connection: Connection) -> object:
         return find_unhandled(
@@ -212,3 +216,37 @@ def test_a_look_for_overdue_retries_costs_what_was_due_since(
     assert whole > ENDED / 50
     assert part < whole / 10
     assert [one.row.request_id for one in found] == [name]
+
+
+@pytest.mark.parametrize("journal_url", ["postgres"], indirect=True)
+def test_what_a_gone_worker_ended_is_not_read_again_once_nothing_of_it_is_left(
+    open_journal: OpenJournal, database: Database, open_leases: OpenLeases, group: str
+) -> None:
+    for number in range(3):
+        open_leases(f"worker-{number}").register(lease_s=1e6)
+    open_leases("me").register(lease_s=1e6)
+    gone = GoneOwners()
+
+    def look(connection: Connection) -> list[Row]:
+        return dead_claims.find(
+            connection, group, topics=["payments"], limit=500, worker_id="me", gone=gone
+        )
+
+    index = "onceward_request_claimed"
+    with _long_snapshot(database):
+        database.change(_CLAIMED, group=group, count=ENDED)
+        database.change("UPDATE onceward_request SET state = 'SUCCEEDED', published_at = 1")
+        database.change("UPDATE onceward_worker SET lease_until = 1 WHERE worker_id = 'worker-1'")
+        read = [_read(database, look, index=index)]
+        # As after a slow look, a while later.
+        now_s = monotonic_s()
+        gone.found((), now_s - SETTLED_AFTER_S, is_complete=False)
+        gone.ended(now_s - 10, now_s)
+        read.append(_read(database, look, index=index))
+        peer = open_journal("worker-3")
+        peer.apply(claims=[claim(name := new_id())])
+        with database.engine.connect() as connection:
+            found = look(connection)
+    assert read[0] > ENDED / 3 / 50
+    assert read[1] < read[0] / 5
+    assert [row.request_id for row in found] == [name]
