@@ -243,9 +243,15 @@ class Clients:
 
     def _send_again(self, orders: list[Order]) -> None:
         """Send requests again under the same ids: whatever that says, an earlier one may be out."""
-        for request_id, error in self._results(orders):
-            if error is None:
-                self.tickets[request_id].is_unknown = False
+        open_ids = self._all.begin_again(one.request_id for one in orders)
+        try:
+            for request_id, error in self._results(
+                [one for one in orders if one.request_id in open_ids]
+            ):
+                if error is None:
+                    self.tickets[request_id].is_unknown = False
+        finally:
+            self._all.end_again(open_ids)
 
     def rest(self) -> None:
         """Ask for nothing again from now on; return when nothing is being sent."""
@@ -273,8 +279,8 @@ class Clients:
             except (*FAULTS, RedisUnavailable):
                 self._closed.wait(AWAY_PAUSE_S)
 
-    def _note_heard(self, request_id: str, state: State) -> None:
-        ticket = self._all.note(request_id, state)
+    def _note_heard(self, request_id: str, state: State, *, tries: int = 0) -> None:
+        ticket = self._all.note(request_id, state, tries=tries)
         if ticket is not None:
             self._go_on(ticket.order, state)
 
@@ -287,8 +293,9 @@ class Clients:
 
     def _look(self) -> None:
         chosen = self._all.take_turn(older_than_s=LOOK_AFTER_S, most=LOOK_AT_MOST)
-        for status in self._client.store.read_many(chosen):
-            self._note_heard(status.request_id, status.state)
+        for status in self._client.store.read_many(list(chosen)):
+            tries = chosen[status.request_id]
+            self._note_heard(status.request_id, status.state, tries=tries)
             ticket = self.tickets[status.request_id]
             if ticket.told is None and self._is_due_again(ticket, status.state):
                 ticket.resubmitted_s = monotonic_s()

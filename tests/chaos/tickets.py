@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from feedback.clock import monotonic_s
 from feedback.status import FINAL, State
 from tests.chaos.orders import Order
+
+# Nothing happened, and nothing will.
+OVER = frozenset({State.FAILED, State.EXPIRED})
 
 
 @dataclass(slots=True)
@@ -21,6 +24,8 @@ class Ticket:
         told: that first final status.
         later: the last one seen after that, when it differs.
         is_unknown: nobody has said yet whether Kafka has it.
+        tries: how often it was sent again under its id.
+        is_sending: it is being sent again now.
     """
 
     order: Order
@@ -30,6 +35,8 @@ class Ticket:
     later: State | None = None
     resubmitted_s: float = 0.0
     is_unknown: bool = False
+    tries: int = 0
+    is_sending: bool = False
 
     @property
     def wait_s(self) -> float | None:
@@ -65,7 +72,7 @@ class Tickets:
             failed = {
                 request_id: ticket.told_s
                 for request_id, ticket in self.kept.items()
-                if ticket.told in (State.FAILED, State.EXPIRED) and ticket.told_s is not None
+                if ticket.told in OVER and ticket.told_s is not None
             }
             return self.not_sent | failed
 
@@ -85,22 +92,48 @@ class Tickets:
                 else:
                     self.kept[request_id] = ticket
 
-    def note(self, request_id: str, state: State) -> Ticket | None:
-        """Note a status that was seen; return the ticket of who was told its end by it."""
+    def begin_again(self, request_ids: Iterable[str]) -> set[str]:
+        """Return those to be sent again under their ids: who was told an end asks no more."""
+        with self._lock:
+            chosen = {one: self._open[one] for one in request_ids if one in self._open}
+            for ticket in chosen.values():
+                ticket.is_sending = True
+                ticket.tries += 1
+            return set(chosen)
+
+    def end_again(self, request_ids: Iterable[str]) -> None:
+        """Note that these were sent again, whatever came of it."""
+        with self._lock:
+            for request_id in request_ids:
+                self.kept[request_id].is_sending = False
+
+    def note(self, request_id: str, state: State, *, tries: int = 0) -> Ticket | None:
+        """Note a status that was seen; return the ticket of who was told its end by it.
+
+        A caller that sends again under the same id asks a failure to run again: one that it heard
+        of only then is no end. The handle of that sending does not return it either.
+
+        Args:
+            tries: how often it had been sent again before that was read.
+        """
         if state not in FINAL:
             return None
         now_s = monotonic_s()
         with self._lock:
-            ticket = self._open.pop(request_id, None)
+            ticket = self._open.get(request_id)
+            if ticket is not None and state in OVER and _is_outdated(ticket, tries):
+                return None
             if ticket is not None:
+                del self._open[request_id]
                 ticket.told_s, ticket.told = now_s, state
                 self.told += 1
             elif (known := self.kept.get(request_id)) is not None and known.told != state:
                 known.later = state
             return ticket
 
-    def take_turn(self, *, older_than_s: float, most: int) -> list[str]:
-        """Return open requests to look at, and put them last, behind those not looked at."""
+    def take_turn(self, *, older_than_s: float, most: int) -> dict[str, int]:
+        """Return open requests to look at, and how often each was sent again; put them last,
+        behind those not looked at."""
         now_s = monotonic_s()
         with self._lock:
             chosen = [
@@ -110,4 +143,8 @@ class Tickets:
             ][:most]
             for request_id in chosen:
                 self._open[request_id] = self._open.pop(request_id)
-        return chosen
+            return {request_id: self._open[request_id].tries for request_id in chosen}
+
+
+def _is_outdated(ticket: Ticket, tries: int) -> bool:
+    return ticket.is_sending or ticket.tries != tries
