@@ -14,7 +14,7 @@ from feedback.apart import batches, write_apart
 from feedback.clock import epoch_ms
 from feedback.errors import RedisRefused
 from feedback.status import FINAL, Refusal, State
-from feedback.statuses import Refused
+from feedback.statuses import Refused, Status
 from feedback.store import StatusStore
 from producer_client.outbox.row import WaitingRow
 from producer_client.resending import is_own_end, reopens
@@ -56,24 +56,37 @@ def step_after(refused: Refused | RedisRefused | None) -> Step:
         return Step.PARK
     if refused.state is State.FAILED and refused.resend:
         return Step.LOOK
+    if refused.state is State.PENDING and refused.reason is Refusal.ATTEMPT:
+        # Whoever told it may take it back: then a failure is shown while this row's record runs.
+        return Step.LOOK
     # What is open may be of an attempt that Kafka has or has not: the journal answers a duplicate.
     return Step.ANSWERED if refused.state in FINAL else Step.SEND
 
 
-def _as_known(request: Prepared, refused: Refused | None) -> Prepared:
+def _as_known(request: Prepared, known: Refused | Status | None) -> Prepared:
     """Return a request as the last attempt of it that was told.
 
     A client that waits may have tried to send it again meanwhile. Sent as an earlier attempt, what
     its worker says of it would not be taken, and nobody would see that worker die.
     """
     envelope = request.envelope
-    if refused is None or refused.attempt <= envelope.attempt:
+    if known is None or known.attempt <= envelope.attempt:
         return request
     may_reopen = envelope.reopens
     if may_reopen is None:
         # A failure that its client is told of from now on is none that this row asks about.
-        may_reopen = reopens(refused.state, refused.generation)
-    return replace(request, envelope=envelope._replace(attempt=refused.attempt, reopens=may_reopen))
+        may_reopen = reopens(known.state, known.generation)
+    return replace(request, envelope=envelope._replace(attempt=known.attempt, reopens=may_reopen))
+
+
+def _as_next(request: Prepared, failure: Status) -> Prepared:
+    """Return a request as the attempt that opens this failure again, and no later one."""
+    envelope = request.envelope._replace(
+        attempt=failure.attempt + 1,
+        deadline_at=failure.deadline_at or request.envelope.deadline_at,
+        reopens=failure.generation,
+    )
+    return replace(request, envelope=envelope)
 
 
 class Telling:
@@ -95,17 +108,29 @@ class Telling:
             RedisUnavailable: nothing may be sent: what Redis does not know, no resender looks
                 after, and a worker that dies with it would leave it lost.
         """
-        told: list[Told] = []
-        for row, refused in zip(rows, self._write([one.request for one in rows]), strict=True):
-            step = step_after(refused)
-            if step is Step.LOOK:
-                told.append(self._look(row))
-            elif isinstance(refused, RedisRefused):
-                told.append(Told(row, step, row.request, f"REDIS_REFUSED: {refused}"))
-            else:
-                reason = MISMATCH if step is Step.PARK else ""
-                told.append(Told(row, step, _as_known(row.request, refused), reason))
-        return told
+        refused = self._write([one.request for one in rows])
+        return [self._told(row, row.request, one) for row, one in zip(rows, refused, strict=True)]
+
+    def _told(
+        self, row: WaitingRow, request: Prepared, refused: Refused | RedisRefused | None
+    ) -> Told:
+        """Return what follows for a row, told once more where what stands asks for a look.
+
+        Others go on meanwhile. Each telling is compared in Redis with what stands by then (attempt,
+        state and the failure that it may reopen), and where that has changed, it is looked at anew.
+        """
+        while (step := step_after(refused)) is Step.LOOK:
+            status = self._store.read(row.request.request_id)
+            is_failure = status.state is State.FAILED and status.resend
+            if is_failure and is_own_end(row.request.envelope, row.created_at, status):
+                return Told(row, Step.ANSWERED, row.request)
+            known = _as_next if is_failure else _as_known
+            request = known(row.request, status)
+            (refused,) = self._write([request])
+        if isinstance(refused, RedisRefused):
+            return Told(row, step, request, f"REDIS_REFUSED: {refused}")
+        reason = MISMATCH if step is Step.PARK else ""
+        return Told(row, step, _as_known(request, refused), reason)
 
     def _write(self, requests: Sequence[Prepared]) -> list[Refused | RedisRefused | None]:
         look_at = epoch_ms() + int(self._resend_after_s * 1000)
@@ -113,20 +138,3 @@ class Telling:
         for batch in batches(pending_write(one, one.payload) for one in requests):
             refused += write_apart(self._store, batch, look_at=look_at)
         return refused
-
-    def _look(self, row: WaitingRow) -> Told:
-        """Decide about a request that failed, and that a resend may reopen; rare."""
-        status = self._store.read(row.request.request_id)
-        if is_own_end(row.request.envelope, row.created_at, status):
-            return Told(row, Step.ANSWERED, row.request)
-        deadline_at = status.deadline_at or row.request.envelope.deadline_at
-        asked = row.request.envelope
-        envelope = asked._replace(
-            attempt=status.attempt + 1, deadline_at=deadline_at, reopens=status.generation
-        )
-        again = replace(row.request, envelope=envelope)
-        (refused,) = self._write([again])
-        step = step_after(refused)
-        if step is Step.LOOK:  # somebody else was quicker: it has failed once more
-            step = Step.ANSWERED
-        return Told(row, step, again, MISMATCH if step is Step.PARK else "")

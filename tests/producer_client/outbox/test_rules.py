@@ -23,7 +23,9 @@ def refused(state: State, *, resend: bool = False, reason: Refusal = Refusal.GEN
     ("what", "step"),
     [
         (None, Step.SEND),
-        (refused(State.PENDING, reason=Refusal.ATTEMPT), Step.SEND),
+        (refused(State.PENDING, reason=Refusal.ATTEMPT), Step.LOOK),
+        (refused(State.PENDING), Step.SEND),
+        (refused(State.ACCEPTED, reason=Refusal.ATTEMPT), Step.SEND),
         (refused(State.RUNNING), Step.SEND),
         (refused(State.IN_DOUBT), Step.ANSWERED),
         (refused(State.SUCCEEDED), Step.ANSWERED),
