@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from consumer import telling
 from consumer.buffer import Received
 from consumer.delivery import Delivery
 from consumer.intake import AWAY_PAUSE_S, POLL_S, Intake, first_of
@@ -120,10 +119,10 @@ class BatchIntake(Intake):
         self._ended.clear()
         self._was_gone = False
         self._batch = self._receive(records)
+        # It is not committed, so whoever dies here leaves nothing that is lost. But its last owner
+        # may have run some of it, and Redis says so.
+        self._batch = self._accepted(self._batch)
         self._running = [*self._batch]
-        accepted = [one for one in self._batch if isinstance(one, Delivery)]
-        # Not `tell_now`: it is not committed, so whoever dies here leaves nothing that is lost.
-        self._teller.tell([telling.accepted(one, worker_id=self._worker_id) for one in accepted])
         self._buffer.put(self._batch)
         self._on_buffered()
 

@@ -52,8 +52,10 @@ class Delivery(NamedTuple):
 
     @property
     def may_have_run(self) -> bool:
-        """Whether a run of it may have been told already: it is a resend, a retry, or known."""
-        return self.envelope.attempt > 1 or self.wakes > 0 or self.is_known
+        """Whether a run of it may have been told already: it is a resend, a retry, taken over from
+        a worker that may have begun it, or known."""
+        is_again = self.envelope.attempt > 1 or self.wakes > 0 or self.taken > 1
+        return is_again or self.is_known
 
 
 @dataclass(frozen=True, slots=True)

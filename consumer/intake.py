@@ -174,14 +174,9 @@ class Intake(KafkaThread):
             return
         # What has no key stays in the buffer, and the next poll keeps to its room.
         self._stays = any(not isinstance(one, Delivery) or lane_of(one) is None for one in received)
-        valid = _valid(received)
-        if valid:
-            # While Redis is slow or away the commit does not wait for it, and whoever dies then
-            # leaves PENDING behind instead of LOST: its client resends later, and as safely.
-            answers = self._teller.tell_now(
-                [telling.accepted(one, worker_id=self._worker_id) for one in valid]
-            )
-            received = _marked(received, _known_among(valid, answers))
+        # While Redis is slow or away the commit does not wait for it, and whoever dies then leaves
+        # PENDING behind instead of LOST: its client resends later, and as safely.
+        received = self._accepted(received)
         covered = self._commit(source, [one.record for one in received])
         kept = [one for one in received if _is_covered(one, covered)]
         if len(kept) < len(received):
@@ -203,6 +198,16 @@ class Intake(KafkaThread):
             )
             received.append(one)
         return received
+
+    def _accepted(self, received: list[Received]) -> list[Received]:
+        """Tell that these were read, and return them marked where Redis knows a run of one."""
+        valid = _valid(received)
+        if not valid:
+            return received
+        answers = self._teller.tell_now(
+            [telling.accepted(one, worker_id=self._worker_id) for one in valid]
+        )
+        return _marked(received, _known_among(valid, answers))
 
     def _commit(self, source: KafkaSource, records: Sequence[Record]) -> Mapping[Partition, int]:
         """Return the committed offset of each partition, as far as it is known."""

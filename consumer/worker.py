@@ -209,8 +209,7 @@ class Worker:
                 if looked:
                     self._journal_answered()
                 return
-            entered = [one.entry for one in skips]
-            applied = self._writing.write(batch, again, now_s, skips=entered)
+            applied = self._writing.write(batch, again, now_s, skips=skips)
         except JournalUnavailable as error:
             self._journal_lost(error, now_s)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from consumer import entries
+from consumer.collapse.collapsing import Skipping
 from consumer.continuation import Continuation
 from consumer.delivery import Delivery
 from consumer.held import Held
@@ -15,7 +16,6 @@ from consumer.journal import (
     OwnRun,
     Published,
     Refusal,
-    Skip,
     ToldRun,
 )
 from consumer.teller import Teller
@@ -31,7 +31,7 @@ class Writing:
     Args:
         held: what is in hand; it is left as it is, for whoever acts on what was written.
         teller: knows what clients have been told.
-        told_runs: what clients were told of requests that are about to run again.
+        told_runs: what clients were told of requests that are about to run again, or to end.
 
     Attributes:
         published: what clients have been told, from before a write until the journal has it.
@@ -60,7 +60,7 @@ class Writing:
         again: Sequence[Continuation],
         now_s: float,
         *,
-        skips: Sequence[Skip] = (),
+        skips: Sequence[Skipping] = (),
     ) -> Applied:
         """Write all of a turn; repeated as it is when its outcome is unknown.
 
@@ -77,17 +77,18 @@ class Writing:
             self.published = tuple(self._teller.take_told())
             self._published_s = now_s
         # Before the journal is: what a client was told by now, it must know.
-        told_runs = self._told_of(batch, again)
+        delivered = [*batch, *(one.delivery for one in skips)]
+        told_runs = self._told_of(delivered, again)
         try:
             applied = self._journal.apply(
                 claims=[entries.claim(one) for one in batch],
                 refusals=self._refusals(),
-                skips=skips,
+                skips=[one.entry for one in skips],
                 effects=list(self._held.effects.values()),
                 takeovers=[one.takeover for one in again],
                 finishes=list(self._held.finishes.values()),
                 published=self.published,
-                own_runs=[*self._held.lost, *self._remembered(batch, again, told_runs)],
+                own_runs=[*self._held.lost, *self._remembered(delivered, again, told_runs)],
                 told_runs=told_runs,
                 # Also what waits to be taken over: it may be ours already, by a call of unknown
                 # outcome, and a resend of it must not pass for the run that this call allowed.
@@ -132,12 +133,13 @@ class Writing:
 
     def _remembered(
         self,
-        batch: Sequence[Delivery],
+        delivered: Sequence[Delivery],
         again: Sequence[Continuation],
         told_runs: Sequence[ToldRun],
     ) -> Iterator[OwnRun]:
-        """Yield how runs ended here of what is about to run again: the journal may not know."""
-        for one in batch:
+        """Yield how runs ended here of what is about to run again, or to end in another's stead:
+        the journal may not know."""
+        for one in delivered:
             ended = self._held.ended.of(one.request_id)
             # A wake-up is granted only where the run before it stands as it ended.
             if ended is not None and one.wakes != ended.generation:
@@ -148,12 +150,14 @@ class Writing:
         ours = (one.run for one in again if one.run in self._held.running)
         yield from (self._held.own_run(run) for run in ours if not leads(told.get(run[0]), run))
 
-    def _told_of(self, batch: Sequence[Delivery], again: Sequence[Continuation]) -> list[ToldRun]:
+    def _told_of(
+        self, delivered: Sequence[Delivery], again: Sequence[Continuation]
+    ) -> list[ToldRun]:
         """Return what clients were told of runs that are not in hand: of those we know more.
 
         But for those whose claim is gone: others may have gone on with them, and be lost as well.
         """
-        asked = [one for one in batch if one.may_have_run]
+        asked = [one for one in delivered if one.may_have_run]
         if asked:
             in_hand = {name for name, _ in self._held.running}
             asked = [one for one in asked if one.request_id not in in_hand]
