@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import threading
 from collections.abc import Callable, Collection
 
@@ -13,6 +12,7 @@ from feedback.errors import KafkaUnavailable
 from feedback.status import State
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage
+from tests.consumer.waits.given_back import WORKER, give_back
 from tests.consumer.waits.topics import read_all, unfinished
 from tests.eventually import eventually
 from tests.stack import Servers
@@ -44,19 +44,8 @@ def test_what_is_left_over_is_asked_for_until_kafka_answers_or_the_worker_ends()
 def test_what_an_orderly_end_gave_back_runs_where_it_is_at_most_once_now(
     make_stage: MakeStage, servers: Servers
 ) -> None:
-    worker = {"handlers": [HANDLERS], "processes": 1, "buffer_limit": 4}
-    stage = make_stage(handlers=("parked",), worker=worker)
-    gate = stage.gate()
-    first = stage.start()
-    body = json.dumps({"gate": str(gate.path)}).encode()
-    ids = [f"id-{number}" for number in range(4)]
-    for name in ids:
-        stage.produce(body, headers=identity(name), handler="parked", partition=0)
-    eventually(lambda: len(unfinished(servers, stage, "parked")) == 4, what="all are held")
-    first.send(signal.SIGTERM)
-    first.told("requests.given_up")
-    gate.open()
-    assert first.wait() == 0
+    stage = make_stage(handlers=("parked",), worker={"handlers": [HANDLERS], **WORKER})
+    ids = give_back(stage, servers)
     topics = json.dumps({"once": stage.topics["parked"]})
     second = stage.start_as({"TEST_TOPICS": topics})
     second.told("waits.left_over")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from feedback.status import State
 from tests.consumer.foreign import identity
 from tests.consumer.running import COMMAND, RunningWorker
 from tests.consumer.stage import Stage
+from tests.consumer.waits.given_back import WORKER, give_back
 from tests.consumer.waits.topics import read_all, unfinished
 from tests.eventually import eventually
 from tests.stack import Servers
@@ -126,18 +126,8 @@ def test_what_must_not_run_twice_is_a_dead_letter_in_doubt(
 def test_a_worker_that_ends_in_order_gives_back_what_it_has_not_begun(
     make: MakeStage, servers: Servers
 ) -> None:
-    stage = make("parked", worker={"processes": 1, "buffer_limit": 4})
-    gate = stage.gate()
-    first = stage.start()
-    body = json.dumps({"gate": str(gate.path)}).encode()
-    ids = [f"id-{number}" for number in range(4)]
-    for name in ids:
-        stage.produce(body, headers=identity(name), handler="parked", partition=0)
-    eventually(lambda: len(unfinished(servers, stage, "parked")) == 4, what="all are held")
-    first.send(signal.SIGTERM)
-    first.told("requests.given_up")
-    gate.open()
-    assert first.wait() == 0
+    stage = make("parked", worker=WORKER)
+    ids = give_back(stage, servers)
     stage.start()
     assert {stage.final(name, timeout_s=30).state for name in ids} == {State.SUCCEEDED}
     nothing_unfinished(servers, stage, "parked")
