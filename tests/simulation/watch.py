@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from consumer.declaration import EffectKind, InDoubtPolicy
 from consumer.journal import Applied, Finish, FinishKind, Row, State
+from consumer.journal.forgetting import CODE
 from consumer.pool import Job
 from feedback.envelope import payload_sha256
 from feedback.status import BEFORE_CLAIM, FINAL, Refusal
@@ -136,6 +137,10 @@ class Watch:
         ends = {partition: mark.next_offset for partition, mark in marks.items()}
         self._pruned.update(dict.fromkeys(request_ids, ends))
 
+    def has_pruned(self, request_id: str) -> bool:
+        """Whether the journal has forgotten a request under this id."""
+        return request_id in self._pruned
+
     def _was_pruned(self, request_id: str, place: Row | Job) -> bool:
         """Whether the journal had forgotten a request, and all up to this record of it.
 
@@ -251,7 +256,10 @@ class Watch:
                 is_told = before.request_id in self._world.losses.forgotten
                 is_allowed = is_same_run or after.state == State.CLAIMED or is_told
             case State.IN_DOUBT:
-                is_allowed = is_same_run and after.state in (State.SUCCEEDED, State.FAILED)
+                is_resolved = is_same_run and after.state in (State.SUCCEEDED, State.FAILED)
+                # Its client was told of a later run than the pruned journal counts: a doubt still.
+                is_raised = before.code == CODE and after.state == State.IN_DOUBT
+                is_allowed = is_resolved or (is_raised and after.generation > before.generation)
             case State.FAILED:
                 is_asked = self._asked.get(before.request_id, 0) >= before.generation
                 is_allowed = before.resend and after.attempt > before.attempt and is_asked
