@@ -29,7 +29,6 @@ from consumer.pool.outcome import STALE
 from consumer.teller import Teller
 from consumer.told_runs import Statuses
 from consumer.worker import Worker
-from feedback.clock import monotonic_s
 from feedback.redis_server import connect
 from feedback.settings import RedisSection
 from feedback.status import State
@@ -139,11 +138,9 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
 
     with create_engine(sqlite_url).connect() as blocking:
         blocking.exec_driver_sql("BEGIN EXCLUSIVE")
-        began_s = monotonic_s()
         eventually(lambda: turned(True))
         blocking.rollback()
     eventually(lambda: turned(False))
-    assert monotonic_s() - began_s < 20
     journal.close()
     store.close()
 

@@ -12,6 +12,7 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
+from feedback import async_events
 from feedback.async_events import AsyncEventListener
 from feedback.async_store import AsyncStatusStore, connect_async
 from feedback.clock import epoch_ms
@@ -20,7 +21,9 @@ from feedback.kept import KeptPayload
 from feedback.settings import RedisSection
 from feedback.status import Refusal, State
 from feedback.store import StatusStore
+from tests.eventually import HANG_S
 from tests.feedback.samples import SHA, a_write
+from tests.stack.restartable import Restartable
 
 T = TypeVar("T")
 Run = Callable[[Callable[[AsyncStatusStore], Awaitable[T]]], T]
@@ -132,9 +135,12 @@ def test_closed_it_says_so_and_reaches_nobody(run: Run[Any]) -> None:
 
 
 def test_waits_hear_the_events_again_after_their_connection_was_dropped(
-    redis_url: str, group: str
+    server: Restartable, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = RedisSection(url=redis_url)
+    # What is confirmed late wakes as well.
+    monkeypatch.setattr(async_events, "CONFIRMED_S", HANG_S)
+    # Its own, because every listener of the server is dropped.
+    settings = RedisSection(url=server.address)
 
     async def main() -> None:
         redis = connect_async(settings)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from feedback.events import CONFIRMED_S, EventListener, Watch
+from feedback import events
+from feedback.events import EventListener, Watch
 from feedback.redis_server import connect
 from feedback.settings import RedisSection
 from feedback.status import FINAL, State
@@ -31,6 +32,12 @@ def store_at(url: str) -> StatusStore:
 def shared(redis_url: str, group: str) -> StatusStore:
     settings = RedisSection(url=redis_url)
     return StatusStore(connect(settings), group, settings)
+
+
+@pytest.fixture(autouse=True)
+def confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let watches begin confirmed, however long that takes: what comes late wakes them as well."""
+    monkeypatch.setattr(events, "CONFIRMED_S", HANG_S)
 
 
 @pytest.fixture
@@ -67,15 +74,16 @@ def test_a_waiter_who_already_sleeps_is_woken(shared: StatusStore, listener: Eve
 
 
 def test_a_confirmation_that_comes_after_its_watch_has_begun_wakes_it(
-    redis_url: str, group: str
+    redis_url: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(events, "CONFIRMED_S", 0.1)
     with slow_line(redis_url) as line:
         settings = RedisSection(url=line.url, timeout_s=60)
         store = StatusStore(connect(settings), group, settings)
         listener = EventListener(store.redis, store)
         try:
             with listener.watch(["before"]):
-                line.delay_s = 4 * CONFIRMED_S
+                line.delay_s = 1.0
                 with listener.watch(["r"]) as watch:
                     # What was published before it, nobody has heard.
                     assert heard(watch) == {"r"}

@@ -22,7 +22,7 @@ from tests.stack.launch import Running
 pytestmark = pytest.mark.waits
 
 TOPIC = "stopped"
-TIMEOUT_S = 1.5
+TIMEOUT_S = 3.0
 
 
 @pytest.fixture(scope="module")

@@ -100,7 +100,7 @@ def test_fast_sends(make_client: MakeClient, records: Records) -> None:
 
 
 def test_an_unknown_topic_is_named_as_unknown(make_client: MakeClient, worker: Worker) -> None:
-    client = make_client(durability="safe", send_timeout_s=1)
+    client = make_client(durability="safe", send_timeout_s=3)
     with pytest.raises(NotSent, match="knows no topic 'nowhere'"):
         client.send(b"v", topic="nowhere")
     assert worker.traces() == []

@@ -149,7 +149,7 @@ def test_what_cannot_be_a_request_is_a_400_and_what_nobody_knows_a_404(
 def test_what_was_not_sent_is_a_503_that_says_when_to_try_again(
     open_shop: OpenShop, worker: Worker, refusing: str
 ) -> None:
-    shop = open_shop(kafka={"bootstrap_servers": refusing}, send_timeout_s=0.5)
+    shop = open_shop(kafka={"bootstrap_servers": refusing}, send_timeout_s=2)
     posted = shop.post("/payments", json=PAYMENT, headers={"Idempotency-Key": "order-7"})
     assert (posted.status_code, posted.headers["Retry-After"]) == (503, "5")
     assert worker.traces() == []

@@ -81,7 +81,7 @@ def test_what_was_taken_back_while_a_resender_slept_is_not_sent(
         return found
 
     other = client.send(b"v").request_id
-    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=3)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=6)
     monkeypatch.setattr(Payloads, "of", sleeps)
     with running(settings) as resender:
         failing = at_once(cut_off.send, b"v", request_id="r1")

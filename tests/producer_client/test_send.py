@@ -148,13 +148,13 @@ def test_what_the_broker_finds_too_large_is_not_sent_and_leaves_no_trace(
 def test_an_unknown_topic_is_named_in_time_and_leaves_no_trace(
     make_client: MakeClient, worker: Worker
 ) -> None:
-    client = make_client(send_timeout_s=1)
+    client = make_client(send_timeout_s=3)
 
     def send() -> None:
         with pytest.raises(NotSent, match="knows no topic 'nowhere'"):
             client.send(b"v", topic="nowhere")
 
-    in_time(send, limit_s=2)
+    in_time(send, limit_s=4)
     assert worker.traces() == []
 
 
@@ -176,6 +176,7 @@ def test_leaving_the_block_ends_what_the_client_started(make_client: MakeClient)
         handle = client.send(b"v")
         with pytest.raises(Exception, match="still PENDING"):
             handle.wait(timeout_s=0.01)
-        assert set(threading.enumerate()) > before
-    assert set(threading.enumerate()) == before
+        assert set(threading.enumerate()) - before
+    # One of an earlier test may have ended meanwhile.
+    assert set(threading.enumerate()) <= before
     client.close()

@@ -103,7 +103,7 @@ def test_a_resend_that_fails_for_certain_leaves_the_trace_of_the_first(
     client: Client, make_client: MakeClient, worker: Worker, refusing: str
 ) -> None:
     first = client.send(b"v", request_id="r1")
-    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=0.5)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=2)
     with pytest.raises(SendUnknown):
         cut_off.send(b"v", request_id="r1")
     status = client.status("r1")
@@ -120,7 +120,7 @@ def test_a_resend_that_fails_for_certain_shows_again_that_it_is_lost(
     worker.accept("r1")
     before = client.status("r1")
     assert before.state is State.LOST
-    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=0.5)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=2)
     for _ in range(2):
         with pytest.raises(SendUnknown):
             cut_off.send(b"v", request_id="r1")
@@ -132,7 +132,7 @@ def test_a_resend_that_fails_hides_nothing_that_a_worker_told_meanwhile(
 ) -> None:
     client.send(b"v", request_id="r1")
     worker.accept("r1")
-    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=3)
     failing = at_once(cut_off.send, b"v", request_id="r1")
     eventually(lambda: client.status("r1").attempt == 2, timeout_s=30)
     worker.tell("r1", State.RUNNING)
@@ -147,7 +147,7 @@ def test_a_resend_that_kafka_refuses_leaves_the_trace_of_what_redis_has_forgotte
     handle = client.send(b"v", request_id="r1")
     known = handle.status()
     worker.lose_all()
-    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=0.5)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=2)
     with pytest.raises(SendUnknown):
         cut_off.resend("r1", handle.payload, known=known)
     assert client.status("r1").state is State.PENDING
@@ -175,7 +175,7 @@ def test_a_first_send_that_another_one_overtook_is_unknown_when_kafka_refuses_it
         worker.tell("r1", State.RUNNING)
         return found
 
-    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=3)
     monkeypatch.setattr(Way, "_as_resends", overtaken)
     with pytest.raises(SendUnknown, match="may have been sent before"):
         cut_off.send(b"v", request_id="r1")
@@ -193,7 +193,7 @@ def test_of_two_first_sends_at_once_the_one_that_fails_takes_nothing_from_the_ot
     fails_first: bool,
 ) -> None:
     monkeypatch.setattr(Way, "_as_resends", _unknown_to_both)
-    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=3)
     sends = [
         partial(at_once, cut_off.send, b"v", request_id="r1"),
         partial(at_once, client.send, b"v", request_id="r1", deadline_s=60),
@@ -221,7 +221,7 @@ def test_of_two_first_sends_at_once_that_both_fail_no_trace_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Way, "_as_resends", _unknown_to_both)
-    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=3)
     failing = [at_once(cut_off.send, b"v", request_id="r1") for _ in range(4)]
     for one in failing:
         # Whoever failed while another one still tried cannot know how that ends.
@@ -233,7 +233,7 @@ def test_of_two_first_sends_at_once_that_both_fail_no_trace_is_left(
 def test_a_first_send_that_a_resender_has_taken_up_meanwhile_is_unknown(
     make_client: MakeClient, worker: Worker, refusing: str, at_once: AtOnce
 ) -> None:
-    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=1)
+    cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=3)
     for name, takes_up in (("taken", worker.take_due), ("sent", worker.send_again)):
         failing = at_once(cut_off.send, b"v", request_id=name)
         eventually(partial(worker.looked_at, name), timeout_s=30)

@@ -71,7 +71,7 @@ def test_the_rate_is_kept_within_ten_percent(client: Client) -> None:
 def test_each_fault_stands_in_its_place_beside_what_was_sent(
     make_client: MakeClient, worker: Worker, records: Records
 ) -> None:
-    client = make_client(max_request_bytes=2_000, send_timeout_s=1)
+    client = make_client(max_request_bytes=2_000, send_timeout_s=4)
     client.send(b"first", request_id="taken")
     submissions = [
         Submission(b"1", request_id="good-1"),
@@ -124,8 +124,8 @@ def test_what_the_source_gave_before_it_failed_is_sent_and_told(
 def test_an_absent_topic_costs_a_batch_one_timeout_and_leaves_no_trace(
     make_client: MakeClient, worker: Worker
 ) -> None:
-    client = make_client(topic="nowhere", send_timeout_s=1)
-    results = in_time(lambda: list(client.send_many(_numbered(50))), limit_s=2)
+    client = make_client(topic="nowhere", send_timeout_s=3)
+    results = in_time(lambda: list(client.send_many(_numbered(50))), limit_s=4)
     assert {str(type(result.error).__name__) for result in results} == {"NotSent"}
     assert worker.traces() == []
 

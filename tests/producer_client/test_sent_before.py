@@ -17,7 +17,7 @@ Records = Callable[[], list[Record]]
 @pytest.fixture
 def cut_off(make_client: MakeClient, refusing: str) -> Client:
     """Return a client whose Kafka is away."""
-    return make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=0.5)
+    return make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=2)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def elsewhere(
 
     def make() -> Client:
         monkeypatch.setattr(sent_before, "_of_groups", {})
-        return make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=0.5)
+        return make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=2)
 
     return make
 

@@ -132,11 +132,11 @@ def test_what_redis_left_no_time_for_is_not_handed_to_kafka(
     make_client: MakeClient, servers: Servers, worker: Worker, records: Callable[[], list[Record]]
 ) -> None:
     with slow_line(servers.redis) as line:
-        client = make_client(redis={"url": line.url}, send_timeout_s=0.8)
+        client = make_client(redis={"url": line.url}, send_timeout_s=4)
         client.send(b"v", request_id="r1")
         worker.accept("r1")
         # It is asked for the status, for the worker's heartbeat, and to take PENDING.
-        line.delay_s = 0.3
+        line.delay_s = 1.5
         with pytest.raises(SendUnknown, match=r"no time was left|in time;"):
             client.send(b"v", request_id="r1")
         line.delay_s = 0.0

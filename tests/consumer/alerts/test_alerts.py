@@ -235,6 +235,7 @@ def test_what_is_another_workers_to_tell_is_not_told_here(hook: Hook) -> None:
 
 
 def test_without_a_webhook_there_is_no_thread() -> None:
+    before = set(threading.enumerate())
     for section in ({}, {"by_topic": {"payments": ""}}):
         alerts = make_alerts(
             load(alerts=section),
@@ -250,7 +251,7 @@ def test_without_a_webhook_there_is_no_thread() -> None:
         alerts.paused("payments", reason="x")
         alerts.stop()
         assert not isinstance(alerts, Alerts)
-    assert "onceward-alerts" not in {one.name for one in threading.enumerate()}
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_worker_loads_no_http_client_before_it_has_something_to_post() -> None:

@@ -70,7 +70,7 @@ def test_a_statement_that_waits_too_long_for_a_lock_is_an_outage(
     postgres_url: str, group: str
 ) -> None:
     migrate(postgres_url)
-    journal = Journal(postgres_url, group=group, worker_id="me", statement_timeout_s=0.3)
+    journal = Journal(postgres_url, group=group, worker_id="me", statement_timeout_s=1.0)
     name = new_id()
     journal.apply(claims=[claim(name)])
     with psycopg.connect(dsn(postgres_url)) as other:

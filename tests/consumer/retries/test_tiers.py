@@ -29,13 +29,17 @@ from feedback.kafka_topics import KafkaTopics
 from feedback.kafka_writer import KafkaWriter, Outgoing
 from feedback.settings import KafkaSection
 from tests.consumer.samples import delivery, payments
-from tests.eventually import eventually
+from tests.eventually import HANG_S, eventually
 from tests.rounds import holds_in_one_round
 from tests.stack import Servers
+from tests.standstill import standing_still
 
 pytestmark = pytest.mark.waits
 
 LATE_MS = 250
+SESSION_S = 6
+# Enough for a rebalance within it.
+LONG_MS = 10_000
 
 
 class HandedOn(NamedTuple):
@@ -66,8 +70,12 @@ class Timed(Buffer):
 class Ground:
     """One group's retry topics, and readers of them."""
 
-    def __init__(self, servers: Servers, topic: str, group: str, *, retries: str) -> None:
-        self.kafka = KafkaSection(bootstrap_servers=servers.kafka, group=group, session_timeout_s=6)
+    def __init__(
+        self, servers: Servers, topic: str, group: str, *, retries: str, session_s: float
+    ) -> None:
+        self.kafka = KafkaSection(
+            bootstrap_servers=servers.kafka, group=group, session_timeout_s=session_s
+        )
         self.handler = payments(retry_on=(OSError,), retries=Delays.parse(retries))
         object.__setattr__(self.handler, "topic", topic)
         self.topics = retry_topics([self.handler], group)
@@ -118,7 +126,7 @@ class Ground:
         eventually(lambda: opened and opened[0].assigned(), timeout_s=30)
         return reader, opened[0]
 
-    def all_heard(self, timeout_s: float = 30.0) -> dict[str, list[HandedOn]]:
+    def all_heard(self, timeout_s: float = HANG_S) -> dict[str, list[HandedOn]]:
         """Return what was handed on, by request, when each was."""
         eventually(
             lambda: self.due.keys() <= {one.request_id for one in self.heard}, timeout_s=timeout_s
@@ -146,8 +154,8 @@ def make_ground(servers: Servers, topic: Callable[..., str], group: str) -> Iter
     """Return a factory of grounds whose readers end with the test."""
     made: list[Ground] = []
 
-    def make(retries: str, partitions: int = 2) -> Ground:
-        made.append(Ground(servers, topic(partitions), group, retries=retries))
+    def make(retries: str, partitions: int = 2, session_s: float = SESSION_S) -> Ground:
+        made.append(Ground(servers, topic(partitions), group, retries=retries, session_s=session_s))
         return made[-1]
 
     yield make
@@ -160,20 +168,28 @@ def test_nothing_is_early_and_little_is_late(make_ground: MakeGround) -> None:
     ground.read()
     rounds = itertools.count()
 
-    def late_ms() -> list[int]:
-        """Return how late each of a round was, which come as others of it are still sent."""
-        number = next(rounds)
+    def late_ms() -> tuple[list[int], float]:
+        """Return how late each of a round was, which come as others of it are still sent.
+
+        And how long Kafka took for the slowest of them.
+        """
+        number, took_ms = next(rounds), []
         names = [[f"{number}-short-{at}", f"{number}-long-{at}"] for at in range(60)]
         for at, (short, long) in enumerate(names):
+            began_s = time.monotonic()
             ground.send([short], delay_ms=400, partition=at % 2)
             ground.send([long], delay_ms=1000, partition=at % 2)
+            took_ms.append((time.monotonic() - began_s) * 1000)
             time.sleep(0.02)
         heard = ground.all_heard()
-        return sorted(heard[name][0].late_ms for both in names for name in both)
+        return sorted(heard[name][0].late_ms for both in names for name in both), max(took_ms)
 
     def one_round() -> None:
-        late = late_ms()
-        assert late[int(len(late) * 0.99)] <= LATE_MS
+        with standing_still() as stood:
+            late, slowest_ms = late_ms()
+        # Beside what this machine makes of Kafka and of threads in the same seconds.
+        noise_ms = slowest_ms + stood.longest_s * 1000
+        assert late[int(len(late) * 0.99)] <= LATE_MS + noise_ms
 
     holds_in_one_round(one_round)
     heard = ground.all_heard()
@@ -189,12 +205,14 @@ def test_a_drawn_delay_overtakes_a_longer_one_of_the_same_topic(make_ground: Mak
         long, short = (f"{kind}-{next(rounds)}" for kind in ("long", "short"))
         ground.heard.clear()
         ground.due.clear()
-        ground.send([long], delay_ms=1800)
-        ground.send([short], delay_ms=300)
-        heard = ground.all_heard()
+        with standing_still() as stood:
+            ground.send([long], delay_ms=1800)
+            ground.send([short], delay_ms=300)
+            heard = ground.all_heard()
         assert all(ones[0].late_ms >= 0 for ones in heard.values())
         assert [one.request_id for one in ground.heard] == [short, long]
-        assert all(ones[0].late_ms <= LATE_MS for ones in heard.values())
+        late_ms = LATE_MS + stood.total_s * 1000
+        assert all(ones[0].late_ms <= late_ms for ones in heard.values())
 
     # A machine that stands still hands both on at once, in the order of their topic.
     holds_in_one_round(one_round)
@@ -203,11 +221,11 @@ def test_a_drawn_delay_overtakes_a_longer_one_of_the_same_topic(make_ground: Mak
 def test_a_tier_that_is_revoked_inside_its_delay_goes_on_at_its_next_owner(
     make_ground: MakeGround,
 ) -> None:
-    ground = make_ground("3s")
+    ground = make_ground("10s", session_s=4 * HANG_S)
     first, _ = ground.read()
     names = [f"r{at}" for at in range(40)]
-    ground.send(names[:20], delay_ms=3000, partition=0)
-    ground.send(names[20:], delay_ms=3000, partition=1)
+    ground.send(names[:20], delay_ms=LONG_MS, partition=0)
+    ground.send(names[20:], delay_ms=LONG_MS, partition=1)
     _, second = ground.read()
     assert len(second.assigned()) == 1
     first.stop()
@@ -215,16 +233,16 @@ def test_a_tier_that_is_revoked_inside_its_delay_goes_on_at_its_next_owner(
     heard = ground.all_heard()
     assert {one.by for ones in heard.values() for one in ones} == {1}
     assert all(len(ones) == 1 for ones in heard.values())
-    assert all(ones[0].late_ms >= 0 for ones in heard.values())
-    # A rebalance of the eager kind may take as long as a heartbeat.
-    assert max(ones[0].late_ms for ones in heard.values()) < 5000
+    # A rebalance may take as long as a heartbeat; a session, which nobody waits for, is longer.
+    assert all(0 <= ones[0].late_ms < 1000 * HANG_S for ones in heard.values())
 
 
 def test_what_was_revoked_is_left_to_its_next_owner(make_ground: MakeGround) -> None:
-    ground = make_ground("4s")
+    ground = make_ground("10s")
     _, first = ground.read()
     for partition in (0, 1):
-        ground.send([f"{partition}-{at}" for at in range(10)], delay_ms=4000, partition=partition)
+        names = [f"{partition}-{at}" for at in range(10)]
+        ground.send(names, delay_ms=LONG_MS, partition=partition)
     eventually(lambda: len(first.assigned()) == 2, timeout_s=30)
     _, second = ground.read()
     eventually(lambda: len(first.assigned()) == len(second.assigned()) == 1, timeout_s=30)
@@ -235,13 +253,13 @@ def test_what_was_revoked_is_left_to_its_next_owner(make_ground: MakeGround) -> 
 
 
 def test_a_tier_that_had_no_owner_past_its_delay_goes_on_at_once(make_ground: MakeGround) -> None:
-    ground = make_ground("500ms")
+    ground = make_ground("4s")
     first, _ = ground.read()
-    ground.send([f"r{at}" for at in range(20)], delay_ms=500)
+    ground.send([f"r{at}" for at in range(20)], delay_ms=4000)
     first.stop()
     assert first.join(60)
     assert ground.heard == []
-    eventually(lambda: epoch_ms() > max(ground.due.values()) + 500)
+    eventually(lambda: epoch_ms() > max(ground.due.values()))
     ground.read()
     heard = ground.all_heard()
     assert all(len(ones) == 1 for ones in heard.values())
