@@ -58,6 +58,11 @@ def left_running(output: Path) -> list[int]:
     ]
 
 
+def all_gone(output: Path) -> None:
+    """Wait for the end of all processes of a demo: who kills them does not wait for it."""
+    eventually(lambda: left_running(output) == [], what="the end of all processes")
+
+
 @pytest.mark.timeout(AUDITED_WITHIN_S + 30)
 def test_a_demo_with_a_killed_worker_charges_nobody_twice_and_tells_everybody(
     servers: Servers, postgres_url: str, tmp_path: Path
@@ -81,7 +86,7 @@ def test_a_demo_with_a_killed_worker_charges_nobody_twice_and_tells_everybody(
     (page,) = tmp_path.glob("demo/audit/reports/*/report.html")
     assert "Nothing lost, nothing ran twice" in page.read_text()
     assert ": GOOD, 200 requests: 0 lost" in " ".join(printed.split())
-    assert left_running(tmp_path) == []
+    all_gone(tmp_path)
 
 
 @pytest.mark.long
@@ -103,7 +108,7 @@ def test_a_demo_without_kafka_for_a_while_loses_no_payment_and_doubles_none(
     told = json.loads((tmp_path / "demo.json").read_text())
     assert (told["sent"], told["ran_twice"], told["never_told"]) == (200, 0, 0)
     assert ": GOOD, 200 requests: 0 lost" in " ".join(printed.split())
-    assert left_running(tmp_path) == []
+    all_gone(tmp_path)
 
 
 def test_a_demo_that_is_terminated_leaves_no_process_and_no_verdict(
@@ -118,7 +123,7 @@ def test_a_demo_that_is_terminated_leaves_no_process_and_no_verdict(
         demo.communicate(timeout=ENDS_WITHIN_S)
 
     assert demo.returncode == 128 + signal.SIGTERM
-    eventually(lambda: left_running(tmp_path) == [], what="the end of all processes")
+    all_gone(tmp_path)
     assert not (tmp_path / "demo.json").exists()
 
 
@@ -129,7 +134,7 @@ def test_a_demo_that_is_killed_leaves_no_process(servers: Servers, tmp_path: Pat
         demo.kill()
         demo.communicate(timeout=ENDS_WITHIN_S)
 
-    eventually(lambda: left_running(tmp_path) == [], what="the end of all processes")
+    all_gone(tmp_path)
 
 
 def test_a_demo_without_servers_says_how_to_have_them_and_exits_with_3(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_five_hundred_that_wait_together_run_once_and_the_others_name_the_one(
     )
     assert [tuple(one) for one in ended] == [("SKIPPED", head, 499), ("SUCCEEDED", None, 1)]
     assert (burst.runs(), burst.asked()) == ([head], [head])
+    worker.told("requests.skipped")
     assert [one["count"] for one in worker.events("requests.skipped")] == [499]
     # Each client is told.
     assert {burst.stage.final(one).by for one in others[::50]} == {head}

@@ -23,7 +23,7 @@ from consumer.pool import (
 Kind = TypeVar("Kind")
 
 HANDLERS = "tests.consumer.pool.handlers_in_child"
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 def settings(**changes: Any) -> PoolSettings:
