@@ -1,8 +1,9 @@
 """Closes the sockets of failed connections, which kafka-python 3.0 leaves to the collector.
 
 Its retries keep the errors, whose frames keep the sockets: with the brokers away a process lost
-some 20 descriptors a minute, and after an hour all it may have. And it waits for the resolver, its
-loop with it, for as long as that takes. Importing this module mends both.
+some 20 descriptors a minute, and after an hour all it may have. The same becomes of a connection
+that is closed, with its client, before all is written. And it waits for the resolver, its loop with
+it, for as long as that takes. Importing this module mends all of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from kafka.errors import KafkaConnectionError
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
-from kafka.net.transport import KafkaSSLTransport
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 import feedback.kafka_failures
 import feedback.kafka_logs  # noqa: F401 - both mend kafka-python for this process
@@ -26,6 +27,7 @@ LOOKUP_S = 0.5
 
 _connect = KafkaNetSocket.sock_connect
 _handshake = KafkaSSLTransport.handshake
+_write = KafkaTCPTransport._write_to_sock
 
 
 async def _connect_or_close(self: Any, net: Any, sock: Any, *address: Any, **named: Any) -> Any:
@@ -44,6 +46,16 @@ async def _handshake_or_close(self: Any) -> None:
         raise
 
 
+async def _write_or_close(self: Any) -> None:
+    try:
+        await _write(self)
+    except BaseException:
+        if self.is_closing():
+            self._write_task = None  # it is this one, which closing would end as well
+            self._close()
+        raise
+
+
 def _lookup(self: Any, host: str, port: int, raise_error: bool = False) -> list[Any]:
     try:
         return addresses(host, port, socket.AF_UNSPEC, within_s=LOOKUP_S)
@@ -55,6 +67,7 @@ def _lookup(self: Any, host: str, port: int, raise_error: bool = False) -> list[
 KafkaNetSocket.dns_lookup = _lookup
 KafkaNetSocket.sock_connect = _connect_or_close
 KafkaSSLTransport.handshake = _handshake_or_close
+KafkaTCPTransport._write_to_sock = _write_or_close
 
 
 @contextmanager

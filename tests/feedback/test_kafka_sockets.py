@@ -5,6 +5,8 @@ import socket
 import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.net.inet import KafkaNetSocket
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaTCPTransport
 
 import feedback.kafka_sockets  # noqa: F401
 from tests.stack.ports import HOST, free_port
@@ -23,3 +25,15 @@ def test_the_socket_of_a_connection_stays_open() -> None:
             KafkaNetSocket().sock_connect(None, connected, server.getsockname()).send(None)
         assert returned.value.value is connected
         assert connected.fileno() >= 0
+
+
+def test_a_connection_that_is_closed_before_all_is_written_is_closed_with_its_network() -> None:
+    network = NetworkSelector()
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    with far:
+        transport = KafkaTCPTransport(network, near)
+        transport.write(b"a request that nobody waits for")
+        transport.close()
+        network.close()
+        assert near.fileno() == -1
