@@ -19,7 +19,7 @@ pytestmark = pytest.mark.waits
 
 
 def _settings(servers: Servers, group: str) -> KafkaSection:
-    return KafkaSection(bootstrap_servers=servers.kafka, group=group, session_timeout_s=6)
+    return KafkaSection(bootstrap_servers=servers.kafka, group=group, session_timeout_s=30)
 
 
 def _fill(servers: Servers, topic: str, *, partitions: int, each: int) -> None:
