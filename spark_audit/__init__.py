@@ -13,11 +13,12 @@ Spark starts:
    names of `findings`. `gaps` looks at partitions, `sample` and `statuses` at what clients were
    told. `carry` names what is still open; `carried_file` keeps it for the next run.
 4. Say. `counting` and `figures` make a `summary` of it, beside earlier days (`history`,
-   `day_table`) and under the `verdict`; `page` is for a person (`charts`, `wording`, `texts`),
-   `in_doubt` and `resend_lines` (with `payloads`) for who puts it right, `prometheus_file` and
-   `webhook` for who is on call. `findings_parquet` and `found` hold single requests; `outputs` and
-   `places` put all of it where it belongs. `commands` is `onceward-audit`; `pruning` cuts old days
-   down.
+   `day_table`) and under the `verdict`; `page` is for a person (`headline`, the days before as a
+   `strip`, `cards` of findings with what is `known` and what to `paste`, `charts`, `wording`,
+   `texts`; `told` asks Redis), `findings_csv` and `resend_lines` (with `payloads`) for who puts it
+   right, `prometheus_file` and `webhook` for who is on call. `findings_parquet` and `found` hold
+   single requests; `outputs` and `places` put all of it where it belongs. `commands` is
+   `onceward-audit`; `pruning` cuts old days down.
 
 Decisions taken, and their cost. The audit shares no code with the worker: the rules are written
 down a second time, from the contract. It judges from a snapshot, which costs the disk a copy of the

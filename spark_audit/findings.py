@@ -42,3 +42,27 @@ REQUEST_FINDINGS = (
     Finding.MALFORMED,
     Finding.LATE,
 )
+
+# An effect that may have happened twice, one of which nobody knows, or one that has not happened.
+AT_RISK = (
+    Finding.RAN_TWICE,
+    Finding.LOST,
+    Finding.IN_DOUBT,
+    Finding.FORGOTTEN,
+    Finding.OVERDUE,
+    Finding.STUCK,
+)
+# What needs a person, the most urgent first: what is at risk, what was not seen, what disagrees.
+URGENT = (
+    *AT_RISK,
+    Finding.RETENTION_GAP,
+    Finding.OFFSET_GAP,
+    Finding.STATUS_DISAGREES,
+    Finding.FAILED_WITHOUT_DEAD_LETTER,
+    Finding.PAYLOAD_MISMATCH,
+    Finding.ORPHAN,
+    Finding.DEAD_LETTER_WITHOUT_FAILURE,
+    Finding.MALFORMED,
+)
+# Found on good days as well: nobody has to do anything.
+ORDINARY = (Finding.LATE, Finding.RESENT)

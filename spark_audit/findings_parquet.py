@@ -11,11 +11,13 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_audit.findings import REQUEST_FINDINGS, Finding
+from spark_audit.findings import REQUEST_FINDINGS, URGENT, Finding
 from spark_audit.found import SHOWN, Found
 from spark_audit.rows import frame_of
 
 _DISAGREES = "_disagrees"
+# A row may name any topic.
+MOST_TOPICS = 1_000
 
 
 def write_findings(judged: DataFrame, folder: Path, *, disagreeing: Collection[str] = ()) -> None:
@@ -54,8 +56,9 @@ def read_findings(spark: SparkSession, folder: Path, judged: StructType) -> Data
 
 
 def first_of_each(findings: DataFrame, *, most: int = SHOWN) -> dict[Finding, list[Found]]:
-    """Return the first requests of each finding by id, in one Spark job."""
-    rank = F.row_number().over(Window.partitionBy("kind").orderBy("request_id"))
+    """Return the first requests of each finding, the oldest first, in one Spark job."""
+    oldest_first = (F.col("first_at").asc_nulls_last(), F.col("request_id"))
+    rank = F.row_number().over(Window.partitionBy("kind").orderBy(*oldest_first))
     rows = (
         findings.withColumn("_rank", rank)
         .where(F.col("_rank") <= most)
@@ -68,10 +71,23 @@ def first_of_each(findings: DataFrame, *, most: int = SHOWN) -> dict[Finding, li
     return first
 
 
-def doubtful(findings: DataFrame) -> Iterator[Found]:
-    """Yield the requests in doubt by id, a part at a time."""
-    rows = findings.where(F.col("kind") == Finding.IN_DOUBT.value).orderBy("request_id")
-    return _rows(rows)
+def counted_by_topic(findings: DataFrame) -> dict[str | None, dict[Finding, int]]:
+    """Return how many requests of each topic have each finding; of no topic are those without a
+    record."""
+    counts: dict[str | None, dict[Finding, int]] = {}
+    counted = findings.groupBy("topic", "kind").count()
+    for topic, kind, count in counted.orderBy("topic", "kind").limit(MOST_TOPICS).collect():
+        counts.setdefault(topic, {})[Finding(kind)] = count
+    return counts
+
+
+def urgent(findings: DataFrame) -> Iterator[tuple[Finding, Found]]:
+    """Yield the requests that need a person, by finding and id, a part at a time; but for statuses
+    that disagree, which have a file of their own."""
+    kinds = [one.value for one in URGENT if one is not Finding.STATUS_DISAGREES]
+    rows = findings.where(F.col("kind").isin(kinds)).orderBy("kind", "request_id")
+    for kind, *found in rows.select("kind", *Found._fields).toLocalIterator():
+        yield Finding(kind), Found(*found)
 
 
 def to_resend(findings: DataFrame) -> Iterator[Found]:

@@ -1,73 +1,63 @@
 """The day as one page that needs no network: what it says, put into its template.
 
 Whatever comes from outside (ids, codes, topics, names of workers) is escaped by the template
-engine, and nothing may switch that off.
+engine, and nothing may switch that off. The page's own script is known by its hash; no other runs.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from spark_audit import wording
+from spark_audit.cards import Evidence, Link, before, cards_of
 from spark_audit.charts import bars, columns_of, heat_map, times_of
-from spark_audit.findings import REQUEST_FINDINGS, Finding
-from spark_audit.found import SHOWN, Found
-from spark_audit.statuses import Disagreement
-from spark_audit.texts import moment
-from spark_audit.verdict import Verdict
-from spark_audit.wording import Table, label, milliseconds, number, shown
+from spark_audit.findings import ORDINARY, URGENT, Finding
+from spark_audit.found import SHOWN
+from spark_audit.headline import headline, span, stake
+from spark_audit.wording import MEANINGS, label, milliseconds, number, shown
 
-# A day that has any of them is good by its own limits only.
-GRAVE = (Finding.LOST, Finding.RAN_TWICE, Finding.OVERDUE)
-# Found on good days as well: they are told without a colour.
-_ORDINARY = (Finding.RESENT, Finding.LATE)
+# What is beside the page, and what for; files of single findings are told with them.
+FILES: Mapping[str, str] = {
+    "summary.json": "the day in numbers, for programs",
+    "resend.jsonl": "what is safe to send again",
+    "in_doubt.csv": "what a person has to decide",
+    "status_disagrees.csv": "whose client was told otherwise",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A number of the day beside those of the days before, all as text.
-
-    Args:
-        tone: `bad`, `warn`, `plain` or `none`; none where there is nothing to say.
-    """
+    """A number of the day beside those of the days before, all as text."""
 
     name: str
     title: str
     today: str
     yesterday: str
     median: str
-    tone: str = "plain"
-    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
-    """The first requests with one finding, or its first gaps."""
+class NotFound:
+    """A finding that was looked for, and not made: what it would mean, and how often it was made
+    before."""
 
-    name: str
     title: str
+    today: str
+    yesterday: str
+    median: str
     meaning: str
-    count: int
-    table: Table
-    is_bad: bool
 
 
-def render(
-    summary: Mapping[str, Any],
-    first: Mapping[Finding, Sequence[Found]],
-    disagreements: Sequence[Disagreement] = (),
-) -> str:
+def render(summary: Mapping[str, Any], evidence: Evidence) -> str:
     """Return the page as HTML.
 
     Args:
         summary: as `summarise` returns it, or as it was read from its file.
-        first: the first requests of each finding.
-        disagreements: the statuses that disagree.
     """
     columns = columns_of(summary)
     times = times_of(summary["since_ms"], summary["until_ms"])
@@ -76,50 +66,23 @@ def render(
     errors = list(zip(titles, (column.errors for column in columns), strict=True))
     return _ENVIRONMENT.get_template("report.html").render(
         summary=summary,
+        script_hash=_hash_of(_ENVIRONMENT.get_template("report.js").render()),
         headline=headline(summary),
+        stake=stake(summary),
         span=span(summary["since_ms"], summary["until_ms"]),
         figures=_figures(summary),
-        findings=_findings(summary),
+        urgent=cards_of(summary, URGENT, evidence),
+        ordinary=cards_of(summary, ORDINARY, evidence),
+        not_found=_not_found(summary),
+        topics=_topics(summary),
         requests=bars(requests, times, what="requests"),
         errors=bars(errors, times, what="errors"),
         heat=heat_map(columns, times),
         columns=columns,
         states=_shares(summary["counts"]["by_state"], summary["counts"]["requests"]),
-        details=_details(summary, first, disagreements),
+        files=_files(summary, evidence.files),
         most=SHOWN,
     )
-
-
-def headline(summary: Mapping[str, Any]) -> str:
-    """Return the verdict in words."""
-    found = summary["counts"]["findings"]
-    failed = [f"{one['count']:,} {label(one['finding'])}" for one in summary["failed_on"]]
-    match Verdict(summary["verdict"]):
-        case Verdict.INCOMPLETE:
-            return "Not everything could be seen"
-        case Verdict.BAD:
-            return ", ".join(dict.fromkeys(failed))
-        case Verdict.GOOD if not summary["counts"]["requests"]:
-            return "No requests"
-        case Verdict.GOOD if any(found.get(one.value) for one in GRAVE):
-            return "Within the limits that were set"
-        case Verdict.GOOD:
-            return "Nothing lost, nothing ran twice"
-
-
-def span(since_ms: int, until_ms: int) -> str:
-    """Return a window in words; a whole day is its date.
-
-    >>> span(1_795_132_800_000, 1_795_219_200_000)
-    '20 November 2026, UTC'
-    """
-    since, until = moment(since_ms), moment(until_ms)
-    if since is None or until is None:
-        return f"{since_ms} to {until_ms}"
-    is_midnight = since == since.replace(hour=0, minute=0, second=0, microsecond=0)
-    if is_midnight and until - since == timedelta(days=1):
-        return f"{since.day} {since:%B %Y}, UTC"
-    return f"{since.day} {since:%B %Y %H:%M} to {until.day} {until:%B %Y %H:%M}, UTC"
 
 
 def _figures(summary: Mapping[str, Any]) -> list[Compared]:
@@ -145,45 +108,57 @@ def _figures(summary: Mapping[str, Any]) -> list[Compared]:
     ]
 
 
-def _findings(summary: Mapping[str, Any]) -> list[Compared]:
-    found = summary["counts"]["findings"]
-    yesterday = (summary["yesterday"] or {}).get("findings", {})
-    median = (summary["median_7d"] or {}).get("findings", {})
-    compared = []
-    for one in Finding:
-        is_unknown = one is Finding.STATUS_DISAGREES and not summary["statuses_compared"]
-        compared.append(
-            Compared(
-                one.value,
-                label(one.value),
-                "not compared" if is_unknown else number(found[one.value]),
-                number(yesterday.get(one.value)),
-                number(median.get(one.value)),
-                "warn" if is_unknown else _tone(summary, one),
-                _meaning(summary, one),
-            )
+def _not_found(summary: Mapping[str, Any]) -> list[NotFound]:
+    counts = summary["counts"]["findings"]
+    missing = [one for one in (*URGENT, *ORDINARY) if not counts[one.value]]
+    return [
+        NotFound(
+            label(one.value),
+            "not compared" if _is_unknown(summary, one) else number(0),
+            before(summary, "yesterday", one),
+            before(summary, "median_7d", one),
+            MEANINGS[one],
         )
-    return compared
+        for one in missing
+    ]
 
 
-def _meaning(summary: Mapping[str, Any], finding: Finding) -> str:
-    meaning, resent = wording.MEANINGS[finding], summary["resent"]
-    if finding is Finding.RESENT and resent["requests"]:
-        needed = f"Needed: {number(resent['needed'])} of {number(resent['requests'])}."
-        return f"{meaning} {needed}"
-    return meaning
+def _is_unknown(summary: Mapping[str, Any], finding: Finding) -> bool:
+    return finding is Finding.STATUS_DISAGREES and not summary["statuses_compared"]
 
 
-def _tone(summary: Mapping[str, Any], finding: Finding) -> str:
-    if not summary["counts"]["findings"][finding.value]:
-        return "none"
-    if _is_failing(summary, finding):
-        return "bad"
-    return "plain" if finding in _ORDINARY else "warn"
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of the day: how many offsets and records of it were judged, and what was found."""
+
+    name: str
+    offsets: str
+    records: str
+    found: str
 
 
-def _is_failing(summary: Mapping[str, Any], finding: Finding) -> bool:
-    return any(one["finding"] == finding.value for one in summary["failed_on"])
+def _topics(summary: Mapping[str, Any]) -> list[Topic]:
+    judged = {one["topic"]: [0, 0] for one in summary["by_topic"]}
+    for one in summary["offsets"]["partitions"]:
+        sums = judged.setdefault(one["topic"], [0, 0])
+        sums[0] += one["judged"]
+        sums[1] += one["records"]
+    found = {one["topic"]: one["findings"] for one in summary["by_topic"]}
+    names = sorted(judged, key=lambda name: (-sum(found.get(name, {}).values()), name or ""))
+    return [
+        Topic(
+            shown(name) if name else "without a record",
+            number(judged[name][0]),
+            number(judged[name][1]),
+            _in_words(found.get(name, {})),
+        )
+        for name in names
+    ]
+
+
+def _in_words(counts: Mapping[str, int]) -> str:
+    named = [one for one in (*URGENT, *ORDINARY) if counts.get(one.value)]
+    return ", ".join(f"{counts[one.value]:,} {label(one.value)}" for one in named) or "nothing"
 
 
 def _shares(counts: Mapping[str, int], total: int) -> list[tuple[str, str, str]]:
@@ -195,27 +170,15 @@ def _share(share: float) -> str:
     return f"{share:.2%}" if share >= 0.0001 else "< 0.01%"
 
 
-def _details(
-    summary: Mapping[str, Any],
-    first: Mapping[Finding, Sequence[Found]],
-    disagreements: Sequence[Disagreement],
-) -> list[Detail]:
-    details = []
-    for one in Finding:
-        count = summary["counts"]["findings"][one.value]
-        if not count:
-            continue
-        if one is Finding.STATUS_DISAGREES:
-            table = wording.disagreements_table(disagreements[:SHOWN])
-        elif one in REQUEST_FINDINGS:
-            table = wording.table_of(one, first.get(one, ())[:SHOWN])
-        else:
-            gaps = [gap for gap in summary["gaps"] if gap["finding"] == one.value]
-            table = wording.gaps_table(gaps[:SHOWN])
-        is_bad = _is_failing(summary, one)
-        meaning = _meaning(summary, one)
-        details.append(Detail(one.value, label(one.value), meaning, count, table, is_bad))
-    return details
+def _files(summary: Mapping[str, Any], files: Sequence[str]) -> list[Link]:
+    beside = [Link(name, what) for name, what in FILES.items() if name in files]
+    folder = f"../../findings/date={summary['date']}/"
+    return [*beside, Link(folder, "every finding in full, as Parquet")]
+
+
+def _hash_of(script: str) -> str:
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def _environment() -> Environment:

@@ -20,22 +20,24 @@ from feedback.redis_server import connect
 from feedback.settings import Settings
 from feedback.store import StatusStore
 from spark_audit import webhook
+from spark_audit.cards import Evidence
 from spark_audit.carried_file import write_carried
 from spark_audit.carry import Carried, carried, carry_over
 from spark_audit.counting import figures_of, records_by_kind
 from spark_audit.day_table import put_in, take_out
 from spark_audit.days import days_of, unjudged
 from spark_audit.findings import Finding
+from spark_audit.findings_csv import write_findings_csv
 from spark_audit.findings_parquet import (
-    doubtful,
+    counted_by_topic,
     first_of_each,
     read_findings,
     to_resend,
+    urgent,
     write_findings,
 )
 from spark_audit.gaps import find_gaps
 from spark_audit.history import line_of, read_history
-from spark_audit.in_doubt import write_in_doubt
 from spark_audit.jars import find_jars, jars_folder
 from spark_audit.judged_day import Judged, judge_day
 from spark_audit.manifest import Manifest
@@ -52,8 +54,9 @@ from spark_audit.session import explained, is_submitted, open_session
 from spark_audit.shared import require_shared
 from spark_audit.snapshot import Snapshot, take
 from spark_audit.status_disagrees import write_disagreements
-from spark_audit.statuses import Disagreement, compare
+from spark_audit.statuses import Comparison, compare
 from spark_audit.summary import Summary, as_text, summarise
+from spark_audit.told import told_of
 from spark_audit.unseen import unseen_offsets
 from spark_audit.verdict import Condition
 from spark_audit.window import Window
@@ -185,9 +188,9 @@ def _audited(
     carry = carry_over(carried(judged).collect(), manifest)
     records = spark.read.parquet(str(snapshot.records))
     gaps = find_gaps(records, manifest, compacted=manifest.compacted)
-    disagreements = _disagreements(settings, judged, manifest)
+    compared = _compared(settings, judged, manifest)
     with replacing(places.findings) as folder:
-        ids = [one.request_id for one in disagreements or ()]
+        ids = [one.request_id for one in compared.disagreements] if compared else []
         write_findings(judged, folder, disagreeing=ids)
     findings = read_findings(spark, places.findings, judged.schema)
     # Executors come and go: whoever wrote since must have written here as well.
@@ -203,7 +206,7 @@ def _audited(
             gaps=gaps,
             records=records_by_kind(records),
             unseen=[*manifest.unseen, *unseen_offsets(manifest, gaps)],
-            disagreements=disagreements,
+            compared=compared,
             conditions=conditions,
             carry=carry,
             history=read_history(
@@ -216,9 +219,7 @@ def _audited(
     return Outcome(summary, places.page)
 
 
-def _disagreements(
-    settings: Settings, judged: DataFrame, manifest: Manifest
-) -> list[Disagreement] | None:
+def _compared(settings: Settings, judged: DataFrame, manifest: Manifest) -> Comparison | None:
     """Return where statuses disagree; None when Redis cannot be asked."""
     store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
     try:
@@ -246,12 +247,12 @@ def _written(
     carry: Carried,
     conditions: Sequence[Condition],
     unseen: Iterable[str],
-    disagreements: list[Disagreement] | None,
+    compared: Comparison | None,
     **known: Any,
 ) -> Summary:
     # Without the statuses, or the rows, nothing is offered for sending: there is no resend.jsonl.
     unseen = list(unseen)
-    if disagreements is None:
+    if compared is None:
         unseen.append("the statuses in Redis")
     if carry.is_cut:
         unseen.append("all requests that are still open: there are too many")
@@ -261,7 +262,7 @@ def _written(
     resend = None
     if figures.findings[Finding.FORGOTTEN]:
         unseen.append("rows that were pruned: audit a day before it is, and send nothing of it")
-    elif disagreements is not None:
+    elif compared is not None:
         with PayloadReader(settings) as payloads:
             resend = write_resend(
                 to_resend(findings),
@@ -274,21 +275,24 @@ def _written(
                     "read_at": manifest.journal_read_at_ms,
                 },
             )
-    write_in_doubt(doubtful(findings), folder / "in_doubt.csv")
-    if disagreements is not None:
-        write_disagreements(disagreements, folder / "status_disagrees.csv")
+    write_findings_csv(urgent(findings), folder)
+    if compared is not None:
+        write_disagreements(compared.disagreements, folder / "status_disagrees.csv")
     summary = summarise(
         manifest,
         figures,
         conditions=conditions,
-        disagreements=disagreements,
+        disagreements=compared.disagreements if compared else None,
+        statuses=compared.requests if compared else 0,
+        by_topic=counted_by_topic(findings),
         unseen=unseen,
         resend=resend,
         **known,
     )
     write_carried(folder / "carried.json", carry)
-    write_text(
-        folder / "report.html", render(summary, first_of_each(findings), disagreements or ())
-    )
     write_text(folder / "summary.json", as_text(summary))
+    first = first_of_each(findings)
+    told = told_of(settings, first) if compared else {}
+    files = [one.name for one in folder.iterdir()]
+    write_text(folder / "report.html", render(summary, Evidence(first, told, files)))
     return summary

@@ -10,7 +10,7 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-from spark_audit.in_doubt import guarded
+from spark_audit.findings_csv import guarded
 from spark_audit.outputs import new_file
 from spark_audit.statuses import Disagreement
 

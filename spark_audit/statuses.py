@@ -38,10 +38,23 @@ class Disagreement:
     status: str
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came of a comparison.
+
+    Args:
+        requests: how many were compared.
+        disagreements: in the order of the requests.
+    """
+
+    requests: int
+    disagreements: list[Disagreement]
+
+
 def compare(
     store: StatusStore, requests: Iterable[Told], *, read_at_ms: int, ttl_ms: int, now_ms: int
-) -> list[Disagreement]:
-    """Return the disagreements, in the order of the requests.
+) -> Comparison:
+    """Return the disagreements, and how many requests were compared.
 
     Args:
         requests: as the journal stood at `read_at_ms` (epoch ms).
@@ -50,16 +63,17 @@ def compare(
     Raises:
         RedisUnavailable: the statuses cannot be read.
     """
-    found: list[Disagreement] = []
+    compared, found = 0, list[Disagreement]()
     rest = iter(requests)
     while batch := list(islice(rest, BATCH)):
+        compared += len(batch)
         found += _disagreements(
             batch,
             store.read_many([one.request_id for one in batch]),
             read_at_ms=read_at_ms,
             kept_since_ms=now_ms - ttl_ms,
         )
-    return found
+    return Comparison(compared, found)
 
 
 def disagrees(told: Told, status: Status, *, read_at_ms: int, kept_since_ms: int) -> bool:

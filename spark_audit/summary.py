@@ -40,6 +40,8 @@ def summarise(
     records: Mapping[str, int] = MappingProxyType({}),
     gaps: Sequence[Gap] = (),
     disagreements: Sequence[Disagreement] | None = (),
+    statuses: int = 0,
+    by_topic: Mapping[str | None, Mapping[Finding, int]] = MappingProxyType({}),
     conditions: Sequence[Condition],
     unseen: Sequence[str] = (),
     resend: ResendLines | None = None,
@@ -50,6 +52,8 @@ def summarise(
     Args:
         records: of the window, by kind.
         disagreements: None when the statuses were not compared.
+        statuses: how many were compared.
+        by_topic: the requests with each finding, by topic; of no topic are those without a record.
         conditions: what makes the audit fail.
         unseen: what could not be seen, in a sentence each.
         resend: what became of the requests that may be sent again.
@@ -65,6 +69,7 @@ def summarise(
         "since": iso(manifest.since_ms),
         "until": iso(manifest.until_ms),
         "frozen_at": iso(manifest.frozen_at_ms),
+        "frozen_at_ms": manifest.frozen_at_ms,
         "since_ms": manifest.since_ms,
         "until_ms": manifest.until_ms,
         "verdict": judgement.verdict.value,
@@ -82,7 +87,9 @@ def summarise(
             "findings": {finding.value: count for finding, count in findings.items()},
         },
         "offsets": _offsets(manifest.links),
+        "by_topic": [_of_topic(topic, counts) for topic, counts in by_topic.items()],
         "statuses_compared": disagreements is not None,
+        "statuses": statuses,
         "by_hour": _by_hour(figures, manifest.since_ms),
         "latency": _latency(figures),
         "top_codes": [{"code": code, "requests": count} for code, count in figures.codes],
@@ -192,6 +199,10 @@ def _offsets(links: Sequence[Link]) -> dict[str, Any]:
     names = ("judged", "records", "gone", "waiting")
     totals = {name: sum(int(str(one[name])) for one in partitions) for name in names}
     return {**totals, "partitions": partitions[:MOST_GAPS]}
+
+
+def _of_topic(topic: str | None, counts: Mapping[Finding, int]) -> dict[str, Any]:
+    return {"topic": topic, "findings": {one.value: count for one, count in counts.items()}}
 
 
 def _gap(gap: Gap) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_requests_that_were_never_delivered_are_overdue_and_fail(scene: Scene) -
     assert outcome.exit_code is ExitCode.BAD_ANSWER
     assert _found(outcome) == {"overdue": len(IDS) - DELIVERED}
     assert [one["rule"] for one in outcome.summary["failed_on"]] == ["overdue>0"]
-    assert f"<h1>{len(IDS) - DELIVERED} overdue" in outcome.page.read_text()
+    assert f"<h1>At risk: {len(IDS) - DELIVERED} overdue" in outcome.page.read_text()
 
 
 def test_undelivered_records_that_kafka_deleted_leave_the_day_incomplete(scene: Scene) -> None:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 LIMIT_S = 280.0
 MIB, KIB = 1 << 20, 1 << 10
 REPORT = [
-    *("carried.json", "in_doubt.csv", "report.html"),
+    *("carried.json", "in_doubt.csv", "lost.csv", "report.html"),
     *("resend.jsonl", "status_disagrees.csv", "summary.json"),
 ]
 # One session of Spark each, and a dozen runs in the first.

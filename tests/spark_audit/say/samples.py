@@ -31,6 +31,9 @@ JUDGED_SCHEMA = ", ".join(
 _NAMES = [column.split()[0] for column in JUDGED_SCHEMA.split(", ")]
 
 
+_SAID = ("unseen", "resend", "history", "records", "statuses", "by_topic")
+
+
 def judged_request(request_id: str = "r", *found: Finding, **more: Any) -> dict[str, Any]:
     """Return a judged request that succeeded within 250 ms of its first record."""
     claimed_at = SINCE_MS + 500
@@ -120,8 +123,10 @@ def summary(
     **more: Any,
 ) -> Summary:
     """Return the summary of `figures` and `manifest`."""
-    limits = {name: more.pop(name) for name in ("date", "group", "until_ms") if name in more}
-    said = {name: more.pop(name) for name in ("unseen", "resend", "history") if name in more}
+    limits = {
+        name: more.pop(name) for name in ("date", "group", "until_ms", "links") if name in more
+    }
+    said = {name: more.pop(name) for name in _SAID if name in more}
     return summarise(
         manifest(**limits),
         figures(findings, **more),

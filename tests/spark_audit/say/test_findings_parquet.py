@@ -9,10 +9,11 @@ from pyspark.sql import functions as F
 
 from spark_audit.findings import Finding
 from spark_audit.findings_parquet import (
-    doubtful,
+    counted_by_topic,
     first_of_each,
     read_findings,
     to_resend,
+    urgent,
     write_findings,
 )
 from spark_audit.found import Found
@@ -77,7 +78,7 @@ def test_a_request_whose_status_disagrees_is_found_as_well(
 def test_a_day_without_findings_can_be_read(spark: SparkSession, tmp_path: Path) -> None:
     findings = _written(spark, tmp_path / "a", [judged_request("fine")])
     assert first_of_each(findings) == {}
-    assert list(doubtful(findings)) == []
+    assert list(urgent(findings)) == []
 
 
 def test_only_the_first_of_many_are_shown(spark: SparkSession, tmp_path: Path) -> None:
@@ -109,8 +110,30 @@ def test_only_lost_requests_that_are_safe_to_resend_are_offered_in_order_of_send
     assert [one.request_id for one in to_resend(findings)] == ["z", "a", "c", "b"]
 
 
-def test_what_is_in_doubt_comes_by_id(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_needs_a_person_comes_by_finding_and_id(spark: SparkSession, tmp_path: Path) -> None:
     rows = [judged_request(one, Finding.IN_DOUBT, Finding.LATE) for one in ("b", "c", "a")]
-    findings = _written(spark, tmp_path / "a", rows)
-    assert [one.request_id for one in doubtful(findings)] == ["a", "b", "c"]
+    rows.append(judged_request("z", Finding.ORPHAN))
+    findings = _written(spark, tmp_path / "a", rows, disagreeing=["z"])
+    assert [(kind.value, one.request_id) for kind, one in urgent(findings)] == [
+        *(("in_doubt", one) for one in ("a", "b", "c")),
+        ("orphan", "z"),
+    ]
     assert findings.where(F.col("kind") == "late").count() == 3
+
+
+def test_findings_are_counted_by_topic(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [judged_request(one, Finding.LOST, Finding.LATE) for one in ("a", "b")]
+    rows.append(judged_request("c", Finding.LATE, topic="other"))
+    rows.append(judged_request("d", Finding.ORPHAN, topic=None))
+    assert counted_by_topic(_written(spark, tmp_path / "a", rows)) == {
+        None: {Finding.ORPHAN: 1},
+        "other": {Finding.LATE: 1},
+        "payments": {Finding.LATE: 2, Finding.LOST: 2},
+    }
+
+
+def test_the_oldest_are_shown_first(spark: SparkSession, tmp_path: Path) -> None:
+    ages = {"a": 3_000, "b": None, "c": 1_000, "d": 2_000}
+    rows = [judged_request(name, Finding.LATE, first_at=at) for name, at in ages.items()]
+    first = first_of_each(_written(spark, tmp_path / "a", rows), most=3)
+    assert _ids(first) == {"late": ["c", "d", "a"]}

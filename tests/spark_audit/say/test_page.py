@@ -1,113 +1,114 @@
 """The page: what it says, and that nothing from outside can act in it."""
 
+import base64
+import hashlib
 import re
-from html.parser import HTMLParser
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
 
 import pytest
 from jinja2 import UndefinedError
 
+from spark_audit.cards import Evidence
+from spark_audit.chain import Link
 from spark_audit.figures import Worker
-from spark_audit.findings import REQUEST_FINDINGS, Finding
-from spark_audit.found import SHOWN
+from spark_audit.findings import ORDINARY, REQUEST_FINDINGS, URGENT, Finding
+from spark_audit.found import SHOWN, Found
 from spark_audit.gaps import Gap
 from spark_audit.history import Day, History
-from spark_audit.page import headline, render, span
+from spark_audit.page import render
 from spark_audit.resend_lines import ResendLines
 from spark_audit.statuses import Disagreement
-from spark_audit.wording import NOTHING
-from tests.spark_audit.say.samples import DAY_MS, SINCE_MS, found_request, summary
+from spark_audit.summary import Summary
+from tests.spark_audit.say.reading import Element, read
+from tests.spark_audit.say.samples import HOUR_MS, SINCE_MS, found_request, summary
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(2)>'\"&\u202e{{7*7}}"
-GAP = Gap(Finding.RETENTION_GAP, HOSTILE, 3, 2**31, 2**31 + 10, 10)
-# Elements that stand alone in HTML.
-VOID = ("meta", "br")
+GAPS = [
+    Gap(kind, HOSTILE, 3, 2**31, 2**31 + 10, 10)
+    for kind in (Finding.RETENTION_GAP, Finding.OFFSET_GAP)
+]
+FILES = ("summary.json", "resend.jsonl", "in_doubt.csv", "status_disagrees.csv", "lost.csv")
+First = Mapping[Finding, Sequence[Found]]
 
 
-class _Read(HTMLParser):
-    """Reads a page as a browser does, and minds that what is opened is closed."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
-        self.text: list[str] = []
-        self._open: list[str] = []
-        self.feed(page)
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note the element."""
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """Note that it is closed."""
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        """Note what is written."""
-        self.text.append(data)
-
-    def values(self, name: str) -> list[str]:
-        """Return the values of an attribute."""
-        return [value for _, found, value in self.attributes if found == name]
+def _page(
+    found: Summary, first: First | None = None, told: Mapping[str, str] | None = None
+) -> Element:
+    return read(render(found, Evidence(first or {}, told or {}, FILES)))
 
 
-def _hostile_page() -> str:
+def _hostile() -> str:
     more = dict.fromkeys(("topic", "state", "code", "owner", "reason"), HOSTILE)
-    everything = {one: [found_request(HOSTILE, one, **more)] for one in REQUEST_FINDINGS}
-    disagreements = [Disagreement(HOSTILE, HOSTILE, HOSTILE)]
+    kinds = (*REQUEST_FINDINGS, Finding.STATUS_DISAGREES)
+    everything = {one: [found_request(HOSTILE, one, **more)] for one in kinds}
     found = summary(
         dict.fromkeys(REQUEST_FINDINGS, 1),
-        gaps=[GAP],
-        disagreements=disagreements,
+        gaps=GAPS,
+        disagreements=[Disagreement(HOSTILE, HOSTILE, HOSTILE)],
         group=HOSTILE,
         unseen=[HOSTILE],
         codes=((HOSTILE, 1),),
         workers=(Worker(HOSTILE, 1, 1),),
         by_state={HOSTILE: 1},
+        records={HOSTILE: 1},
+        by_topic={HOSTILE: {Finding.LOST: 1}},
+        links=(Link(HOSTILE, 0, "", 0, (), next_first=7, judged=7),),
     )
-    return render(found, everything, disagreements)
+    return render(found, Evidence(everything, {HOSTILE: HOSTILE}, FILES))
 
 
 def test_nothing_from_outside_becomes_an_element_or_an_attribute() -> None:
-    plain, hostile = _Read(render(summary(), {})), _Read(_hostile_page())
-    assert "script" not in hostile.tags
-    assert "img" not in hostile.tags
-    assert {name for _, name, _ in hostile.attributes} <= {
-        name for _, name, _ in plain.attributes
-    } | {"open", "href"}
-    assert not any("alert" in value for _, _, value in hostile.attributes)
+    page = read(_hostile())
+    assert len(list(page.all("script"))) == 1
+    assert not list(page.all("img"))
+    for one in page.all():
+        assert not any(name.startswith("on") for name in one.attributes)
+        assert not any("alert" in value for value in one.attributes.values())
     # One for each place that shows something from outside, as text.
-    assert sum("<script>alert(1)</script>" in text for text in hostile.text) > 30
+    shown = [one for one in page.all() if "<script>alert(1)</script>" in "".join(_own(one))]
+    assert len(shown) > 60
+
+
+def _own(element: Element) -> list[str]:
+    return [one for one in element.inside if isinstance(one, str)]
 
 
 def test_what_turns_the_direction_of_writing_is_shown_and_not_done() -> None:
-    page = _hostile_page()
+    page = _hostile()
     assert "\u202e" not in page
     assert r"\u202e" in page
     assert "{{7*7}}" in page
 
 
 def test_the_page_is_one_file_that_loads_nothing() -> None:
-    page = _Read(_hostile_page())
-    assert not {"script", "link", "img", "iframe", "object", "embed", "form"} & set(page.tags)
-    assert not page.values("src")
-    assert all(one.startswith("#") for one in page.values("href"))
-    assert "url(" not in _hostile_page()
-    assert "@import" not in _hostile_page()
+    page = read(_hostile())
+    tags = {one.tag for one in page.all()}
+    assert not {"link", "img", "iframe", "object", "embed", "form"} & tags
+    assert not any("src" in one.attributes for one in page.all())
+    assert "url(" not in _hostile()
+    assert "@import" not in _hostile()
 
 
-def test_the_policy_forbids_everything_but_its_own_style() -> None:
-    (policy,) = [one for one in _Read(render(summary(), {})).values("content") if "src" in one]
+def test_links_are_relative_so_that_the_folders_may_move_together() -> None:
+    for link in read(_hostile()).all("a"):
+        assert re.fullmatch(r"#\w+|(\.\./\.\./)?[\w=./-]+", link.attributes["href"])
+
+
+def test_the_policy_lets_run_the_pages_own_script_and_no_other() -> None:
+    page = read(_hostile())
+    digest = hashlib.sha256(page.one("script").text.encode()).digest()
+    (policy,) = [
+        one.attributes["content"] for one in page.all("meta") if "http-equiv" in one.attributes
+    ]
     assert policy == (
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src 'sha256-{base64.b64encode(digest).decode()}'; "
+        "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
+
+
+def test_the_script_is_the_same_whatever_is_found() -> None:
+    assert read(_hostile()).one("script").text == _page(summary()).one("script").text
 
 
 def test_nothing_in_the_template_switches_escaping_off() -> None:
@@ -116,122 +117,163 @@ def test_nothing_in_the_template_switches_escaping_off() -> None:
         assert not re.search(r"\|\s*safe|autoescape|Markup", text)
 
 
-def test_the_verdict_comes_first() -> None:
-    page = _Read(render(summary({Finding.LOST: 3}), {}))
-    words = "".join(page.text[page.text.index("3 lost") :])
-    assert words.index("3 lost") < words.index("What was found")
-    assert page.tags.count("h1") == 1
+def test_the_verdict_comes_first_and_then_the_most_urgent() -> None:
+    page = read(_hostile())
+    assert [one.tag for one in page.all()].index("h1") < 20
+    names = [one.attributes["id"] for one in page.all("details", "finding")]
+    assert names == [one.value for one in (*URGENT, *ORDINARY)]
 
 
-@pytest.mark.parametrize(
-    ("findings", "more", "expected"),
-    [
-        ({}, {}, "Nothing lost, nothing ran twice"),
-        ({Finding.LATE: 9}, {}, "Nothing lost, nothing ran twice"),
-        ({Finding.LOST: 1_000, Finding.RAN_TWICE: 1}, {}, "1,000 lost, 1 ran twice"),
-        ({Finding.LOST: 1}, {"fail_on": "lost>1"}, "Within the limits that were set"),
-        ({Finding.OVERDUE: 1}, {}, "Within the limits that were set"),
-        ({}, {"requests": 0}, "No requests"),
-        ({}, {"requests": 0, "unseen": ["x"]}, "Not everything could be seen"),
-        ({Finding.LOST: 1}, {"unseen": ["Redis is away"]}, "Not everything could be seen"),
-    ],
-)
-def test_the_headline_says_no_more_than_is_known(
-    findings: dict[Finding, int], more: dict[str, Any], expected: str
-) -> None:
-    assert headline(summary(findings, **more)) == expected
+def test_findings_that_were_not_made_are_named_apart() -> None:
+    page = _page(summary({Finding.LATE: 1}), {Finding.LATE: [found_request("a")]})
+    assert [one.attributes["id"] for one in page.all("details", "finding")] == ["late"]
+    missing = [one.text for one in page.one("table", "missing").all("th", scope="row")]
+    assert len(missing) == len(Finding) - 1
+    assert missing[0] == "ran twice"
 
 
 def test_every_number_stands_beside_yesterday_and_the_median() -> None:
     yesterday = Day("2026-11-19", "good", {"requests": 4_321, "lost": 77, "p50_ms": 3.0})
     older = Day("2026-11-18", "good", {"requests": 4_322, "lost": 78, "p50_ms": None})
-    said = "".join(_Read(render(summary(history=History(yesterday, (yesterday, older))), {})).text)
-    for text in ("yesterday 4,321", "median 4,321.5", "77", "77.5", "yesterday 3 ms"):
+    history = History(yesterday, (yesterday, older))
+    said = _page(summary({Finding.LOST: 1}, history=history)).words
+    for text in ("yesterday 4,321", "median 4,321.5", "yesterday 77", "77.5", "yesterday 3 ms"):
         assert text in said
 
 
 def test_the_first_day_says_that_there_was_none_before() -> None:
-    assert "no earlier day" in "".join(_Read(render(summary(), {})).text)
+    assert "no earlier day" in _page(summary()).words
 
 
-def test_the_first_of_many_are_shown_and_their_number_said() -> None:
-    rows = [found_request(f"request-{number}", Finding.LATE) for number in range(SHOWN + 50)]
-    page = render(summary({Finding.LATE: 12_345}), {Finding.LATE: rows})
-    assert page.count("request-") == SHOWN
-    assert f"The first {SHOWN} of 12,345." in page
+def test_the_first_of_many_are_shown_and_where_all_of_them_are() -> None:
+    rows = [found_request(f"request-{number}", Finding.LOST) for number in range(SHOWN + 50)]
+    card = _page(summary({Finding.LOST: 100_000}), {Finding.LOST: rows}).one(id="lost")
+    assert len(list(card.all("li", "request"))) == SHOWN
+    assert f"The first {SHOWN} of 100,000." in card.words
+    assert [one.attributes["href"] for one in card.all("a")] == [
+        "lost.csv",
+        "../../findings/date=2026-11-20/kind=lost/",
+    ]
 
 
 def test_a_finding_that_fails_the_day_lies_open() -> None:
     rows = {Finding.LOST: [found_request("a")], Finding.LATE: [found_request("b")]}
-    page = render(summary({Finding.LOST: 1, Finding.LATE: 1}), rows)
-    (opened,) = re.findall(r'<details[^>]*id="(\w+)"[^>]* open>', page)
-    assert opened == "lost"
+    page = _page(summary({Finding.LOST: 1, Finding.LATE: 1}), rows)
+    opened = [one.attributes["id"] for one in page.all("details", "finding", open="")]
+    assert opened == ["lost"]
+
+
+def test_a_request_opens_on_what_journal_redis_and_kafka_know_of_it() -> None:
+    row = found_request("a", Finding.IN_DOUBT, state="IN_DOUBT", code="TIMEOUT", offset=7)
+    told = {"a": "RUNNING, attempt 1, generation 2"}
+    page = _page(summary({Finding.IN_DOUBT: 1}), {Finding.IN_DOUBT: [row]}, told)
+    request = page.one("li", "request")
+    assert request.one("summary").words == "a payments IN_DOUBT TIMEOUT 1 d"
+    assert request.attributes["data-since"] == str(SINCE_MS + 500)
+    parts = [one for one in request.one(css="known").inside if isinstance(one, Element)]
+    known = {one.one("h4").text: one.words for one in parts}
+    assert "State IN_DOUBT Code TIMEOUT Runs 1" in known["Journal"]
+    assert "RUNNING, attempt 1, generation 2" in known["Redis"]
+    assert "payments / 0 / 7" in known["Kafka"]
+    assert "Since 2026-11-20 00:00:00" in request.words
+
+
+def test_what_nobody_asked_redis_for_is_said_to_be_so() -> None:
+    page = _page(summary({Finding.LATE: 1}), {Finding.LATE: [found_request("a")]})
+    assert "Told not asked" in page.one("li", "request").words
+
+
+def test_a_request_of_tomorrow_or_of_no_time_has_no_age() -> None:
+    rows = [
+        found_request("a", first_at=SINCE_MS + 1000 * HOUR_MS),
+        found_request("b", first_at=None, claimed_at=None),
+    ]
+    page = _page(summary({Finding.LATE: 2}), {Finding.LATE: rows})
+    assert [one.text for one in page.all("span", "age")][1:] == ["–", "–"]  # noqa: RUF001
+    assert "data-since" not in list(page.all("li", "request"))[1].attributes
 
 
 def test_statuses_that_were_not_compared_are_not_shown_as_zero() -> None:
-    assert "not compared" in render(summary(disagreements=None), {})
-    assert "not compared" not in render(summary(), {})
+    assert "not compared" in _page(summary(disagreements=None)).words
+    assert "not compared" not in _page(summary()).words
+
+
+def test_a_green_day_says_what_was_looked_at() -> None:
+    link = Link("payments", 3, "", 10, (), next_first=110, judged=98, silent=2, waiting=5)
+    page = _page(summary(links=(link,), statuses=1_234, records={"request": 98, "dlq": 4}))
+    said = page.words
+    for text in ("100 offsets", "5 wait", "1,234 statuses", "98 request", "4 dlq"):
+        assert text in said
+    row = next(one for one in page.all("tr") if any(one.all("td", **{"data-label": "From"})))
+    assert row.words == "payments 3 10 110 100 98 0 5"
+
+
+def test_topics_are_told_with_what_was_found_of_each() -> None:
+    link = Link("calm", 0, "", 0, (), next_first=9, judged=9)
+    counts = {"payments": {Finding.LATE: 1, Finding.LOST: 2}, None: {Finding.ORPHAN: 1}}
+    page = _page(summary(links=(link,), by_topic=counts))
+    found = {row.one("th").text: row.one("td", "wide").text for row in _rows(page, "Offsets")}
+    assert found == {
+        "payments": "2 lost, 1 late",
+        "without a record": "1 orphan",
+        "calm": "nothing",
+    }
+
+
+def _rows(page: Element, label: str) -> list[Element]:
+    return [one for one in page.all("tr") if any(one.all("td", **{"data-label": label}))]
 
 
 def test_every_table_has_headers_and_every_chart_a_title_and_a_text() -> None:
-    page = _hostile_page()
-    for table in re.findall(r"<table.*?</table>", page, re.S):
-        assert '<th scope="col"' in table
-        assert "<caption" in table
-    charts = re.findall(r"<svg.*?</svg>", page, re.S)
+    page = read(_hostile())
+    for table in page.all("table"):
+        assert list(table.all("th", scope="col"))
+        assert table.one("caption").text
+    charts = list(page.all("svg"))
     assert len(charts) == 3
     for chart in charts:
-        named = re.search(r'aria-labelledby="(\S+) (\S+)"', chart)
-        assert named
-        assert f'<title id="{named[1]}">' in chart
-        assert f'<desc id="{named[2]}">' in chart
+        title, text = chart.attributes["aria-labelledby"].split()
+        assert chart.one("title", id=title).text
+        assert chart.one("desc", id=text).text
 
 
-def test_no_id_is_given_twice_and_every_link_leads_somewhere() -> None:
-    page = _Read(_hostile_page())
-    ids = page.values("id")
+def test_no_id_is_given_twice() -> None:
+    ids = [one.attributes["id"] for one in read(_hostile()).all() if "id" in one.attributes]
     assert len(ids) == len(set(ids))
-    assert {one[1:] for one in page.values("href")} <= set(ids)
 
 
 def test_it_says_of_what_was_resent_how_much_had_to_be() -> None:
     rows = [found_request(one, Finding.RESENT, resend_needed=one == "a") for one in ("a", "b")]
-    rows.append(found_request("c", Finding.RESENT, resend_needed=None))
-    counts = {Finding.RESENT: 1_003}
-    page = render(summary(counts, resends_needed=12), {Finding.RESENT: rows})
-    assert page.count("Needed: 12 of 1,003.") == 2  # among all findings, and by name
-    other = r"\s*<td[^>]*>[^<]*</td>"
-    shown = re.findall(rf'<td class="id">([abc])</td>{other * 3}\s*<td[^>]*>([^<]+)<', page)
-    assert shown == [("a", "yes"), ("b", "no"), ("c", NOTHING)]
-    assert "Needed:" not in render(summary(), {})
+    page = _page(summary({Finding.RESENT: 1_003}, resends_needed=12), {Finding.RESENT: rows})
+    assert "Needed: 12 of 1,003." in page.words
+    needed = [re.search(r"Resend needed (yes|no)", one.words) for one in page.all("li", "request")]
+    assert [one and one[1] for one in needed] == ["yes", "no"]
+    assert "Needed:" not in _page(summary()).words
 
 
 def test_what_may_be_sent_again_is_told_with_the_command() -> None:
-    page = render(summary(resend=ResendLines(3, 2, 1)), {})
-    assert "onceward-client send --file resend.jsonl" in page
-    assert "onceward-client send" not in render(summary(), {})
+    counts = {Finding.LOST: 6}
+    card = _page(summary(counts, resend=ResendLines(3, 2, 1))).one(id="lost")
+    assert card.one("code").text == "onceward-client send --file resend.jsonl"
+    for text in ("3 of them are safe", "Of 2 more nobody has", "they may have run"):
+        assert text in card.words
+    assert not list(_page(summary(counts)).one(id="lost").all("code"))
 
 
 def test_a_day_without_requests_has_a_page() -> None:
     empty = summary(requests=0, errors=0, by_state={}, latencies={}, codes=(), workers=(), hours=())
-    said = " ".join(_Read(render(empty, {})).text)
-    for text in ("No request has ended.", "no request", "no error with a code", "no worker"):
+    said = _page(empty).words
+    for text in ("No requests", "Nobody has to act.", "No request has ended.", "no worker"):
         assert text in said
+    assert "no topic" in said
 
 
 def test_the_same_day_gives_the_same_page() -> None:
-    assert _hostile_page() == _hostile_page()
+    assert _hostile() == _hostile()
 
 
 def test_a_summary_that_lacks_a_name_gives_no_page() -> None:
     broken = summary()
-    del broken["resend"]
+    del broken["group"]
     with pytest.raises(UndefinedError):
-        render(broken, {})
-
-
-def test_a_window_that_is_no_day_is_said_with_its_times() -> None:
-    assert span(SINCE_MS, SINCE_MS + DAY_MS) == "20 November 2026, UTC"
-    assert span(SINCE_MS + 60_000, SINCE_MS + DAY_MS) == (
-        "20 November 2026 00:01 to 21 November 2026 00:00, UTC"
-    )
+        _page(broken)

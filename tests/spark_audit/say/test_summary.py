@@ -13,9 +13,9 @@ from tests.spark_audit.say.samples import figures, manifest, summary
 
 GAP = Gap(Finding.RETENTION_GAP, "payments", 3, 2**31, 2**31 + 10, 10)
 NAMES = (
-    "version date group since until frozen_at since_ms until_ms verdict exit_code failed_on unseen "
-    "counts offsets statuses_compared by_hour latency top_codes top_workers gaps resent resend "
-    "yesterday median_7d"
+    "version date group since until frozen_at frozen_at_ms since_ms until_ms verdict exit_code "
+    "failed_on unseen counts offsets by_topic statuses_compared statuses by_hour latency top_codes "
+    "top_workers gaps resent resend yesterday median_7d"
 )
 
 

@@ -9,17 +9,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from feedback.errors import NotAvailable
+from spark_audit.cards import Evidence
 from spark_audit.counting import figures_of
 from spark_audit.findings import Finding
+from spark_audit.findings_csv import write_findings_csv
 from spark_audit.findings_parquet import (
-    doubtful,
     first_of_each,
     read_findings,
     to_resend,
+    urgent,
     write_findings,
 )
 from spark_audit.history import read_history
-from spark_audit.in_doubt import write_in_doubt
 from spark_audit.outputs import replacing, write_text
 from spark_audit.page import render
 from spark_audit.places import Places
@@ -30,7 +31,10 @@ from spark_audit.summary import as_text, summarise
 from spark_audit.verdict import parse_fail_on
 from tests.spark_audit.say.samples import DAY_MS, judged_frame, judged_request, manifest
 
-FILES = ["in_doubt.csv", "report.html", "resend.jsonl", "status_disagrees.csv", "summary.json"]
+FILES = [
+    *("in_doubt.csv", "lost.csv", "report.html", "resend.jsonl"),
+    *("status_disagrees.csv", "summary.json"),
+]
 DISAGREEMENTS = [Disagreement("r3", "SUCCEEDED", "FAILED")]
 
 
@@ -56,7 +60,7 @@ def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places) ->
         resend = write_resend(
             to_resend(findings), _read, part / "resend.jsonl", is_begun=lambda name: False
         )
-        write_in_doubt(doubtful(findings), part / "in_doubt.csv")
+        write_findings_csv(urgent(findings), part)
         write_disagreements(DISAGREEMENTS, part / "status_disagrees.csv")
         summary = summarise(
             limits,
@@ -66,9 +70,10 @@ def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places) ->
             resend=resend,
             history=read_history(places.report.parent, limits.date, length_ms=DAY_MS),
         )
-        page = render(summary, first_of_each(findings), DISAGREEMENTS)
-        write_text(part / "report.html", page)
         write_text(part / "summary.json", as_text(summary))
+        files = [one.name for one in part.iterdir()]
+        page = render(summary, Evidence(first_of_each(findings), {}, files))
+        write_text(part / "report.html", page)
 
 
 def _files(folder: Path) -> dict[str, bytes]:

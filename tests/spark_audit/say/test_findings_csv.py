@@ -1,4 +1,4 @@
-"""`in_doubt.csv`: safe to open in a spreadsheet."""
+"""Findings as CSV: safe to open in a spreadsheet."""
 
 import csv
 import io
@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from spark_audit.findings import Finding
+from spark_audit.findings_csv import COLUMNS, write_csv, write_findings_csv
 from spark_audit.found import Found
-from spark_audit.in_doubt import COLUMNS, write_in_doubt
 from tests.spark_audit.say.samples import SINCE_MS, found_request
 
 
 def _written(path: Path, rows: list[Found]) -> list[dict[str, str]]:
-    assert write_in_doubt(rows, path) == len(rows)
+    assert write_csv(rows, path) == len(rows)
     return list(csv.DictReader(io.StringIO(path.read_bytes().decode(), newline="")))
 
 
@@ -26,7 +26,7 @@ def test_a_request_is_a_line_with_times_that_people_read(tmp_path: Path) -> None
 
 
 def test_lines_end_as_rfc_4180_has_it(tmp_path: Path) -> None:
-    write_in_doubt([found_request()], tmp_path / "a.csv")
+    write_csv([found_request()], tmp_path / "a.csv")
     lines = (tmp_path / "a.csv").read_bytes().split(b"\r\n")
     assert len(lines) == 3
     assert lines[2] == b""
@@ -52,3 +52,10 @@ def test_any_text_stays_in_its_cell(tmp_path: Path, text: str) -> None:
 def test_nothing_in_doubt_is_a_line_of_names(tmp_path: Path) -> None:
     assert _written(tmp_path / "a.csv", []) == []
     assert (tmp_path / "a.csv").read_bytes().startswith(b'"request_id","topic"')
+
+
+def test_each_finding_has_its_file_and_doubts_always(tmp_path: Path) -> None:
+    lost = [(Finding.LOST, found_request(one)) for one in ("a", "b")]
+    write_findings_csv([*lost, (Finding.STUCK, found_request("c"))], tmp_path)
+    lines = {one.name: len(one.read_bytes().splitlines()) - 1 for one in tmp_path.iterdir()}
+    assert lines == {"lost.csv": 2, "stuck.csv": 1, "in_doubt.csv": 0}

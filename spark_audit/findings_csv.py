@@ -1,11 +1,14 @@
-"""`in_doubt.csv`: the requests that a person has to decide, for a spreadsheet."""
+"""The requests with a finding that needs a person, a file for each finding, for a spreadsheet."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
+from spark_audit.findings import Finding
 from spark_audit.found import Found
 from spark_audit.outputs import new_file
 from spark_audit.texts import iso
@@ -23,13 +26,33 @@ COLUMNS = (
     "owner",
     "code",
     "payload_sha256",
+    "state",
+    "finished_at",
+    "records",
+    "effect_runs",
+    "dead_letters",
+    "reason",
 )
-_TIMES = frozenset({"first_at", "claimed_at", "deadline_at"})
+_TIMES = frozenset({"first_at", "claimed_at", "deadline_at", "finished_at"})
 # A spreadsheet runs a cell that begins so, whatever is quoted.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def write_in_doubt(rows: Iterable[Found], path: Path) -> int:
+def write_findings_csv(rows: Iterable[tuple[Finding, Found]], folder: Path) -> None:
+    """Write `<finding>.csv` for each finding; `in_doubt.csv` also where nothing is.
+
+    Args:
+        rows: those of a finding one after the other.
+    """
+    written = set()
+    for finding, found in groupby(rows, key=itemgetter(0)):
+        write_csv((row for _, row in found), folder / f"{finding.value}.csv")
+        written.add(finding)
+    if Finding.IN_DOUBT not in written:
+        write_csv((), folder / "in_doubt.csv")
+
+
+def write_csv(rows: Iterable[Found], path: Path) -> int:
     """Write a line for each request, as RFC 4180 has it, and return how many there are."""
     count = 0
     with new_file(path) as file:
