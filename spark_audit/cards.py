@@ -11,6 +11,7 @@ from spark_audit.findings import ORDINARY, Finding
 from spark_audit.found import SHOWN, Found
 from spark_audit.known import Known, known_of
 from spark_audit.paste import Paste, pastes_for_all, pastes_of
+from spark_audit.strip import Mark
 from spark_audit.wording import NOTHING, Table, label, milliseconds, number, shown, when
 
 GAPS = (Finding.RETENTION_GAP, Finding.OFFSET_GAP)
@@ -86,11 +87,13 @@ class Evidence:
         first: the first requests of each finding, the oldest first.
         told: what Redis says of the requests in `first`; of one that is missing it was not asked.
         files: the names of the files beside the page.
+        days: the days before.
     """
 
     first: Mapping[Finding, Sequence[Found]]
     told: Mapping[str, str]
     files: Sequence[str]
+    days: Sequence[Mark] = ()
 
 
 def cards_of(

@@ -20,6 +20,7 @@ from spark_audit.places import Places
 from spark_audit.verdict import Verdict
 
 DAYS = 7
+RECENT = 30
 _PLAIN = ("requests", "errors", "pending", "in_flight")
 _TIMES = ("p50_ms", "p99_ms")
 _LOG = EventLog("onceward.audit")
@@ -44,10 +45,16 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The days before; `days` holds at most seven, the latest first, and may be empty."""
+    """The days before.
+
+    Args:
+        days: at most seven that compare, the latest first.
+        recent: all of the last thirty.
+    """
 
     yesterday: Day | None = None
     days: tuple[Day, ...] = ()
+    recent: tuple[Day, ...] = ()
 
     def median_as_json(self) -> dict[str, Any] | None:
         """Return the median of each number, and of how many days; None without any.
@@ -80,22 +87,26 @@ def read_history(output: Path, today: str, *, length_ms: int) -> History:
         today: YYYY-MM-DD.
         length_ms: of today's window; the counts of a longer or shorter one do not compare.
     """
-    days, lines = {}, read_lines(output)
+    recent, alike = dict[str, Day](), dict[str, Day]()
+    lines = read_lines(output)
     for one in _days_before(today):
         path = Places(output, one).summary
         try:
             found = lines.get(one) or json.loads(path.read_text(encoding="utf-8"))
-            if found["version"] == 1 and _length_ms(found) == length_ms:
-                days[one] = _day(one, found)
+            if found["version"] == 1:
+                recent[one] = _day(one, found)
+                if _length_ms(found) == length_ms:
+                    alike[one] = recent[one]
         except FileNotFoundError:
             continue
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             _LOG.warning("audit.summary_unreadable", path=path)
-    return History(days.get(_days_before(today)[0]), tuple(days.values()))
+    week = [alike[one] for one in _days_before(today)[:DAYS] if one in alike]
+    return History(alike.get(_days_before(today)[0]), tuple(week), tuple(recent.values()))
 
 
 def _days_before(today: str) -> Sequence[str]:
-    return [str(date.fromisoformat(today) - timedelta(days=back)) for back in range(1, DAYS + 1)]
+    return [str(date.fromisoformat(today) - timedelta(days=back)) for back in range(1, RECENT + 1)]
 
 
 def _length_ms(summary: Mapping[str, Any]) -> int:

@@ -70,6 +70,7 @@ def render(summary: Mapping[str, Any], evidence: Evidence) -> str:
         headline=headline(summary),
         stake=stake(summary),
         span=span(summary["since_ms"], summary["until_ms"]),
+        days=evidence.days,
         figures=_figures(summary),
         urgent=cards_of(summary, URGENT, evidence),
         ordinary=cards_of(summary, ORDINARY, evidence),

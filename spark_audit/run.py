@@ -6,7 +6,7 @@ person or a program reads appears as a whole folder at the end, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from spark_audit.findings_parquet import (
     write_findings,
 )
 from spark_audit.gaps import find_gaps
-from spark_audit.history import line_of, read_history
+from spark_audit.history import History, line_of, read_history
 from spark_audit.jars import find_jars, jars_folder
 from spark_audit.judged_day import Judged, judge_day
 from spark_audit.manifest import Manifest
@@ -55,6 +55,7 @@ from spark_audit.shared import require_shared
 from spark_audit.snapshot import Snapshot, take
 from spark_audit.status_disagrees import write_disagreements
 from spark_audit.statuses import Comparison, compare
+from spark_audit.strip import strip_of
 from spark_audit.summary import Summary, as_text, summarise
 from spark_audit.told import told_of
 from spark_audit.unseen import unseen_offsets
@@ -219,6 +220,11 @@ def _audited(
     return Outcome(summary, places.page)
 
 
+def _has_page(settings: Settings) -> Callable[[str], bool]:
+    output = Path(settings.audit.output).absolute()
+    return lambda date: Places(output, date).page.exists()
+
+
 def _compared(settings: Settings, judged: DataFrame, manifest: Manifest) -> Comparison | None:
     """Return where statuses disagree; None when Redis cannot be asked."""
     store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
@@ -248,6 +254,7 @@ def _written(
     conditions: Sequence[Condition],
     unseen: Iterable[str],
     compared: Comparison | None,
+    history: History,
     **known: Any,
 ) -> Summary:
     # Without the statuses, or the rows, nothing is offered for sending: there is no resend.jsonl.
@@ -287,6 +294,7 @@ def _written(
         by_topic=counted_by_topic(findings),
         unseen=unseen,
         resend=resend,
+        history=history,
         **known,
     )
     write_carried(folder / "carried.json", carry)
@@ -294,5 +302,6 @@ def _written(
     first = first_of_each(findings)
     told = told_of(settings, first) if compared else {}
     files = [one.name for one in folder.iterdir()]
-    write_text(folder / "report.html", render(summary, Evidence(first, told, files)))
+    days = strip_of(history.recent, manifest.date, has_page=_has_page(settings))
+    write_text(folder / "report.html", render(summary, Evidence(first, told, files, days)))
     return summary

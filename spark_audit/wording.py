@@ -16,7 +16,7 @@ LONGEST = 160
 NOTHING = "–"  # noqa: RUF001
 
 MEANINGS: Mapping[Finding, str] = {
-    Finding.LOST: "Its time is over, and nobody ever claimed it. Send it again.",
+    Finding.LOST: "Its time is over, and nobody ever claimed it: its client waits.",
     Finding.FORGOTTEN: "Its time is over, and its row may have been pruned: it may have run. "
     "Never send it again.",
     Finding.OVERDUE: "Its time is over, and it waits: never delivered, or between two runs. "

@@ -56,6 +56,14 @@ def test_the_median_is_of_the_seven_days_before(tmp_path: Path) -> None:
     assert (found["days"], found["findings"]["lost"]) == (4, 3)
 
 
+def test_thirty_days_are_recent_of_any_length_and_only_those(tmp_path: Path) -> None:
+    for date in ("2026-10-20", "2026-10-21", "2026-11-19"):
+        _keep(tmp_path, _day(date))
+    _keep(tmp_path, _day("2026-11-01", until_ms=SINCE_MS + DAY_MS // 2))
+    found = _read(tmp_path)
+    assert [day.date for day in found.recent] == ["2026-11-19", "2026-11-01", "2026-10-21"]
+
+
 def test_the_days_before_may_lie_in_another_year(tmp_path: Path) -> None:
     _keep(tmp_path, _day("2025-12-31", lost=1))
     found = read_history(tmp_path, "2026-01-01", length_ms=DAY_MS)

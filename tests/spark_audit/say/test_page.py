@@ -15,10 +15,11 @@ from spark_audit.figures import Worker
 from spark_audit.findings import ORDINARY, REQUEST_FINDINGS, URGENT, Finding
 from spark_audit.found import SHOWN, Found
 from spark_audit.gaps import Gap
-from spark_audit.history import Day, History
+from spark_audit.history import RECENT, Day, History
 from spark_audit.page import render
 from spark_audit.resend_lines import ResendLines
 from spark_audit.statuses import Disagreement
+from spark_audit.strip import strip_of
 from spark_audit.summary import Summary
 from tests.spark_audit.say.reading import Element, read
 from tests.spark_audit.say.samples import HOUR_MS, SINCE_MS, found_request, summary
@@ -222,6 +223,27 @@ def test_topics_are_told_with_what_was_found_of_each() -> None:
 
 def _rows(page: Element, label: str) -> list[Element]:
     return [one for one in page.all("tr") if any(one.all("td", **{"data-label": label}))]
+
+
+def test_the_days_before_are_a_strip_that_leads_to_their_pages() -> None:
+    days = [
+        Day("2026-11-18", "bad", {"requests": 1_000, "lost": 3}),
+        Day("2026-11-19", "good", {"requests": 2_000}),
+    ]
+    strip = strip_of(days, "2026-11-20", has_page=lambda date: date == "2026-11-19")
+    page = read(render(summary(), Evidence({}, {}, (), strip)))
+    marks = list(page.one("ol", "strip").all("li"))
+    assert len(marks) == RECENT + 1
+    assert [one.words for one in marks[-3:]] == [
+        "2026-11-18: bad, 1,000 requests, 3 lost",
+        "2026-11-19: good, 2,000 requests",
+        "2026-11-20: this day",
+    ]
+    assert [one.attributes["href"] for one in page.one("ol", "strip").all("a")] == [
+        "../date=2026-11-19/report.html"
+    ]
+    assert page.one("a", rel="prev").attributes["href"] == "../date=2026-11-19/report.html"
+    assert marks[0].words == "2026-10-21: no audit"
 
 
 def test_every_table_has_headers_and_every_chart_a_title_and_a_text() -> None:

@@ -27,9 +27,12 @@ from spark_audit.places import Places
 from spark_audit.resend_lines import Payload, write_resend
 from spark_audit.status_disagrees import write_disagreements
 from spark_audit.statuses import Disagreement
+from spark_audit.strip import strip_of
 from spark_audit.summary import as_text, summarise
 from spark_audit.verdict import parse_fail_on
+from tests.spark_audit.say.reading import read
 from tests.spark_audit.say.samples import DAY_MS, judged_frame, judged_request, manifest
+from tests.spark_audit.say.samples import summary as sample_summary
 
 FILES = [
     *("in_doubt.csv", "lost.csv", "report.html", "resend.jsonl"),
@@ -52,6 +55,7 @@ def _read(request_id: str, topic: str, partition: int, offset: int) -> Payload:
 
 def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places) -> None:
     judged, limits = judged_frame(spark, rows), manifest()
+    output = places.output
     figures = figures_of(judged, since_ms=limits.since_ms, until_ms=limits.until_ms)
     with replacing(places.findings) as part:
         write_findings(judged, part, disagreeing=[one.request_id for one in DISAGREEMENTS])
@@ -68,11 +72,15 @@ def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places) ->
             disagreements=DISAGREEMENTS,
             conditions=parse_fail_on("lost>0"),
             resend=resend,
-            history=read_history(places.report.parent, limits.date, length_ms=DAY_MS),
+            history=read_history(places.output, limits.date, length_ms=DAY_MS),
         )
         write_text(part / "summary.json", as_text(summary))
         files = [one.name for one in part.iterdir()]
-        page = render(summary, Evidence(first_of_each(findings), {}, files))
+        history = read_history(places.output, limits.date, length_ms=DAY_MS)
+        days = strip_of(
+            history.recent, limits.date, has_page=lambda one: Places(output, one).page.exists()
+        )
+        page = render(summary, Evidence(first_of_each(findings), {}, files, days))
         write_text(part / "report.html", page)
 
 
@@ -93,6 +101,24 @@ def test_a_day_leaves_its_files_and_the_same_day_again_leaves_the_same(
     assert stat.S_IMODE((places.report / "resend.jsonl").stat().st_mode) == 0o600
     kinds = sorted(one.name for one in places.findings.glob("kind=*"))
     assert kinds == ["kind=in_doubt", "kind=late", "kind=lost", "kind=status_disagrees"]
+
+
+def test_each_link_of_the_page_leads_to_something_that_is_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    before = Places(tmp_path, "2026-11-19")
+    before.report.mkdir(parents=True)
+    before.summary.write_text(as_text(sample_summary({Finding.LOST: 2}, date=before.date)))
+    before.page.write_text("yesterday's")
+    places = Places(tmp_path, "2026-11-20")
+    _say(spark, _day(), places)
+    page = read(places.page.read_text())
+    hrefs = [one.attributes["href"] for one in page.all("a")]
+    assert "lost.csv" in hrefs
+    assert "../date=2026-11-19/report.html" in hrefs
+    ids = {one.attributes.get("id") for one in page.all()}
+    for href in hrefs:
+        assert (href.startswith("#") and href[1:] in ids) or (places.report / href).exists(), href
 
 
 def test_a_day_that_cannot_be_said_leaves_no_report(spark: SparkSession, tmp_path: Path) -> None:
