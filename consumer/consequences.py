@@ -123,6 +123,7 @@ class Consequences:
                 one.takeover.generation,
                 worker_id=self._worker_id,
                 due_at=now_ms + int(1000 * max(0.0, one.due_s - now_s)),
+                ran_as=telling.declared(one.delivery.handler),
             )
             for one in retrying
         )

@@ -7,7 +7,9 @@ told after such a commit is then the only trace of it.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+from consumer.declaration import EffectKind
 from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row, State
 from consumer.journal.records import DEADLINE_OVER, cleaned
 from consumer.journal.takeover_rule import effect_excluded
@@ -37,15 +39,15 @@ def cause(row: Row) -> str:
     return END_LOST if row.owner.endswith(DISOWNED) else WORKER_DIED
 
 
-def parked(row: Row, told: Status | None = None) -> DeadEnd:
+def parked(row: Row) -> DeadEnd:
     """Return the end of a claim whose effect may have happened: a person decides."""
     code = cause(row)
-    return _in_doubt(row, told, code, _IN_DOUBT[code])
+    return _in_doubt(row, code, _IN_DOUBT[code])
 
 
-def without_payload(row: Row, told: Status | None = None) -> DeadEnd:
+def without_payload(row: Row) -> DeadEnd:
     """Return the end of a claim that was to go on and has no payload any more."""
-    return _in_doubt(row, told, PAYLOAD_GONE, _GONE)
+    return _in_doubt(row, PAYLOAD_GONE, _GONE)
 
 
 def without_handler(row: Row, told: Status | None = None) -> DeadEnd:
@@ -53,16 +55,14 @@ def without_handler(row: Row, told: Status | None = None) -> DeadEnd:
     if effect_excluded(row) and not is_behind(row, told):
         why = f"its run left nothing, and no worker has a handler for {row.topic} any more"
         return DeadEnd(row.request_id, row.generation, State.EXPIRED, DEADLINE_OVER, why)
-    return _in_doubt(row, told, NO_HANDLER, _UNHANDLED)
-
-
-def _in_doubt(row: Row, told: Status | None, code: str, why: str) -> DeadEnd:
     # Where the database has lost later runs it is about the latest: a client that was told of that
     # one hears of no earlier one any more.
     latest = told.generation if told is not None and is_behind(row, told) else None
-    return DeadEnd(
-        row.request_id, row.generation, State.IN_DOUBT, code, why, told_generation=latest
-    )
+    return replace(_in_doubt(row, NO_HANDLER, _UNHANDLED), told_generation=latest)
+
+
+def _in_doubt(row: Row, code: str, why: str) -> DeadEnd:
+    return DeadEnd(row.request_id, row.generation, State.IN_DOUBT, code, why)
 
 
 def as_told(row: Row, told: Status | None) -> DeadEnd | None:
@@ -77,7 +77,8 @@ def as_told(row: Row, told: Status | None) -> DeadEnd | None:
     """
     if told is None or told.state.value not in _ENDS or not _is_of(row, told):
         return None
-    if row.effect_kind == "transactional" and told.state is status.State.SUCCEEDED:
+    effect_kind = told_kind(told) if is_behind(row, told) else row.effect_kind
+    if effect_kind == EffectKind.TRANSACTIONAL and told.state is status.State.SUCCEEDED:
         return None
     return DeadEnd(
         row.request_id,
@@ -110,6 +111,14 @@ def is_about(told: Status, *, topic: str, sha256: str) -> bool:
 def _is_of(row: Row, told: Status) -> bool:
     is_same = is_about(told, topic=row.topic, sha256=row.payload_sha256)
     return is_same and told.generation >= row.generation
+
+
+def told_kind(told: Status) -> EffectKind:
+    """Return how the handler of a run was declared that a client was told of.
+
+    What an older worker has told says nothing of it: then its effect may have happened.
+    """
+    return next((kind for kind in EffectKind if kind == told.effect_kind), EffectKind.EXTERNAL)
 
 
 def plain(text: str | None) -> str | None:

@@ -204,23 +204,22 @@ class Sweeper:
         told = self._told(rows)
         ends = {row.request_id: settling.as_told(row, told.get(row.request_id)) for row in rows}
         open_ = [row for row in rows if ends[row.request_id] is None]
-        judged = [
-            (row, after_dead(row, self._handlers[row.topic], told.get(row.request_id)))
+        behind = {
+            row.request_id: row
             for row in open_
+            if settling.is_behind(row, told.get(row.request_id))
+        }
+        judged = [
+            (row, after_dead(row, self._handlers[row.topic]))
+            for row in open_
+            if row.request_id not in behind
         ]
         # First what needs nobody else: reading payloads may take its time.
         self._end([end for end in ends.values() if end is not None])
-        parked = [row for row, after in judged if after is After.PARK]
-        self._end([settling.parked(row, told.get(row.request_id)) for row in parked])
-        others = [(row, after) for row, after in judged if after is not After.PARK]
-        behind = {
-            row.request_id: row
-            for row, _ in others
-            if settling.is_behind(row, told.get(row.request_id))
-        }
-        # Under the generation that its client was told of: of an older one it hears no end.
+        self._end([settling.parked(row) for row, after in judged if after is After.PARK])
+        # The next sweep judges the run that its client was told of, as that one was declared.
         self._catch_up(list(behind.values()))
-        self._go_on([(row, after) for row, after in others if row.request_id not in behind], told)
+        self._go_on([(row, after) for row, after in judged if after is not After.PARK])
 
     def _without_living(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Leave alone until its deadline what a worker has claimed whose heartbeat lives.
@@ -308,9 +307,9 @@ class Sweeper:
             log.debug("statuses.unread", reason=str(error))
             return {}
 
-    def _go_on(self, judged: Sequence[tuple[Row, After]], told: Mapping[str, Status]) -> None:
+    def _go_on(self, judged: Sequence[tuple[Row, After]]) -> None:
         ends: list[DeadEnd] = []
-        found: list[Continuation] = []
+        found: list[tuple[Row, Continuation]] = []
         room = self._room()
         unreadable: set[str] = set()
         for row, after in judged:
@@ -325,13 +324,13 @@ class Sweeper:
                 unreadable.add(row.topic)
                 continue
             if delivery is None:
-                ends.append(settling.without_payload(row, told.get(row.request_id)))
+                ends.append(settling.without_payload(row))
             else:
                 because = settling.cause(row)
-                found.append(continuation(delivery, row.generation, after, because=because))
+                found.append((row, continuation(delivery, row.generation, after, because=because)))
         self._end(ends)
         self._tell_retrying(found)
-        self._revive(found)
+        self._revive([one for _, one in found])
 
     def _end(self, ends: Sequence[DeadEnd]) -> None:
         # Asked again: the database may have been away since the claims were found.
@@ -351,7 +350,7 @@ class Sweeper:
             self._metrics.swept(row.state)
             self._teller.tell([telling.from_row(row)])
 
-    def _tell_retrying(self, found: Sequence[Continuation]) -> None:
+    def _tell_retrying(self, found: Sequence[tuple[Row, Continuation]]) -> None:
         for _ in found:
             self._metrics.swept("RETRYING")
         now_ms = epoch_ms()
@@ -361,8 +360,9 @@ class Sweeper:
                 one.takeover.generation,
                 worker_id=self._worker_id,
                 due_at=now_ms,
+                ran_as=telling.declared(row),
             )
-            for one in found
+            for row, one in found
             if not one.asks
         )
 
@@ -412,16 +412,12 @@ class Sweeper:
         return True
 
 
-def after_dead(row: Row, handler: Handler, told: Status | None = None) -> After:
+def after_dead(row: Row, handler: Handler) -> After:
     """Return what follows the claim of a dead worker (contract, section 5).
 
     Where doubt begins, and who decides then, is what the claim says: the handler may have been
     declared anew since.
-
-    Args:
-        told: what a client has been told of it, as far as that can be read.
     """
     effect = EffectKind(row.effect_kind or EffectKind.EXTERNAL)
-    begun = row.effect_at is not None or settling.is_behind(row, told)
     policy = policy_of_dead(row.in_doubt, handler.in_doubt)
-    return after_run(effect, policy, effect_begun=begun)
+    return after_run(effect, policy, effect_begun=row.effect_at is not None)

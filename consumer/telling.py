@@ -1,7 +1,14 @@
-"""What a client is told: statuses made of deliveries, outcomes and journal rows. Pure."""
+"""What a client is told: statuses made of deliveries, outcomes and journal rows. Pure.
+
+Whatever is told of a run says as well how its handler was declared (`effect_kind`, `in_doubt`): a
+database may lose the claim, and the handler may have been declared anew by then.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from consumer.declaration import Handler
 from consumer.delivery import Delivery
 from consumer.journal import Finish, Row
 from feedback.status import State
@@ -51,7 +58,7 @@ def finished(
     Args:
         due_at: of RETRYING: epoch ms of the next run.
     """
-    fields = {"worker": worker_id}
+    fields = {"worker": worker_id, **declared(one.handler)}
     if due_at is not None:
         fields["due_at"] = str(due_at)
     if finish.state == State.FAILED:
@@ -82,16 +89,31 @@ def running(one: Delivery, generation: int, *, worker_id: str) -> StatusWrite:
         attempt=one.envelope.attempt,
         generation=generation,
         payload_sha256=one.payload_sha256,
-        fields={"worker": worker_id, **_origin(one).fields},
+        fields={"worker": worker_id, **declared(one.handler), **_origin(one).fields},
     )
 
 
-def retrying(one: Delivery, generation: int, *, worker_id: str, due_at: int) -> StatusWrite:
+def declared(run: Handler | Row) -> dict[str, str]:
+    """Say where doubt begins for a run, and who decides then."""
+    if isinstance(run, Row):
+        return {"effect_kind": run.effect_kind or "", "in_doubt": run.in_doubt or ""}
+    return {"effect_kind": run.effect.value, "in_doubt": run.in_doubt.value}
+
+
+def retrying(
+    one: Delivery,
+    generation: int,
+    *,
+    worker_id: str,
+    due_at: int,
+    ran_as: Mapping[str, str],
+) -> StatusWrite:
     """Between two runs: the last one has no end, and another may follow.
 
     Args:
         generation: of the run without an end.
         due_at: epoch ms of the next run.
+        ran_as: how the last run was `declared`.
     """
     return StatusWrite(
         request_id=one.request_id,
@@ -99,7 +121,12 @@ def retrying(one: Delivery, generation: int, *, worker_id: str, due_at: int) -> 
         attempt=one.envelope.attempt,
         generation=generation,
         payload_sha256=one.payload_sha256,
-        fields={"worker": worker_id, "due_at": str(due_at), **_origin(one).fields},
+        fields={
+            "worker": worker_id,
+            "due_at": str(due_at),
+            **ran_as,
+            **_origin(one).fields,
+        },
     )
 
 
@@ -116,6 +143,7 @@ def from_row(row: Row, *, attempt: int | None = None, restore: bool = False) -> 
         "partition": str(row.partition),
         "offset": str(row.offset),
         "deadline_at": str(row.deadline_at),
+        **declared(row),
     }
     state = State.RUNNING if row.state == "CLAIMED" else State(row.state)
     if state is not State.RUNNING:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from consumer import entries
+from consumer.declaration import EffectKind, InDoubtPolicy
 from consumer.delivery import Delivery
 from consumer.entries import Run
 from consumer.journal import DISOWNED, Claim, Row, State, ToldRun
 from consumer.journal.claim_sql import EXTERNAL
-from consumer.settling import END_LOST, is_about, plain, result_text
+from consumer.settling import END_LOST, is_about, plain, result_text, told_kind
 from feedback import status
 from feedback.apart import read_apart
 from feedback.errors import RedisUnavailable
@@ -92,7 +93,8 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
 
     A final status is how its run ended; but of a transactional success that the database has lost
     the effect is lost as well, so it has no end. What is PENDING after a run stands for a failure
-    that its client was told of, and asked to run again.
+    that its client was told of, and asked to run again. How the run was declared is what was told
+    with it: its handler may have been declared anew since.
 
     Args:
         claim: of the same request, as it is delivered or as its row says.
@@ -103,7 +105,12 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         return None
     attempt = told.attempt - (told.state in _ASKED_AGAIN)
     deadline_at = told.deadline_at or claim.deadline_at
-    claim = claim._replace(attempt=max(1, attempt), deadline_at=deadline_at)
+    claim = claim._replace(
+        attempt=max(1, attempt),
+        deadline_at=deadline_at,
+        effect_kind=told_kind(told),
+        in_doubt=plain(told.in_doubt) or InDoubtPolicy.PARK,
+    )
     owner = (told.worker or "").removesuffix(DISOWNED)
     run = ToldRun(claim, told.generation, State.CLAIMED, owner + DISOWNED)
     if told.state in _ASKED_AGAIN:
@@ -112,7 +119,7 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         )
     if told.state in _OPEN:
         return run._replace(owner=owner) if owner in alive else run
-    if claim.effect_kind == "transactional" and told.state is status.State.SUCCEEDED:
+    if claim.effect_kind == EffectKind.TRANSACTIONAL and told.state is status.State.SUCCEEDED:
         return run
     return run._replace(
         state=State(told.state.value),

@@ -140,6 +140,7 @@ class Status:
         by: for SKIPPED: the request that succeeded in this one's stead.
         updated_at: epoch ms of Redis' clock.
         told_in: for PENDING: the start of the Redis server that was told.
+        effect_kind, in_doubt: of a run: how its handler was declared when it was claimed.
     """
 
     request_id: str
@@ -160,6 +161,8 @@ class Status:
     partition: int | None = None
     offset: int | None = None
     told_in: str | None = None
+    effect_kind: str | None = None
+    in_doubt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +234,8 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
         partition=_number(found.get("partition")),
         offset=_number(found.get("offset")),
         told_in=found.get("told_in") or None,
+        effect_kind=found.get("effect_kind") or None,
+        in_doubt=found.get("in_doubt") or None,
     )
 
 

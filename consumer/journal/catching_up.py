@@ -53,7 +53,7 @@ def catch_up(
         one = catch_up_with(told[name], row, owner_is_gone=is_gone)
         if one is not None and row is None:
             wants_outcome = one.claim.topic in outcome_topics
-            insert_lost(connection, group, one.claim, _inserted(one), wants_outcome=wants_outcome)
+            insert_lost(connection, group, one.claim, _values(one), wants_outcome=wants_outcome)
         elif one is not None and row is not None:
             overwrite_lost(connection, group, worker_id, row, _overwritten(one, row))
     rows, _ = read(connection, group, behind)
@@ -77,25 +77,19 @@ def _pruned(connection: Connection, group: str, runs: Sequence[ToldRun]) -> list
     ]
 
 
-def _inserted(one: ToldRun) -> dict[str, Any]:
-    return {**_values(one), "effect_at": _effect_at(one, one.claim.effect_kind)}
-
-
 def _overwritten(one: ToldRun, row: Row) -> dict[str, Any]:
-    effect_kind = row.effect_kind or one.claim.effect_kind
     return {
         **_values(one),
         "attempt": max(row.attempt, one.claim.attempt),
         "deadline_at": max(row.deadline_at, one.claim.deadline_at),
-        "effect_kind": effect_kind,
-        "effect_at": _effect_at(one, effect_kind),
-        "in_doubt": row.in_doubt or one.claim.in_doubt,
+        "effect_kind": one.claim.effect_kind,
+        "in_doubt": one.claim.in_doubt,
     }
 
 
-def _effect_at(one: ToldRun, effect_kind: str) -> ColumnElement[Any]:
+def _effect_at(one: ToldRun) -> ColumnElement[Any]:
     """Return when its effect began: the mark of that is lost as well."""
-    is_undone = effect_kind == "transactional" or one.state in _NEVER_BEGAN
+    is_undone = one.claim.effect_kind == "transactional" or one.state in _NEVER_BEGAN
     return null() if is_undone else now_ms()
 
 
@@ -103,6 +97,7 @@ def _values(one: ToldRun) -> dict[str, Any]:
     is_open = one.state == State.CLAIMED
     return {
         "generation": one.generation,
+        "effect_at": _effect_at(one),
         "state": one.state.value,
         "owner": one.owner,
         "claimed_at": null() if one.state in _NEVER_BEGAN else now_ms(),

@@ -18,7 +18,7 @@ class ToldRun(NamedTuple):
     """The latest run of a request that its client was told of.
 
     Args:
-        claim: names the request, as its record or its row does.
+        claim: names the request, as its record or its row does, and says how it was declared.
         generation: of the run.
         state: how it ended; CLAIMED where its end is not known.
         owner: whose run it is; with `DISOWNED` behind it where that worker has it no more.
@@ -67,7 +67,11 @@ def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False)
     if row.state not in _HAPPENED or one.state in _HAPPENED:
         return one
     is_over = one.state != State.CLAIMED
+    claim = one.claim._replace(
+        effect_kind=row.effect_kind or one.claim.effect_kind, in_doubt=row.in_doubt
+    )
     return one._replace(
+        claim=claim,
         generation=one.generation + is_over,
         state=State(row.state),
         owner=row.owner,

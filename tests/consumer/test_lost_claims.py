@@ -111,3 +111,26 @@ def test_what_has_run_does_not_end_in_the_stead_of_another_one(make_stage: MakeS
     assert stage.final("head").state is State.SUCCEEDED
     assert eventually(lambda: _stands(stage, "a"), what="its row") == ("SUCCEEDED", None)
     assert len(stage.runs("a", at="start")) == 1
+
+
+def test_what_ran_outside_the_database_does_not_run_again_since_its_handler_writes_inside_now(
+    make_stage: MakeStage,
+) -> None:
+    stage = make_stage(handlers=("work",), worker={"processes": 2})
+    gate = stage.gate()
+    bodies = {"ended": b"{}", "running": json.dumps({"gate": gate.path}).encode()}
+    worker = stage.start()
+    for name, body in bodies.items():
+        stage.produce(body, headers=identity(name))
+    assert stage.final("ended").state is State.SUCCEEDED
+    stage.seen("running", State.RUNNING)
+    worker.kill()
+    stage.execute("DELETE FROM onceward_request")
+    topics = {"booking": stage.topics["work"]}
+    stage.start_as({"TEST_TOPICS": json.dumps(topics)}).told("worker.started")
+    for name, body in bodies.items():
+        stage.produce(body, headers=identity(name, 2))
+    assert stage.final("running").state is State.IN_DOUBT
+    eventually(lambda: stage.row("ended") is not None, timeout_s=30)
+    assert stage.final("ended").state is State.SUCCEEDED
+    assert [len(stage.runs(name)) for name in bodies] == [1, 1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from consumer import settling
 from consumer.continuation import After
 from consumer.declaration import EffectKind, Handler, InDoubtPolicy
-from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row
+from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd
 from consumer.journal import State as Journaled
 from consumer.sweeper import after_dead
 from feedback.status import State
@@ -69,10 +68,24 @@ def test_a_transactional_success_that_the_database_has_lost_runs_again_and_a_fai
     assert settling.as_told(claim, replace(TOLD, state=State.FAILED)) is not None
 
 
-def test_a_client_that_was_told_of_a_later_run_leaves_the_effect_of_this_one_in_doubt() -> None:
-    later = replace(TOLD, state=State.RUNNING, generation=2)
-    assert after_dead(row(), MARKED, later) is After.PARK
-    assert after_dead(row(), MARKED, replace(later, generation=1)) is After.RUN_AGAIN
+@pytest.mark.parametrize(
+    ("claimed", "told", "is_end"),
+    [
+        ("external", "transactional", False),
+        ("transactional", "external", True),
+        ("transactional", None, True),
+        ("transactional", "garbage", True),
+    ],
+)
+def test_whether_the_effect_of_a_later_success_is_lost_is_said_by_how_that_run_was_declared(
+    claimed: str, told: str | None, is_end: bool
+) -> None:
+    later = replace(TOLD, generation=2, effect_kind=told)
+    assert (settling.as_told(row(effect_kind=claimed), later) is not None) is is_end
+
+
+def test_a_marked_claim_is_in_doubt_once_it_says_so() -> None:
+    assert after_dead(row(effect_at=5), MARKED) is After.PARK
     assert after_dead(row(), MARKED) is After.RUN_AGAIN
 
 
@@ -87,13 +100,9 @@ def test_a_run_that_left_nothing_and_has_no_handler_any_more_expires_as_any_othe
     assert (end.state, end.code) == (Journaled.EXPIRED, "DEADLINE_OVER")
 
 
-@pytest.mark.parametrize(
-    "end", [settling.parked, settling.without_payload, settling.without_handler]
-)
-def test_a_doubt_is_about_the_latest_run_that_a_client_was_told_of(
-    end: Callable[[Row, Status | None], DeadEnd],
-) -> None:
+def test_a_doubt_is_about_the_latest_run_that_a_client_was_told_of() -> None:
     later = replace(TOLD, state=State.RUNNING, generation=3)
-    doubt = end(row(), later)
+    doubt = settling.without_handler(row(), later)
     assert (doubt.state, doubt.generation, doubt.told_generation) == (Journaled.IN_DOUBT, 1, 3)
-    assert end(row(), replace(later, payload_sha256=OTHER_SHA)).told_generation is None
+    others = replace(later, payload_sha256=OTHER_SHA)
+    assert settling.without_handler(row(), others).told_generation is None

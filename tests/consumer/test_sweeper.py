@@ -123,6 +123,7 @@ HANDLERS = {
         _handler("marked", EffectKind.MARKED, InDoubtPolicy.PARK),
         _handler("same-key", EffectKind.EXTERNAL, InDoubtPolicy.RETRY_SAME_KEY),
         _handler("query", EffectKind.EXTERNAL, InDoubtPolicy.QUERY),
+        _handler("inside", EffectKind.TRANSACTIONAL, InDoubtPolicy.PARK),
     )
 }
 
@@ -501,12 +502,28 @@ def test_a_dead_workers_claim_goes_on_behind_the_run_that_its_client_was_told_of
     sweeping: Sweeping, sweep: Callable[[], None]
 ) -> None:
     sweeping.claimed_by("dead", "s", topic="same-key")
-    fields = {"worker": "dead", "topic": "same-key"}
+    declared = {"effect_kind": "external", "in_doubt": "retry_same_key"}
+    fields = {"worker": "dead", "topic": "same-key", **declared}
     sweeping.store.write([StatusWrite("s", State.RUNNING, 1, 3, SHA, fields)])
     sweep()
     assert sweeping.revived == []
     sweep()
     assert [one.takeover.generation for one in sweeping.revived] == [3]
+
+
+@pytest.mark.parametrize("declared", [{"effect_kind": "external", "in_doubt": "park"}, {}])
+@pytest.mark.parametrize("topic", ["inside", "same-key"])
+def test_a_lost_run_is_judged_as_it_was_declared_whatever_came_before_and_is_declared_now(
+    sweeping: Sweeping, sweep: Callable[[], None], declared: dict[str, str], topic: str
+) -> None:
+    sweeping.claimed_by("dead", "a", topic=topic)
+    fields = {"worker": "dead", "topic": topic, **declared}
+    sweeping.store.write([StatusWrite("a", State.RUNNING, 1, 2, SHA, fields)])
+    sweep()
+    sweep()
+    assert sweeping.revived == []
+    (row,) = sweeping.rows("a")
+    assert (row.state, row.generation, row.effect_kind) == ("IN_DOUBT", 2, "external")
 
 
 @pytest.mark.parametrize("state", [State.RUNNING, State.SUCCEEDED, State.FAILED])

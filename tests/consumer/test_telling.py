@@ -5,6 +5,7 @@ import pytest
 from consumer import telling
 from consumer.journal import Finish
 from feedback.status import State
+from feedback.statuses import StatusWrite
 from tests.consumer.samples import SHA, TIMESTAMP_MS, delivery, row
 
 PLACE = {"topic": "payments", "partition": "3", "offset": "17"}
@@ -69,3 +70,24 @@ def test_the_higher_of_the_rows_and_the_deliverys_attempt_is_told(
 def test_only_a_mismatch_writes_over_another_payload() -> None:
     assert telling.from_row(row("a", "SUCCEEDED"), restore=True).restore
     assert not telling.from_row(row("a", "SUCCEEDED")).restore
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        telling.running(delivery("a"), 1, worker_id="me"),
+        telling.finished(
+            delivery("a"), Finish("a", 1, "SUCCEEDED", None, None, "7", False), worker_id="me"
+        ),
+        telling.from_row(row("a", "CLAIMED", effect_kind="external", in_doubt="park")),
+        telling.from_row(row("a", "SUCCEEDED", effect_kind="external", in_doubt="park")),
+    ],
+    ids=["running", "finished", "claimed-row", "ended-row"],
+)
+def test_whatever_is_told_of_a_run_says_how_its_handler_was_declared(write: StatusWrite) -> None:
+    assert (write.fields["effect_kind"], write.fields["in_doubt"]) == ("external", "park")
+
+
+def test_a_row_that_never_ran_says_of_no_declaration() -> None:
+    fields = telling.from_row(row("a", "EXPIRED", effect_kind=None, in_doubt=None)).fields
+    assert (fields["effect_kind"], fields["in_doubt"]) == ("", "")

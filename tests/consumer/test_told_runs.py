@@ -15,13 +15,21 @@ from feedback.statuses import Status
 from tests.consumer.journal.samples import OTHER_SHA, SHA, claim, row
 
 TOLD = Status(
-    "a", State.RUNNING, attempt=3, generation=2, worker="its", payload_sha256=SHA, topic="payments"
+    "a",
+    State.RUNNING,
+    attempt=3,
+    generation=2,
+    worker="its",
+    payload_sha256=SHA,
+    topic="payments",
+    effect_kind="marked",
+    in_doubt="retry_same_key",
 )
 ENDED = replace(TOLD, state=State.SUCCEEDED, result={"ok": True})
 
 
-def run_of(told: Status, *, alive: bool = False, effect_kind: str = "marked") -> ToldRun:
-    found = told_run(claim("a", effect_kind=effect_kind), told, alive={"its"} if alive else ())
+def run_of(told: Status, *, alive: bool = False, declared: str = "marked") -> ToldRun:
+    found = told_run(claim("a", effect_kind=declared), told, alive={"its"} if alive else ())
     assert found is not None
     return found
 
@@ -53,8 +61,25 @@ def test_what_is_asked_for_again_had_failed_as_its_client_was_told(state: State)
 
 
 def test_a_transactional_success_that_is_lost_has_lost_its_effect_and_so_has_no_end() -> None:
-    found = run_of(ENDED, alive=True, effect_kind="transactional")
+    found = run_of(replace(ENDED, effect_kind="transactional"), alive=True)
     assert (found.state, found.owner) == (Journaled.CLAIMED, f"its{DISOWNED}")
+
+
+@pytest.mark.parametrize("declared", ["transactional", "marked", "external"])
+def test_a_run_is_declared_as_its_client_was_told_however_its_handler_is_declared_now(
+    declared: str,
+) -> None:
+    found = run_of(TOLD, declared=declared)
+    assert (found.claim.effect_kind, found.claim.in_doubt) == ("marked", "retry_same_key")
+    assert run_of(ENDED, declared=declared).state is Journaled.SUCCEEDED
+
+
+@pytest.mark.parametrize("told", [None, "garbage"])
+def test_of_a_run_whose_declaration_was_not_told_the_effect_may_have_happened(
+    told: str | None,
+) -> None:
+    found = run_of(replace(TOLD, effect_kind=told, in_doubt=None), declared="transactional")
+    assert (found.claim.effect_kind, found.claim.in_doubt) == ("external", "park")
 
 
 @pytest.mark.parametrize(
@@ -112,9 +137,11 @@ def test_a_claim_of_a_worker_that_is_gone_catches_up() -> None:
 def test_what_has_happened_or_may_have_is_told_over_any_later_failure(
     knows: Journaled, told: State, generation: int | None
 ) -> None:
-    stands = row(state=knows, code="X", result="7", owner="me")
+    stands = row(state=knows, code="X", result="7", owner="me", effect_kind="external")
     found = catch_up_with(run_of(replace(TOLD, state=told)), stands)
     assert found is not None
+    is_its = generation is None
+    assert found.claim.effect_kind == ("marked" if is_its else stands.effect_kind)
     if generation is None:
         assert (found.state, found.generation) == (Journaled(told.value), 2)
     else:

@@ -186,6 +186,8 @@ class Database(Peers):
                 owner=one.owner,
                 attempt=max(row.attempt, claim.attempt),
                 deadline_at=max(row.deadline_at, claim.deadline_at),
+                effect_kind=claim.effect_kind,
+                in_doubt=claim.in_doubt,
                 claimed_at=now,
                 due_at=None,
                 published_at=None,

@@ -62,6 +62,7 @@ class SimulatedJournal:
                 if one.request_id in database.rows
             }
             applied = database.apply(self._worker_id, **sent)
+            self._world.watch.caught_up(applied.restored)
             self._world.watch.applied(self._worker_id, applied, finishes, before)
             return applied
 
@@ -109,10 +110,13 @@ class SimulatedJournal:
 
     def catch_up(self, runs: Sequence[ToldRun]) -> list[Row]:
         """Bring rows forward that are behind what clients were told."""
-        return self._call(
-            f"catches up with {_said('told_runs', runs)}",
-            lambda: self._world.database.catch_up(self._worker_id, runs),
-        )
+
+        def catch_up() -> list[Row]:
+            caught_up = self._world.database.catch_up(self._worker_id, runs)
+            self._world.watch.caught_up(caught_up)
+            return caught_up
+
+        return self._call(f"catches up with {_said('told_runs', runs)}", catch_up)
 
     def sweep_is_due(self, every_ms: int) -> bool:
         """Whether this worker is the one to sweep now."""

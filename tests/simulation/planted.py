@@ -119,9 +119,9 @@ def _trusting(row: Row) -> bool:
 _after_dead = sweeper.after_dead
 
 
-def _after_trusted(row: Row, handler: Any, told: Any) -> Any:
+def _after_trusted(row: Row, handler: Any) -> Any:
     kind = EffectKind.MARKED if row.effect_kind == EffectKind.EXTERNAL else row.effect_kind
-    return _after_dead(row._replace(effect_kind=kind), handler, told)
+    return _after_dead(row._replace(effect_kind=kind), handler)
 
 
 def _lives_by_own_clock(self: Database, worker_id: str) -> bool:

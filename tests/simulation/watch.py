@@ -131,6 +131,13 @@ class Watch:
     def _is_excused(self, request_id: str) -> bool:
         return order_of(request_id) in self._world.losses.excused
 
+    def caught_up(self, rows: Sequence[Row]) -> None:
+        """Expect all again of requests whose latest run the journal knows again."""
+        for row in rows:
+            granted = (one for name, one, _ in self._grants if name == row.request_id)
+            if row.generation >= max(granted, default=0):
+                self._world.losses.forgotten.discard(row.request_id)
+
     def pruned(self, request_ids: Sequence[str]) -> None:
         """Remember which requests the journal has forgotten, and how far each partition was."""
         marks = self._world.database.forgotten
