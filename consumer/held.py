@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from consumer import entries
@@ -92,6 +92,10 @@ class Held:
         """Whether nothing is claimed, running, or waiting to be written."""
         held = self.running or self.claiming or self.refusing or self.finishes
         return not (held or self.stood_in or self.lost)
+
+    def runs(self) -> Set[Run]:
+        """Return the runs in hand: those that have begun, and those that others are to follow."""
+        return self.running.keys() | self.continuing.keys()
 
     def names(self) -> set[str]:
         """Return the requests of which a claim of ours may stand in the journal."""

@@ -130,7 +130,11 @@ class Worker:
         self._collapsing = Collapsing(held=self._held, lanes=admission.lanes)
         told_runs = ToldRuns(statuses, lambda: teller.redis_away)
         self._writing = Writing(
-            held=self._held, journal=journal, teller=teller, told_runs=told_runs
+            held=self._held,
+            journal=journal,
+            teller=teller,
+            told_runs=told_runs,
+            worker_id=worker_id,
         )
         self._own_runs = OwnRuns(held=self._held, journal=journal, every_s=looks_every_s)
         self._pacing = Pacing(

@@ -32,14 +32,22 @@ class Writing:
         held: what is in hand; it is left as it is, for whoever acts on what was written.
         teller: knows what clients have been told.
         told_runs: what clients were told of requests that are about to run again, or to end.
+        worker_id: whose claims these are.
 
     Attributes:
         published: what clients have been told, from before a write until the journal has it.
     """
 
     def __init__(
-        self, *, held: Held, journal: Journal, teller: Teller, told_runs: ToldRuns
+        self,
+        *,
+        held: Held,
+        journal: Journal,
+        teller: Teller,
+        told_runs: ToldRuns,
+        worker_id: str,
     ) -> None:
+        self._worker_id = worker_id
         self._held = held
         self._told_runs = told_runs
         self._journal = journal
@@ -92,7 +100,7 @@ class Writing:
                 told_runs=told_runs,
                 # Also what waits to be taken over: it may be ours already, by a call of unknown
                 # outcome, and a resend of it must not pass for the run that this call allowed.
-                held=self._held.running.keys() | self._held.continuing.keys(),
+                held=self._held.runs(),
                 tried=self._held.tried,
             )
         except JournalUnavailable:
@@ -162,7 +170,13 @@ class Writing:
             in_hand = {name for name, _ in self._held.running}
             asked = [one for one in asked if one.request_id not in in_hand]
         asked += [one.delivery for one in again if one.takeover.because == entries.CLAIM_LOST]
-        return self._told_runs.of(asked) if asked else []
+        told = self._told_runs.of(asked) if asked else []
+        return [one.disowned() if self._is_over(one) else one for one in told]
+
+    def _is_over(self, one: ToldRun) -> bool:
+        """Whether a run was ours and is not in hand any more: as a claim of ours it would pass for
+        one that an earlier try made, and be granted."""
+        return one.owner == self._worker_id and one.run not in self._held.runs()
 
     def _published_due(self, now_s: float) -> bool:
         told = self._teller.told_count

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from consumer.journal.records import Claim, Row, State
+from consumer.journal.records import DISOWNED, Claim, Row, State
 
 _HAPPENED = (State.SUCCEEDED, State.IN_DOUBT)
 
@@ -40,6 +40,16 @@ class ToldRun(NamedTuple):
     def request_id(self) -> str:
         """The request that ran."""
         return self.claim.request_id
+
+    @property
+    def run(self) -> tuple[str, int]:
+        """The run: (request_id, generation)."""
+        return self.claim.request_id, self.generation
+
+    def disowned(self) -> ToldRun:
+        """Return the same run as one that its living worker has no more."""
+        is_open = self.state == State.CLAIMED
+        return self._replace(owner=self.owner + DISOWNED) if is_open else self
 
     def cleaned(self) -> ToldRun:
         """Return the same run without a result that a database could refuse."""
