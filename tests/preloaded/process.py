@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import array
 import gc
+import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -19,6 +21,10 @@ import sys
 from typing import Any
 
 MAX_REQUEST_BYTES = 1 << 20
+# What runs when it is imported: the entries of commands, and the road of migrations.
+ENTRIES = (".__main__", ".migrations.env")
+# SQLAlchemy imports them when it opens a journal.
+DRIVERS = ("sqlalchemy.dialects.sqlite.pysqlite", "sqlalchemy.dialects.postgresql.psycopg")
 _FILES = 3
 
 
@@ -105,8 +111,13 @@ def _say(asking: socket.socket, said: dict[str, int]) -> None:
 
 
 def _import() -> None:
-    import producer_client.commands
-    import producer_client.service  # noqa: F401
+    """Import all of a command, and of the worker the parts that `run` alone imports."""
+    for package in map(importlib.import_module, ("feedback", "producer_client", "consumer")):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith(ENTRIES):
+                importlib.import_module(module.name)
+    for module_name in DRIVERS:
+        importlib.import_module(module_name)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,12 @@ def test_what_a_command_prints_and_its_code_are_those_of_its_own_process() -> No
         assert len(forked.stderr.splitlines()) == len(alone.stderr.splitlines())
 
 
+def test_it_has_what_a_worker_and_the_other_commands_run_on() -> None:
+    argv = (sys.executable, "-m", "tests.preloaded.modules")
+    modules = set(preloaded.run(argv, environ=PRELOADED, timeout_s=LIMIT_S).stdout.split())
+    assert modules >= {"consumer.service", "consumer.dlq", "producer_client.service", "psycopg"}
+
+
 def waiting(tmp_path: Path) -> Forked:
     """Return a process that reads a pipe into which nobody writes."""
     pipe = tmp_path / "pipe"
