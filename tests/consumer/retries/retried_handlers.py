@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from consumer import Rejected, Request
-from consumer.retries.wakeup import WakeUp
-from consumer.retries.wakeups import WakeUps
 from tests.consumer.worker_handlers import _body, _count, _declared, _wait_at
 
 if "TEST_DIES_BEFORE_RECORD" in os.environ:
+    # Only here: they import the client of Kafka, which no child needs.
+    from consumer.retries.wakeup import WakeUp
+    from consumer.retries.wakeups import WakeUps
 
     def _die(self: WakeUps, wakeups: Sequence[WakeUp]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
