@@ -17,7 +17,8 @@ Spark starts:
    `strip`, `cards` of findings with what is `known` and what to `paste`, `charts`, `wording`,
    `texts`; `told` asks Redis), `findings_csv` and `resend_lines` (with `payloads`) for who puts it
    right, `prometheus_file` and `webhook` for who is on call. `findings_parquet` and `found` hold
-   single requests; `outputs` and `places` put all of it where it belongs. `commands` is
+   single requests; `outputs` (`local_outputs`, `hadoop_outputs`) and `places` put all of it where
+   it belongs: at a `location`, here or by a `hadoop_path`; `opening` opens it. `commands` is
    `onceward-audit`; `pruning` cuts old days down.
 
 Decisions taken, and their cost. The audit shares no code with the worker: the rules are written

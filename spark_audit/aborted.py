@@ -7,8 +7,6 @@ nothing stays a hole.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pyspark.sql import SparkSession
 
 from feedback.errors import KafkaUnavailable
@@ -17,13 +15,14 @@ from feedback.kafka_wire import KafkaWire
 from feedback.logs import EventLog
 from feedback.settings import KafkaSection
 from spark_audit.gaps import offset_gaps
+from spark_audit.location import Location, uri_of
 from spark_audit.manifest import Aborted, Manifest
 
 log = EventLog("onceward.audit")
 
 
 def aborted_of(
-    spark: SparkSession, records: Path, settings: KafkaSection, manifest: Manifest
+    spark: SparkSession, records: Location, settings: KafkaSection, manifest: Manifest
 ) -> tuple[Aborted, ...]:
     """Return where transactions left no records, in the order of their offsets in each partition.
 
@@ -33,7 +32,7 @@ def aborted_of(
     Args:
         records: the Parquet folder of the staged records.
     """
-    staged = spark.read.parquet(str(records))
+    staged = spark.read.parquet(uri_of(records))
     found: list[Aborted] = []
     wire = KafkaWire(settings)
     try:

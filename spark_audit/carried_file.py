@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from feedback.errors import NotAvailable
 from spark_audit.carry import Carried
+from spark_audit.location import Location
 from spark_audit.outputs import write_text
 
 Place = tuple[str, int]
 
 
-def write_carried(path: Path, carried: Carried) -> None:
+def write_carried(path: Location, carried: Carried) -> None:
     """Write a new file."""
     read_from = [[*place, offset] for place, offset in sorted(carried.read_from.items())]
     text = json.dumps({"version": 1, "ids": sorted(carried.ids), "read_from": read_from})
     write_text(path, text + "\n")
 
 
-def read_carried(path: Path | None) -> tuple[tuple[str, ...], Mapping[Place, int]]:
+def read_carried(path: Location | None) -> tuple[tuple[str, ...], Mapping[Place, int]]:
     """Return the ids, and from which offset their partitions are read; nothing without a file.
 
     Raises:

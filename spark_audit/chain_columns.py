@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.chain import STRAY_MS, Link, Place, Reach, Stretch, stretches
+from spark_audit.location import Location, uri_of
 from spark_audit.manifest import Manifest
 from spark_audit.rows import frame_of
 
@@ -39,14 +39,14 @@ def with_chain(frame: DataFrame, manifest: Manifest) -> DataFrame:
     return joined.withColumns({"judged_on": owner, "arrived_by_ms": arrived}).drop(*names)
 
 
-def counted(spark: SparkSession, records: Path, manifest: Manifest) -> tuple[Link, ...]:
+def counted(spark: SparkSession, records: Location, manifest: Manifest) -> tuple[Link, ...]:
     """Return the links of a manifest with what its records come to.
 
     Args:
         records: the Parquet folder of the staged records.
     """
     place = ("topic", "partition")
-    staged = spark.read.parquet(str(records))
+    staged = spark.read.parquet(uri_of(records))
     own = {(one.topic, one.partition): _own(one, manifest) for one in manifest.links}
     found = with_chain(staged.select(*place, "offset", "timestamp_ms"), manifest)
     is_waiting = F.col("judged_on").isNull() & (F.col("offset") >= F.col("first"))

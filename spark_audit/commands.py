@@ -13,7 +13,8 @@ from feedback import __version__, logs
 from feedback.clock import epoch_ms
 from feedback.commands import Group, config_option, json_option, settings_of
 from feedback.errors import NotAvailable
-from feedback.settings import Settings
+from spark_audit.location import Location
+from spark_audit.opening import output_folder
 from spark_audit.package import write_package
 from spark_audit.places import Places
 from spark_audit.run_lock import alone
@@ -85,13 +86,14 @@ def report(config: str | None, as_json: bool, date: str | None) -> int:
     Example:
       onceward-audit report --config payments.toml --date 2026-11-20
     """
-    places = Places(_output(settings_of(config)), _window(date, None, None).date)
-    summary = _summary(places.summary)
+    with output_folder(settings_of(config).audit) as output:
+        places = Places(output, _window(date, None, None).date)
+        page, summary = places.page, _summary(places.summary)
     if as_json:
         click.echo(json.dumps(summary))
     else:
         click.echo(one_line(summary))
-        click.echo(f"the page: {places.page}")
+        click.echo(f"the page: {page}")
     return int(summary["exit_code"])
 
 
@@ -141,9 +143,8 @@ def prune(config: str | None, as_json: bool, keep_days: int, dry_run: bool) -> N
     """
     from spark_audit.pruning import prune as prune_days
 
-    output = _output(settings_of(config)).absolute()
     before = _today() - timedelta(days=keep_days)
-    with alone(output):
+    with output_folder(settings_of(config).audit) as output, alone(output):
         found = prune_days(output, before=f"{before:%Y-%m-%d}", is_dry=dry_run)
     size = sum(one.bytes for one in found)
     if as_json:
@@ -163,11 +164,7 @@ def _window(date: str | None, since: str | None, until: str | None) -> Window:
     return window_of(date or f"{yesterday:%Y-%m-%d}", since, until, now_ms=epoch_ms())
 
 
-def _output(settings: Settings) -> Path:
-    return Path(settings.audit.output)
-
-
-def _summary(path: Path) -> Summary:
+def _summary(path: Location) -> Summary:
     try:
         found: Summary = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

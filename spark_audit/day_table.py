@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from feedback.errors import NotAvailable
 from feedback.logs import EventLog
+from spark_audit.location import Location
 from spark_audit.outputs import put_text
 
 NAME = "days.jsonl"
@@ -23,7 +23,7 @@ _LOG = EventLog("onceward.audit")
 Line = Mapping[str, Any]
 
 
-def read_lines(output: Path) -> dict[str, Line]:
+def read_lines(output: Location) -> dict[str, Line]:
     """Return the line of each day by its date; none from a file that is no table.
 
     Args:
@@ -41,7 +41,7 @@ def read_lines(output: Path) -> dict[str, Line]:
         return {}
 
 
-def take_out(output: Path, date: str) -> None:
+def take_out(output: Location, date: str) -> None:
     """Remove a day's line: its report is about to be replaced.
 
     Raises:
@@ -52,7 +52,7 @@ def take_out(output: Path, date: str) -> None:
         _write(output, lines)
 
 
-def put_in(output: Path, line: Line) -> None:
+def put_in(output: Location, line: Line) -> None:
     """Add a day's line; the caller holds the lock of the folder.
 
     Raises:
@@ -61,7 +61,7 @@ def put_in(output: Path, line: Line) -> None:
     _write(output, {**read_lines(output), line["date"]: {**line, "table": VERSION}})
 
 
-def _write(output: Path, lines: Mapping[str, Line]) -> None:
+def _write(output: Location, lines: Mapping[str, Line]) -> None:
     texts = (json.dumps(lines[date], sort_keys=True) for date in sorted(lines))
     try:
         put_text(output / NAME, "".join(f"{one}\n" for one in texts))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from feedback.errors import SettingsError
 from feedback.logs import EventLog
@@ -13,22 +12,24 @@ from spark_audit.chain import Chain
 from spark_audit.freeze import source_of
 from spark_audit.journal_version import require_version
 from spark_audit.kafka_asked import asking, cluster_id
+from spark_audit.location import Location
 from spark_audit.manifest import Manifest, NotOurs, Source
+from spark_audit.outputs import is_whole, settled
 from spark_audit.places import Places
 from spark_audit.snapshot import Snapshot
 
 log = EventLog("onceward.audit")
 
 
-def days_of(output: Path) -> tuple[Manifest, ...]:
+def days_of(output: Location) -> tuple[Manifest, ...]:
     """Return the manifests of all days that were read, in the order in which they were made.
 
     Raises:
         NotAvailable: one of them cannot be read.
     """
     found = []
-    for folder in sorted((output / "snapshot").glob("date=*")):
-        snapshot = Snapshot(folder)
+    for folder in sorted((output / "snapshot").glob("date=*"), key=str):
+        snapshot = Snapshot(settled(folder))
         if not snapshot.is_read:
             continue
         try:
@@ -44,16 +45,16 @@ def chain_of(days: Iterable[Manifest], date: str) -> Chain:
     return Chain(date, tuple(one.past for one in days))
 
 
-def unjudged(output: Path, days: Iterable[Manifest], date: str) -> list[Manifest]:
+def unjudged(output: Location, days: Iterable[Manifest], date: str) -> list[Manifest]:
     """Return the earlier days that were read and of which there is no report: a run died between.
 
     No later run judges what is theirs.
     """
     earlier = sorted((one for one in days if one.date < date), key=lambda one: one.date)
-    return [one for one in earlier if not Places(output, one.date).report.is_dir()]
+    return [one for one in earlier if not is_whole(Places(output, one.date).report)]
 
 
-def require_same_group(output: Path, days: Iterable[Manifest], group: str) -> None:
+def require_same_group(output: Location, days: Iterable[Manifest], group: str) -> None:
     """Return when the folder's days are of this group.
 
     Raises:
@@ -67,7 +68,7 @@ def require_same_group(output: Path, days: Iterable[Manifest], group: str) -> No
         )
 
 
-def require_same_source(output: Path, days: Iterable[Manifest], manifest: Manifest) -> None:
+def require_same_source(output: Location, days: Iterable[Manifest], manifest: Manifest) -> None:
     """Return when the folder's days were read from the same Kafka and journal as a new one.
 
     Raises:
@@ -77,7 +78,7 @@ def require_same_source(output: Path, days: Iterable[Manifest], manifest: Manife
         _require_same_source(output, days, manifest.source)
 
 
-def _require_same_source(output: Path, days: Iterable[Manifest], now: Source) -> None:
+def _require_same_source(output: Location, days: Iterable[Manifest], now: Source) -> None:
     for day in days:
         before = day.source
         if before is None:
@@ -86,7 +87,7 @@ def _require_same_source(output: Path, days: Iterable[Manifest], now: Source) ->
         _require_same(output, day.date, "journal", before.journal_id, now.journal_id)
 
 
-def require_same_day(output: Path, day: Manifest, settings: Settings) -> None:
+def require_same_day(output: Location, day: Manifest, settings: Settings) -> None:
     """Return when a day was read from what the settings name.
 
     Kafka and the journal are asked only where the settings call them otherwise.
@@ -112,7 +113,7 @@ def require_same_day(output: Path, day: Manifest, settings: Settings) -> None:
     _require_same_source(output, [day], now)
 
 
-def _require_same(output: Path, date: str, named: str, before: str, now: str) -> None:
+def _require_same(output: Location, date: str, named: str, before: str, now: str) -> None:
     if before and now and before != now:
         raise SettingsError(
             f"{date} in {output} was read from the {named} {before}, and the settings lead to "

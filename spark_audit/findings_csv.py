@@ -6,10 +6,10 @@ import csv
 from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 
 from spark_audit.findings import Finding
 from spark_audit.found import Found
+from spark_audit.location import Location
 from spark_audit.outputs import new_file
 from spark_audit.texts import iso
 
@@ -38,7 +38,7 @@ _TIMES = frozenset({"first_at", "claimed_at", "deadline_at", "finished_at"})
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def write_findings_csv(rows: Iterable[tuple[Finding, Found]], folder: Path) -> None:
+def write_findings_csv(rows: Iterable[tuple[Finding, Found]], folder: Location) -> None:
     """Write `<finding>.csv` for each finding; `in_doubt.csv` also where nothing is.
 
     Args:
@@ -52,7 +52,7 @@ def write_findings_csv(rows: Iterable[tuple[Finding, Found]], folder: Path) -> N
         write_csv((), folder / "in_doubt.csv")
 
 
-def write_csv(rows: Iterable[Found], path: Path) -> int:
+def write_csv(rows: Iterable[Found], path: Location) -> int:
     """Write a line for each request, as RFC 4180 has it, and return how many there are."""
     count = 0
     with new_file(path) as file:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import reduce
 from operator import or_
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -13,6 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_audit.findings import REQUEST_FINDINGS, URGENT, Finding
 from spark_audit.found import SHOWN, Found
+from spark_audit.location import Location, uri_of
 from spark_audit.rows import frame_of
 
 _DISAGREES = "_disagrees"
@@ -20,7 +20,9 @@ _DISAGREES = "_disagrees"
 MOST_TOPICS = 1_000
 
 
-def write_findings(judged: DataFrame, folder: Path, *, disagreeing: Collection[str] = ()) -> None:
+def write_findings(
+    judged: DataFrame, folder: Location, *, disagreeing: Collection[str] = ()
+) -> None:
     """Write each request once for each of its findings, sorted by id within its kind.
 
     Args:
@@ -41,18 +43,18 @@ def write_findings(judged: DataFrame, folder: Path, *, disagreeing: Collection[s
         .sortWithinPartitions("kind", "request_id")
         .write.mode("overwrite")
         .partitionBy("kind")
-        .parquet(_uri(folder))
+        .parquet(uri_of(folder))
     )
 
 
-def read_findings(spark: SparkSession, folder: Path, judged: StructType) -> DataFrame:
+def read_findings(spark: SparkSession, folder: Location, judged: StructType) -> DataFrame:
     """Return what was written, with the column `kind`.
 
     Args:
         judged: the schema of the judged Parquet; a day without findings has no file to tell it.
     """
     schema = StructType([*judged.fields, StructField("kind", StringType())])
-    return spark.read.schema(schema).parquet(_uri(folder))
+    return spark.read.schema(schema).parquet(uri_of(folder))
 
 
 def first_of_each(findings: DataFrame, *, most: int = SHOWN) -> dict[Finding, list[Found]]:
@@ -104,8 +106,3 @@ def _with_disagreements(judged: DataFrame, disagreeing: Collection[str]) -> Data
     names = [(name, True) for name in sorted(set(disagreeing))]
     told = frame_of(judged.sparkSession, names, f"request_id string, {_DISAGREES} boolean")
     return judged.join(F.broadcast(told), "request_id", "left")
-
-
-def _uri(folder: Path) -> str:
-    # Not `as_uri`: Hadoop would take its percent signs for parts of the name.
-    return f"file://{folder.absolute()}"

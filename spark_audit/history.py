@@ -9,13 +9,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from feedback.logs import EventLog
 from spark_audit.day_table import read_lines
 from spark_audit.findings import Finding
+from spark_audit.location import Location
 from spark_audit.places import Places
 from spark_audit.verdict import Verdict
 
@@ -79,7 +79,7 @@ def line_of(summary: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_history(output: Path, today: str, *, length_ms: int) -> History:
+def read_history(output: Location, today: str, *, length_ms: int) -> History:
     """Return what the days before were like; what is no summary says nothing.
 
     Args:

@@ -9,7 +9,7 @@ from feedback.errors import NotAvailable
 
 # Spark's own version, as config/audit/pom.xml names it: the folder is called after it.
 VERSION = "4.2.0"
-_POM = "config/audit/pom.xml"
+POM = "config/audit/pom.xml"
 # What every run needs; a driver is asked for when its kind of journal is read.
 _NEEDED = (
     "spark-sql-kafka-0-10_",
@@ -43,7 +43,7 @@ def find_jars(folder: Path) -> list[Path]:
     if missing:
         what = ", ".join(name.strip("-_") for name in missing)
         raise NotAvailable(
-            f"Spark's jars ({what}) are not in {folder}: run `mvn -f {_POM} "
+            f"Spark's jars ({what}) are not in {folder}: run `mvn -f {POM} "
             f"dependency:copy-dependencies -DoutputDirectory={folder}`"
         )
     return [jar.resolve() for jar in found]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit.judge import judge
+from spark_audit.location import Location, uri_of
 from spark_audit.manifest import Manifest
-from spark_audit.outputs import replacing
+from spark_audit.outputs import replacing, settled
 from spark_audit.places import Places
 from spark_audit.sift import plain_counts, sift, to_judge
 from spark_audit.snapshot import Snapshot
@@ -29,7 +29,12 @@ class Judged:
 
 
 def judge_day(
-    spark: SparkSession, snapshot: Snapshot, manifest: Manifest, places: Places, *, samples: int
+    spark: SparkSession,
+    snapshot: Snapshot[Location],
+    manifest: Manifest,
+    places: Places[Location],
+    *,
+    samples: int,
 ) -> Judged:
     """Judge a day and return its requests from where they were written.
 
@@ -40,7 +45,7 @@ def judge_day(
         NotAvailable: the disk is full.
     """
     records, requests, runs = (
-        spark.read.parquet(str(folder))
+        spark.read.parquet(uri_of(folder))
         for folder in (snapshot.records, snapshot.requests, snapshot.runs)
     )
     sifted = _kept(
@@ -56,8 +61,8 @@ def judge_day(
     return Judged(_kept(spark, judged, places.judged), plain_counts(sifted, requests))
 
 
-def _kept(spark: SparkSession, frame: DataFrame, place: Path) -> DataFrame:
+def _kept(spark: SparkSession, frame: DataFrame, place: Location) -> DataFrame:
     """Return a frame from where it was written: several answers come from it."""
     with replacing(place) as folder:
-        frame.write.mode("append").parquet(str(folder))
-    return spark.read.parquet(str(place))
+        frame.write.mode("append").parquet(uri_of(folder))
+    return spark.read.parquet(uri_of(settled(place)))

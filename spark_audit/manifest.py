@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Self
 
 from feedback.errors import NotAvailable
 from spark_audit.chain import Link, Past, Reach, Stretch, stretches
+from spark_audit.location import Location
 from spark_audit.outputs import put_text
 
 VERSION = 6
@@ -203,7 +203,7 @@ class Manifest:
         return ()
 
     @classmethod
-    def read(cls, path: Path) -> Self:
+    def read(cls, path: Location) -> Self:
         """Return the manifest that was written there.
 
         Raises:
@@ -234,7 +234,7 @@ class Manifest:
         found["forgotten"] = tuple(Forgotten(**one) for one in found["forgotten"])
         return cls(**found, partitions=partitions)
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Location) -> None:
         """Write it whole or not at all.
 
         Raises:

@@ -1,55 +1,63 @@
-"""Folders and files that are there whole or not at all."""
+"""Folders and files that are there whole or not at all, wherever the output lies.
+
+The callers know one kind of place; how it is done is `local_outputs` on this machine, and
+`hadoop_outputs` where Hadoop leads.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO
+from contextlib import AbstractContextManager, contextmanager
+from typing import IO, TypeVar, cast
 
 from feedback.errors import NotAvailable
+from spark_audit import hadoop_outputs, local_outputs
+from spark_audit.hadoop_path import HadoopPath
+from spark_audit.local_outputs import EVERYBODY
+from spark_audit.location import Location, local
 
-EVERYBODY = 0o644
 OWNER_ONLY = 0o600
-_PART = ".part-"
-_OLD = ".old-"
+
+P = TypeVar("P", bound=Location)
 
 
-@contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
+def replacing(folder: P) -> AbstractContextManager[P]:
     """Yield an empty folder that takes the place of `folder` when the block ends well.
 
     Raises:
-        NotAvailable: the disk refuses; what stood there before stands there still.
+        NotAvailable: it cannot be written; what stood there before stands there still.
     """
-    part = folder.with_name(f"{_PART}{folder.name}")
-    old = folder.with_name(f"{_OLD}{folder.name}")
-    try:
-        _remove(part)
-        part.mkdir(parents=True)
-        yield part
-        # A folder cannot be renamed over another that holds files.
-        _remove(old)
-        if folder.exists():
-            folder.rename(old)
-        try:
-            part.rename(folder)
-        except OSError:
-            if old.exists():
-                old.rename(folder)
-            raise
-        sync_folder(folder.parent)
-    except OSError as error:
-        raise NotAvailable(f"{folder} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+    # The same kind of place is yielded that was given.
+    if isinstance(folder, HadoopPath):
+        return cast(AbstractContextManager[P], hadoop_outputs.replacing(folder))
+    return cast(AbstractContextManager[P], local_outputs.replacing(local(folder)))
 
 
-def recover(parent: Path) -> None:
+def settled(folder: P) -> P:
+    """Return where the files of a folder lie that was made by `replacing`, there or not.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if isinstance(folder, HadoopPath):
+        return cast(P, hadoop_outputs.settled(folder) or folder)
+    return folder
+
+
+def is_whole(folder: Location) -> bool:
+    """Return whether a folder that is made by `replacing` is there.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if isinstance(folder, HadoopPath):
+        return hadoop_outputs.settled(folder) is not None
+    return folder.is_dir()
+
+
+def recover(parent: Location) -> None:
     """Put right what a run that died left beside the folders of `parent`.
 
     The caller is the only one that writes there.
@@ -57,19 +65,13 @@ def recover(parent: Path) -> None:
     Raises:
         OSError: the disk refuses.
     """
-    for old in parent.glob(f"{_OLD}*"):
-        folder = parent / old.name.removeprefix(_OLD)
-        if folder.exists():
-            shutil.rmtree(old)
-        else:
-            # It died between the two renames: what was out of its place is all that there is.
-            old.rename(folder)
-    for part in parent.glob(f"{_PART}*"):
-        shutil.rmtree(part)
+    # Elsewhere each folder is put right by the next run in it, and is read by none before.
+    if not isinstance(parent, HadoopPath):
+        local_outputs.recover(local(parent))
 
 
 @contextmanager
-def told_when_full(output: Path) -> Iterator[None]:
+def told_when_full(output: Location) -> Iterator[None]:
     """Say of a full disk that it is one, and not of what was read when it was.
 
     Raises:
@@ -85,48 +87,46 @@ def told_when_full(output: Path) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def new_file(path: Path, *, mode: int = EVERYBODY) -> Iterator[IO[str]]:
-    """Yield a new file for text, which is on the disk when the block ends; lines end as written.
+def new_file(path: Location, *, mode: int = EVERYBODY) -> AbstractContextManager[IO[str]]:
+    """Yield a new file for text, which is there for good when the block ends; lines end as written.
 
     Args:
         mode: who may read it; payloads are for the owner only.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    with os.fdopen(os.open(path, flags, mode), "w", encoding="utf-8", newline="") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+    if isinstance(path, HadoopPath):
+        return path.new_file(mode=mode)
+    return local_outputs.new_file(local(path), mode=mode)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Location, text: str) -> None:
     """Write a new file."""
     with new_file(path) as file:
         file.write(text)
 
 
-def put_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all, also over an older one.
+def put_text(path: Location, text: str) -> None:
+    """Write a file whole or not at all, also over an older one. On HDFS a process that dies in it
+    may leave a shorter one.
 
     Raises:
         OSError: the disk refuses; the older one stands there still.
     """
-    part = path.with_name(f".{path.name}.part")
-    part.unlink(missing_ok=True)
-    write_text(part, text)
-    part.replace(path)
-    sync_folder(path.parent)
+    if isinstance(path, HadoopPath):
+        path.write_text(text)
+    else:
+        local_outputs.put_text(local(path), text)
 
 
-def sync_folder(folder: Path) -> None:
-    """Return when the names in a folder are on the disk."""
-    there = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(there)
-    finally:
-        os.close(there)
+def size_of(path: Location) -> int:
+    """Return how many bytes the files have, of a folder all below it."""
+    if isinstance(path, HadoopPath):
+        return path.length()
+    return local_outputs.size_of(local(path))
 
 
-def _remove(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
+def remove(path: Location) -> None:
+    """Remove a file, or a folder with all in it; nothing where there is none."""
+    if isinstance(path, HadoopPath):
+        path.remove()
+    else:
+        local_outputs.remove(local(path))

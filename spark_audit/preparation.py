@@ -23,6 +23,7 @@ from spark_audit.days import (
 )
 from spark_audit.freeze import freeze
 from spark_audit.journal_version import VERSION, require_version
+from spark_audit.location import Location
 from spark_audit.manifest import Kind, Manifest
 from spark_audit.outputs import recover
 from spark_audit.places import Places
@@ -45,8 +46,8 @@ def check_settings(settings: Settings) -> None:
 
 
 def prepare(
-    settings: Settings, window: Window, places: Places, *, again: bool = False
-) -> Snapshot | Manifest:
+    settings: Settings, window: Window, places: Places[Location], *, again: bool = False
+) -> Snapshot[Location] | Manifest:
     """Return the snapshot that a day has, else the limits within which it is to be read.
 
     The caller holds the lock of the output folder.
@@ -96,7 +97,7 @@ def prepare(
     return manifest
 
 
-def _require_not_pruned(snapshot: Snapshot, day: Manifest) -> None:
+def _require_not_pruned(snapshot: Snapshot[Location], day: Manifest) -> None:
     if snapshot.is_pruned:
         raise NotAvailable(
             f"the snapshot of {day.date} was pruned: `onceward-audit report --date {day.date}` "
@@ -104,7 +105,7 @@ def _require_not_pruned(snapshot: Snapshot, day: Manifest) -> None:
         )
 
 
-def _recover(places: Places) -> None:
+def _recover(places: Places[Location]) -> None:
     try:
         for folder in places.folders:
             recover(folder)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from feedback.errors import NotAvailable
 from spark_audit.findings import Finding
+from spark_audit.location import Location
+from spark_audit.outputs import put_text
 from spark_audit.verdict import Verdict
 
 LAST_SUCCESS = "onceward_audit_last_success_timestamp_seconds"
 
 
 def write_metrics(
-    path: Path, summary: Mapping[str, Any], *, seconds: float, ended_at_s: float
+    path: Location, summary: Mapping[str, Any], *, seconds: float, ended_at_s: float
 ) -> None:
     """Write the file anew, by renaming; each metric names its group.
 
@@ -52,13 +53,12 @@ def write_metrics(
         if last_s is not None:
             text = "When an audit last saw everything."
             gauge("last_success_timestamp_seconds", text, last_s)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_to_textfile(str(path), registry)
+        put_text(path, generate_latest(registry).decode())
     except OSError as error:
         raise NotAvailable(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def last_success_s(path: Path, group: str) -> float | None:
+def last_success_s(path: Location, group: str) -> float | None:
     """Return when an audit of a group last was a success; None where the file tells of none."""
     try:
         text = path.read_text(encoding="utf-8")

@@ -10,13 +10,12 @@ judged, which the next run judges.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from feedback.errors import NotAvailable
-from spark_audit.outputs import sync_folder
+from spark_audit.location import Location
+from spark_audit.outputs import remove, settled, size_of
 from spark_audit.places import Places
 from spark_audit.snapshot import Snapshot
 
@@ -34,7 +33,7 @@ class Pruned:
     bytes: int
 
 
-def prune(output: Path, *, before: str, is_dry: bool = False) -> list[Pruned]:
+def prune(output: Location, *, before: str, is_dry: bool = False) -> list[Pruned]:
     """Cut down all days before a date, the oldest first; return those of which something went.
 
     The caller holds the lock of the output folder. If this process dies within a day:
@@ -58,50 +57,37 @@ def prune(output: Path, *, before: str, is_dry: bool = False) -> list[Pruned]:
         raise NotAvailable(f"{output} cannot be pruned: {error.strerror or error}") from error
 
 
-def _each(output: Path, before: str, *, is_dry: bool) -> Iterator[Pruned]:
+def _each(output: Location, before: str, *, is_dry: bool) -> Iterator[Pruned]:
     for date in _old(output, before):
         places, snapshot = Places(output, date), Snapshot.of(output, date)
         there = [*_derived(places), *snapshot.parts]
         there = [one for one in there if one.exists()]
-        size = sum(map(_size, there))
+        size = sum(map(size_of, there))
         if there and not is_dry:
             # First the mark: half of a snapshot must never be judged as a whole one.
             snapshot.mark_pruned()
             for one in there:
-                _remove(one)
-            sync_folder(snapshot.folder)
+                remove(one)
         yield Pruned(date, size)
 
 
-def _old(output: Path, before: str) -> list[str]:
+def _old(output: Location, before: str) -> list[str]:
     """Return the dates that may be cut down."""
-    folders = sorted((output / "snapshot").glob("date=*"))
+    folders = sorted((output / "snapshot").glob("date=*"), key=lambda one: one.name)
     judged = [
         one.name.removeprefix("date=")
         for one in folders
-        if Snapshot(one).is_read and _is_judged(output, one.name.removeprefix("date="))
+        if Snapshot(settled(one)).is_read and _is_judged(output, one.name.removeprefix("date="))
     ]
     return [date for date in judged[:-1] if date < before]
 
 
-def _is_judged(output: Path, date: str) -> bool:
+def _is_judged(output: Location, date: str) -> bool:
     return Places(output, date).summary.is_file()
 
 
-def _derived(places: Places) -> list[Path]:
+def _derived(places: Places[Location]) -> list[Location]:
     """Return what was made of a snapshot, but for what later days and people need."""
-    kept = {places.summary, places.page, places.carried}
-    of_report = [one for one in sorted(places.report.iterdir()) if one not in kept]
+    kept = {one.name for one in (places.summary, places.page, places.carried)}
+    of_report = [one for one in settled(places.report).iterdir() if one.name not in kept]
     return [places.findings, places.judged, places.sifted, *of_report]
-
-
-def _size(path: Path) -> int:
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(one.stat().st_size for one in files if one.is_file())
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()

@@ -6,10 +6,10 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from spark_audit.found import Found
+from spark_audit.location import Location
 from spark_audit.outputs import OWNER_ONLY, new_file
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -46,7 +46,7 @@ class NotText(ValueError):
 def write_resend(
     lost: Iterable[Found],
     read_payload: ReadPayload,
-    path: Path,
+    path: Location,
     *,
     is_begun: Callable[[str], bool],
     audit: Mapping[str, str | int] | None = None,

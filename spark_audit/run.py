@@ -7,8 +7,8 @@ person or a program reads appears as a whole folder at the end, or not at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,10 +38,11 @@ from spark_audit.findings_parquet import (
 )
 from spark_audit.gaps import find_gaps
 from spark_audit.history import History, line_of, read_history
-from spark_audit.jars import find_jars, jars_folder
 from spark_audit.judged_day import Judged, judge_day
+from spark_audit.location import Location, is_hadoop, output_of, uri_of
 from spark_audit.manifest import Manifest
-from spark_audit.outputs import replacing, told_when_full, write_text
+from spark_audit.opening import jars_for, session_of
+from spark_audit.outputs import replacing, settled, told_when_full, write_text
 from spark_audit.page import render
 from spark_audit.payloads import PayloadReader
 from spark_audit.places import Places
@@ -50,7 +51,7 @@ from spark_audit.prometheus_file import write_metrics
 from spark_audit.resend_lines import write_resend
 from spark_audit.run_lock import alone
 from spark_audit.sample import requests_to_compare
-from spark_audit.session import explained, is_submitted, open_session
+from spark_audit.session import explained
 from spark_audit.shared import require_shared
 from spark_audit.snapshot import Snapshot, take
 from spark_audit.status_disagrees import write_disagreements
@@ -74,7 +75,7 @@ class Outcome:
     """
 
     summary: Summary
-    page: Path
+    page: Location
     before: tuple[Outcome, ...] = ()
 
     @property
@@ -104,22 +105,21 @@ def run_audit(
         NotAvailable: something that it reads from or writes to is not there.
     """
     began_s = monotonic_s()
-    places = _places(settings, window)
     check_settings(settings)
-    jars = () if is_submitted() else find_jars(jars_folder(settings.audit.jars))
-    # Before Spark starts, which takes seconds: of two audits one is told at once.
-    with alone(places.output):
-        source = prepare(settings, window, places, again=again)
-        spark = open_session(
-            master=None if is_submitted() else settings.audit.spark_master,
-            jars=jars,
-            conf=settings.audit.spark_conf,
-            progress=progress,
-        )
-        try:
-            outcome = _audit(spark, settings, window, source, conditions, again=again)
-        finally:
-            spark.stop()
+    jars = jars_for(settings.audit)
+    with ExitStack() as opened:
+        spark: SparkSession | None = None
+        if is_hadoop(settings.audit.output):
+            # It is Spark's Java that knows the way there.
+            spark = opened.enter_context(session_of(settings.audit, jars, progress=progress))
+        places = Places(output_of(settings.audit.output, spark), window.date)
+        # Here before Spark starts, which takes seconds: of two audits one is told at once.
+        opened.enter_context(alone(places.output))
+        with explained("the audit cannot begin"):
+            source = prepare(settings, window, places, again=again)
+        if spark is None:
+            spark = opened.enter_context(session_of(settings.audit, jars, progress=progress))
+        outcome = _audit(spark, settings, window, source, conditions, again=again)
         ended_at_s, seconds = epoch_ms() / 1000, monotonic_s() - began_s
         write_metrics(places.metrics, outcome.summary, seconds=seconds, ended_at_s=ended_at_s)
     if settings.audit.webhook_url:
@@ -140,7 +140,8 @@ def audit_with(
     Raises:
         SettingsError, NotAvailable: as for `run_audit`.
     """
-    source = prepare(settings, window, _places(settings, window), again=again)
+    places = Places(output_of(settings.audit.output, spark), window.date)
+    source = prepare(settings, window, places, again=again)
     return _audit(spark, settings, window, source, conditions, again=again)
 
 
@@ -148,12 +149,12 @@ def _audit(
     spark: SparkSession,
     settings: Settings,
     window: Window,
-    source: Snapshot | Manifest,
+    source: Snapshot[Location] | Manifest,
     conditions: Sequence[Condition],
     *,
     again: bool,
 ) -> Outcome:
-    places = _places(settings, window)
+    places = Places(output_of(settings.audit.output, spark), window.date)
     with told_when_full(places.output), explained("the audit cannot go on"):
         require_shared(spark, places.output)
         # Days that an earlier run had read when it died: their offsets are no other day's, and
@@ -165,35 +166,33 @@ def _audit(
         ]
         if before:
             source = prepare(settings, window, places, again=again)
-        snapshot = take(spark, settings, source) if isinstance(source, Manifest) else source
+        snapshot = (
+            take(spark, settings, source, places.output) if isinstance(source, Manifest) else source
+        )
         return replace(_audited(spark, settings, snapshot, conditions), before=tuple(before))
-
-
-def _places(settings: Settings, window: Window) -> Places:
-    return Places(Path(settings.audit.output).absolute(), window.date)
 
 
 def _audited(
     spark: SparkSession,
     settings: Settings,
-    snapshot: Snapshot,
+    snapshot: Snapshot[Location],
     conditions: Sequence[Condition],
 ) -> Outcome:
     manifest = Manifest.read(snapshot.manifest)
     snapshot.require_whole(manifest)
-    places = Places(Path(settings.audit.output).absolute(), manifest.date)
+    places = Places(output_of(settings.audit.output, spark), manifest.date)
     log.info("audit.staged", date=manifest.date, partitions=len(manifest.partitions))
     day = judge_day(spark, snapshot, manifest, places, samples=settings.audit.statuses)
     judged = day.requests
     log.info("audit.judged", date=manifest.date)
     carry = carry_over(carried(judged).collect(), manifest)
-    records = spark.read.parquet(str(snapshot.records))
+    records = spark.read.parquet(uri_of(snapshot.records))
     gaps = find_gaps(records, manifest, compacted=manifest.compacted)
     compared = _compared(settings, judged, manifest)
     with replacing(places.findings) as folder:
         ids = [one.request_id for one in compared.disagreements] if compared else []
         write_findings(judged, folder, disagreeing=ids)
-    findings = read_findings(spark, places.findings, judged.schema)
+    findings = read_findings(spark, settled(places.findings), judged.schema)
     # Executors come and go: whoever wrote since must have written here as well.
     require_shared(spark, places.output)
     take_out(places.output, manifest.date)
@@ -221,7 +220,10 @@ def _audited(
 
 
 def _has_page(settings: Settings) -> Callable[[str], bool]:
-    output = Path(settings.audit.output).absolute()
+    if is_hadoop(settings.audit.output):
+        # There a page lies in the folder of its run: no link to it would last.
+        return lambda _: False
+    output = output_of(settings.audit.output)
     return lambda date: Places(output, date).page.exists()
 
 
@@ -244,7 +246,7 @@ def _compared(settings: Settings, judged: DataFrame, manifest: Manifest) -> Comp
 
 
 def _written(
-    folder: Path,
+    folder: Location,
     *,
     settings: Settings,
     manifest: Manifest,

@@ -5,17 +5,20 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from feedback.errors import NotAvailable
+from spark_audit import hadoop_outputs
+from spark_audit.hadoop_path import HadoopPath
+from spark_audit.location import Location, local
 
 
-@contextmanager
-def alone(output: Path) -> Iterator[None]:
+def alone(output: Location) -> AbstractContextManager[None]:
     """Hold the lock of an output folder, which is made where it is missing.
 
-    The system gives it back when this process ends, however it does.
+    On this machine the system gives it back when this process ends, however it does; elsewhere a
+    process that is killed leaves it.
 
     Args:
         output: `[audit] output`.
@@ -23,6 +26,13 @@ def alone(output: Path) -> Iterator[None]:
     Raises:
         NotAvailable: another audit has it, or the folder cannot be made.
     """
+    if isinstance(output, HadoopPath):
+        return hadoop_outputs.alone(output)
+    return _alone(local(output))
+
+
+@contextmanager
+def _alone(output: Path) -> Iterator[None]:
     try:
         output.mkdir(parents=True, exist_ok=True)
         lock = os.open(output / ".lock", os.O_RDWR | os.O_CREAT, 0o600)

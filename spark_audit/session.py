@@ -80,7 +80,7 @@ def open_session(
         ) from error
     except Py4JJavaError as error:
         raise NotAvailable(
-            f"Spark does not start: {_cause(error).rstrip('.')}; its own log says more. On a "
+            f"Spark does not start: {cause_of(error).rstrip('.')}; its own log says more. On a "
             "cluster, is its master there?"
         ) from error
     # Paths without a scheme are files here, whatever they are to the cluster. Not for all of it:
@@ -137,14 +137,15 @@ def explained(what: str) -> Iterator[None]:
             ) from error
         if "FAILED_JDBC" not in str(error):
             raise
-        raise NotAvailable(f"{what}: {_cause(error)}") from error
+        raise NotAvailable(f"{what}: {cause_of(error)}") from error
     except (Py4JJavaError, PySparkException) as error:
-        raise NotAvailable(f"{what}: {_cause(error)}") from error
+        raise NotAvailable(f"{what}: {cause_of(error)}") from error
     except OSError as error:
         raise NotAvailable(f"{what}: {error.strerror or type(error).__name__}") from error
 
 
-def _cause(error: Py4JJavaError | PySparkException) -> str:
+def cause_of(error: Py4JJavaError | PySparkException) -> str:
+    """Return the first line of the cause that lies deepest."""
     thrown: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if thrown is None:
         return _first_line(str(error))

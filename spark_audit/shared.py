@@ -6,19 +6,20 @@ same name, what is written elsewhere is not missed by Spark: it would be a day w
 
 from __future__ import annotations
 
-import shutil
 import uuid
-from pathlib import Path
+from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
 from feedback.errors import NotAvailable
+from spark_audit.location import Location, uri_of
+from spark_audit.outputs import remove
 
 # More than one for each core, so that every executor gets one.
 _FILES_PER_CORE = 4
 
 
-def require_shared(spark: SparkSession, output: Path) -> None:
+def require_shared(spark: SparkSession, output: Location) -> None:
     """Let every executor that is there write a file, and count them here.
 
     Raises:
@@ -30,10 +31,11 @@ def require_shared(spark: SparkSession, output: Path) -> None:
     folder = output / f".shared-{uuid.uuid4().hex}"
     try:
         # A row each, since of a part without rows no file is written.
-        spark.range(0, written, numPartitions=written).write.parquet(f"file://{folder}")
+        spark.range(0, written, numPartitions=written).write.parquet(uri_of(folder))
         seen = sum(1 for _ in folder.glob("part-*"))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            remove(folder)
     if seen < written:
         raise NotAvailable(
             f"{output} is not the same folder on all machines of the cluster: its executors wrote "

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Generic
 
 from pyspark.sql import SparkSession
 
@@ -14,7 +13,8 @@ from spark_audit.aborted import aborted_of
 from spark_audit.chain_columns import counted
 from spark_audit.freeze import log_ends
 from spark_audit.manifest import Manifest
-from spark_audit.outputs import recover, replacing, sync_folder
+from spark_audit.outputs import P, put_text, recover, replacing, settled
+from spark_audit.places import P_co
 from spark_audit.session import explained
 from spark_audit.stage_journal import stage_journal
 from spark_audit.stage_records import stage_records
@@ -24,47 +24,47 @@ _PRUNED = "_PRUNED"
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Generic[P_co]):
     """The files of one day's snapshot.
 
     Args:
         folder: that holds them.
     """
 
-    folder: Path
+    folder: P_co
 
-    @classmethod
-    def of(cls, output: Path, date: str) -> Snapshot:
+    @staticmethod
+    def of(output: P, date: str) -> Snapshot[P]:
         """Return the snapshot of a day, there or not.
 
         Args:
             output: `[audit] output`.
             date: YYYY-MM-DD.
         """
-        return cls(output / "snapshot" / f"date={date}")
+        return Snapshot(settled(snapshot_folder(output, date)))
 
     @property
-    def manifest(self) -> Path:
+    def manifest(self) -> P_co:
         """The limits within which it was read."""
         return self.folder / "manifest.json"
 
     @property
-    def records(self) -> Path:
+    def records(self) -> P_co:
         """Parquet: Kafka's records."""
         return self.folder / "records"
 
     @property
-    def requests(self) -> Path:
+    def requests(self) -> P_co:
         """Parquet: the journal's rows."""
         return self.folder / "requests"
 
     @property
-    def runs(self) -> Path:
+    def runs(self) -> P_co:
         """Parquet: the journal's history."""
         return self.folder / "runs"
 
     @property
-    def parts(self) -> tuple[Path, ...]:
+    def parts(self) -> tuple[P_co, ...]:
         """What of it takes room."""
         return (self.records, self.requests, self.runs)
 
@@ -87,8 +87,8 @@ class Snapshot:
 
     def files(self) -> dict[str, int]:
         """Return its Parquet files by path within it, and how long each is."""
-        found = self.folder.glob("r*/*.parquet")
-        return {str(one.relative_to(self.folder)): one.stat().st_size for one in sorted(found)}
+        found = [one for part in self.parts for one in part.glob("*.parquet")]
+        return {f"{one.parent.name}/{one.name}": one.stat().st_size for one in found}
 
     def require_whole(self, manifest: Manifest) -> None:
         """Return when it has the files that it was written with, and no others.
@@ -112,7 +112,7 @@ class Snapshot:
         Raises:
             OSError: the disk is full.
         """
-        self._mark(_COMPLETE)
+        put_text(self.folder / _COMPLETE, "")
 
     def mark_pruned(self) -> None:
         """Say for ever that its parts are removed.
@@ -120,29 +120,36 @@ class Snapshot:
         Raises:
             OSError: the disk is full.
         """
-        self._mark(_PRUNED)
-        sync_folder(self.folder)
-
-    def _mark(self, name: str) -> None:
-        with (self.folder / name).open("a") as file:
-            os.fsync(file.fileno())
+        put_text(self.folder / _PRUNED, "")
 
 
-def take(spark: SparkSession, settings: Settings, manifest: Manifest) -> Snapshot:
+def snapshot_folder(output: P, date: str) -> P:
+    """Return the folder that a day's snapshot is put into.
+
+    Args:
+        output: `[audit] output`.
+        date: YYYY-MM-DD.
+    """
+    return output / "snapshot" / f"date={date}"
+
+
+def take(spark: SparkSession, settings: Settings, manifest: Manifest, output: P) -> Snapshot[P]:
     """Read Kafka and the journal once and return the snapshot; an older one makes room.
 
     The caller holds the lock of the output folder.
+
+    Args:
+        output: `[audit] output`.
 
     Raises:
         SettingsError: a setting that Spark's Kafka client or JDBC has no word for.
         NotAvailable: something to read from is not there, or the disk is full. Nothing is left
             that looks like a snapshot.
     """
-    place = Snapshot.of(Path(settings.audit.output).absolute(), manifest.date)
+    place = snapshot_folder(output, manifest.date)
     with explained("the snapshot cannot be written"):
-        place.folder.parent.mkdir(parents=True, exist_ok=True)
-        recover(place.folder.parent)
-    with replacing(place.folder) as folder, explained("the snapshot cannot be written"):
+        recover(place.parent)
+    with replacing(place) as folder, explained("the snapshot cannot be written"):
         part = Snapshot(folder)
         stage_records(spark, settings.kafka, manifest, part.records)
         aborted = aborted_of(spark, part.records, settings.kafka, manifest)
@@ -161,4 +168,4 @@ def take(spark: SparkSession, settings: Settings, manifest: Manifest) -> Snapsho
         read.write(part.manifest)
         replace(read, files=part.files()).write(part.manifest)
         part.complete()
-    return place
+    return Snapshot.of(output, manifest.date)

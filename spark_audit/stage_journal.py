@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +26,7 @@ from feedback.errors import NotAvailable
 from spark_audit import journal_sql
 from spark_audit.jdbc import Database
 from spark_audit.journal_sql import REQUEST_SCHEMA, RUN_SCHEMA
+from spark_audit.location import Location, uri_of
 from spark_audit.manifest import Forgotten, Kind, Manifest
 from spark_audit.rows import ids_frame
 
@@ -38,7 +38,13 @@ MAX_IDS = 100_000
 
 
 def stage_journal(
-    spark: SparkSession, url: str, manifest: Manifest, *, records: Path, requests: Path, runs: Path
+    spark: SparkSession,
+    url: str,
+    manifest: Manifest,
+    *,
+    records: Location,
+    requests: Location,
+    runs: Location,
 ) -> Manifest:
     """Write rows and history; return the manifest with the leases and the time of reading.
 
@@ -56,7 +62,7 @@ def stage_journal(
     source = _Source(spark, Database.of(url), manifest)
     before = source.leases()
     with source.database.explained():
-        source.write_requests(spark.read.parquet(str(records)), requests)
+        source.write_requests(spark.read.parquet(uri_of(records)), requests)
         source.write_runs(requests, runs)
     after = source.leases()
     workers = {**before.until, **after.until}
@@ -100,13 +106,13 @@ class _Source:
             rows = self._read(query, journal_sql.FORGOTTEN_SCHEMA).collect()
         return tuple(Forgotten(*row) for row in sorted(tuple(row) for row in rows))
 
-    def write_requests(self, records: DataFrame, folder: Path) -> None:
+    def write_requests(self, records: DataFrame, folder: Location) -> None:
         """Write the rows in range, then those of the ids that are still without one."""
         query = journal_sql.requests_in_range(
             self.database.kind, self.manifest, slices=self._slices
         )
         self._append(self._sliced(query, REQUEST_SCHEMA), folder)
-        found = self.spark.read.parquet(str(folder)).select("request_id")
+        found = self.spark.read.parquet(uri_of(folder)).select("request_id")
         missing = self._named_by(records).join(found, "request_id", "left_anti").distinct()
         every = journal_sql.all_requests(
             self.database.kind, self.manifest.group, slices=self._slices
@@ -114,7 +120,7 @@ class _Source:
         self._append(self._of_ids(missing, every, REQUEST_SCHEMA), folder)
         self._require_rows(records, folder)
 
-    def write_runs(self, requests: Path, folder: Path) -> None:
+    def write_runs(self, requests: Location, folder: Location) -> None:
         """Write the runs in range, then the earlier ones of the requests that ran again."""
         has_column = "allowed_by" in self.database.columns(self.spark, "onceward_run")
         within, before = (
@@ -127,7 +133,7 @@ class _Source:
             for in_range in (True, False)
         )
         self._append(self._sliced(within, RUN_SCHEMA), folder)
-        rows = self.spark.read.parquet(str(requests))
+        rows = self.spark.read.parquet(uri_of(requests))
         ran_again = rows.where("generation > 1").select("request_id")
         self._append(self._of_ids(ran_again, before, RUN_SCHEMA), folder)
 
@@ -155,15 +161,15 @@ class _Source:
         frame = self.database.read(self.spark, query, schema, predicates)
         return frame.select(*journal_sql.names_of(schema))
 
-    def _append(self, frame: DataFrame, folder: Path) -> None:
+    def _append(self, frame: DataFrame, folder: Location) -> None:
         if "resend" in frame.columns:
             frame = frame.withColumn("resend", F.col("resend") != 0)
-        frame.write.mode("append").parquet(str(folder))
+        frame.write.mode("append").parquet(uri_of(folder))
 
-    def _require_rows(self, records: DataFrame, folder: Path) -> None:
+    def _require_rows(self, records: DataFrame, folder: Location) -> None:
         """Stand up for the case that this is another group's journal, or a new one: it would make
         a loss of every request."""
-        if not self.spark.read.parquet(str(folder)).isEmpty():
+        if not self.spark.read.parquet(uri_of(folder)).isEmpty():
             return
         if records.where(F.col("is_committed")).isEmpty():
             return

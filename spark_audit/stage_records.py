@@ -16,6 +16,7 @@ from feedback.errors import SettingsError
 from feedback.settings import KafkaSection
 from spark_audit import record_columns
 from spark_audit.chain_columns import with_chain
+from spark_audit.location import Location, uri_of
 from spark_audit.manifest import Kind, Manifest, Partition
 from spark_audit.record_columns import Envelope
 from spark_audit.rows import frame_of
@@ -65,7 +66,7 @@ _NOT_FOR_SPARK = ("ssl_crlfile", "ssl_ciphers", "sasl_kerberos_name", "sasl_kerb
 
 
 def stage_records(
-    spark: SparkSession, settings: KafkaSection, manifest: Manifest, folder: Path
+    spark: SparkSession, settings: KafkaSection, manifest: Manifest, folder: Location
 ) -> None:
     """Write all records of the frozen ranges.
 
@@ -84,7 +85,7 @@ def stage_records(
             options["minPartitions"] = str(spark.sparkContext.defaultParallelism)
             raw = spark.read.format("kafka").options(**options).load()
             found = records_of(raw, limits_of(spark, manifest.partitions), manifest)
-        found.write.options(**_PLAIN).parquet(str(folder))
+        found.write.options(**_PLAIN).parquet(uri_of(folder))
 
 
 def reader_options(

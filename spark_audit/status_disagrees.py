@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from pathlib import Path
 
 from spark_audit.findings_csv import guarded
+from spark_audit.location import Location
 from spark_audit.outputs import new_file
 from spark_audit.statuses import Disagreement
 
 COLUMNS = ("request_id", "journal_state", "status")
 
 
-def write_disagreements(rows: Iterable[Disagreement], path: Path) -> None:
+def write_disagreements(rows: Iterable[Disagreement], path: Location) -> None:
     """Write a line for each, as RFC 4180 has it."""
     with new_file(path) as file:
         # All quoted: else a spreadsheet that divides at semicolons sees cells of its own.

@@ -15,6 +15,7 @@ from spark_audit import pruning
 from spark_audit.commands import cli
 from spark_audit.days import days_of
 from spark_audit.manifest import Manifest
+from spark_audit.outputs import remove
 from spark_audit.places import Places
 from spark_audit.pruning import Pruned, prune
 from spark_audit.run_lock import alone
@@ -95,7 +96,6 @@ def test_it_may_die_after_each_step(
     output: Path, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain, left = _chain(output), steps
-    remove = pruning._remove
 
     def die_at_last(path: Path) -> None:
         nonlocal left
@@ -105,7 +105,7 @@ def test_it_may_die_after_each_step(
         remove(path)
 
     with monkeypatch.context() as dying:
-        dying.setattr(pruning, "_remove", die_at_last)
+        dying.setattr(pruning, "remove", die_at_last)
         with pytest.raises(KeyboardInterrupt):
             prune(output, before=ALL)
     # No run judges what is left of it, the chain has it, and what people read is whole.
@@ -119,7 +119,7 @@ def test_it_may_die_after_each_step(
 def test_before_the_mark_is_written_the_day_is_whole(
     output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(_: Snapshot) -> None:
+    def die(_: Snapshot[Path]) -> None:
         raise KeyboardInterrupt
 
     before = _files(output, OLD)

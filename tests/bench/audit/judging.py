@@ -40,7 +40,7 @@ class Generated:
     findings: Mapping[str, int]
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> Snapshot[Path]:
         """What the judges read."""
         return Snapshot.of(self.output, generated.DATE)
 

@@ -110,7 +110,7 @@ def _dies_in(folder: Path, *, after_renames: int, monkeypatch: pytest.MonkeyPatc
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", count)
         # Whoever is killed tidies nothing.
-        patch.setattr("spark_audit.outputs.shutil.rmtree", lambda *_, **__: None)
+        patch.setattr("spark_audit.local_outputs.shutil.rmtree", lambda *_, **__: None)
         with pytest.raises(Killed), replacing(folder) as part:
             write_text(part / "new", "new")
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer_client.audited import Audited
 from producer_client.lines import read_submissions
 from producer_client.submission import prepare
 from spark_audit.found import Found
@@ -88,25 +87,6 @@ def test_only_requests_with_a_payload_get_a_line(tmp_path: Path) -> None:
     assert asked == [(f"r{n}", "payments", 0, n) for n in (1, 2, 3)]
     lines = path.read_bytes().splitlines()
     assert [one.value for one in read_submissions(lines) if one] == [SECRET]
-
-
-def test_what_a_line_says_of_its_audit_is_what_the_client_asks_the_journal_for(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "resend.jsonl"
-    told = Audited(group="g", journal="j", read_at=2**41)
-    write_resend(
-        [found_request("r1")],
-        lambda *place: (b"k", SECRET, ()),
-        path,
-        is_begun=lambda name: False,
-        audit=told._asdict(),
-    )
-    checked: list[tuple[Audited, str]] = []
-    lines = path.read_bytes().splitlines()
-    found = list(read_submissions(lines, check=lambda *one: checked.append(one)))
-    assert [one.request_id for one in found if one] == ["r1"]
-    assert checked == [(told, "payments")]
 
 
 def test_nobody_else_may_read_the_payloads(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def _read(request_id: str, topic: str, partition: int, offset: int) -> Payload:
     return None, request_id.encode(), ()
 
 
-def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places) -> None:
+def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places[Path]) -> None:
     judged, limits = judged_frame(spark, rows), manifest()
     output = places.output
     figures = figures_of(judged, since_ms=limits.since_ms, until_ms=limits.until_ms)

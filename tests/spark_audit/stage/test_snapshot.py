@@ -74,7 +74,12 @@ def test_a_day_is_read_whole_and_put_in_its_place(
     journal.add_run("id-1", topic=name, offset=0)
     journal.add_worker("host-1-x", 2**41)
     settings = make_settings(name, journal=journal_url)
-    found = take(spark, settings, freeze(settings, WINDOW, now_ms=BEGIN_MS + DAY_MS))
+    found = take(
+        spark,
+        settings,
+        freeze(settings, WINDOW, now_ms=BEGIN_MS + DAY_MS),
+        Path(settings.audit.output),
+    )
     assert found == Snapshot.of(Path(settings.audit.output), DATE)
     assert found.is_complete
     assert [row["request_id"] for row in rows(found.records)] == ["id-1"]
@@ -93,7 +98,7 @@ def test_a_staging_that_fails_leaves_nothing_that_looks_like_a_snapshot(
 
     staging_that(fail, monkeypatch)
     with pytest.raises(NotAvailable, match="the broker is away"):
-        take(spark, settings, manifest())
+        take(spark, settings, manifest(), Path(settings.audit.output))
     assert names(settings) == set()
 
 
@@ -101,7 +106,7 @@ def test_a_staging_that_fails_leaves_the_older_snapshot_as_it_was(
     spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staging_that(lambda part: None, monkeypatch)
-    place = take(spark, settings, manifest())
+    place = take(spark, settings, manifest(), Path(settings.audit.output))
     written = place.manifest.read_text()
 
     def fail(part: Path) -> None:
@@ -109,7 +114,7 @@ def test_a_staging_that_fails_leaves_the_older_snapshot_as_it_was(
 
     staging_that(fail, monkeypatch)
     with pytest.raises(NotAvailable):
-        take(spark, settings, manifest(group="another"))
+        take(spark, settings, manifest(group="another"), Path(settings.audit.output))
     assert place.is_complete
     assert place.manifest.read_text() == written
 
@@ -118,9 +123,9 @@ def test_a_newer_snapshot_takes_the_place_of_the_older_whole(
     spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staging_that(lambda part: (part / "records" / "old").touch(), monkeypatch)
-    take(spark, settings, manifest())
+    take(spark, settings, manifest(), Path(settings.audit.output))
     staging_that(lambda part: None, monkeypatch)
-    place = take(spark, settings, manifest(group="another"))
+    place = take(spark, settings, manifest(group="another"), Path(settings.audit.output))
     assert list(place.records.iterdir()) == []
     assert Manifest.read(place.manifest).group == "another"
     assert names(settings) == {f"date={DATE}"}
@@ -135,7 +140,7 @@ def test_half_a_snapshot_of_a_run_that_died_is_thrown_away(
     half.records.mkdir(parents=True)
     assert not half.is_complete
     staging_that(lambda part: None, monkeypatch)
-    assert take(spark, settings, manifest()).is_complete
+    assert take(spark, settings, manifest(), Path(settings.audit.output)).is_complete
     assert names(settings) == {f"date={DATE}"}
 
 
@@ -144,7 +149,7 @@ def test_one_of_which_a_part_was_taken_away_is_none(
     spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     staging_that(lambda part: None, monkeypatch)
-    place = take(spark, settings, manifest())
+    place = take(spark, settings, manifest(), Path(settings.audit.output))
     assert place.is_complete
     getattr(place, part).rename(place.folder / "elsewhere")
     assert not place.is_complete
@@ -159,7 +164,7 @@ def test_a_file_that_is_cut_short_missing_or_foreign_is_named(
         (folder / part / "0.parquet").write_bytes(b"whole")
 
     staging_that(write, monkeypatch)
-    place = take(spark, settings, manifest())
+    place = take(spark, settings, manifest(), Path(settings.audit.output))
     written = Manifest.read(place.manifest)
     place.require_whole(written)
     file = place.folder / part / "0.parquet"
@@ -185,7 +190,7 @@ def test_nothing_is_complete_before_it_is_in_its_place(
         seen.append((place.is_complete, Snapshot(part).is_complete))
 
     staging_that(look, monkeypatch)
-    take(spark, settings, manifest())
+    take(spark, settings, manifest(), Path(settings.audit.output))
     assert seen == [(False, False)]
 
 
@@ -195,7 +200,7 @@ def test_a_folder_that_cannot_be_written_ends_with_3(
     Path(settings.audit.output).touch()
     staging_that(lambda part: None, monkeypatch)
     with pytest.raises(NotAvailable, match="the snapshot cannot be written: Not a directory"):
-        take(spark, settings, manifest())
+        take(spark, settings, manifest(), Path(settings.audit.output))
 
 
 def test_a_disk_that_is_full_ends_with_3_and_leaves_nothing(
@@ -210,5 +215,5 @@ def test_a_disk_that_is_full_ends_with_3_and_leaves_nothing(
 
     staging_that(fill, monkeypatch)
     with pytest.raises(NotAvailable, match="No space left on device"):
-        take(spark, settings, manifest())
+        take(spark, settings, manifest(), Path(settings.audit.output))
     assert names(settings) == set()

@@ -1,0 +1,179 @@
+"""Folders of an output that Hadoop leads to: whole or not at all, and one audit at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from feedback.errors import NotAvailable
+from spark_audit import hadoop_outputs
+from spark_audit.hadoop_path import HadoopPath
+from spark_audit.outputs import (
+    OWNER_ONLY,
+    is_whole,
+    new_file,
+    put_text,
+    remove,
+    replacing,
+    settled,
+    size_of,
+    write_text,
+)
+from spark_audit.run_lock import alone
+from tests.spark_audit.hadoop import mounted
+
+
+class _Killed(BaseException):
+    pass
+
+
+@pytest.fixture
+def output(spark: SparkSession, tmp_path: Path) -> HadoopPath:
+    """Return an empty output folder."""
+    return HadoopPath.of(spark, mounted(spark, tmp_path / "audit"))
+
+
+@pytest.fixture
+def folder(output: HadoopPath) -> HadoopPath:
+    """Return a day's folder that was never made."""
+    return output / "reports" / "date=2026-11-20"
+
+
+def _names(folder: HadoopPath) -> list[str]:
+    return sorted(one.name for one in folder.glob("*"))
+
+
+def _put(folder: HadoopPath, name: str) -> None:
+    with replacing(folder) as part:
+        write_text(part / name, name)
+
+
+def test_a_folder_is_there_when_it_is_whole(folder: HadoopPath) -> None:
+    with replacing(folder) as part:
+        write_text(part / "a", "new\r\n")
+        assert not is_whole(folder)
+    assert is_whole(folder)
+    assert (settled(folder) / "a").read_text() == "new\r\n"
+    assert _names(settled(folder)) == ["_WHOLE", "a"]
+
+
+def test_a_folder_takes_the_place_of_the_one_before(folder: HadoopPath) -> None:
+    _put(folder, "old")
+    before = settled(folder)
+    with replacing(folder) as part:
+        write_text(part / "new", "new")
+        assert settled(folder) == before
+    assert _names(settled(folder)) == ["_WHOLE", "new"]
+    assert _names(folder) == ["run=2"]
+
+
+@pytest.mark.parametrize("error", [ValueError("a fault"), KeyboardInterrupt()])
+def test_what_fails_leaves_the_folder_as_it_was(folder: HadoopPath, error: BaseException) -> None:
+    _put(folder, "old")
+    with pytest.raises(type(error)), replacing(folder) as part:
+        write_text(part / "new", "new")
+        raise error
+    assert _names(settled(folder)) == ["_WHOLE", "old"]
+    assert _names(folder) == ["run=1"]
+
+
+def test_a_run_that_was_killed_before_its_last_file_is_not_read_and_the_next_removes_it(
+    folder: HadoopPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _put(folder, "old")
+    with monkeypatch.context() as killed:
+        # Whoever is killed tidies nothing.
+        killed.setattr(hadoop_outputs, "_give_up", lambda _: None)
+        with pytest.raises(_Killed), replacing(folder) as part:
+            write_text(part / "half", "half")
+            raise _Killed
+    assert _names(folder) == ["run=1", "run=2"]
+    assert _names(settled(folder)) == ["_WHOLE", "old"]
+    with replacing(folder) as part:
+        assert _names(folder) == ["run=1"]
+        write_text(part / "new", "new")
+    assert _names(settled(folder)) == ["_WHOLE", "new"]
+
+
+def test_a_run_that_was_killed_after_its_last_file_counts(
+    folder: HadoopPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _put(folder, "old")
+    with monkeypatch.context() as killed:
+        killed.setattr(hadoop_outputs, "_give_up", lambda _: None)
+        _put(folder, "new")
+    assert _names(folder) == ["run=1", "run=2"]
+    assert _names(settled(folder)) == ["_WHOLE", "new"]
+    _put(folder, "newest")
+    assert _names(folder) == ["run=3"]
+
+
+def test_a_run_loses_its_last_file_first(
+    folder: HadoopPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _put(folder, "old")
+    removed: list[str] = []
+    monkeypatch.setattr(HadoopPath, "remove", lambda self: removed.append(self.name))
+    _put(folder, "new")
+    assert removed == ["_WHOLE", "run=1"]
+
+
+def test_a_second_audit_is_refused_and_told_of_the_first(output: HadoopPath) -> None:
+    with alone(output):
+        with pytest.raises(NotAvailable) as raised:
+            alone(output).__enter__()
+        told = str(raised.value)
+        assert told.startswith(f"another audit writes to {output} (process ")
+        assert told.endswith(f"wait until it ends; if it was killed, remove {output}/.lock")
+    with alone(output):
+        pass
+    assert _names(output) == []
+
+
+def test_an_audit_whose_lock_was_taken_away_completes_nothing(
+    output: HadoopPath, folder: HadoopPath
+) -> None:
+    lock = output / ".lock"
+    with alone(output):
+        remove(lock)
+        with pytest.raises(NotAvailable, match="was taken away while this audit ran"):
+            _put(folder, "new")
+        write_text(lock, "another's")
+        with pytest.raises(NotAvailable, match="was taken away while this audit ran"):
+            _put(folder, "new")
+    assert not is_whole(folder)
+    assert lock.read_text() == "another's"
+
+
+def test_a_new_file_is_never_written_over_and_another_may_be(output: HadoopPath) -> None:
+    write_text(output / "one", "first")
+    with pytest.raises(FileExistsError):
+        write_text(output / "one", "second")
+    assert (output / "one").read_text() == "first"
+    put_text(output / "one", "third")
+    assert (output / "one").read_text() == "third"
+    assert (output / "one").stat().st_size == size_of(output) == len("third")
+
+
+def test_a_private_file_is_for_its_owner_only(output: HadoopPath, tmp_path: Path) -> None:
+    with new_file(output / "private", mode=OWNER_ONLY) as file:
+        file.write("payload")
+    assert (tmp_path / "audit" / "private").stat().st_mode & 0o777 == OWNER_ONLY
+
+
+def test_what_is_not_there_is_told_as_of_a_local_file(output: HadoopPath) -> None:
+    missing = output / "missing"
+    assert not missing.exists()
+    assert not missing.is_file()
+    assert not missing.is_dir()
+    assert list(missing.glob("*")) == []
+    for ask in (missing.read_text, missing.stat, lambda: list(missing.iterdir())):
+        with pytest.raises(FileNotFoundError):
+            ask()
+
+
+def test_a_scheme_without_a_connector_is_told(spark: SparkSession) -> None:
+    with pytest.raises(OSError, match='No FileSystem for scheme "zzz"'):
+        HadoopPath.of(spark, "zzz://here/audit")
