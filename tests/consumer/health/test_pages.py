@@ -158,7 +158,7 @@ def test_a_child_that_starts_nothing_is_said_and_its_request_runs_in_another(
     make_stage: MakeStage, watch: Watch
 ) -> None:
     stage = make_stage()
-    worker = watch(stage, worker={**ONE_SLOT, "handover_timeout_s": 9.0})
+    worker = watch(stage, worker={**ONE_SLOT, "handover_timeout_s": 15.0})
     worker.says("ready", 200)
     (stopped,) = worker.process.children()
     os.kill(stopped, signal.SIGSTOP)

@@ -45,7 +45,7 @@ def figure(request: Request) -> Any:
     return _fail(request)
 
 
-@_declared("later", effect="marked", retry_on=ConnectionRefusedError, retries="3s x 2")
+@_declared("later", effect="marked", retry_on=ConnectionRefusedError, retries="6s x 2")
 def later(request: Request) -> Any:
     """Fail in as many generations as the body says, after the effect was entered."""
     with request.effect():

@@ -104,7 +104,7 @@ def test_a_client_sees_when_it_runs_again_and_a_resend_meanwhile_runs_nothing(
     waiting = stage.seen(name, State.RETRYING)
     row = _row(stage, name)
     assert (waiting.code, waiting.due_at) == ("HANDLER_ERROR", row["due_at"])
-    assert row["due_at"] - row["finished_at"] >= 2999
+    assert row["due_at"] - row["finished_at"] >= 5999
     stage.produce(body, handler="later", headers=identity(name, attempt=2))
     eventually(lambda: stage.client.status(name).attempt == 2, timeout_s=30)
     answered = stage.client.status(name)
@@ -112,7 +112,7 @@ def test_a_client_sees_when_it_runs_again_and_a_resend_meanwhile_runs_nothing(
     assert len(stage.runs(name)) == 1
     assert stage.final(name).result == {"generation": 2}
     assert len(stage.runs(name)) == 2
-    assert _pauses_ms(stage, name)[0] >= 3000
+    assert _pauses_ms(stage, name)[0] >= 6000
 
 
 def test_what_a_transactional_handler_wrote_before_it_failed_is_gone(stage: Stage) -> None:
@@ -147,7 +147,7 @@ def test_a_worker_that_is_killed_while_a_tier_waits_leaves_it_to_a_peer(stage: S
     peer = stage.start()
     assert stage.final(name, timeout_s=40).result == {"generation": 2}
     assert [run["parent"] for run in stage.runs(name)] == [first.pid, peer.pid]
-    assert _pauses_ms(stage, name)[0] >= 3000
+    assert _pauses_ms(stage, name)[0] >= 6000
 
 
 def test_a_failure_that_comes_after_its_run_was_put_in_doubt_ends_the_doubt(stage: Stage) -> None:
@@ -177,7 +177,7 @@ def test_a_request_that_waits_beyond_its_deadline_expires(stage: Stage) -> None:
     worker = stage.start()
     stage.final(_send(stage, "tiers"))
     name = f"late-{time.time_ns()}"
-    deadline_at = int(time.time() * 1000) + 4500
+    deadline_at = int(time.time() * 1000) + 8000
     stage.produce(b'{"fails":1}', handler="later", headers=identity(name, deadline_at=deadline_at))
     stage.seen(name, State.RETRYING)
     worker.send(signal.SIGKILL)
