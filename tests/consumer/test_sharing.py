@@ -30,7 +30,7 @@ def pair(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_two_workers_of_a_group_share_the_work_and_run_each_request_once(pair: Stage) -> None:
     sent = [pair.produce(b'{"answer":1}', partition=n % 4) for n in range(120)]
     ids = {one.coordinates_id for one in sent}
-    ended = list(pair.client.wait_many(ids, timeout_s=30))
+    ended = list(pair.client.wait_many(ids, timeout_s=60))
     assert {status.state for status in ended} == {State.SUCCEEDED}
     runs = [run for run in pair.runs() if run["request_id"] in ids]
     assert sorted(run["request_id"] for run in runs) == sorted(ids)
@@ -58,16 +58,16 @@ def test_a_slow_handler_and_a_full_buffer_cost_no_membership_and_no_second_run(
     make_stage: MakeStage,
 ) -> None:
     stage = make_stage(
-        kafka={"max_poll_interval_s": 6, "session_timeout_s": 6},
+        kafka={"max_poll_interval_s": 10, "session_timeout_s": 10},
         worker={"processes": 1, "slots_per_process": 1, "buffer_limit": 1},
     )
     worker = stage.start()
-    slow = stage.produce(b'{"takes_s":9}', partition=0)
+    slow = stage.produce(b'{"takes_s":13}', partition=0)
     eventually(lambda: stage.runs(slow.coordinates_id), timeout_s=30)
     before = stage.members()
     short = [stage.produce(b"{}", partition=n % 2) for n in range(8)]
     ids = [one.coordinates_id for one in (slow, *short)]
-    ended = list(stage.client.wait_many(ids, timeout_s=30))
+    ended = list(stage.client.wait_many(ids, timeout_s=60))
     assert {(status.state, status.attempt) for status in ended} == {(State.SUCCEEDED, 1)}
     assert sorted(run["request_id"] for run in stage.runs()) == sorted(ids)
     assert stage.members() == before

@@ -13,7 +13,7 @@ from spark_audit.commands import cli
 from spark_audit.package import write_package
 from tests.consumer.running import environment
 
-LIMIT_S = 60.0
+LIMIT_S = 150.0
 # Prints where each module of ours came from once the job and all that it says are imported.
 _WHERE = """
 import sys

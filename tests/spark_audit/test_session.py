@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.consumer.running import environment
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 90.0
+LIMIT_S = 150.0
 # An address for examples, which no machine has.
 NOT_OURS = "203.0.113.1"
 _WITHOUT_JARS = """

@@ -67,7 +67,7 @@ def test_what_was_read_and_how_far_are_one(make_table: MakeTable) -> None:
 
 
 def test_a_partition_is_one_owners_until_its_lease_is_over(make_table: MakeTable) -> None:
-    one, other = make_table("one", lease_s=0.5), make_table("other")
+    one, other = make_table("one", lease_s=3.0), make_table("other")
     one.take(PLACE, ID)
     assert other.take(PLACE, ID) is None
     eventually(lambda: other.take(PLACE, ID), timeout_s=30)
