@@ -27,6 +27,7 @@ from consumer.delivery import Delivery
 from consumer.far_leases import FarLeases
 from consumer.health.metrics import NO_METRICS, Metrics
 from consumer.journal import DeadEnd, Journal, JournalUnavailable, Row, State
+from consumer.journal.dead_claims import FIRST
 from consumer.journal.left_over import Unhandled
 from consumer.journal.pacing import pause_s
 from consumer.look_back import ALL_MS, Ages, LookBack
@@ -200,7 +201,7 @@ class Sweeper:
         self._teller.tell([telling.from_row(row) for row in caught_up])
 
     def _go_on_for_the_dead(self) -> None:
-        rows = self._without_living(self._journal.dead_claims(self._handlers.keys(), LIMIT))
+        rows = self._dead_claims()
         told = self._told(rows)
         ends = {row.request_id: settling.as_told(row, told.get(row.request_id)) for row in rows}
         open_ = [row for row in rows if ends[row.request_id] is None]
@@ -221,24 +222,39 @@ class Sweeper:
         self._catch_up(list(behind.values()))
         self._go_on([(row, after) for row, after in judged if after is not After.PARK])
 
-    def _without_living(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Leave alone until its deadline what a worker has claimed whose heartbeat lives.
+    def _dead_claims(self) -> list[Row]:
+        """Return claims of the dead; those of workers whose heartbeat lives only after their
+        deadlines.
 
-        It may be working on another server with this journal, where it still has its lease: a
-        standby was promoted, and its primary goes on.
+        Such a worker may be working on another server with this journal, where it still has its
+        lease: a standby was promoted, and its primary goes on.
         """
-        if not rows or self._teller.redis_away:
-            return rows
-        try:
-            living = self._alive({row.owner for row in rows})
-        except RedisUnavailable as error:
-            log.debug("heartbeats.unread", reason=str(error))
-            return rows
+        found: list[Row] = []
+        living: set[str] = set()
+        after = FIRST
+        while not self._stopping.is_set():
+            rows = self._journal.dead_claims(self._handlers.keys(), LIMIT, after=after)
+            living |= self._living(rows)
+            now_ms = epoch_ms()
+            found += [row for row in rows if row.owner not in living or row.deadline_at <= now_ms]
+            # What the living have claimed must not hide what is behind it.
+            if len(rows) < LIMIT or len(found) >= LIMIT:
+                break
+            after = (rows[-1].owner, rows[-1].request_id)
         for owner in living - self._said_to_live:
             log.warning("claims.owner_lives", owner=owner)
         self._said_to_live = living
-        now_ms = epoch_ms()
-        return [row for row in rows if row.owner not in living or row.deadline_at <= now_ms]
+        return found
+
+    def _living(self, rows: Sequence[Row]) -> set[str]:
+        """Return which owners have a heartbeat; none while Redis is away."""
+        if not rows or self._teller.redis_away:
+            return set()
+        try:
+            return self._alive({row.owner for row in rows})
+        except RedisUnavailable as error:
+            log.debug("heartbeats.unread", reason=str(error))
+            return set()
 
     def _end_far_leases(self) -> None:
         """End what a database's clock that was set back keeps alive."""

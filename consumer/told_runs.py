@@ -111,7 +111,7 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         effect_kind=told_kind(told),
         in_doubt=plain(told.in_doubt) or InDoubtPolicy.PARK,
     )
-    owner = (told.worker or "").removesuffix(DISOWNED)
+    owner = (plain(told.worker) or "").removesuffix(DISOWNED)
     run = ToldRun(claim, told.generation, State.CLAIMED, owner + DISOWNED)
     if told.state in _ASKED_AGAIN:
         return run._replace(
@@ -128,7 +128,7 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         message=plain(told.message),
         result=result_text(told.result),
         resend=told.resend,
-        by=told.by,
+        by=plain(told.by),
     )
 
 

@@ -219,7 +219,7 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
             _state(found["status"], request_id), worker=worker, worker_alive=worker in alive
         ),
         attempt=_number(found.get("attempt")) or 0,
-        generation=_number(found.get("generation")) or 0,
+        generation=_generation(found.get("generation")),
         code=found.get("code") or None,
         message=found.get("message") or None,
         result=json.loads(result) if result else None,
@@ -261,6 +261,13 @@ def _count(text: str) -> int:
         return int(text or 0)
     except ValueError:
         return 0
+
+
+def _generation(text: str | None) -> int:
+    number = _number(text) or 0
+    if number + 1 == _NUMBERS:
+        raise ValueError("a status has a generation that none can follow")
+    return number
 
 
 def _number(text: str | None) -> int | None:

@@ -24,6 +24,7 @@ from sqlalchemy import (
     exists,
     func,
     literal_column,
+    or_,
     select,
     true,
     union_all,
@@ -42,6 +43,8 @@ from feedback.clock import monotonic_s
 # that it may.
 _CLAIMED: ColumnElement[str] = literal_column(f"'{State.CLAIMED.value}'")
 _RETRYING: ColumnElement[str] = literal_column(f"'{State.RETRYING.value}'")
+# Before every owner.
+FIRST = ("", "")
 
 
 def find(
@@ -52,6 +55,7 @@ def find(
     limit: int,
     worker_id: str,
     gone: GoneOwners,
+    after: tuple[str, str] = FIRST,
 ) -> list[Row]:
     """Return claims on `topics` of workers without a live lease, in the order of their owners.
 
@@ -59,8 +63,10 @@ def find(
 
     Args:
         gone: what earlier looks at these topics have found.
+        after: owner and request of the last one of the page before.
     """
-    further = {"most": limit, "this_worker": worker_id}
+    owner, request_id = after
+    further = {"most": limit, "this_worker": worker_id, "seen": owner, "seen_request": request_id}
     if connection.dialect.name == "sqlite":
         return [Row(*one) for one in _found(connection, _claims, group, topics, further, [])]
     workers = [tuple(one) for one in connection.execute(_WORKERS, {"this_group": group})]
@@ -73,8 +79,9 @@ def find(
     finally:
         gone.ended(began_s, monotonic_s())
     rows = [Row(*one) for one in found]
-    # With a lease that is over one finds nothing, and knows nothing.
-    is_complete = len(rows) < limit and worker_id in lives
+    # With a lease that is over one finds nothing, and knows nothing; nor does a later page know
+    # what was before it.
+    is_complete = len(rows) < limit and worker_id in lives and after == FIRST
     gone.found({row.owner for row in rows}, began_s, is_complete=is_complete)
     return rows
 
@@ -147,9 +154,14 @@ def _in_order(connection: Connection, owners: Sequence[str]) -> list[str]:
 
 @lru_cache
 def _claims(*, between: bool) -> Select[Any]:
+    owner, seen = request.c.owner, bindparam("seen", type_=Text())
+    is_after = and_(
+        owner >= seen,  # the index begins there
+        or_(owner > seen, request.c.request_id > bindparam("seen_request", type_=Text())),
+    )
     parts = _of_the_dead(
         ROW_COLUMNS,
-        request.c.topic.in_(bindparam("these_topics", expanding=True)),
+        and_(request.c.topic.in_(bindparam("these_topics", expanding=True)), is_after),
         order=(request.c.owner, request.c.request_id),
         between=between,
     )

@@ -47,6 +47,9 @@ from consumer.journal.sweep import end_dead, take_turn, unpublished
 from consumer.journal.takeover import granted_names
 from consumer.journal.told_rule import ToldRun
 from consumer.journal.work import Work
+from feedback.logs import EventLog
+
+log = EventLog("onceward.journal")
 
 Name = tuple[str, int]
 
@@ -172,11 +175,25 @@ class Journal(GroupJournal):
     def catch_up(self, runs: Sequence[ToldRun]) -> list[Row]:
         """Bring rows forward that are behind what clients were told; return them.
 
-        Claims of workers without a live lease as well: what is told is later than they are.
+        Claims of workers without a live lease as well: what is told is later than they are. A run
+        that the database refuses hinders no other.
 
         Raises:
             JournalUnavailable: as for `apply`.
         """
+        try:
+            return self._catch_up(runs)
+        except DataRefused as refused:
+            if len(runs) > 1:
+                half = len(runs) // 2
+                return [*self.catch_up(runs[:half]), *self.catch_up(runs[half:])]
+            bare = runs[0].cleaned()
+            if bare != runs[0]:
+                return self.catch_up([bare])
+            log.error("run.refused", request_id=bare.request_id, reason=refused.reason)
+            return []
+
+    def _catch_up(self, runs: Sequence[ToldRun]) -> list[Row]:
         with self._session.transaction() as connection:
             return catch_up(
                 connection,
@@ -196,7 +213,9 @@ class Journal(GroupJournal):
         with self._session.transaction() as connection:
             return take_turn(connection, f"sweep:{self._group}", every_ms)
 
-    def dead_claims(self, topics: Collection[str], limit: int) -> list[Row]:
+    def dead_claims(
+        self, topics: Collection[str], limit: int, *, after: tuple[str, str] = dead_claims.FIRST
+    ) -> list[Row]:
         """Return claims on these topics whose owner has no live lease; nothing is changed.
 
         With this worker's own lease over there are none: what kept it from renewing may have kept
@@ -205,6 +224,7 @@ class Journal(GroupJournal):
         Args:
             topics: those that this worker has handlers for, so that it knows their policy.
             limit: the most rows to return.
+            after: owner and request of the last one of the page before.
 
         Raises:
             JournalUnavailable: as for `apply`.
@@ -217,6 +237,7 @@ class Journal(GroupJournal):
                 limit=limit,
                 worker_id=self._worker_id,
                 gone=self._gone.setdefault(frozenset(topics), GoneOwners()),
+                after=after,
             )
 
     def unhandled(self, topics: Collection[str], limit: int, late_ms: int) -> list[Unhandled]:

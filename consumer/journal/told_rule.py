@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from consumer.journal.records import DISOWNED, Claim, Row, State
+from consumer.journal.records import DISOWNED, Claim, Row, State, cleaned
 
 _HAPPENED = (State.SUCCEEDED, State.IN_DOUBT)
 
@@ -52,8 +52,9 @@ class ToldRun(NamedTuple):
         return self._replace(owner=self.owner + DISOWNED) if is_open else self
 
     def cleaned(self) -> ToldRun:
-        """Return the same run without a result that a database could refuse."""
-        return self._replace(code=None, message=None, result=None)
+        """Return the same run without any words that a database could refuse."""
+        owner = cleaned(self.owner)
+        return self._replace(owner=owner, code=None, message=None, result=None, by=None)
 
 
 def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False) -> ToldRun | None:

@@ -234,6 +234,20 @@ def test_claims_of_a_worker_whose_heartbeat_lives_are_left_until_it_is_gone_or_t
     assert sweeping.state("open") is State.IN_DOUBT
 
 
+def test_claims_of_workers_whose_heartbeats_live_hide_none_that_is_behind_them(
+    sweeping: Sweeping, sweep: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LIMIT", 2)
+    for owner in ("a-lives", "b-lives"):
+        sweeping.store.beat(owner, {})
+        sweeping.claimed_by(owner, *(f"{owner}-{number}" for number in range(3)))
+    sweeping.claimed_by("c-dead", "first", "second", "third")
+    sweep()
+    sweep()
+    assert {sweeping.state(name) for name in ("first", "second", "third")} == {State.IN_DOUBT}
+    assert sweeping.state("b-lives-2") is State.UNKNOWN
+
+
 def test_a_lease_that_a_clock_set_back_left_far_ahead_is_over_when_nobody_renews_it(
     sweeping: Sweeping, sweep: Callable[[], None]
 ) -> None:
@@ -557,6 +571,27 @@ def test_a_status_that_cannot_be_read_hides_none_of_the_others(
     sweep()
     assert [row.state for row in sweeping.rows("a")] == ["SUCCEEDED"]
     assert [one.takeover.request_id for one in sweeping.revived] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "hostile", [{"worker": "dead\0"}, {"generation": str(2**63 - 1)}], ids=["worker", "generation"]
+)
+def test_a_later_run_that_no_database_may_hold_hinders_no_other(
+    sweeping: Sweeping, sweep: Callable[[], None], hostile: dict[Any, Any]
+) -> None:
+    sweeping.claimed_by("dead", "a", "b", "c", topic="same-key")
+    sweeping.apply("dead", finishes=[_finish(name) for name in ("a", "b", "c")])
+    sweeping.age(UNPUBLISHED_AFTER_MS)
+    fields = {"worker": "dead", "topic": "same-key", "resend": "1"}
+    told = [StatusWrite(name, State.FAILED, 1, 2, SHA, fields) for name in ("a", "b", "c")]
+    sweeping.store.write(told)
+    sweeping.store.redis.hset(sweeping.store.request_key("b"), mapping=hostile)
+
+    def are_ended() -> bool:
+        sweep()
+        return [row.generation for row in sweeping.rows("a", "c")] == [3, 3]
+
+    eventually(are_ended, timeout_s=LIMIT_S)
 
 
 def test_what_was_told_ends_a_claim_also_where_no_database_may_hold_its_words(

@@ -124,11 +124,13 @@ class SimulatedJournal:
             "~asks for its turn", lambda: self._world.database.take_turn("sweep", every_ms)
         )
 
-    def dead_claims(self, topics: Collection[str], limit: int) -> list[Row]:
+    def dead_claims(
+        self, topics: Collection[str], limit: int, *, after: tuple[str, str]
+    ) -> list[Row]:
         """Return claims whose owner has no live lease."""
         return self._call(
             "~looks for the dead",
-            lambda: self._world.database.dead_claims(self._worker_id, topics, limit),
+            lambda: self._world.database.dead_claims(self._worker_id, topics, limit, after),
         )
 
     def end_dead_claims(self, ends: Sequence[DeadEnd]) -> list[Row]:

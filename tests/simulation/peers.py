@@ -22,12 +22,19 @@ class Peers(Pruning):
 
     # sweeps --------------------------------------------------------------------------------
 
-    def dead_claims(self, worker_id: str, topics: Collection[str], limit: int) -> list[Row]:
+    def dead_claims(
+        self,
+        worker_id: str,
+        topics: Collection[str],
+        limit: int,
+        after: tuple[str, str] = ("", ""),
+    ) -> list[Row]:
         """Return claims of workers without a live lease; none while one's own is over."""
         found = [
             row
             for row in self.rows.values()
             if self.is_dead(row, worker_id) and row.topic in topics
+            if (row.owner, row.request_id) > after
         ]
         return sorted(found, key=lambda row: (row.owner, row.request_id))[:limit]
 

@@ -86,3 +86,11 @@ def test_a_claim_is_left_to_its_owner_and_brought_forward_once_that_is_gone(
     assert kept == {"generation": 1, "outcome": "WORKER_DIED"}
     assert journal.catch_up([one]) == []
     assert [one.generation for one in journal.rows([name, "unknown"])] == [2]
+
+
+def test_a_told_run_whose_words_the_database_refuses_hinders_no_other(journal: Journal) -> None:
+    names = [new_id(), new_id(), new_id()]
+    first, refused, last = (told(name, State.FAILED) for name in names)
+    refused = refused._replace(owner="gone\0", code="A\0", message="B\0", by="C\0")
+    caught_up = journal.catch_up([first, refused, last])
+    assert {row.request_id for row in caught_up} == set(names)
