@@ -118,8 +118,7 @@ class RunningWorker:
 
     def children(self) -> list[int]:
         """Return the process ids of its children that run handlers."""
-        names = ((one.pid, " ".join(one.cmdline())) for one in self.family()[1:])
-        return [pid for pid, name in names if "spawn_main" in name]
+        return [one.pid for one in self.family()[1:] if "spawn_main" in _words_of(one)]
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the main process alone."""
@@ -145,6 +144,14 @@ class RunningWorker:
         """Kill it, if it still runs; its children go with it."""
         self._process.kill()
         self._process.wait()
+
+
+def _words_of(process: psutil.Process) -> str:
+    """Return the command line of a process, nothing of one that has ended since it was found."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def toml(sections: Mapping[str, Mapping[str, Any]]) -> str:
