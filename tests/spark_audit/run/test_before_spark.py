@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import make_url
 
 from feedback.errors import NotAvailable, OncewardError, SettingsError
-from spark_audit import run
+from spark_audit import opening
 from spark_audit.run import run_audit
 from spark_audit.run_lock import alone
 from spark_audit.verdict import parse_fail_on
@@ -30,7 +30,7 @@ def refuse(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Refuse:
     def start(**_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(run, "open_session", start)
+    monkeypatch.setattr(opening, "open_session", start)
 
     def refused(kind: type[OncewardError] = NotAvailable, **sections: dict[str, Any]) -> str:
         settings = scene.settings()
