@@ -41,12 +41,14 @@ demo: setup ## 2,000 payments, one worker killed on the way, their account; ARGS
 	$(RUN) -m tests.stack -- $(RUN) -m tests.demo $(ARGS)
 
 # With ARGS a part: nothing is installed or linted, and the servers of a `make stack` are used.
+# Without: mypy keeps one processor busy for half a minute, while the rest is fetched and prepared.
 .PHONY: test
 ifdef ARGS
 test: $(READY)
 	$(RUN) -m tests.stack --reuse -- $(RUN) -m pytest $(ARGS)
 else
-test: test-setup lint ## all tests, on real servers; ARGS="tests/consumer/order -k full" for a part
+test: $(READY) ## all tests, on real servers; ARGS="tests/consumer/order -k full" for a part
+	$(MAKE) --no-print-directory --jobs 2 --output-sync test-setup lint
 	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here
 endif
 
