@@ -7,7 +7,7 @@ They are text, since Spark hands a query to JDBC as it is: every value in them g
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 
 from spark_audit.jdbc import POSTGRES, literal
 from spark_audit.manifest import Kind, Manifest, Partition
@@ -29,7 +29,9 @@ RUN_SCHEMA = (
 FORGOTTEN_SCHEMA = "topic STRING, partition INT, next_offset BIGINT, deadline_at BIGINT"
 LEASE_SCHEMA = "worker_id STRING, lease_until BIGINT, now_ms BIGINT"
 
-SLICE = "slice"
+BOUNDS_SCHEMA = "first_run BIGINT, last_run BIGINT"
+
+RUN = "run"
 IDS_AT_ONCE = 1000
 _JULIAN_EPOCH_MS = 210_866_760_000_000
 
@@ -43,19 +45,21 @@ def names_of(schema: str) -> list[str]:
     return [one.split()[0] for one in schema.split(", ")]
 
 
-def all_requests(kind: str, group: str, *, slices: int) -> str:
+def all_requests(group: str) -> str:
     """Return the query of every row of a group."""
     return (
-        f"SELECT {_columns('r', REQUEST_SCHEMA)}, {_request_slice(kind, slices)} "
+        f"SELECT {_columns('r', REQUEST_SCHEMA)} "
         f'FROM onceward_request AS r WHERE r."group" = {literal(group)}'
     )
 
 
-def requests_in_range(kind: str, manifest: Manifest, *, slices: int) -> str:
+def requests_in_range(kind: str, manifest: Manifest) -> str:
     """Return the query of the rows whose record lies at or after its partition's start.
 
     So do those whose partition Kafka does not know while it knows the topic: they name a record
     that cannot be. Only those of the window, since a topic made anew may have fewer partitions.
+
+    It is read by `claim_predicates`, each of which is a part of the index of claims.
     """
     partitions = _of_requests(manifest)
     topics = ", ".join(sorted({literal(one.topic) for one in partitions}))
@@ -64,31 +68,68 @@ def requests_in_range(kind: str, manifest: Manifest, *, slices: int) -> str:
         f'AND r."claimed_at" >= {literal(manifest.since_ms)}'
     )
     return (
-        f"SELECT {_columns('r', REQUEST_SCHEMA)}, {_request_slice(kind, slices)} "
+        f"SELECT {_columns('r', REQUEST_SCHEMA)} "
         f"FROM onceward_request AS r {_starts('r', partitions)} "
-        f'WHERE r."group" = {literal(manifest.group)} '
+        f"WHERE {_of_group('r', kind, manifest.group)} "
         f'AND (r."offset" >= s.column3 OR ({unknown}))'
     )
 
 
+def claim_predicates(since_ms: int, until_ms: int, slices: int) -> list[str]:
+    """Return conditions that together cover every row that was claimed in a span of time, and
+    every one that was never claimed and did not end before it; each row once.
+
+    Args:
+        since_ms, until_ms: epoch ms, half open.
+    """
+    claimed, ended = '"claimed_at"', '"finished_at"'
+    bounds = _cut(since_ms, until_ms, slices)
+    return [
+        *(f"{claimed} >= {first} AND {claimed} < {after}" for first, after in bounds),
+        f"{claimed} IS NULL AND ({ended} IS NULL OR {ended} >= {literal(since_ms)})",
+    ]
+
+
+def claimed_since(at_ms: int) -> str:
+    """Return the condition of what was claimed from a time (epoch ms) on."""
+    return f'"claimed_at" >= {literal(at_ms)}'
+
+
 def runs_in_range(
-    manifest: Manifest, *, slices: int, with_allowed_by: bool, in_range: bool = True
+    kind: str, manifest: Manifest, *, with_allowed_by: bool, in_range: bool = True
 ) -> str:
     """Return the query of the runs whose own record lies at or after its partition's start.
 
     Args:
         with_allowed_by: whether the table has that column.
-        in_range: False for exactly those runs that the other query leaves out.
+        in_range: False for exactly those runs that the other query leaves out; it is asked by id.
     """
     # CASE, so that a partition without a start counts as outside: NOT of null would be null.
     condition = 'CASE WHEN h."offset" >= s.column3 THEN 1 ELSE 0 END'
     names = names_of(RUN_SCHEMA)[:-1]
     allowed_by = 'h."allowed_by"' if with_allowed_by else 'CAST(NULL AS TEXT) AS "allowed_by"'
+    of_group = _of_group("h", kind if in_range else POSTGRES, manifest.group)
     return (
-        f"SELECT {_columns('h', names)}, {allowed_by}, {_run_slice(slices)} "
+        f'SELECT {_columns("h", names)}, {allowed_by}, h."id" AS "{RUN}" '
         f"FROM onceward_run AS h {_starts('h', _of_requests(manifest))} "
-        f'WHERE h."group" = {literal(manifest.group)} AND {condition} = {int(in_range)}'
+        f"WHERE {of_group} AND {condition} = {int(in_range)}"
     )
+
+
+def run_bounds() -> str:
+    """Return the query of the first and the last number of a run."""
+    return f'SELECT min("id") AS "first_{RUN}", max("id") AS "last_{RUN}" FROM onceward_run'
+
+
+def run_predicates(first: int, last: int, slices: int) -> list[str]:
+    """Return conditions that cover every run once, also those that come meanwhile.
+
+    Args:
+        first, last: the numbers of runs there are.
+    """
+    *before, (begin, _) = _cut(first, last + 1, slices)
+    within = [f'"{RUN}" >= {one} AND "{RUN}" < {after}' for one, after in before]
+    return [*within, f'"{RUN}" >= {begin}']
 
 
 def leases(kind: str, group: str) -> str:
@@ -111,11 +152,6 @@ def forgotten(group: str) -> str:
         f"SELECT {_columns('f', FORGOTTEN_SCHEMA)} FROM onceward_forgotten AS f "
         f'WHERE f."group" = {literal(group)}'
     )
-
-
-def slice_predicates(slices: int) -> list[str]:
-    """Return the conditions of the slices, which together cover every row once."""
-    return [f'"{SLICE}" = {number}' for number in range(slices)]
 
 
 def id_predicates(ids: Iterable[str]) -> list[str]:
@@ -152,15 +188,17 @@ def _starts(table: str, partitions: Iterable[Partition]) -> str:
     )
 
 
-def _request_slice(kind: str, slices: int) -> str:
-    """Return the slice of a request, which stays the same while it is read."""
-    # SQLite has no hash; its row number stands until the row is deleted.
-    number = 'hashtext(r."request_id") & 2147483647' if kind == POSTGRES else "r.rowid"
-    return f'({number}) % {slices} AS "{SLICE}"'
+def _of_group(table: str, kind: str, group: str) -> str:
+    # SQLite would take the key of the table, which begins with the group, for all of its rows: the
+    # sign keeps it from that.
+    sign = "" if kind == POSTGRES else "+"
+    return f'{sign}{table}."group" = {literal(group)}'
 
 
-def _run_slice(slices: int) -> str:
-    return f'h."id" % {slices} AS "{SLICE}"'
+def _cut(first: int, after: int, slices: int) -> list[tuple[int, int]]:
+    """Return a span of numbers in slices, as (first, one after the last)."""
+    step = max(1, -(-(after - first) // slices))
+    return list(pairwise([*range(first, after, step), after]))
 
 
 def _batched(ids: Sequence[str]) -> Iterator[list[str]]:

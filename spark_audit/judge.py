@@ -6,8 +6,9 @@ that is several times faster than one join for each finding, and a twelfth less 
 the rows as well. `judge_rules` says what follows.
 
 Not obvious. Groups and join go by a hash of the id first and by the id itself second: sorting by a
-number is cheap, and no two ids are ever mixed up. All of one id is brought together before it is
-grouped: most ids have one record, and a grouping before that would find nothing to reduce.
+number is cheap, and no two ids are ever mixed up. What is many of one id is grouped where it lies
+and then brought together: a million copies of one id are a few rows by then, and no task has them
+all.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _own(partition: Partition, manifest: Manifest) -> list[dict[str, int]]:
 
 
 def _keyed(frame: DataFrame) -> DataFrame:
-    return frame.withColumn("id_hash", F.xxhash64("request_id")).repartition(*_KEY)
+    return frame.withColumn("id_hash", F.xxhash64("request_id"))
 
 
 def _union(left: DataFrame, right: DataFrame) -> DataFrame:

@@ -5,13 +5,15 @@ an earlier run carried over; and those of every id that a staged record names, w
 from: a resend after midnight is answered from the row of the day before. History goes with its
 request: a run of yesterday counts when the request ran again today.
 
-In slices by request, not by partition: a request that is reopened meanwhile gets the coordinates of
-its resend, and would be read twice or not at all where these cut. Rows first, history after: a run
-that ends in between stands in both with the same generation, never in none. Leases are read before
-and after, so that neither a worker that stopped meanwhile nor one that started seems to be dead.
+Through its indexes, each part once. Rows by the time of their claim: whoever claims a row puts it
+behind the time at which the reading began, so what was claimed since is read last, and a row that
+is there already stays as it was found. None is missed, and none is there twice. What was claimed
+before the day by more than the grace is asked for by id alone: the judge takes no such row for one
+of the day. Runs by their number, in which they were written. Ids by the key.
 
-A slice is one scan of the table. No index helps: the rows' own times are of another clock than the
-records', and a record's time may be anything its sender liked.
+Rows first, history after: a run that ends in between stands in both with the same generation, never
+in none. Leases are read before and after, so that neither a worker that stopped meanwhile nor one
+that started seems to be dead.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from spark_audit.location import Location, uri_of
 from spark_audit.manifest import Forgotten, Kind, Manifest
 from spark_audit.rows import ids_frame
 
-# Each is a scan of the whole table, so that more than a few cost the database more than they save.
+# Each is a connection of the database.
 MAX_SLICES = 8
 MIN_SLICES = 2
 # So many ids are asked for by name; for more, the whole table is read and cut down here.
@@ -62,7 +64,7 @@ def stage_journal(
     source = _Source(spark, Database.of(url), manifest)
     before = source.leases()
     with source.database.explained():
-        source.write_requests(spark.read.parquet(uri_of(records)), requests)
+        source.write_requests(spark.read.parquet(uri_of(records)), requests, now_ms=before.now_ms)
         source.write_runs(requests, runs)
     after = source.leases()
     workers = {**before.until, **after.until}
@@ -106,18 +108,23 @@ class _Source:
             rows = self._read(query, journal_sql.FORGOTTEN_SCHEMA).collect()
         return tuple(Forgotten(*row) for row in sorted(tuple(row) for row in rows))
 
-    def write_requests(self, records: DataFrame, folder: Location) -> None:
-        """Write the rows in range, then those of the ids that are still without one."""
-        query = journal_sql.requests_in_range(
-            self.database.kind, self.manifest, slices=self._slices
-        )
-        self._append(self._sliced(query, REQUEST_SCHEMA), folder)
-        found = self.spark.read.parquet(uri_of(folder)).select("request_id")
-        missing = self._named_by(records).join(found, "request_id", "left_anti").distinct()
-        every = journal_sql.all_requests(
-            self.database.kind, self.manifest.group, slices=self._slices
-        )
-        self._append(self._of_ids(missing, every, REQUEST_SCHEMA), folder)
+    def write_requests(self, records: DataFrame, folder: Location, *, now_ms: int) -> None:
+        """Write the rows in range, then those of the ids that are still without one.
+
+        Args:
+            now_ms: epoch ms, of the database's clock.
+        """
+        manifest = self.manifest
+        query = journal_sql.requests_in_range(self.database.kind, manifest)
+        since_ms = max(0, (manifest.before_ms or manifest.since_ms) - manifest.grace_ms)
+        spans = journal_sql.claim_predicates(since_ms, max(since_ms, now_ms), self._slices)
+        self._append(self._read(query, REQUEST_SCHEMA, spans), folder)
+        last = [journal_sql.claimed_since(max(since_ms, now_ms))]
+        claimed = self._read(query, REQUEST_SCHEMA, last)
+        self._append(claimed.join(self._found(folder), "request_id", "left_anti"), folder)
+        missing = self._named_by(records).join(self._found(folder), "request_id", "left_anti")
+        every = journal_sql.all_requests(manifest.group)
+        self._append(self._of_ids(missing.distinct(), every, REQUEST_SCHEMA), folder)
         self._require_rows(records, folder)
 
     def write_runs(self, requests: Location, folder: Location) -> None:
@@ -125,17 +132,22 @@ class _Source:
         has_column = "allowed_by" in self.database.columns(self.spark, "onceward_run")
         within, before = (
             journal_sql.runs_in_range(
-                self.manifest,
-                slices=self._slices,
-                with_allowed_by=has_column,
-                in_range=in_range,
+                self.database.kind, self.manifest, with_allowed_by=has_column, in_range=in_range
             )
             for in_range in (True, False)
         )
-        self._append(self._sliced(within, RUN_SCHEMA), folder)
+        self._append(self._read(within, RUN_SCHEMA, self._run_slices()), folder)
         rows = self.spark.read.parquet(uri_of(requests))
         ran_again = rows.where("generation > 1").select("request_id")
         self._append(self._of_ids(ran_again, before, RUN_SCHEMA), folder)
+
+    def _found(self, folder: Location) -> DataFrame:
+        return self.spark.read.parquet(uri_of(folder)).select("request_id")
+
+    def _run_slices(self) -> list[str]:
+        (bounds,) = self._read(journal_sql.run_bounds(), journal_sql.BOUNDS_SCHEMA).collect()
+        first, last = bounds.first_run or 0, bounds.last_run or 0
+        return journal_sql.run_predicates(first, last, self._slices)
 
     @property
     def _slices(self) -> int:
@@ -148,13 +160,10 @@ class _Source:
         carried = ids_frame(self.spark, self.manifest.carried)
         return records.where(is_wanted).select("request_id").union(carried)
 
-    def _sliced(self, query: str, schema: str) -> DataFrame:
-        return self._read(query, schema, journal_sql.slice_predicates(self._slices))
-
     def _of_ids(self, ids: DataFrame, query: str, schema: str) -> DataFrame:
         some = [row.request_id for row in ids.limit(MAX_IDS + 1).collect()]
         if len(some) > MAX_IDS:
-            return self._sliced(query, schema).join(ids, "request_id", "left_semi")
+            return self._read(query, schema).join(ids, "request_id", "left_semi")
         return self._read(query, schema, journal_sql.id_predicates(some) or ["1 = 0"])
 
     def _read(self, query: str, schema: str, predicates: Sequence[str] = ()) -> DataFrame:
@@ -175,7 +184,7 @@ class _Source:
             return
         if self.forgotten():
             return  # it had some, which are pruned
-        every = journal_sql.all_requests(self.database.kind, self.manifest.group, slices=1)
+        every = journal_sql.all_requests(self.manifest.group)
         if self._read(every, REQUEST_SCHEMA).isEmpty():
             raise NotAvailable(
                 f"the journal has no request of group {self.manifest.group} although its records "

@@ -9,7 +9,12 @@ import pytest
 
 from feedback.errors import NotAvailable, SettingsError
 from spark_audit.jdbc import Database, literal
-from spark_audit.journal_sql import IDS_AT_ONCE, id_predicates, slice_predicates
+from spark_audit.journal_sql import (
+    IDS_AT_ONCE,
+    claim_predicates,
+    id_predicates,
+    run_predicates,
+)
 
 PG = "postgresql+psycopg://"
 
@@ -83,5 +88,17 @@ def test_ids_are_asked_for_in_portions_each_once() -> None:
     assert sorted(named) == sorted(ids)
 
 
-def test_the_slices_cover_every_remainder() -> None:
-    assert slice_predicates(3) == ['"slice" = 0', '"slice" = 1', '"slice" = 2']
+def test_slices_of_time_cover_it_once_and_what_was_never_claimed() -> None:
+    claimed, ended = '"claimed_at"', '"finished_at"'
+    assert claim_predicates(10, 17, 3) == [
+        f"{claimed} >= 10 AND {claimed} < 13",
+        f"{claimed} >= 13 AND {claimed} < 16",
+        f"{claimed} >= 16 AND {claimed} < 17",
+        f"{claimed} IS NULL AND ({ended} IS NULL OR {ended} >= 10)",
+    ]
+    assert len(claim_predicates(10, 10, 3)) == 1
+
+
+def test_slices_of_runs_cover_them_once_and_those_that_come_meanwhile() -> None:
+    assert run_predicates(5, 8, 2) == ['"run" >= 5 AND "run" < 7', '"run" >= 7']
+    assert run_predicates(0, 0, 8) == ['"run" >= 0']

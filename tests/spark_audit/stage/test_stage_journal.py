@@ -175,6 +175,44 @@ def test_a_row_of_a_partition_that_kafka_does_not_know_is_staged_when_it_is_of_t
     assert set(stage(manifest(group=group, since_ms=BEGIN_MS)).requests) == {"now"}
 
 
+def test_what_was_claimed_long_before_the_day_is_staged_when_it_is_asked_for_by_name(
+    journal: HandWritten, stage: Stage, group: str
+) -> None:
+    limits = manifest(group=group, since_ms=BEGIN_MS)
+    grace_ms = limits.grace_ms
+    for request_id, at in (
+        ("before", -grace_ms - 1),
+        ("named", -grace_ms - 1),
+        ("first", -grace_ms),
+    ):
+        journal.add_request(request_id, claimed_at=BEGIN_MS + at)
+    journal.add_request("refused", claimed_at=None, finished_at=BEGIN_MS)
+    journal.add_request("refused before", claimed_at=None, finished_at=1)
+    assert set(stage(limits, ids=("named",)).requests) == {"first", "named", "refused"}
+
+
+def test_a_row_that_is_claimed_anew_while_it_is_read_is_staged_once(
+    journal: HandWritten, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.add_request("claimed anew")
+    journal.add_request("not yet read", claimed_at=2**41)
+    append = staging._Source._append
+    times: list[Path] = []
+
+    def change_after(source: Any, frame: Any, folder: Path) -> None:
+        append(source, frame, folder)
+        if not times:
+            journal.change(f"UPDATE onceward_request SET claimed_at = {2**41}, generation = 2")
+        times.append(folder)
+
+    monkeypatch.setattr(staging._Source, "_append", change_after)
+    found = stage().requests
+    assert {one: row["generation"] for one, row in found.items()} == {
+        "claimed anew": 1,
+        "not yet read": 2,
+    }
+
+
 def test_a_resend_after_midnight_brings_the_row_of_the_day_before(
     journal: HandWritten, stage: Stage, group: str
 ) -> None:
