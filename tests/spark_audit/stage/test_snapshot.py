@@ -199,7 +199,7 @@ def test_a_folder_that_cannot_be_written_ends_with_3(
 ) -> None:
     Path(settings.audit.output).touch()
     staging_that(lambda part: None, monkeypatch)
-    with pytest.raises(NotAvailable, match="the snapshot cannot be written: Not a directory"):
+    with pytest.raises(NotAvailable, match=r"date=.* cannot be written: Not a directory"):
         take(spark, settings, manifest(), Path(settings.audit.output))
 
 
