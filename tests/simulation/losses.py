@@ -32,6 +32,7 @@ class Losses:
 
     Attributes:
         forgotten: the requests of which the database has forgotten something.
+        known_again: those of them whose latest run it knows again, by what was told of that.
         excused: the orders that another worker went on with, not knowing of an earlier run.
     """
 
@@ -40,6 +41,7 @@ class Losses:
         self._bank = bank
         self._pasts: deque[_Past] = deque(maxlen=MOST_COMMITS)
         self.forgotten: set[str] = set()
+        self.known_again: set[str] = set()
         self.excused: set[str] = set()
 
     def before_commit(self, now_ms: int) -> None:
@@ -61,4 +63,5 @@ class Losses:
             self._bank.undo(request_id, past.charges.get(request_id, 0))
         self._pasts.clear()
         self.forgotten |= changed
+        self.known_again -= changed
         return changed

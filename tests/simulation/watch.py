@@ -111,7 +111,8 @@ class Watch:
     def _excuse(self, run: SimulatedRun, before: Sequence[SimulatedRun]) -> None:
         """Expect no more of an order that goes on elsewhere after the database forgot of it."""
         losses, request_id = self._world.losses, run.job.request_id
-        if request_id in losses.forgotten and any(one.worker_id != run.worker_id for one in before):
+        is_unknown = request_id in losses.forgotten - losses.known_again
+        if is_unknown and any(one.worker_id != run.worker_id for one in before):
             losses.excused.add(order_of(request_id))
 
     def _excuse_fork(self, change: Change) -> None:
@@ -132,11 +133,11 @@ class Watch:
         return order_of(request_id) in self._world.losses.excused
 
     def caught_up(self, rows: Sequence[Row]) -> None:
-        """Expect all again of requests whose latest run the journal knows again."""
+        """Expect again that no second run follows the latest one of a request."""
         for row in rows:
             granted = (one for name, one, _ in self._grants if name == row.request_id)
             if row.generation >= max(granted, default=0):
-                self._world.losses.forgotten.discard(row.request_id)
+                self._world.losses.known_again.add(row.request_id)
 
     def pruned(self, request_ids: Sequence[str]) -> None:
         """Remember which requests the journal has forgotten, and how far each partition was."""
