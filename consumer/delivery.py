@@ -28,7 +28,8 @@ class Delivery(NamedTuple):
             took it over from another one.
         begins_at: generation of its first run, where a journal that is gone has had others.
         voids: how often a run was declared void, once it is claimed: what its key derives from.
-        is_known: whether Redis knew of a run of it when it was read.
+        is_known: whether Redis knew of a run of it when it was read, or others may have run it
+            since.
     """
 
     record: Record

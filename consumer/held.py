@@ -65,6 +65,8 @@ class Held:
         stood_in: of these, runs whose success a child has committed; what waits is still to end.
         tried: of `claiming`, what the journal may have granted already: its claim was part of a
             call of unknown outcome, or no child took its run.
+        lapsed: runs that began before our lease was over for a while: others may have gone on
+            with them.
         lost: own runs that the journal seems to have lost; they are to be written again.
         ended: how runs ended here.
     """
@@ -84,6 +86,7 @@ class Held:
     covers: dict[Run, Cover] = field(default_factory=dict)
     stood_in: dict[Run, Cover] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
+    lapsed: set[Run] = field(default_factory=set)
     lost: list[OwnRun] = field(default_factory=list)
     ended: EndedRuns = field(default_factory=EndedRuns)
 
@@ -131,7 +134,7 @@ class Held:
 
     def forget(self, run: Run) -> Delivery | None:
         """Let go of a run that has ended, or that is no longer ours; return its delivery."""
-        for names in (self.entered, self.doubtful, self.asking):
+        for names in (self.entered, self.doubtful, self.asking, self.lapsed):
             names.discard(run)
         self.continuing.pop(run, None)
         self.covers.pop(run, None)
@@ -145,6 +148,11 @@ class Held:
             self.asking.add(run)
         elif one.takeover.kind is TakeoverKind.SAME_KEY:
             self.doubtful.add(run)
+
+    def lapse(self) -> None:
+        """Note that our lease was over for a while, or may have been."""
+        self.lapsed |= self.running.keys()
+        self.claiming[:] = [one._replace(is_known=True) for one in self.claiming]
 
     def not_dispatched(self, granted: Iterable[tuple[Delivery, Row]]) -> None:
         """Take back what was granted and could not be given to a child: it is asked for again."""
@@ -281,6 +289,7 @@ class Held:
         # No child acknowledged it, so it has not begun: asked for again, it is still ours.
         self.running.pop(run, None)
         self.covers.pop(run, None)
+        self.lapsed.discard(run)
         if run in self.asking:
             self.running[run] = delivery
             self._continue(continuation(delivery, run[1], After.ASK, because=CHILD_DIED))

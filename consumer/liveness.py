@@ -91,6 +91,12 @@ class Liveness:
         since_s = self._renewed_since_s
         return since_s is not None and now_s - since_s >= self._lease_s and self.lease_holds(now_s)
 
+    def unbroken_since_s(self, now_s: float) -> float | None:
+        """Return since when our lease has been renewed each time before its end, on the monotonic
+        clock; None when it is over, or its renewal has failed. Before that, others may have gone on
+        with what is ours."""
+        return self._renewed_since_s if self.lease_holds(now_s) else None
+
     def stop(self) -> None:
         """End the renewals; the lease and the heartbeat are given back by `release`."""
         self._stopping.set()

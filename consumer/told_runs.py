@@ -13,7 +13,7 @@ from consumer import entries
 from consumer.declaration import EffectKind, InDoubtPolicy
 from consumer.delivery import Delivery
 from consumer.entries import Run
-from consumer.journal import DISOWNED, Claim, Row, State, ToldRun
+from consumer.journal import DISOWNED, Claim, Finish, OwnRun, Row, State, ToldRun
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.settling import END_LOST, is_about, plain, result_text, told_kind
 from feedback import status
@@ -137,6 +137,20 @@ def leads(told: ToldRun | None, run: Run) -> bool:
     if told is None or told.generation < run[1]:
         return False
     return told.generation > run[1] or told.state != State.CLAIMED
+
+
+def as_ended(told: ToldRun) -> OwnRun:
+    """Return a run of ours as it has ended by what its client was told. Pure."""
+    end = Finish(
+        request_id=told.request_id,
+        generation=told.generation,
+        state=told.state.value,
+        code=told.code,
+        message=told.message,
+        result=told.result,
+        resend=told.resend,
+    )
+    return OwnRun(told.claim, told.generation, entered=False, finish=end)
 
 
 def claim_of_row(row: Row) -> Claim:

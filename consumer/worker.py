@@ -147,6 +147,7 @@ class Worker:
         self._written_s = 0.0
         self._written = 0
         self._retry_at_s = 0.0
+        self._unbroken_since_s: float | None = None
         self.journal_away = False
 
     @property
@@ -203,6 +204,7 @@ class Worker:
         now_s = monotonic_s()
         if self.journal_away and now_s < self._retry_at_s:
             return
+        self._note_lapse(now_s)
         again = self._choosing.continuable(now_s, self._pool.free_slots)
         self._choosing.take(now_s, self._pool.free_slots - len(again))
         batch = self._choosing.claimable(now_s, self._pool.free_slots - len(again))
@@ -240,6 +242,13 @@ class Worker:
         if backlog is not self._backlog:
             self._backlog = backlog
             self._on_backlog(backlog)
+
+    def _note_lapse(self, now_s: float) -> None:
+        """Notice that our lease was over for a while, as of a host that stood still."""
+        since_s = self._lease.unbroken_since_s(now_s)
+        if since_s is None or since_s != self._unbroken_since_s:
+            self._held.lapse()
+        self._unbroken_since_s = since_s
 
     def _gather(self) -> None:
         """While requests queue for slots, let some outcomes come together before writing.

@@ -8,6 +8,7 @@ from consumer import entries
 from consumer.collapse.collapsing import Skipping
 from consumer.continuation import Continuation
 from consumer.delivery import Delivery
+from consumer.entries import Run
 from consumer.held import Held
 from consumer.journal import (
     Applied,
@@ -19,7 +20,7 @@ from consumer.journal import (
     ToldRun,
 )
 from consumer.teller import Teller
-from consumer.told_runs import ToldRuns, leads
+from consumer.told_runs import ToldRuns, as_ended, leads
 
 PUBLISHED_AT_ONCE = 512
 PUBLISHED_EVERY_S = 1.0
@@ -155,21 +156,31 @@ class Writing:
         yield from self._held.ended.among(one.takeover.request_id for one in again)
         # What the journal has lost of a run of ours would be taken for one that never was.
         told = {one.request_id: one for one in told_runs}
-        ours = (one.run for one in again if one.run in self._held.running)
+        ours = [one.run for one in again if one.run in self._held.running]
         yield from (self._held.own_run(run) for run in ours if not leads(told.get(run[0]), run))
+        for run in [*ours, *self._lapsed()]:
+            known = told.get(run[0])
+            if known is not None and known.run == run and leads(known, run):
+                yield as_ended(known)
+
+    def _lapsed(self) -> list[Run]:
+        """Return the runs at their effects that others may have gone on with meanwhile."""
+        return [run for run in self._held.effects if run in self._held.lapsed]
 
     def _told_of(
         self, delivered: Sequence[Delivery], again: Sequence[Continuation]
     ) -> list[ToldRun]:
         """Return what clients were told of runs that are not in hand: of those we know more.
 
-        But for those whose claim is gone: others may have gone on with them, and be lost as well.
+        But for those that others may have gone on with, and the database has lost that: what is
+        about to go on without its claim, for the dead, or into an effect after our lease was over.
         """
         asked = [one for one in delivered if one.may_have_run]
         if asked:
             in_hand = {name for name, _ in self._held.running}
             asked = [one for one in asked if one.request_id not in in_hand]
-        asked += [one.delivery for one in again if one.takeover.because == entries.CLAIM_LOST]
+        asked += [one.delivery for one in again]
+        asked += [self._held.running[run] for run in self._lapsed()]
         told = self._told_runs.of(asked) if asked else []
         return [one.disowned() if self._is_over(one) else one for one in told]
 

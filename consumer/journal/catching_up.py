@@ -26,6 +26,7 @@ def catch_up(
     *,
     outcome_topics: Collection[str] = (),
     may_overwrite_claims: bool = False,
+    going_on: Collection[str] = (),
 ) -> list[Row]:
     """Write what the journal has lost of runs that clients were told of; return those rows.
 
@@ -35,6 +36,8 @@ def catch_up(
     Args:
         outcome_topics: those whose outcomes are wanted.
         may_overwrite_claims: of workers whose lease is over; else claims stay as they are.
+        going_on: of these requests alone, also the claims of `worker_id`, which is about to go on
+            with them.
     """
     told = {one.request_id: one for one in runs}
     found, _ = read(connection, group, told)
@@ -49,7 +52,10 @@ def catch_up(
     alive = living(connection, {row.owner for row in locked.values()})
     for name in sorted(behind):
         row = locked.get(name)
-        is_gone = may_overwrite_claims and row is not None and row.owner not in alive
+        # Others may have gone on with a claim of ours while we stood still, and that is lost.
+        lives = alive - {worker_id} if name in going_on else alive
+        may_overwrite = may_overwrite_claims or name in going_on
+        is_gone = may_overwrite and row is not None and row.owner not in lives
         one = catch_up_with(told[name], row, owner_is_gone=is_gone)
         if one is not None and row is None:
             wants_outcome = one.claim.topic in outcome_topics

@@ -91,6 +91,11 @@ class Work:
                 return replace(self, claims=self.claims[:at]), Work(claims=self.claims[at:])
         return self, None
 
+    def _going_on(self, tried: Collection[str]) -> set[str]:
+        """Return the requests of which this would go on with a claim that stands there."""
+        again = {one.request_id for one in self.takeovers}
+        return again | {one.request_id for one in self.effects} | {*tried}
+
     def carry_out(
         self,
         connection: Connection,
@@ -115,7 +120,12 @@ class Work:
             restored = [
                 *restored,
                 *catch_up(
-                    connection, group, worker_id, self.told_runs, outcome_topics=outcome_topics
+                    connection,
+                    group,
+                    worker_id,
+                    self.told_runs,
+                    outcome_topics=outcome_topics,
+                    going_on=self._going_on(tried),
                 ),
             ]
         finished = finish(connection, group, worker_id, self.finishes) if self.finishes else {}

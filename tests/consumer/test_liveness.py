@@ -173,6 +173,11 @@ def test_a_database_that_does_not_answer_ends_the_lease_and_its_return_renews_it
         eventually(lambda: not started.liveness.lease_holds(time.monotonic()), timeout_s=LIMIT_S)
         blocking.rollback()
     eventually(lambda: started.liveness.lease_holds(time.monotonic()), timeout_s=LIMIT_S)
+    # What was in hand before may have been gone on with since.
+    unbroken_since_s = started.liveness.unbroken_since_s(time.monotonic())
+    assert unbroken_since_s is not None
+    assert unbroken_since_s > blocked_s
+    assert started.liveness.unbroken_since_s(time.monotonic() + 2 * LEASE_S) is None
     # Everybody else may be renewing only now: nobody is swept for one whole lease.
     assert started.liveness.lease_holds(blocked_s + LEASE_S)
     assert not started.liveness.may_sweep(blocked_s + LEASE_S)

@@ -4,6 +4,8 @@ comes later goes by what its client was told."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.consumer.conftest import MakeStage
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
+from tests.paused import paused
 
 WAITS = "tests.consumer.waits.wait_handlers"
 COLLAPSE = "tests.consumer.collapse.collapsing_handlers"
@@ -134,3 +137,32 @@ def test_what_ran_outside_the_database_does_not_run_again_since_its_handler_writ
     eventually(lambda: stage.row("ended") is not None, timeout_s=30)
     assert stage.final("ended").state is State.SUCCEEDED
     assert [len(stage.runs(name)) for name in bodies] == [1, 1]
+
+
+@pytest.mark.parametrize("its_child_dies", [False, True])
+def test_who_stood_still_does_not_go_on_with_what_a_peer_has_run_since_and_the_database_lost(
+    make_stage: MakeStage, its_child_dies: bool
+) -> None:
+    stage = make_stage(handlers=("marked",), worker=ONE_AT_A_TIME)
+    gate = stage.gate()
+    first = stage.start()
+    body = {"before": "gate", "gate": gate.path}
+    handle = stage.client.send(body, topic=stage.topics["marked"])
+    stage.seen(handle.request_id, State.RUNNING)
+    (child,) = first.children()
+    with paused(first.pid):
+        if its_child_dies:
+            os.kill(child, signal.SIGKILL)
+        stage.start()
+        eventually(lambda: len(stage.runs(handle.request_id)) == 2, timeout_s=30)
+        gate.open()
+        assert stage.final(handle.request_id).generation == 2
+        stage.execute("DELETE FROM onceward_run")
+        stage.execute(
+            "UPDATE onceward_request SET generation = 1, state = 'CLAIMED', effect_at = NULL, "
+            f"finished_at = NULL, published_at = NULL, owner = '{first.worker_id}'"
+        )
+    assert first.told("run.followed")["result"] == "STALE"
+    assert stage.final(handle.request_id).generation == 2
+    assert _stands(stage, handle.request_id) == ("SUCCEEDED", None)
+    assert len(stage.runs(handle.request_id, at="effect")) == 1

@@ -24,7 +24,7 @@ from consumer.journal import (
     ToldRun,
     migrate,
 )
-from consumer.pool import Event, Finished, Pool, PoolSettings
+from consumer.pool import EffectAsked, Event, Finished, Pool, PoolSettings
 from consumer.pool.outcome import STALE
 from consumer.teller import Teller
 from consumer.told_runs import Statuses
@@ -47,6 +47,18 @@ class Forever:
     def may_sweep(self, now_s: float) -> bool:
         return True
 
+    def unbroken_since_s(self, now_s: float) -> float | None:
+        return 0.0
+
+
+class Broken(Forever):
+    """A lease that was over for a while, unless nothing has happened to it yet."""
+
+    since_s = 1.0
+
+    def unbroken_since_s(self, now_s: float) -> float | None:
+        return self.since_s
+
 
 class JustBack(Forever):
     """A lease that was renewed a moment ago, after an outage of the database."""
@@ -66,6 +78,9 @@ class TwoFree:
     def wake(self) -> None:
         pass
 
+    def answer_effect(self, request_id: str, generation: int, *, granted: bool) -> None:
+        pass
+
 
 class Takeovers:
     """A journal that refuses everything, and remembers what it was asked to take over."""
@@ -73,7 +88,7 @@ class Takeovers:
     def __init__(self) -> None:
         self.asked: list[Takeover] = []
         self.held: list[tuple[str, int]] = []
-        self.own_runs: list[tuple[str, int]] = []
+        self.own_runs: list[tuple[str, int, str | None]] = []
         self.told_runs: list[tuple[str, int]] = []
 
     def apply(
@@ -87,7 +102,9 @@ class Takeovers:
         **_: object,
     ) -> Applied:
         self.asked += takeovers
-        self.own_runs = [(one.request_id, one.generation) for one in own_runs]
+        self.own_runs = [
+            (one.request_id, one.generation, one.finish and one.finish.state) for one in own_runs
+        ]
         self.told_runs = [(one.request_id, one.generation) for one in told_runs]
         self.held = sorted(held)
         written = FinishResult(FinishKind.WRITTEN)
@@ -179,7 +196,7 @@ def test_a_run_of_ours_that_goes_on_is_written_again_first_where_the_journal_has
     worker._held.running[one.run] = one.delivery
     worker._held.continuing[one.run] = one
     worker.turn()
-    assert (len(journal.asked), journal.own_runs) == (1, [one.run])
+    assert (len(journal.asked), journal.own_runs) == (1, [(*one.run, None)])
 
 
 class Told:
@@ -197,10 +214,14 @@ class Told:
 
 @pytest.mark.parametrize(
     ("generation", "state", "own_runs"),
-    [(1, State.RUNNING, [("a", 1)]), (1, State.IN_DOUBT, []), (2, State.RUNNING, [])],
+    [
+        (1, State.RUNNING, [("a", 1, None)]),
+        (1, State.IN_DOUBT, [("a", 1, "IN_DOUBT")]),
+        (2, State.RUNNING, []),
+    ],
 )
-def test_a_run_refused_its_effect_is_written_again_unless_its_client_was_told_more(
-    generation: int, state: State, own_runs: list[tuple[str, int]]
+def test_a_run_refused_its_effect_is_written_again_as_its_client_was_told_unless_of_a_later_one(
+    generation: int, state: State, own_runs: list[tuple[str, int, str | None]]
 ) -> None:
     journal = Takeovers()
     told = Status("a", state, attempt=1, generation=generation, worker="w", payload_sha256=SHA)
@@ -210,6 +231,24 @@ def test_a_run_refused_its_effect_is_written_again_unless_its_client_was_told_mo
     worker.turn()
     assert (len(journal.asked), journal.own_runs) == (1, own_runs)
     assert journal.told_runs == [("a", generation)]
+
+
+@pytest.mark.parametrize("is_broken", [True, False])
+@pytest.mark.parametrize("state", [State.RUNNING, State.EXPIRED])
+def test_an_effect_asks_what_its_client_was_told_where_the_lease_was_over_since_its_run_began(
+    is_broken: bool, state: State
+) -> None:
+    journal, lease = Takeovers(), Broken()
+    told = Status("a", state, attempt=1, generation=1, worker="w", payload_sha256=SHA)
+    worker = worker_with(journal, lease, Told(told))
+    worker.turn()
+    worker._held.running["a", 1] = delivery("a")
+    lease.since_s += is_broken
+    worker._held.hear(EffectAsked("a", 1))
+    worker.turn()
+    assert journal.told_runs == [("a", 1)] * is_broken
+    is_over = is_broken and state is State.EXPIRED
+    assert journal.own_runs == [("a", 1, "EXPIRED")] * is_over
 
 
 @pytest.mark.parametrize(

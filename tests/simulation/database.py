@@ -80,7 +80,11 @@ class Database(Peers):
     ) -> Applied:
         """Commit everything in one transaction."""
         restored = [self.rows[one.request_id] for one in own_runs if self._restore(worker_id, one)]
-        restored += self.catch_up(worker_id, told_runs, may_overwrite_claims=False)
+        again = {one.request_id for one in takeovers}
+        going_on = again | {one.request_id for one in effects} | {*tried}
+        restored += self.catch_up(
+            worker_id, told_runs, may_overwrite_claims=False, going_on=going_on
+        )
         finished = self._finish_all(worker_id, finishes)
         entered = frozenset(
             (one.request_id, one.generation) for one in effects if self.mark_effect(worker_id, one)
@@ -159,7 +163,12 @@ class Database(Peers):
         return True
 
     def catch_up(
-        self, worker_id: str, runs: Sequence[ToldRun], *, may_overwrite_claims: bool = True
+        self,
+        worker_id: str,
+        runs: Sequence[ToldRun],
+        *,
+        may_overwrite_claims: bool = True,
+        going_on: Collection[str] = (),
     ) -> list[Row]:
         """Bring rows forward that are behind what clients were told; return them."""
         caught_up = []
@@ -168,7 +177,9 @@ class Database(Peers):
             is_pruned = is_forgotten(one.claim, self.mark_of(one.claim))
             if row is None and one.state == State.CLAIMED and is_pruned:
                 continue
-            is_gone = may_overwrite_claims and row is not None and not self.lives(row.owner)
+            may = may_overwrite_claims or one.request_id in going_on
+            is_ours = one.request_id in going_on and row is not None and row.owner == worker_id
+            is_gone = may and row is not None and (is_ours or not self.lives(row.owner))
             forward = catch_up_with(one, row, owner_is_gone=is_gone)
             if forward is not None:
                 caught_up.append(self._bring_forward(worker_id, forward, row))

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import DISOWNED, Journal, State, ToldRun, VerdictKind
+from consumer.journal import (
+    DISOWNED,
+    EffectMark,
+    Journal,
+    State,
+    Takeover,
+    TakeoverKind,
+    TakeoverResultKind,
+    ToldRun,
+    VerdictKind,
+)
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, kinds, new_id, row_of
 
@@ -94,3 +104,27 @@ def test_a_told_run_whose_words_the_database_refuses_hinders_no_other(journal: J
     refused = refused._replace(owner="gone\0", code="A\0", message="B\0", by="C\0")
     caught_up = journal.catch_up([first, refused, last])
     assert {row.request_id for row in caught_up} == set(names)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_claim_of_ours_that_is_about_to_go_on_is_brought_forward_first(
+    journal: Journal, goes_on: bool
+) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    effects = [EffectMark(name, 1)] if goes_on else []
+    applied = journal.apply(effects=effects, told_runs=[told(name, State.SUCCEEDED)])
+    assert applied.effects == frozenset()
+    generations = [one.generation for one in applied.restored]
+    assert generations == [2] * goes_on
+
+
+def test_a_claim_of_ours_is_not_taken_over_where_a_later_run_was_told(journal: Journal) -> None:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "CHILD_DIED")
+    applied = journal.apply(takeovers=[wish], told_runs=[told(name, State.SUCCEEDED)])
+    result = applied.takeovers[name, 1]
+    assert result.kind is TakeoverResultKind.STALE
+    assert result.row is not None
+    assert (result.row.state, result.row.generation) == (State.SUCCEEDED, 2)
