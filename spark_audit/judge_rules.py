@@ -83,12 +83,13 @@ def forgotten(manifest: Manifest) -> Column:
 
 
 def overdue(manifest: Manifest) -> Column:
-    """Return whether its time is over, and no run of it goes on: it was never delivered, or it
-    waits for its next run (contract, section 3: every request ends).
+    """Return whether its time is over, and no run of it goes on: it was never delivered, nor was
+    what would reopen its failure, or it waits for its next run (contract, section 3: every request
+    ends).
 
     What is claimed is told as `stuck`.
     """
-    waits = (~has_row() & F.col("has_undelivered")) | (_state() == "RETRYING")
+    waits = (F.col("has_undelivered") & (~has_row() | _may_reopen())) | (_state() == "RETRYING")
     return _sure(waits & _is_over(manifest))
 
 

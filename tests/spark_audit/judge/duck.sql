@@ -173,7 +173,8 @@ SELECT
     sent > 0 AND is_delivered AND NOT has_row AND deadline_at + grace_ms <= frozen_at_ms
     AND request_id IN (FROM pruned) AS forgotten,
     CASE
-        WHEN has_row THEN state = 'RETRYING' AND row_deadline_at + grace_ms <= frozen_at_ms
+        WHEN has_row THEN (state = 'RETRYING' OR (state = 'FAILED' AND resend AND NOT is_delivered))
+            AND row_deadline_at + grace_ms <= frozen_at_ms
         ELSE NOT is_delivered AND deadline_at + grace_ms <= frozen_at_ms
     END AS overdue,
     succeeded + entered > 1 AS ran_twice,

@@ -255,6 +255,10 @@ def _backlog(planted: Planted) -> None:
     day.journal(day.send("reopens", deadline_at=FROZEN + HOUR), "FAILED", resend=True)
     day.send("reopens", attempt=2, deadline_at=FROZEN + HOUR, is_committed=False)
     planted.expect("reopens", Finding.RESENT)
+    # Its client asked again, and was heard by nobody until its time was over.
+    day.journal(day.send("never-reopened", deadline_at=FROZEN - GRACE), "FAILED", resend=True)
+    day.send("never-reopened", attempt=2, deadline_at=FROZEN - GRACE, is_committed=False)
+    planted.expect("never-reopened", Finding.RESENT, Finding.OVERDUE)
 
 
 def _carried(planted: Planted) -> None:

@@ -91,7 +91,8 @@ def _findings(
         Finding.LOST: is_missing and not is_pruned,
         Finding.FORGOTTEN: is_missing and is_pruned,
         Finding.OVERDUE: (state == "RETRYING" and row["deadline_at"] <= over)
-        or (not row and waits and _deadline(records, it) <= over),
+        or (not row and waits and _deadline(records, it) <= over)
+        or (waits and state == "FAILED" and row["resend"] and row["deadline_at"] <= over),
         Finding.RAN_TWICE: _effects(row, runs) > 1,
         Finding.IN_DOUBT: state == "IN_DOUBT",
         Finding.STUCK: state == "CLAIMED"
