@@ -73,10 +73,12 @@ def carry_over(carried: Iterable[Row], manifest: Manifest) -> Carried:
             read_from[place] = min(row["offset"], read_from.get(place, row["offset"]))
     for one in manifest.partitions:
         place = (one.topic, one.partition)
-        if one.kind not in (Kind.REQUEST, Kind.RETRY) or one.committed is None:
-            continue
-        if one.committed < one.end:
-            read_from[place] = min(one.committed, read_from.get(place, one.committed))
+        # Of a request's retries `carried` knows no place: unread, all of them are needed.
+        delivered = one.start if one.kind == Kind.RETRY else one.end
+        if one.committed is not None:
+            delivered = one.committed
+        if one.kind in (Kind.REQUEST, Kind.RETRY) and delivered < one.end:
+            read_from[place] = min(delivered, read_from.get(place, delivered))
     return Carried(
         ids=tuple(row["request_id"] for row in rows[:LIMIT]),
         read_from=read_from,

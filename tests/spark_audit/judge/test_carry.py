@@ -66,6 +66,14 @@ def test_what_is_not_delivered_is_read_again_on_each_partition() -> None:
     }
 
 
+def test_retries_that_nobody_has_ever_read_are_read_again_from_their_begin() -> None:
+    day = Day()
+    day.send_retry("waits")
+    partitions = tuple(replace(one, committed=None) for one in day.manifest.partitions)
+    found = carry_over([], replace(day.manifest, partitions=partitions))
+    assert found.read_from == {(RETRY_TOPIC, 0): FIRST_OFFSET}
+
+
 def test_a_group_that_has_committed_nothing_is_carried_by_its_records(spark: SparkSession) -> None:
     day = Day()
     day.send("pending", is_committed=False)

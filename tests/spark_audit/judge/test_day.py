@@ -69,6 +69,7 @@ def test_what_has_still_to_be_delivered_is_pending(judged: Judged) -> None:
         "never-delivered-without-a-deadline",
         "resend-pending",
         "reopens",
+        "never-reopened",
     }
 
 
@@ -135,6 +136,7 @@ def test_a_resend_was_needed_where_the_row_is_of_a_later_attempt(judged: Judged)
         "resent-and-answered": False,
         "done-but-resent": False,
         "reopens": False,
+        "never-reopened": False,
         "taken": False,
         # Nothing is known where the journal has no row.
         "resent-in-vain": None,
