@@ -253,10 +253,21 @@ class Way:
         """
         ready = await self._as_resends(batch)
         answers = await self._tell_pending(ready, keep_payloads=True)
-        return [
-            _after_refusal(one, answer) if isinstance(answer, Refused) else _told(one, answer)
-            for one, answer in zip(ready, answers, strict=True)
-        ]
+        return [await self._after(one, answer) for one, answer in zip(ready, answers, strict=True)]
+
+    async def _after(self, one: Prepared, answer: Answer) -> Prepared | OncewardError | None:
+        """Return a request as it is sent after what Redis answered, told once more where a later
+        attempt stands: whoever told that may take it back, and what stands then as well, down to
+        nothing, unless this sending is told beside it. Each time it is that somebody went on."""
+        while isinstance(answer, Refused):
+            if not _is_behind_pending(answer):
+                return _after_refusal(one, answer)
+            one = _beside(one, answer)
+            try:
+                (answer,) = await self._tell_pending([one], keep_payloads=True)
+            except (NotSent, SendUnknown) as error:
+                return self._noted(one, certain(one, error))
+        return _told(one, answer)
 
     async def _tell_pending(
         self, batch: Sequence[Prepared], *, keep_payloads: bool
@@ -478,6 +489,18 @@ def _as_resend(one: Prepared, known: Status | None) -> Prepared:
     deadline_at = known.deadline_at or one.envelope.deadline_at
     envelope = _next_envelope(one.request_id, known, deadline_at)
     return Prepared(envelope, one.payload, one.payload_sha256, named_by_caller=True)
+
+
+def _is_behind_pending(refused: Refused) -> bool:
+    """Whether a later attempt stands that may be taken back yet."""
+    return refused.reason is Refusal.ATTEMPT and refused.state is State.PENDING
+
+
+def _beside(one: Prepared, refused: Refused) -> Prepared:
+    """Return a request as the attempt that stands, which is not new any more. Who has seen no
+    failure asks for none to run again."""
+    envelope = one.envelope._replace(attempt=refused.attempt, reopens=one.envelope.reopens or 0)
+    return replace(one, envelope=envelope, is_new=False)
 
 
 def _after_refusal(one: Prepared, refused: Refused) -> OncewardError | Prepared | None:

@@ -182,6 +182,39 @@ def test_a_first_send_that_another_one_overtook_is_unknown_when_kafka_refuses_it
     assert client.status("r1").state is State.RUNNING
 
 
+def test_a_first_send_behind_a_resend_that_is_taken_back_keeps_its_trace(
+    client: Client,
+    make_client: MakeClient,
+    worker: Worker,
+    refusing: str,
+    at_once: AtOnce,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = Way._as_resends
+    failing: list[Future[Any]] = []
+
+    async def overtaken_twice(self: Way, batch: Sequence[Prepared]) -> list[Prepared]:
+        found = await looks(self, batch)
+        monkeypatch.setattr(Way, "_as_resends", looks)
+        for attempt, cut_off in enumerate(cut_offs, start=1):
+            failing.append(at_once(cut_off.send, b"v", request_id="r1"))
+            eventually(lambda: worker.store.read("r1").attempt == attempt, timeout_s=30)  # noqa: B023
+        return found
+
+    # The first of them fails last.
+    away = {"bootstrap_servers": refusing}
+    cut_offs = [make_client(kafka=away, send_timeout_s=limit_s) for limit_s in (9, 3)]
+    monkeypatch.setattr(Way, "_as_resends", overtaken_twice)
+    handle = client.send(b"v", request_id="r1")
+    for one in reversed(failing):
+        with pytest.raises(SendUnknown, match=r"has it now|may have been sent before"):
+            one.result()
+    status = client.status("r1")
+    assert (status.state, status.attempt) == (State.PENDING, 2) == (status.state, handle.attempt)
+    assert worker.store.kept_payload("r1") == handle.payload
+    assert worker.looked_at("r1") is not None
+
+
 @pytest.mark.parametrize("fails_first", [True, False])
 def test_of_two_first_sends_at_once_the_one_that_fails_takes_nothing_from_the_other(
     client: Client,
