@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from spark_audit.journal_version import require_version
 from spark_audit.kafka_asked import asking, cluster_id
 from spark_audit.location import Location
 from spark_audit.manifest import Manifest, NotOurs, Source
-from spark_audit.outputs import is_whole, settled
+from spark_audit.outputs import settled
 from spark_audit.places import Places
 from spark_audit.snapshot import Snapshot
 
@@ -46,12 +47,38 @@ def chain_of(days: Iterable[Manifest], date: str) -> Chain:
 
 
 def unjudged(output: Location, days: Iterable[Manifest], date: str) -> list[Manifest]:
-    """Return the earlier days that were read and of which there is no report: a run died between.
+    """Return the earlier days that were read, or read again, and not judged since: a run died
+    between.
 
     No later run judges what is theirs.
     """
     earlier = sorted((one for one in days if one.date < date), key=lambda one: one.date)
-    return [one for one in earlier if not is_whole(Places(output, one.date).report)]
+    return [
+        one
+        for one in earlier
+        if Snapshot.of(output, one.date).is_complete and not is_judged(output, one.date)
+    ]
+
+
+def is_judged(output: Location, date: str) -> bool:
+    """Return whether a day's report is of what was read last for it, and not of an earlier time.
+
+    Args:
+        output: `[audit] output`.
+        date: YYYY-MM-DD.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    read_at_ms = _frozen_at_ms(Snapshot.of(output, date).manifest)
+    return read_at_ms is not None and read_at_ms == _frozen_at_ms(Places(output, date).summary)
+
+
+def _frozen_at_ms(path: Location) -> int | None:
+    try:
+        return int(json.loads(path.read_text(encoding="utf-8"))["frozen_at_ms"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def require_same_group(output: Location, days: Iterable[Manifest], group: str) -> None:

@@ -69,6 +69,12 @@ def settled(folder: HadoopPath) -> HadoopPath | None:
     return _newest(_runs(folder))
 
 
+def content_of(folder: HadoopPath) -> Iterator[HadoopPath]:
+    """Yield what was put into a folder, but not the file that makes it whole."""
+    run = settled(folder)
+    yield from (one for one in run.iterdir() if one.name != _WHOLE) if run else ()
+
+
 @contextmanager
 def alone(output: HadoopPath) -> Iterator[None]:
     """Hold the lock of an output folder.

@@ -46,6 +46,17 @@ def settled(folder: P) -> P:
     return folder
 
 
+def content_of(folder: P) -> Iterator[P]:
+    """Yield what was put into a folder that was made by `replacing`.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if isinstance(folder, HadoopPath):
+        return cast(Iterator[P], hadoop_outputs.content_of(folder))
+    return folder.iterdir()
+
+
 def is_whole(folder: Location) -> bool:
     """Return whether a folder that is made by `replacing` is there.
 

@@ -4,8 +4,8 @@ What a day costs is its records and rows, and all that was made of them. What th
 needs of it is its manifest; the next day, what was carried over; trends and people, its summary and
 its page. So these stay for ever, a few kilobytes a day, and the rest goes.
 
-Never pruned: the newest day, whose verdict may be asked for again, and a day that was read and not
-judged, which the next run judges.
+Never pruned: the newest day, whose verdict may be asked for again, and a day that was read, or read
+again, and not judged since, which the next run judges.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from feedback.errors import NotAvailable
+from spark_audit.days import is_judged
 from spark_audit.location import Location
-from spark_audit.outputs import remove, settled, size_of
+from spark_audit.outputs import content_of, remove, settled, size_of
 from spark_audit.places import Places
 from spark_audit.snapshot import Snapshot
 
@@ -77,17 +78,13 @@ def _old(output: Location, before: str) -> list[str]:
     judged = [
         one.name.removeprefix("date=")
         for one in folders
-        if Snapshot(settled(one)).is_read and _is_judged(output, one.name.removeprefix("date="))
+        if Snapshot(settled(one)).is_read and is_judged(output, one.name.removeprefix("date="))
     ]
     return [date for date in judged[:-1] if date < before]
-
-
-def _is_judged(output: Location, date: str) -> bool:
-    return Places(output, date).summary.is_file()
 
 
 def _derived(places: Places[Location]) -> list[Location]:
     """Return what was made of a snapshot, but for what later days and people need."""
     kept = {one.name for one in (places.summary, places.page, places.carried)}
-    of_report = [one for one in settled(places.report).iterdir() if one.name not in kept]
+    of_report = [one for one in content_of(places.report) if one.name not in kept]
     return [places.findings, places.judged, places.sifted, *of_report]

@@ -43,6 +43,7 @@ def _add(output: Path, date: str, number: int, *, is_judged: bool = True) -> Non
         places.report.mkdir(parents=True)
         for name in (*KEPT, "resend.jsonl", "in_doubt.csv"):
             (places.report / name).write_bytes(b"x" * SIZE)
+        places.summary.write_text(json.dumps({"frozen_at_ms": manifest().frozen_at_ms}))
 
 
 @pytest.fixture

@@ -22,7 +22,9 @@ from feedback.clock import epoch_ms
 from feedback.envelope import DEADLINE, REQUEST_ID
 from feedback.errors import ExitCode, SettingsError
 from spark_audit.places import Places
+from spark_audit.pruning import prune
 from spark_audit.run import Outcome
+from spark_audit.run_lock import alone
 from spark_audit.window import Window, window_of
 from tests.spark_audit.run.scene import LOST, WINDOW, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
@@ -95,6 +97,25 @@ def test_a_day_that_was_read_and_not_judged_is_judged_by_the_next_run(
 
 def _die(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
+
+
+@SQLITE_ONLY
+def test_a_judged_day_that_was_read_again_and_not_judged_is_judged_by_the_next_run(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.audit()
+    _lose(scene, {"late": NOON})
+    with monkeypatch.context() as dying:
+        dying.setattr(spark_audit.run, "judge_day", _die)
+        with pytest.raises(KeyboardInterrupt):
+            scene.audit(again=True)
+    today = _today()
+    with alone(scene.output):
+        assert prune(scene.output, before=today.date) == []
+    outcome = scene.audit(window=today)
+    assert [one.summary["date"] for one in outcome.before] == [DATE]
+    assert _lost(scene, DATE) == sorted([LOST, "late"])
+    assert scene.audit(window=today).before == ()
 
 
 @pytest.mark.long
