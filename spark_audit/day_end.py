@@ -3,8 +3,9 @@
 Kafka names the first record that is not before a time. By then the day is over, if the log is in
 the order of its times; a clock that is wrong puts such a record in the middle of the day. So
 records behind it are looked at, close by first and each twice as far as the one before: where one
-of them is of the day still, the log's end is taken. To read too much costs time; to read too little
-would give a part of the day to the next one.
+of them is of the day still, the log's end is taken. So it is where the first one is no record any
+more, or is of a time to come: what Kafka named then says nothing of the day's end. To read too much
+costs time; to read too little would give a part of the day to the next one.
 """
 
 from __future__ import annotations
@@ -72,15 +73,21 @@ def looked_at(first: int, end: int) -> Iterator[int]:
         step *= 2
 
 
-def _is_over(times: Iterable[int], until_ms: int, now_ms: int) -> bool:
+def _is_over(times: Iterable[int | None], until_ms: int, now_ms: int) -> bool:
+    """Say whether the day is over at the first of these times.
+
+    Args:
+        times: epoch ms; None where no record stands any more.
+    """
+    first, *others = times
+    if first is None or not until_ms <= first <= now_ms:
+        return False
     # A time to come is that of a wrong clock, and says nothing; nor does no time at all.
-    known = [time for time in times if time <= now_ms]
-    return bool(known) and min(known) >= until_ms
+    return all(time is None or time > now_ms or time >= until_ms for time in others)
 
 
-def _times(reader: RecordReader, one: TopicPartition, first: int, end: int) -> Iterator[int]:
+def _times(reader: RecordReader, one: TopicPartition, first: int, end: int) -> Iterator[int | None]:
     for offset in looked_at(first, end):
         found = reader.read(one.topic, one.partition, offset, timeout_s=READ_LIMIT_S)
-        # Else it is a mark of a transaction, or was compacted.
-        if found is not None:
-            yield found.timestamp_ms
+        # None is a mark of a transaction, or was compacted.
+        yield None if found is None else found.timestamp_ms

@@ -162,7 +162,11 @@ class _Freeze:
             begin, mark = begins[one], committed.get(one)
             log_end = max(ends[one], begin)
             start = self._start(one, log_end)
-            end = max(read_to.get(one, log_end), begin, self._at_least(start))
+            day_end = read_to.get(one, log_end)
+            if day_end < self._read_before(start):
+                # The record that ends the day has a wrong clock: an earlier day has read it.
+                day_end = log_end
+            end = max(day_end, begin, self._at_least(start))
             # No record so late, or none at all: nothing to read.
             by_time = min(since[one], end) if since[one] >= 0 else end
             link = self._link(one, start, by_time, begin, end)
@@ -201,6 +205,11 @@ class _Freeze:
         is_derived = one.topic not in self.settings.audit.topics
         place = (one.topic, one.partition)
         return self.chain.start(place, self.ids[one.topic], end=log_end, is_derived=is_derived)
+
+    def _read_before(self, start: Start) -> int:
+        """Return how far runs of other days have read it."""
+        others = [one.after for one in start.reaches if one.date != self.window.date]
+        return max([start.first or 0, *others])
 
     def _at_least(self, start: Start) -> int:
         """Return how far it is read at least: from where it begins, and as far as earlier runs of

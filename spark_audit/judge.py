@@ -133,6 +133,7 @@ def _placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
 def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
     is_request = F.col("kind") == Kind.REQUEST
     is_letter = F.col("kind") == Kind.DLQ
+    is_outcome = F.col("kind") == Kind.OUTCOME
     # A record without a time, as old clients write it, is -1: it lies behind the window's begin.
     # One of the future was sent before it was read.
     sent_at = F.when(
@@ -157,7 +158,9 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
         F.when(is_request, F.col("payload_sha256")).alias("payload_sha256"),
         "attempt",
         F.when(is_due, F.coalesce("deadline_at", fallback)).alias("deadline_at"),
-        (is_due & ~F.col("is_committed")).alias("is_undelivered"),
+        # An outcome proves an end, not that its request was sent.
+        F.when(~is_outcome, is_due & ~F.col("is_committed")).alias("is_undelivered"),
+        is_outcome.alias("has_outcome"),
         (is_request & F.col("is_malformed")).alias("is_malformed"),
         (is_request & _may_be_forgotten()).alias("may_be_forgotten"),
     )
@@ -228,6 +231,7 @@ def _aggregates() -> Iterator[Column]:
         "has_undelivered": F.max("is_undelivered"),
         "has_malformed": F.max("is_malformed"),
         "may_be_forgotten": F.max("may_be_forgotten"),
+        "has_outcome": F.max("has_outcome"),
         "has_failed": F.max(F.col("run.outcome").isin(*rules.LETTERED)),
         "first": F.min("seen"),
         "attempt": F.max("attempt"),
@@ -257,7 +261,7 @@ def _filled() -> Iterator[Column]:
     """Yield the columns of a group, with what they are where there is a row alone."""
     flags = (
         *("is_named", "is_placed", "has_undelivered", "has_malformed", "has_failed"),
-        "may_be_forgotten",
+        *("may_be_forgotten", "has_outcome"),
     )
     counts = ("records", "sightings", "dead_letters", "accusing_letters", "history")
     runs = (

@@ -238,13 +238,13 @@ def can_resend(manifest: Manifest) -> Column:
     """Return whether its record may be sent again as it is, and a worker would rightly run it.
 
     Nothing of it is in the journal: no row, and no run in the history, whose row was then taken
-    away by somebody, and none that pruning may have deleted. Nor does a dead letter say that it
-    was begun. Its payload must be one, and its headers ours to repeat. A failure is not
+    away by somebody, and none that pruning may have deleted. Nor does a dead letter or an outcome
+    say that it was begun. Its payload must be one, and its headers ours to repeat. A failure is not
     among them, also where its row says that a resend may help: its client was told, and may have
     asked for the same under another id since, which nobody sees here (contract, section 3).
     """
     is_unknown = ~has_row() & (F.col("history") == 0) & (F.col("dead_letters") == 0)
-    is_unknown &= ~F.col("may_be_forgotten")
+    is_unknown &= ~F.col("may_be_forgotten") & ~F.col("has_outcome")
     is_whole = (F.col("records") > 0) & ~payload_mismatch(manifest) & ~malformed(manifest)
     return is_whole & ~is_pending() & is_unknown
 

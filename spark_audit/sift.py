@@ -113,6 +113,8 @@ def _grouped(entries: Sequence[DataFrame], *, tasks: int) -> DataFrame:
 
 
 def _of_records(records: DataFrame) -> DataFrame:
+    # An outcome changes nothing about a request that has its row.
+    others = records.where(F.col("kind") != Kind.OUTCOME)
     is_usual = (
         (F.col("kind") == Kind.REQUEST)
         & F.col("is_committed")
@@ -121,7 +123,7 @@ def _of_records(records: DataFrame) -> DataFrame:
         & (F.col("timestamp_ms") >= 0)
     )
     sent_at = F.least("timestamp_ms", "arrived_by_ms")
-    return records.select(
+    return others.select(
         F.xxhash64("request_id").alias("id_hash"),
         _place_hash(),
         # Below zero where the record is another day's.

@@ -173,10 +173,11 @@ def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFra
     )
     found = record_columns.envelope(headers, coordinates)
     is_in_window = F.coalesce(F.col("judged_on") == manifest.date, F.lit(False))
+    kind = _kind(found)
     columns = {
-        "kind": _kind(found),
+        "kind": kind,
         **found.columns(),
-        "request_id": _about(headers, found.request_id),
+        "request_id": _about(headers, found.request_id, kind),
         "payload_sha256": record_columns.payload_sha256(F.col("key"), F.col("value")),
         "is_committed": F.coalesce(F.col("offset") < F.col("committed"), F.lit(False)),
         "in_window": is_in_window,
@@ -216,12 +217,19 @@ def _kind(found: Envelope) -> Column:
     )
 
 
-def _about(headers: Column, request_id: Column) -> Column:
-    """Return the request that a record is about: a dead letter names the one that failed, and has
-    the id of another one when it was sent again to be handled."""
+def _about(headers: Column, request_id: Column, kind: Column) -> Column:
+    """Return the request that a record is about.
+
+    A dead letter names the one that failed, and has the id of another one when it was sent again to
+    be handled. An outcome that is no request of its own names the one that ended.
+    """
     failed = record_columns.last_text(headers, "DLQ_REQUEST_ID")
-    is_letter = F.col("topic_kind") == Kind.DLQ.value
-    return F.when(is_letter, F.coalesce(failed, request_id)).otherwise(request_id)
+    ended = record_columns.first_text(headers, record_columns.REQUEST_ID)
+    return (
+        F.when(kind == Kind.DLQ.value, F.coalesce(failed, request_id))
+        .when(kind == Kind.OUTCOME.value, F.coalesce(ended, request_id))
+        .otherwise(request_id)
+    )
 
 
 def _origin(headers: Column) -> dict[str, Column]:

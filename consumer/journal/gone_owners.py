@@ -36,7 +36,8 @@ class GoneOwners:
             registered: whoever has a lease, over or not.
         """
         now_living = frozenset(living)
-        for one in (self._living | frozenset(registered)) - now_living:
+        # In their order, so that the first ones are forgotten first on every run.
+        for one in sorted((self._living | frozenset(registered)) - now_living):
             self._nothing_since_s.setdefault(one, now_s)
         self._living = now_living
         for one in now_living & self._nothing_since_s.keys():

@@ -38,6 +38,7 @@ DEADLINE = HOUR
 TOPIC = "pay"
 RETRY_TOPIC = "pay.g.retry.5s"
 DLQ_TOPIC = "pay.g.dlq"
+OUTCOME_TOPIC = "pay.outcomes"
 PRUNED_TOPIC = "pruned"
 DEAD_WORKER = "host-1-dead"
 LIVING_WORKER = "host-2-living"
@@ -83,6 +84,10 @@ class Day:
         origin = {f"original_{name}": record[name] for name in ("topic", "partition", "offset")}
         given = {"reason": "REJECTED", "partition": 0} | origin | facts
         return self._add("dlq", DLQ_TOPIC, record["request_id"], at, given)
+
+    def pass_on(self, record: Facts, at: int = NOON + MINUTE) -> Facts:
+        """Add the outcome of a record, on a topic that the group does not read; return it."""
+        return self._add("outcome", OUTCOME_TOPIC, record["request_id"], at, {})
 
     def journal(self, record: Facts, state: str = "SUCCEEDED", **facts: Any) -> Facts:
         """Add the journal's row of a record; return it."""

@@ -133,7 +133,10 @@ known AS (
         delivered.is_delivered,
         delivered.deadline_at,
         delivered.request_id IS NOT NULL OR letters.request_id IS NOT NULL
-        OR EXISTS (FROM records WHERE records.request_id = ids.request_id) AS has_record,
+        OR EXISTS (
+            FROM records
+            WHERE records.request_id = ids.request_id AND records.kind <> 'outcome'
+        ) AS has_record,
         coalesce(effects.succeeded, 0) AS succeeded,
         coalesce(effects.entered, 0) AS entered,
         coalesce(history.has_failed, false) AS has_failed,

@@ -75,6 +75,7 @@ def _findings(
 ) -> set[Finding]:
     sent = [one for one in records if one["kind"] == "request"]
     letters = [one for one in records if one["kind"] == "dlq"]
+    seen = [one for one in records if one["kind"] != "outcome"]
     state, over = row.get("state"), it.frozen_at_ms - it.grace_ms
     waits = any(one["kind"] in ("request", "retry") and not one["is_committed"] for one in records)
     payloads = {one["payload_sha256"] for one in (*sent, *([row] if row else []))}
@@ -97,7 +98,7 @@ def _findings(
         Finding.IN_DOUBT: state == "IN_DOUBT",
         Finding.STUCK: state == "CLAIMED"
         and (lease < it.journal_read_at_ms - it.grace_ms or row["deadline_at"] <= over),
-        Finding.ORPHAN: row and not records and _read(row, it) and not (refused and own),
+        Finding.ORPHAN: row and not seen and _read(row, it) and not (refused and own),
         Finding.PAYLOAD_MISMATCH: len(payloads) > 1,
         Finding.RESENT: len(sent) > 1,
         Finding.FAILED_WITHOUT_DEAD_LETTER: unburied

@@ -86,7 +86,7 @@ def test_what_has_time_left_is_in_flight(judged: Judged) -> None:
 
 def test_only_what_nobody_has_begun_may_be_resent(judged: Judged) -> None:
     lost = {one for one in named(judged, "lost") if not judged[one]["malformed"]}
-    begun_or_two = {"row-deleted", "buried-unknown", "two-payloads-lost"}
+    begun_or_two = {"row-deleted", "buried-unknown", "ended-unknown", "two-payloads-lost"}
     assert named(judged, "can_resend") == (lost - begun_or_two) | {
         "in-flight",
         "in-flight-without-a-deadline",

@@ -11,8 +11,9 @@ from kafka import KafkaProducer
 
 from feedback.envelope import ATTEMPT, DEADLINE, REQUEST_ID, outcome_id, payload_sha256
 from feedback.errors import ExitCode
+from spark_audit.places import Places
 from tests.spark_audit.run.scene import IDS, LOST, Scene
-from tests.spark_audit.stage.samples import BEGIN_MS, DAY_MS
+from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -81,7 +82,7 @@ def test_what_is_no_request_is_counted_as_what_it_is(
     own = f"{scene.topic}.{scene.journal.group}"
     outcomes = topic(1)
     retry, wait, letters = (topic(1, name=f"{own}.{one}") for one in ("retry.5s", "wait", "dlq"))
-    write(outcomes, _outcomes(ENDED))
+    write(outcomes, _outcomes(IDS))
     write(outcomes, [[]] * 2, None)
     named: list[Headers] = [
         [(REQUEST_ID, b"r-5"), (ATTEMPT, b"1"), (DEADLINE, b"%d" % (NOON_MS + 3_600_000))]
@@ -93,6 +94,9 @@ def test_what_is_no_request_is_counted_as_what_it_is(
         "UPDATE onceward_request SET state = 'FAILED', code = 'REJECTED' WHERE request_id = 'r-7'"
     )
     write(letters, [[(REQUEST_ID, b"r-7"), ("DLQ_REQUEST_ID", b"r-7"), ("DLQ_REASON", b"NO")]])
-    counted = Counter(request=12, outcome=11, tombstone=3, retry=1, wait=3, dlq=1)
+    counted = Counter(request=12, outcome=12, tombstone=3, retry=1, wait=3, dlq=1)
     every = (scene.topic, outcomes, retry, wait, letters)
     assert _found(scene, *every) == (len(IDS), {"lost": 1}, counted)
+    # Its outcome says that the lost one has ended: it is found, and not offered for sending.
+    report = Places(scene.output, DATE).report
+    assert (report / "resend.jsonl").read_text() == ""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from spark_audit.chain import Chain
+from spark_audit.day_end import _is_over, looked_at
 from spark_audit.freeze import freeze
 from spark_audit.manifest import Manifest
 from spark_audit.window import Window
+from tests.eventually import eventually
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings
 from tests.spark_audit.stage.samples import BEGIN_MS as BEGIN
 from tests.spark_audit.stage.samples import DATE, DAY_MS
+from tests.stack import Servers
+from tests.transactions import Transactions
 
 HOUR_MS = 3_600_000
 WINDOW = Window(DATE, BEGIN, BEGIN + DAY_MS)
@@ -26,6 +31,11 @@ MakeTopic = Callable[..., str]
 
 def _ends(manifest: Manifest) -> dict[str, int]:
     return {one.topic: one.end for one in manifest.partitions}
+
+
+def _let_any_time_in(admin: KafkaAdminClient, topic: str) -> None:
+    any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, any_time)])
 
 
 def test_a_day_that_is_read_late_ends_where_it_ended_with_what_came_soon_after(
@@ -53,13 +63,57 @@ def test_a_clock_that_is_wrong_does_not_end_a_day(
     topic: MakeTopic, append: Append, admin: KafkaAdminClient, make_settings: MakeSettings
 ) -> None:
     tomorrow, much_later = BEGIN + DAY_MS + 3 * HOUR_MS, BEGIN + 10_000 * DAY_MS
-    any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
     for wrong in (tomorrow, much_later):
         name = topic(1)
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, any_time)])
+        _let_any_time_in(admin, name)
         for timestamp_ms in (*DAY[:12], wrong, wrong, *DAY[12:], *NEXT_DAY):
             append(name, timestamp_ms=timestamp_ms)
         assert _ends(freeze(make_settings(name), WINDOW, now_ms=TWO_DAYS_LATER)) == {name: 36}
+
+
+def test_a_judged_record_of_a_wrong_clock_does_not_end_a_later_day(
+    topic: MakeTopic,
+    append: Append,
+    admin: KafkaAdminClient,
+    servers: Servers,
+    make_settings: MakeSettings,
+) -> None:
+    name = topic(1)
+    _let_any_time_in(admin, name)
+    after_tomorrow = BEGIN + 2 * DAY_MS + 3 * HOUR_MS
+    for timestamp_ms in (*DAY, after_tomorrow):
+        append(name, timestamp_ms=timestamp_ms)
+    settings = make_settings(name)
+    nightly = freeze(settings, WINDOW, now_ms=BEGIN + DAY_MS + HOUR_MS // 2)
+    # Every offset that is looked at is a hole: an aborted record.
+    with Transactions(servers.kafka) as foreign:
+        foreign.write(name, *[b"aborted"] * 10, timestamp_ms=NEXT_DAY[0])
+        foreign.abort()
+    last = [append(name, timestamp_ms=NEXT_DAY[0]) for _ in range(2)][-1]
+    assert set(looked_at(24, last + 1)) <= set(range(24, 35))
+    # The mark of the abort comes soon after it; up to there nothing is read.
+    eventually(lambda: _ends(freeze(settings, WINDOW, now_ms=BEGIN + DAY_MS))[name] > last)
+    tomorrow = Window("2100-01-01", BEGIN + DAY_MS, BEGIN + 2 * DAY_MS)
+    chain = Chain(tomorrow.date, (nightly.past,))
+    late = freeze(settings, tomorrow, now_ms=BEGIN + 4 * DAY_MS, chain=chain)
+    assert _ends(late)[name] > last
+
+
+@pytest.mark.parametrize(
+    ("times", "is_over"),
+    [
+        ([NEXT_DAY[0], NEXT_DAY[1]], True),
+        ([NEXT_DAY[0], None, BEGIN + 9 * DAY_MS], True),
+        ([NEXT_DAY[0], DAY[3]], False),
+        # What Kafka named is no record any more, or of a time to come: only holes lie behind it.
+        ([None, NEXT_DAY[0]], False),
+        ([BEGIN + 9 * DAY_MS, None, None], False),
+    ],
+)
+def test_a_day_is_over_where_the_record_that_kafka_named_is_there_and_has_a_time_that_was(
+    times: list[int | None], is_over: bool
+) -> None:
+    assert _is_over(times, BEGIN + DAY_MS, TWO_DAYS_LATER) is is_over
 
 
 def test_no_less_is_read_than_an_earlier_run_of_the_day_has_read(
