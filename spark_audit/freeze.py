@@ -163,7 +163,7 @@ class _Freeze:
             log_end = max(ends[one], begin)
             start = self._start(one, log_end)
             day_end = read_to.get(one, log_end)
-            if day_end < self._read_before(start):
+            if self.fixed is None and day_end < self._read_before(start):
                 # The record that ends the day has a wrong clock: an earlier day has read it.
                 day_end = log_end
             end = max(day_end, begin, self._at_least(start))
@@ -207,9 +207,9 @@ class _Freeze:
         return self.chain.start(place, self.ids[one.topic], end=log_end, is_derived=is_derived)
 
     def _read_before(self, start: Start) -> int:
-        """Return how far runs of other days have read it."""
-        others = [one.after for one in start.reaches if one.date != self.window.date]
-        return max([start.first or 0, *others])
+        """Return how far runs of earlier days have read it."""
+        earlier = [one.after for one in start.reaches if one.date < self.window.date]
+        return max([start.first or 0, *earlier])
 
     def _at_least(self, start: Start) -> int:
         """Return how far it is read at least: from where it begins, and as far as earlier runs of
