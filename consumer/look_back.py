@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from consumer.journal.pacing import EVER_MS
+
 FIRST_MS = 10_000
 NARROWEST_MS = 1_000
 FACTOR = 8
 # A slice as wide as this, eleven days, is followed by all the rest: little is kept for so long.
 WIDEST_MS = 10**9
-# Older than any row.
-ALL_MS = 10**14
 # The clock here and the database's need not go alike.
 MARGIN_MS = 1_000
 
@@ -79,12 +79,12 @@ class LookBack:
             return
         self._reached_ms, self._reached_s = ages.oldest_ms, began_s
         self._width_ms = self._next_width_ms(ages, took_s)
-        if ages.oldest_ms >= ALL_MS:
+        if ages.oldest_ms >= EVER_MS:
             self._is_through = True
             self._reached_ms, self._width_ms = self._fresh.oldest_ms, FIRST_MS
 
     def _next_width_ms(self, ages: Ages, took_s: float) -> int:
         width_ms = ages.oldest_ms - ages.youngest_ms - MARGIN_MS
         if took_s < self._budget_s / FACTOR:
-            return ALL_MS if width_ms >= WIDEST_MS else width_ms * FACTOR
+            return EVER_MS if width_ms >= WIDEST_MS else width_ms * FACTOR
         return width_ms if took_s < self._budget_s else max(NARROWEST_MS, width_ms // FACTOR)

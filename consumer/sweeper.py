@@ -29,8 +29,8 @@ from consumer.health.metrics import NO_METRICS, Metrics
 from consumer.journal import DeadEnd, Journal, JournalUnavailable, Row, State
 from consumer.journal.dead_claims import FIRST
 from consumer.journal.left_over import Unhandled
-from consumer.journal.pacing import pause_s
-from consumer.look_back import ALL_MS, Ages, LookBack
+from consumer.journal.pacing import EVER_MS, pause_unless_quick_s
+from consumer.look_back import Ages, LookBack
 from consumer.teller import Teller
 from consumer.told_runs import Statuses, ToldRuns, read_statuses
 from feedback.clock import epoch_ms, monotonic_s
@@ -43,8 +43,6 @@ log = EventLog("onceward.sweeper")
 LIMIT = 500
 # In leases: by then a worker that has a handler would have gone on.
 UNHANDLED_AFTER = 3
-# A look for them that takes longer is not repeated at once.
-QUICK_S = 0.1
 # Fewer in a row may be an outage that has its own line in the log.
 FAILURES = 5
 STOP_S = 6.0
@@ -302,8 +300,7 @@ class Sweeper:
             return self._journal.unhandled(self._handlers.keys(), LIMIT, late_ms)
         finally:  # also where the database gave up on it: the rest of the next sweeps goes on
             took_s = monotonic_s() - began_s
-            spared_s = 0.0 if took_s < QUICK_S else pause_s(took_s)
-            self._unhandled_again_s = began_s + spared_s
+            self._unhandled_again_s = began_s + pause_unless_quick_s(took_s)
 
     def _log_unhandled(self, topics: set[str]) -> None:
         now_s = monotonic_s()
@@ -417,7 +414,7 @@ class Sweeper:
             if self._stopping.is_set() or monotonic_s() >= until_s or not self._is_told(until_s):
                 return count, None
             # What is behind the last of a page has aged since.
-            last, within_ms = (rows[-1].finished_at or 0, rows[-1].request_id), ALL_MS
+            last, within_ms = (rows[-1].finished_at or 0, rows[-1].request_id), EVER_MS
 
     def _is_told(self, until_s: float) -> bool:
         """Wait until there is room for another page; say whether there is in time."""

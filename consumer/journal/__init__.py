@@ -22,7 +22,7 @@ confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdic
 - `redrives`: begun, found, taken over, by `redrive_row`; `redrive_work`: one at work.
   `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out.
   `resolving`: what a person decides about one request.
-- `pacing`: how often what may be slow is looked at.
+- `pacing`: how often what may be slow is looked at; `span`: how far back.
 - `standing`: what a PostgreSQL is set to, for `check`.
 - `transactional`: transactions of handlers, for the children.
 - `group_journal`: what all of these objects have in common. `session`, `engine`,

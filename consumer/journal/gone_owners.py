@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from consumer.journal.pacing import pause_s
+from consumer.journal.pacing import pause_unless_quick_s
 
 # Longer than a statement that was under way when its worker died, and than any usual lease.
 SETTLED_AFTER_S = 60.0
-QUICK_S = 0.1
 REMEMBERED = 1_000
 
 
@@ -60,8 +59,7 @@ class GoneOwners:
     def ended(self, began_s: float, now_s: float) -> None:
         """Note the end of a look, also of one that the database gave up on."""
         if self._is_all:
-            took_s = now_s - began_s
-            self._all_again_s = now_s + (0.0 if took_s < QUICK_S else pause_s(took_s))
+            self._all_again_s = now_s + pause_unless_quick_s(now_s - began_s)
 
     def _settled(self, now_s: float) -> list[str]:
         return [

@@ -19,6 +19,7 @@ from consumer.journal.left_over import (
     find_far_leases,
     find_unhandled,
 )
+from consumer.journal.pacing import EVER_MS
 from consumer.journal.pruning import ALL_LETTERED, Lettered, Pruned, prune
 from consumer.journal.records import (
     Applied,
@@ -55,9 +56,6 @@ Name = tuple[str, int]
 
 # PostgreSQL has room for 64 locks of each of its connections, and a worker has several of these.
 KEYS_AT_ONCE = 256
-
-# In milliseconds: longer than anything is kept.
-EVER_MS = 10**14
 
 
 class Journal(GroupJournal):

@@ -6,10 +6,19 @@ waited since.
 
 from __future__ import annotations
 
+# In milliseconds, as far back as a look can go: older than any row.
+EVER_MS = 10**14
 # Of the time: what such looks take at most.
 SHARE = 0.02
+# A look that takes no longer is repeated as often as its caller likes.
+QUICK_S = 0.1
 
 
 def pause_s(took_s: float) -> float:
     """Return the seconds after a look that took so many seconds."""
     return took_s / SHARE
+
+
+def pause_unless_quick_s(took_s: float) -> float:
+    """Return the same, and 0 after a look that was quick."""
+    return 0.0 if took_s < QUICK_S else pause_s(took_s)

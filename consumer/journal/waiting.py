@@ -29,14 +29,13 @@ from consumer.journal import clock
 from consumer.journal.batch import RUNS, SHAPES
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import ROW_COLUMNS
+from consumer.journal.pacing import EVER_MS
 from consumer.journal.records import Row
 from consumer.journal.sweep import take_turn
 from consumer.journal.tables import request
 from consumer.journal.takeover import owner_lives
 
 Item = TypeVar("Item")
-# Older than any row.
-EVER_MS = 10**14
 # Called with the name of the kind and what waits for it no longer.
 OnClosed = Callable[[str, Collection[tuple[str, int]]], None]
 

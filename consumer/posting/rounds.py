@@ -2,7 +2,7 @@
 
 It looks when this worker has news, and at least once a lease for what dead workers left. The
 journal is asked first what waits at all: mostly nothing does, which costs one look into an index
-that is empty, or as far back as `span` says.
+that is empty, or as far back as `consumer.journal.span` says.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from consumer.journal import JournalUnavailable
+from consumer.journal.span import Span
 from consumer.journal.waiting import Cursor, Waiting
 from consumer.posting.hindrances import Hindrances
 from consumer.posting.posting import Posted, Waits
-from consumer.posting.span import Span
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 

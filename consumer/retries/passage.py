@@ -1,7 +1,7 @@
 """Where a sweeper is in what is overdue: page after page, and how far back each passage goes.
 
 A next run is due after its row was written. So whoever has gone through everything needs to see
-only what was due since, and what was still overdue then (`consumer.posting.span`). Pure.
+only what was due since, and what was still overdue then (`consumer.journal.span`). Pure.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from consumer.journal import Overdue
+from consumer.journal.pacing import EVER_MS
 from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor
-from consumer.posting.span import ALL_MS, Span
+from consumer.journal.span import Span
 
 
 class Passage:
@@ -41,7 +42,7 @@ class Passage:
     def within_ms(self, now_s: float) -> int:
         """Begin a page; return how many ms ago what it finds was due at most."""
         if self.cursor != FROM_THE_OLDEST:
-            return ALL_MS if self._span.is_all else self._span.age_ms(now_s)
+            return EVER_MS if self._span.is_all else self._span.age_ms(now_s)
         self._began_s, self._took_s, self._oldest_ms = now_s, 0.0, 0
         return self._span.begin(now_s)
 

@@ -28,6 +28,7 @@ from consumer.journal import (
     Row,
     TakeoverKind,
     migrate,
+    pacing,
 )
 from consumer.journal.left_over import Unhandled
 from consumer.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper, nobody
@@ -172,7 +173,7 @@ def _sweeper(
 @pytest.fixture
 def sweeping(journal_url: str, group: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sweeping]:
     """Yield a sweeper of worker `me` on each kind of journal; no look is too slow for it."""
-    monkeypatch.setattr(module, "QUICK_S", math.inf)
+    monkeypatch.setattr(pacing, "QUICK_S", math.inf)
     migrate(journal_url)
     server = FakeServer()
     store = StatusStore(FakeRedis(server=server), group, RedisSection())
@@ -317,8 +318,7 @@ def test_a_slow_look_for_what_nobody_handles_is_not_repeated_soon_and_holds_noth
         asked.append(1)
         raise JournalUnavailable("it takes too long")
 
-    monkeypatch.setattr(module, "QUICK_S", 0.0)
-    monkeypatch.setattr(module, "pause_s", lambda took_s: 3600.0)
+    monkeypatch.setattr(module, "pause_unless_quick_s", lambda took_s: 3600.0)
     monkeypatch.setattr(sweeping.sweeper._journal, "unhandled", gives_up)
     sweeping.claimed_by("dead", "a")
     sweeping.apply("dead", finishes=[_finish("a")])

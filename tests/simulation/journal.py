@@ -18,7 +18,7 @@ from consumer.journal import (
     ToldRun,
     Unhandled,
 )
-from consumer.journal.journal import EVER_MS
+from consumer.journal.pacing import EVER_MS
 from consumer.journal.republish import Cursor, Page, Turn
 from tests.simulation.processes import Process
 

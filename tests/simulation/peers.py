@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from consumer.journal import DISOWNED, DeadEnd, FarLease, Row, State, Unhandled
-from consumer.journal.journal import EVER_MS
+from consumer.journal.pacing import EVER_MS
 from consumer.journal.records import DEADLINE_OVER, over_message
 from consumer.journal.republish import Holder, Turn
 from tests.simulation.pruning import Pruning

@@ -13,9 +13,10 @@ from consumer.journal import Journal, Row, State, dead_claims
 from consumer.journal.dead_letters import _DEAD
 from consumer.journal.gone_owners import SETTLED_AFTER_S, GoneOwners
 from consumer.journal.left_over import find_unhandled
+from consumer.journal.pacing import EVER_MS
 from consumer.journal.retrying import FROM_THE_OLDEST, find_overdue
 from consumer.journal.sweep import unpublished
-from consumer.journal.waiting import EVER_MS, _count_waiting, _page
+from consumer.journal.waiting import _count_waiting, _page
 from feedback.clock import monotonic_s
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import FAR, claim, finish, new_id
@@ -97,7 +98,7 @@ def test_a_slice_costs_what_it_holds_while_a_long_snapshot_is_open(
             "AND request_id LIKE 'told-%'"
         )
         index = "onceward_request_untold"
-        everything = _read(database, look(10**14), index=index)
+        everything = _read(database, look(EVER_MS), index=index)
         slice_ = _read(database, look(AGE_MS + SLICE_MS), index=index)
         found = journal.unpublished(10, AGE_MS, within_ms=7_200_000)
     assert everything > ENDED / 50

@@ -10,10 +10,10 @@ import pytest
 from consumer.buffer import Buffer
 from consumer.delivery import Delivery
 from consumer.journal import Journal, JournalUnavailable, Overdue, Row
-from consumer.journal.pacing import pause_s
+from consumer.journal.pacing import EVER_MS, pause_s
 from consumer.journal.records import NEVER_RETRIED
 from consumer.journal.retrying import DueCursor
-from consumer.posting.span import ALL_MS, MARGIN_S
+from consumer.journal.span import MARGIN_S
 from consumer.retries import Tiers, overdue
 from consumer.retries.overdue import (
     ASKED_LIMIT,
@@ -265,7 +265,7 @@ def test_a_slow_passage_is_followed_by_such_as_go_back_to_the_oldest_that_was_le
     for _ in range(3):
         scene.sweep(1.0)
     since_s = 1001.0 - 5.0 - MARGIN_S
-    assert scene.journal.within_ms[:2] == [ALL_MS, ALL_MS]
+    assert scene.journal.within_ms[:2] == [EVER_MS, EVER_MS]
     assert scene.journal.within_ms[2:] == [1000 * (at_s - since_s) for at_s in (1007.0, 1009.0)]
 
 
@@ -284,7 +284,7 @@ def test_a_page_that_the_database_gives_up_on_is_not_tried_again_at_once(
     scene.now_s += pause_s(10.0)
     with pytest.raises(JournalUnavailable):
         scene.sweep()
-    assert [one == ALL_MS for one in scene.journal.within_ms] == [True, False, True]
+    assert [one == EVER_MS for one in scene.journal.within_ms] == [True, False, True]
 
 
 def test_a_topic_that_is_read_again_is_looked_at_from_its_oldest_on(
@@ -295,4 +295,4 @@ def test_a_topic_that_is_read_again_is_looked_at_from_its_oldest_on(
         passage.go_on(topics, at_s)
         scene.journal.within_ms.append(passage.within_ms(at_s))
         passage.read([], took_s=2.0)
-    assert [one == ALL_MS for one in scene.journal.within_ms] == [True, False, True]
+    assert [one == EVER_MS for one in scene.journal.within_ms] == [True, False, True]

@@ -8,10 +8,8 @@ it is looked at again after a pause in proportion: where such a look is quick, e
 
 from __future__ import annotations
 
-from consumer.journal.pacing import pause_s
+from consumer.journal.pacing import EVER_MS, pause_s
 
-# Older than any row.
-ALL_MS = 10**14
 # An end is written with its time and committed a while later; and the clock here and the database's
 # need not go alike.
 MARGIN_S = 10.0
@@ -32,7 +30,7 @@ class Span:
     def begin(self, now_s: float) -> int:
         """Begin a look: return how many ms ago what it finds has ended at most."""
         self.is_all = now_s >= self._all_again_s
-        return ALL_MS if self.is_all else self.age_ms(now_s)
+        return EVER_MS if self.is_all else self.age_ms(now_s)
 
     def age_ms(self, now_s: float) -> int:
         """Return how many ms ago the oldest has ended, of what this look has found."""

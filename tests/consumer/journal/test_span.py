@@ -1,13 +1,13 @@
 """How far back a look for what waits goes: all the way as often as that is cheap."""
 
-from consumer.journal.pacing import pause_s
-from consumer.posting.span import ALL_MS, MARGIN_S, Span
+from consumer.journal.pacing import EVER_MS, pause_s
+from consumer.journal.span import MARGIN_S, Span
 
 
 def test_every_look_is_at_everything_while_that_is_quick() -> None:
     span = Span(100.0)
     for began_s in (100.0, 105.0, 110.0):
-        assert span.begin(began_s) == ALL_MS
+        assert span.begin(began_s) == EVER_MS
         span.looked(began_s, began_s + 0.01, oldest_ms=0)
 
 
@@ -18,7 +18,7 @@ def test_a_slow_look_at_everything_is_followed_by_looks_at_what_came_since() -> 
     for began_s, since_s in ((105.0, 100.0), (110.0, 105.0)):
         assert span.begin(began_s) == 1000 * (began_s - since_s + MARGIN_S)
         span.looked(began_s, began_s + 0.01, oldest_ms=0)
-    assert span.begin(102.0 + pause_s(2.0)) == ALL_MS
+    assert span.begin(102.0 + pause_s(2.0)) == EVER_MS
 
 
 def test_a_look_goes_back_to_the_oldest_that_still_waited() -> None:
@@ -34,4 +34,4 @@ def test_a_look_at_everything_that_the_database_gives_up_on_leaves_time_for_the_
     span.begin(100.0)
     span.ended(100.0, 110.0)
     assert span.begin(110.0) == 1000 * (10.0 + MARGIN_S)
-    assert span.begin(110.0 + pause_s(10.0)) == ALL_MS
+    assert span.begin(110.0 + pause_s(10.0)) == EVER_MS
