@@ -67,12 +67,9 @@ def find(
     """
     owner, request_id = after
     further = {"most": limit, "this_worker": worker_id, "seen": owner, "seen_request": request_id}
-    if connection.dialect.name == "sqlite":
-        return [Row(*one) for one in _found(connection, _claims, group, topics, further, [])]
-    workers = [tuple(one) for one in connection.execute(_WORKERS, {"this_group": group})]
-    lives = [name for name, is_alive in workers if is_alive]
+    registered, lives = _workers(connection, group)
     began_s = monotonic_s()
-    settled = gone.begin(lives, [name for name, _ in workers], began_s)
+    settled = gone.begin(lives, registered, began_s)
     left_out = _in_order(connection, [*lives, *settled]) if settled else lives
     try:
         found = _found(connection, _claims, group, topics, further, left_out)
@@ -98,7 +95,8 @@ def find_unhandled(
     """Return, behind whether its deadline has been over for `late_ms`, what waits on any other
     topic than these: claims of the dead, and what is to run again."""
     further = {"most": limit, "this_worker": worker_id, "late": late_ms}
-    return _found(connection, _unhandled, group, topics, further, _living(connection, group))
+    _, lives = _workers(connection, group)
+    return _found(connection, _unhandled, group, topics, further, lives)
 
 
 def claimed_by_the_dead() -> ColumnElement[bool]:
@@ -125,8 +123,7 @@ def _found(
     """Return what a statement finds.
 
     Args:
-        left_out: the owners that it need not look at, in the order of the index; nobody where that
-            saves nothing: SQLite keeps nothing in an index that is gone.
+        left_out: the owners that it need not look at, in the order of the index.
     """
     parameters = {"this_group": group, "these_topics": sorted(topics), **further}
     if left_out:
@@ -140,12 +137,16 @@ def _found(
     return [tuple(answer) for answer in answers]
 
 
-def _living(connection: Connection, group: str) -> list[str]:
-    """Return who lives, in the order of the index of the claims; on SQLite nobody."""
+def _workers(connection: Connection, group: str) -> tuple[list[str], list[str]]:
+    """Return who has a lease, over or not, and who lives, in the order of the index of the claims.
+
+    On SQLite nobody: it keeps nothing in an index that is gone, so to leave out claims saves
+    nothing.
+    """
     if connection.dialect.name == "sqlite":
-        return []
-    workers = connection.execute(_WORKERS, {"this_group": group})
-    return [name for name, is_alive in workers if is_alive]
+        return [], []
+    workers = [tuple(one) for one in connection.execute(_WORKERS, {"this_group": group})]
+    return [name for name, _ in workers], [name for name, is_alive in workers if is_alive]
 
 
 def _in_order(connection: Connection, owners: Sequence[str]) -> list[str]:
