@@ -17,9 +17,9 @@ from typing import IO, Any, Self, cast
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from spark_audit.rights import EVERYBODY
 from spark_audit.session import cause_of
 
-EVERYBODY = 0o644
 BUFFER_BYTES = 1 << 20
 # Without it an object store looks whether there is a file and writes afterwards: of ten writers at
 # once all ten were told that they had made it. Other file systems need no telling.

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from feedback.errors import NotAvailable
+from spark_audit.rights import EVERYBODY
 
-EVERYBODY = 0o644
-OWNER_ONLY = 0o600
 _PART = ".part-"
 _OLD = ".old-"
 

@@ -15,10 +15,8 @@ from typing import IO, TypeVar, cast
 from feedback.errors import NotAvailable
 from spark_audit import hadoop_outputs, local_outputs
 from spark_audit.hadoop_path import HadoopPath
-from spark_audit.local_outputs import EVERYBODY
 from spark_audit.location import Location, local
-
-OWNER_ONLY = 0o600
+from spark_audit.rights import EVERYBODY
 
 P = TypeVar("P", bound=Location)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from spark_audit.found import Found
 from spark_audit.location import Location
-from spark_audit.outputs import OWNER_ONLY, new_file
+from spark_audit.outputs import new_file
+from spark_audit.rights import OWNER_ONLY
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Payload = tuple[bytes | None, bytes | None, Headers]

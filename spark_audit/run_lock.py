@@ -12,6 +12,7 @@ from feedback.errors import NotAvailable
 from spark_audit import hadoop_outputs
 from spark_audit.hadoop_path import HadoopPath
 from spark_audit.location import Location, local
+from spark_audit.rights import OWNER_ONLY
 
 
 def alone(output: Location) -> AbstractContextManager[None]:
@@ -35,7 +36,7 @@ def alone(output: Location) -> AbstractContextManager[None]:
 def _alone(output: Path) -> Iterator[None]:
     try:
         output.mkdir(parents=True, exist_ok=True)
-        lock = os.open(output / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(output / ".lock", os.O_RDWR | os.O_CREAT, OWNER_ONLY)
     except OSError as error:
         raise NotAvailable(f"{output} cannot be written: {error.strerror}") from error
     try:

@@ -11,7 +11,6 @@ from feedback.errors import NotAvailable
 from spark_audit import hadoop_outputs
 from spark_audit.hadoop_path import HadoopPath
 from spark_audit.outputs import (
-    OWNER_ONLY,
     is_whole,
     new_file,
     put_text,
@@ -21,6 +20,7 @@ from spark_audit.outputs import (
     size_of,
     write_text,
 )
+from spark_audit.rights import OWNER_ONLY
 from spark_audit.run_lock import alone
 from tests.spark_audit.hadoop import mounted
 

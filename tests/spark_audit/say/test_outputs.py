@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import NotAvailable
-from spark_audit.outputs import OWNER_ONLY, new_file, recover, replacing, write_text
+from spark_audit.outputs import new_file, recover, replacing, write_text
+from spark_audit.rights import OWNER_ONLY
 
 
 def _names(folder: Path) -> list[str]:
