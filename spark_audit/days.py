@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
-from feedback.errors import SettingsError
+from feedback.errors import NotAvailable, SettingsError
 from feedback.logs import EventLog
 from feedback.settings import Settings
 from spark_audit.chain import Chain
@@ -14,7 +14,7 @@ from spark_audit.freeze import source_of
 from spark_audit.journal_version import require_version
 from spark_audit.kafka_asked import asking, cluster_id
 from spark_audit.location import Location
-from spark_audit.manifest import Manifest, NotOurs, Source
+from spark_audit.manifest import Damaged, Manifest, Outdated, Source
 from spark_audit.outputs import settled
 from spark_audit.places import Places
 from spark_audit.snapshot import Snapshot
@@ -22,22 +22,33 @@ from spark_audit.snapshot import Snapshot
 log = EventLog("onceward.audit")
 
 
-def days_of(output: Location) -> tuple[Manifest, ...]:
+def days_of(output: Location, *, again: str | None = None) -> tuple[Manifest, ...]:
     """Return the manifests of all days that were read, in the order in which they were made.
 
+    Args:
+        output: `[audit] output`.
+        again: YYYY-MM-DD, a day that is about to be read again: its manifest may be damaged.
+
     Raises:
-        NotAvailable: one of them cannot be read.
+        NotAvailable: one of them is damaged, of a newer version, or cannot be read.
     """
     found = []
     for folder in sorted((output / "snapshot").glob("date=*"), key=str):
-        snapshot = Snapshot(settled(folder))
+        snapshot, date = Snapshot(settled(folder)), folder.name.removeprefix("date=")
         if not snapshot.is_read:
             continue
         try:
             found.append(Manifest.read(snapshot.manifest))
-        except NotOurs as error:
+        except Outdated as error:
             # After an upgrade: the chain of the days begins anew.
             log.warning("previous.not_read", reason=str(error))
+        except Damaged as error:
+            if date != again:
+                raise NotAvailable(
+                    f"{snapshot.manifest} is damaged, and later days go on where {date} ended: "
+                    f"read that day again: onceward-audit run --date {date} --again"
+                ) from error
+            log.warning("previous.damaged", reason=str(error))
     return tuple(sorted(found, key=lambda one: one.number))
 
 
@@ -50,13 +61,13 @@ def unjudged(output: Location, days: Iterable[Manifest], date: str) -> list[Mani
     """Return the earlier days that were read, or read again, and not judged since: a run died
     between.
 
-    No later run judges what is theirs.
+    No later run judges what is theirs. Of one of which a part is missing the judgement says so.
     """
     earlier = sorted((one for one in days if one.date < date), key=lambda one: one.date)
     return [
         one
         for one in earlier
-        if Snapshot.of(output, one.date).is_complete and not is_judged(output, one.date)
+        if not Snapshot.of(output, one.date).is_pruned and not is_judged(output, one.date)
     ]
 
 

@@ -16,8 +16,12 @@ from spark_audit.outputs import put_text
 VERSION = 6
 
 
-class NotOurs(NotAvailable):
-    """A manifest that this version of the program did not write."""
+class Outdated(NotAvailable):
+    """A manifest that an older version of this program wrote."""
+
+
+class Damaged(NotAvailable):
+    """No manifest, where there must be one: missing, cut short, or changed."""
 
 
 class Kind(StrEnum):
@@ -207,23 +211,30 @@ class Manifest:
         """Return the manifest that was written there.
 
         Raises:
-            NotOurs: it is not one of this version of this program.
-            NotAvailable: there is none.
+            Outdated: it is of an older version.
+            Damaged: there is none, or it says nothing.
+            NotAvailable: it is of a newer version, or cannot be read.
         """
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-            return cls._of(found)
+            version = found.pop("version")
+            if version == VERSION:
+                return cls._of(found)
+        except FileNotFoundError as error:
+            raise Damaged(f"{path}: {error.strerror}; read the day again, with --again") from error
         except OSError as error:
-            raise NotAvailable(f"{path}: {error.strerror}; read the day again") from error
-        except (ValueError, TypeError, KeyError) as error:
-            raise NotOurs(
+            raise NotAvailable(f"{path}: {error.strerror}") from error
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise Damaged(
                 f"{path} is no manifest of version {VERSION}: read the day again, with --again"
             ) from error
+        other = f"{path} is of version {version}, and this audit reads {VERSION}: "
+        if isinstance(version, int) and version < VERSION:
+            raise Outdated(f"{other}read the day again, with --again")
+        raise NotAvailable(f"{other}run the audit of that version")
 
     @classmethod
-    def _of(cls, found: Any) -> Self:
-        if not isinstance(found, dict) or found.pop("version") != VERSION:
-            raise ValueError("version")
+    def _of(cls, found: dict[str, Any]) -> Self:
         partitions = tuple(Partition(**one) for one in found.pop("partitions"))
         for name in ("carried", "compacted", "lettered", "unseen"):
             found[name] = tuple(found[name])

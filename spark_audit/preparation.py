@@ -66,14 +66,15 @@ def prepare(
     snapshot = Snapshot.of(places.output, window.date)
     if snapshot.is_complete and not again:
         Manifest.read(snapshot.manifest)
-    days = days_of(places.output)
+    days = days_of(places.output, again=window.date if again else None)
     require_same_group(places.output, days, settings.kafka.group)
     own = next((one for one in days if one.date == window.date), None)
     if own is not None:
         require_same_day(places.output, own, settings)
         is_same = (own.since_ms, own.until_ms) == (window.since_ms, window.until_ms)
         # One that was frozen before its window was over does not have all of it.
-        if is_same and own.frozen_at_ms >= window.until_ms and not again:
+        is_there = snapshot.is_complete or snapshot.is_pruned
+        if is_same and is_there and own.frozen_at_ms >= window.until_ms and not again:
             _require_not_pruned(snapshot, own)
             snapshot.require_whole(own)
             return snapshot

@@ -159,7 +159,8 @@ def _audit(
         require_shared(spark, places.output)
         # Days that an earlier run had read when it died: their offsets are no other day's, and
         # what they leave open is carried into this one.
-        left = unjudged(places.output, days_of(places.output), window.date)
+        days = days_of(places.output, again=window.date if again else None)
+        left = unjudged(places.output, days, window.date)
         before = [
             _audited(spark, settings, Snapshot.of(places.output, day.date), conditions)
             for day in left

@@ -82,8 +82,9 @@ class Snapshot(Generic[P_co]):
 
     @property
     def is_read(self) -> bool:
-        """Whether its manifest is one of the chain's: of a day that was read to the end."""
-        return self.is_complete or self.is_pruned
+        """Whether its manifest is one of the chain's: of a day that was read to the end, whatever
+        has become of its parts since."""
+        return (self.folder / _COMPLETE).is_file()
 
     def files(self) -> dict[str, int]:
         """Return its Parquet files by path within it, and how long each is."""
