@@ -21,7 +21,7 @@ from feedback.logs import EventLog
 
 log = EventLog("onceward.worker")
 
-# Of `every_s`: one look that a frozen host drew out puts the next one off no further.
+# Of `every_s`: how long at most after a look the next one comes.
 FURTHEST = 60
 
 
@@ -30,7 +30,7 @@ class OwnRuns:
 
     Args:
         held: what is in hand, and what is remembered; what is to be written again goes there.
-        every_s: between two looks; longer where a look takes the database long.
+        every_s: between two looks; longer where they take the database long.
     """
 
     def __init__(self, *, held: Held, journal: Journal, every_s: float) -> None:
@@ -38,6 +38,7 @@ class OwnRuns:
         self._journal = journal
         self._every_s = every_s
         self._due_s = monotonic_s() + every_s
+        self._took_s = 0.0
 
     def look_if_due(self, now_s: float) -> bool:
         """Look, if the last look was long enough ago; return whether it was.
@@ -49,7 +50,11 @@ class OwnRuns:
             return False
         began_s = monotonic_s()
         self.look()
-        spared_s = pause_s(monotonic_s() - began_s)
+        took_s, before_s = monotonic_s() - began_s, self._took_s
+        self._took_s = took_s
+        # A stall, which may well come before a failover, draws out one look; a database whose index
+        # is full, each of them.
+        spared_s = pause_s(min(took_s, before_s))
         self._due_s = now_s + max(self._every_s, min(spared_s, FURTHEST * self._every_s))
         return True
 

@@ -54,7 +54,7 @@ def test_a_run_that_is_as_the_journal_says_or_whose_end_is_about_to_be_written_i
     assert lost(held) == [RUN]
 
 
-def test_a_look_that_takes_the_database_long_is_repeated_less_often(
+def test_looks_that_take_the_database_long_twice_in_a_row_are_repeated_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_s, takes_s = [100.0], [2.0]
@@ -67,6 +67,9 @@ def test_a_look_that_takes_the_database_long_is_repeated_less_often(
     own_runs = OwnRuns(held=Held(), journal=journal, every_s=5.0)
     assert [own_runs.look_if_due(at_s) for at_s in (105.0, 110.0, 112.0)] == [True, True, False]
     journal.spend = spend
-    assert [own_runs.look_if_due(at_s) for at_s in (115.0, 130.0, 216.0)] == [True, False, True]
+    assert [own_runs.look_if_due(at_s) for at_s in (115.0, 119.0, 120.0)] == [True, False, True]
+    assert [own_runs.look_if_due(at_s) for at_s in (219.0, 220.0)] == [False, True]
     takes_s[0] = 600.0
-    assert [own_runs.look_if_due(at_s) for at_s in (400.0, 690.0, 700.0)] == [True, False, True]
+    # Nor is one that a frozen host drew out.
+    assert [own_runs.look_if_due(at_s) for at_s in (400.0, 499.0, 500.0)] == [True, False, True]
+    assert [own_runs.look_if_due(at_s) for at_s in (799.0, 800.0)] == [False, True]
