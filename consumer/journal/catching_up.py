@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, null
 
 from consumer.journal.clock import now_ms
-from consumer.journal.forgetting import find_marks, is_forgotten
+from consumer.journal.forgetting import forgotten_among
 from consumer.journal.history import read
 from consumer.journal.lost_rows import insert_lost, overwrite_lost
 from consumer.journal.records import Row, State
@@ -41,9 +41,10 @@ def catch_up(
     """
     told = {one.request_id: one for one in runs}
     found, _ = read(connection, group, told)
-    for name in _pruned(
-        connection, group, [one for name, one in told.items() if name not in found]
-    ):
+    # What the journal has forgotten on purpose runs no more.
+    absent = [one for name, one in told.items() if name not in found]
+    open_ = [one.claim for one in absent if one.state == State.CLAIMED]
+    for name in forgotten_among(connection, group, open_):
         del told[name]
     behind = [name for name, one in told.items() if _is_behind(one, found.get(name))]
     if not behind:
@@ -68,19 +69,6 @@ def catch_up(
 
 def _is_behind(one: ToldRun, row: Row | None) -> bool:
     return catch_up_with(one, row, owner_is_gone=True) is not None
-
-
-def _pruned(connection: Connection, group: str, runs: Sequence[ToldRun]) -> list[str]:
-    """Return the requests that the journal has forgotten on purpose: none of them runs again."""
-    open_ = [one for one in runs if one.state == State.CLAIMED]
-    if not open_:
-        return []
-    marks = find_marks(connection, group, [one.claim for one in open_])
-    return [
-        one.request_id
-        for one in open_
-        if is_forgotten(one.claim, marks.get((one.claim.topic, one.claim.partition)))
-    ]
 
 
 def _overwritten(one: ToldRun, row: Row) -> dict[str, Any]:

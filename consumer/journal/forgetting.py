@@ -11,11 +11,15 @@ Nor is it EXPIRED, whatever it names: that would tell its caller that it has not
 what was forgotten has. It is IN_DOUBT, since nobody knows any more.
 
 Its own time is asked as well since a topic that was made anew begins again at offset 0.
+
+A worker that ran it may remember how, and writes that again where the row is gone. A failure may
+have been followed by another run, somewhere else, that was forgotten with it: whatever such a
+worker remembers but a success is IN_DOUBT too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,10 +30,9 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from consumer.journal.batch import CLAIMS
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, same_run
-from consumer.journal.records import Claim, State
+from consumer.journal.records import FORGOTTEN, Claim, Finish, OwnRun, State
 from consumer.journal.tables import forgotten, request
 
-CODE = "FORGOTTEN"
 MESSAGE = "it was read once more after its outcome had been pruned: it may have run"
 
 Place = tuple[str, int]
@@ -74,6 +77,32 @@ def find_marks(
     return {(topic, number): Forgotten(*mark) for topic, number, *mark in found.all()}
 
 
+def forgotten_among(connection: Connection, group: str, claims: Collection[Claim]) -> set[str]:
+    """Return which of these requests, none of which has a row, may have been forgotten."""
+    if not claims:
+        return set()
+    marks = find_marks(connection, group, claims)
+    return {
+        one.request_id for one in claims if is_forgotten(one, marks.get((one.topic, one.partition)))
+    }
+
+
+def as_forgotten(one: OwnRun) -> OwnRun:
+    """Return a run as the end of a request that may have been forgotten after it. Pure."""
+    if one.finish is None:
+        return one
+    end = Finish(
+        request_id=one.request_id,
+        generation=one.generation,
+        state=State.IN_DOUBT.value,
+        code=FORGOTTEN,
+        message=MESSAGE,
+        result=None,
+        resend=False,
+    )
+    return one._replace(finish=end)
+
+
 @lru_cache
 def doubt_forgotten(dialect: str) -> ReturningUpdate[Any]:
     """Return the update that takes back first claims of a moment ago; it answers whole rows."""
@@ -85,7 +114,7 @@ def doubt_forgotten(dialect: str) -> ReturningUpdate[Any]:
             claimed_at=null(),
             effect_at=null(),
             finished_at=now_ms(),
-            code=CODE,
+            code=FORGOTTEN,
             message=MESSAGE,
         )
         .returning(*ROW_COLUMNS)

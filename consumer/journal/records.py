@@ -13,6 +13,8 @@ from typing import NamedTuple
 RESULT_REFUSED = "RESULT_REFUSED"
 DEADLINE_OVER = "DEADLINE_OVER"
 WORKER_DIED = "WORKER_DIED"
+# Of a doubt about what was read again and may have been pruned.
+FORGOTTEN = "FORGOTTEN"
 # What follows a worker's id as the owner of a claim that it has given up.
 DISOWNED = "-disowned"
 
@@ -170,6 +172,12 @@ class OwnRun(NamedTuple):
         """The request that ran."""
         return self.claim.request_id
 
+    @property
+    def may_be_followed(self) -> bool:
+        """Whether it has ended in a way that another run may follow."""
+        end = self.finish
+        return end is not None and end.state not in (State.SUCCEEDED, State.SKIPPED)
+
     def cleaned(self) -> OwnRun:
         """Return the same run without a result that a database could refuse."""
         return self._replace(finish=None if self.finish is None else self.finish.cleaned())
@@ -257,6 +265,11 @@ class Row(NamedTuple):
     dead_letter_at: int | None
     voids: int
     in_doubt: str | None = None
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether it stands for what was read again and may have been pruned."""
+        return self.state == State.IN_DOUBT and self.code == FORGOTTEN
 
 
 class Retried(NamedTuple):

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal_
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.journal.clock import now_ms
 from consumer.journal.finishing import finish, mark_effects
+from consumer.journal.forgetting import as_forgotten, forgotten_among
 from consumer.journal.history import ROW_COLUMNS, read
 from consumer.journal.lost_rows import claim_values, insert_lost, named_run, overwrite_lost
 from consumer.journal.records import DISOWNED, EffectMark, OwnRun, Row, State
@@ -42,6 +43,10 @@ def restore(
     latest = {one.request_id: one for one in sorted(runs, key=lambda one: one.generation)}
     found, _ = read(connection, group, latest)
     lost = {name for name, one in latest.items() if is_lost(one, found.get(name))}
+    # What another run may have followed, and was pruned since.
+    absent = [latest[name].claim for name in lost - found.keys() if latest[name].may_be_followed]
+    for name in forgotten_among(connection, group, absent):
+        latest[name] = as_forgotten(latest[name])
     locked, _ = read(connection, group, lost, lock=True)
     for name in sorted(lost):
         one, row = latest[name], locked.get(name)

@@ -146,6 +146,9 @@ def is_lost(one: OwnRun, row: Row | None) -> bool:
         return True
     if not is_same_request(one.claim, row) or row.generation > one.generation:
         return False
+    if row.is_forgotten and one.may_be_followed:
+        # A later run may have been forgotten with this one.
+        return False
     if row.generation < one.generation:
         return one.finish is not None or _leads_on(row, one)
     if one.finish is None:

@@ -34,7 +34,7 @@ from consumer.journal import (
     VerdictKind,
 )
 from consumer.journal.claiming import first_row, turns
-from consumer.journal.forgetting import is_forgotten
+from consumer.journal.forgetting import as_forgotten, is_forgotten
 from consumer.journal.records import DEADLINE_OVER, Holder, over_message
 from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
 from consumer.journal.told_rule import catch_up_with
@@ -147,6 +147,9 @@ class Database(Peers):
         row = self.rows.get(one.request_id)
         if not is_lost(one, row):
             return False
+        is_pruned = row is None and is_forgotten(one.claim, self.mark_of(one.claim))
+        if is_pruned and one.may_be_followed:
+            one = as_forgotten(one)
         if row is None or row.generation < one.generation:
             if row is not None:
                 died = row.state == State.CLAIMED

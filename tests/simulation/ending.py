@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from consumer.declaration import EffectKind
 from consumer.journal import State
-from consumer.journal.forgetting import CODE as FORGOTTEN
 from feedback.status import FINAL
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.kafka import request_id_of
@@ -110,7 +109,7 @@ def _has_request_ended(world: World, client: SimulatedClient, request_id: str) -
     # Of a run that the database has forgotten, two workers may each have told an end.
     is_agreed = is_agreed or request_id in world.losses.forgotten
     # Of what was pruned and is read again, the journal knows less than the client was told.
-    is_agreed = is_agreed or (row is not None and row.code == FORGOTTEN)
+    is_agreed = is_agreed or (row is not None and row.is_forgotten)
     is_agreed = is_agreed or order_of(request_id) in world.losses.excused
     return status.state in FINAL and is_agreed
 
@@ -130,7 +129,7 @@ def check_end(world: World) -> None:
             raise Violation("no wrong outcome", f"{request_id} SUCCEEDED, {charges} charges")
         if row.state in (State.FAILED, State.EXPIRED, State.SKIPPED) and charges:
             raise Violation("no wrong outcome", f"{request_id} {row.state}, but was charged")
-        is_doubted = row.state == State.IN_DOUBT and row.code != FORGOTTEN
+        is_doubted = row.state == State.IN_DOUBT and not row.is_forgotten
         if row.effect_kind == EffectKind.TRANSACTIONAL and is_doubted:
             raise Violation("a transactional run leaves no doubt", f"{request_id} is in doubt")
     for process in world.workers:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from consumer.journal import Claim, Row
-from consumer.journal.forgetting import CODE, MESSAGE, Forgotten, is_forgotten
+from consumer.journal.forgetting import MESSAGE, Forgotten, is_forgotten
 from consumer.journal.pruning import PRUNED_STATES
-from consumer.journal.records import State
+from consumer.journal.records import FORGOTTEN, State
 from tests.simulation.tables import Tables
 
 
@@ -53,7 +53,7 @@ class Pruning(Tables):
             claimed_at=None,
             effect_at=None,
             finished_at=self.now_ms(),
-            code=CODE,
+            code=FORGOTTEN,
             message=MESSAGE,
         )
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from consumer.declaration import EffectKind, InDoubtPolicy
 from consumer.journal import Applied, Finish, FinishKind, Row, State
-from consumer.journal.forgetting import CODE
 from consumer.pool import Job
 from feedback.envelope import payload_sha256
 from feedback.status import BEFORE_CLAIM, FINAL, Refusal
@@ -266,7 +265,7 @@ class Watch:
             case State.IN_DOUBT:
                 is_resolved = is_same_run and after.state in (State.SUCCEEDED, State.FAILED)
                 # Its client was told of a later run than the pruned journal counts: a doubt still.
-                is_raised = before.code == CODE and after.state == State.IN_DOUBT
+                is_raised = before.is_forgotten and after.state == State.IN_DOUBT
                 is_allowed = is_resolved or (is_raised and after.generation > before.generation)
             case State.FAILED:
                 is_asked = self._asked.get(before.request_id, 0) >= before.generation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import DISOWNED, Journal, Pruned, State, ToldRun, VerdictKind
+from consumer.journal import DISOWNED, Journal, OwnRun, Pruned, State, ToldRun, VerdictKind
 from consumer.journal.pruning import Lettered
 from feedback.clock import epoch_ms
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
@@ -238,3 +238,38 @@ def test_until_when_is_forgotten_is_kept_by_partition_and_never_goes_back(
     assert (mark["topic"], mark["partition"]) == ("payments", 3)
     assert (mark["next_offset"], mark["deadline_at"]) == (41, 9)
     assert mark["pruned_at"] >= before - 1000
+
+
+@pytest.mark.parametrize(
+    ("state", "found"),
+    [
+        (State.FAILED, (VerdictKind.IN_DOUBT, "IN_DOUBT", "FORGOTTEN")),
+        (State.RETRYING, (VerdictKind.IN_DOUBT, "IN_DOUBT", "FORGOTTEN")),
+        (State.IN_DOUBT, (VerdictKind.IN_DOUBT, "IN_DOUBT", "FORGOTTEN")),
+        (State.SUCCEEDED, (VerdictKind.ANSWERED, "SUCCEEDED", None)),
+        (State.SKIPPED, (VerdictKind.ANSWERED, "SKIPPED", None)),
+    ],
+)
+def test_what_a_worker_remembers_of_a_forgotten_request_counts_only_where_nothing_can_have_followed(
+    journal: Journal, database: Database, state: State, found: tuple[VerdictKind, str, str | None]
+) -> None:
+    name = ended(journal, database)
+    journal.prune(DAY_MS, 10)
+    again = claim(name)._replace(deadline_at=1)
+    delay_ms = 0 if state == State.RETRYING else None
+    end = finish(name, 1, state, resend=state == State.FAILED)._replace(delay_ms=delay_ms)
+    remembered = OwnRun(again, 1, entered=True, finish=end)
+    for one in (again, again._replace(offset=again.offset + 1, deadline_at=FAR, sent_at=-1)):
+        applied = journal.apply(claims=[one], own_runs=[remembered])
+        assert kinds(applied) == [found[0]]
+        (row,) = database.query("SELECT * FROM onceward_request")
+        assert (row["state"], row["code"]) == found[1:]
+        assert (row["generation"], row["resend"]) == (1, 0)
+
+
+def test_a_run_in_hand_is_none_that_was_forgotten(journal: Journal, database: Database) -> None:
+    name = ended(journal, database)
+    journal.prune(DAY_MS, 10)
+    ours = OwnRun(claim(name)._replace(deadline_at=1), 1, entered=True, finish=None)
+    (restored,) = journal.apply(own_runs=[ours]).restored
+    assert (restored.request_id, restored.state) == (name, State.CLAIMED)

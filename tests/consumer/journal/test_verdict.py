@@ -144,6 +144,24 @@ def test_only_a_row_that_says_less_than_the_worker_knows_is_forgotten(
     assert is_lost(one, None)
 
 
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (State.SUCCEEDED, True),
+        (State.SKIPPED, True),
+        (State.FAILED, False),
+        (State.RETRYING, False),
+    ],
+)
+def test_a_doubt_about_what_was_pruned_gives_way_only_to_an_end_that_no_run_follows(
+    state: State, expected: bool
+) -> None:
+    stands = row(state=State.IN_DOUBT, code="FORGOTTEN")
+    for generation in (1, 2):
+        known = OwnRun(claim("a"), generation, False, finish("a", generation, state))
+        assert is_lost(known, stands) is expected
+
+
 @pytest.mark.parametrize("state", [State.RETRYING, State.IN_DOUBT])
 def test_what_waits_is_told_as_it_is(state: State) -> None:
     assert decided(row(state=state), attempt=9) == state.value
