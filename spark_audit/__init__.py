@@ -6,9 +6,9 @@ Spark starts:
 1. Freeze. `freeze` reads from Kafka how far each partition is read (`window` says which time is
    judged, `topics` what each topic is for, `day_end` where a day of long ago went; `kafka_asked`
    asks), and writes it down as the `manifest`.
-2. Stage. `stage_records` reads Kafka by `record_columns`, `stage_journal` the database by `jdbc`
-   and `journal_sql`; both become a `snapshot`, whole or not at all. From here on nothing is asked
-   of Kafka or the database again. `session` and `jars` give the Spark for it.
+2. Stage. `stage_records` reads Kafka by `record_columns` and `header_columns`, `stage_journal` the
+   database by `jdbc` and `journal_sql`; both become a `snapshot`, whole or not at all. From here
+   on nothing is asked of Kafka or the database again. `session` and `jars` give the Spark for it.
 3. Judge. `judge` gathers all that is known of a request, `judge_rules` says what follows, by the
    names of `findings`. `gaps` looks at partitions, `sample` and `statuses` at what clients were
    told. `carry` names what is still open; `carried_file` keeps it for the next run.

@@ -20,6 +20,13 @@ NAME = "onceward-audit"
 # Beside what Spark hides of its settings by itself: a user's name and key for Kafka.
 _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore"
 _LONGEST = 400
+# Of Spark's Kafka consumers and of what they fetched: how long they stay without use, and how often
+# that is looked at.
+_KAFKA_LIMITS = tuple(
+    f"spark.kafka.consumer.{kept}.{limit}"
+    for kept in ("cache", "fetchedData.cache")
+    for limit in ("timeout", "evictorThreadRunInterval")
+)
 _LOCAL = {
     # A laptop's own name need not lead anywhere.
     "spark.driver.host": "127.0.0.1",
@@ -100,6 +107,12 @@ def _settings(master: str | None, jars: Sequence[Path], *, progress: bool) -> di
         "spark.sql.maxPlanStringLength": "100000",
         # Reading ahead takes memory outside the heap: 0.5 GB of 2 for 10 million requests.
         "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
+        # Java compiles no method of more bytes: Spark writes one for a whole stage, up to eight
+        # times as long, and it would be interpreted. Reading Kafka costs half with this.
+        "spark.sql.codegen.hugeMethodLimit": "8000",
+        # Each query has consumers of its own, and what they fetched ahead stays in the heap until
+        # they are closed: after five minutes, unless it is said otherwise.
+        **dict.fromkeys(_KAFKA_LIMITS, "5s"),
     }
     if jars:
         settings["spark.jars"] = ",".join(map(str, jars))

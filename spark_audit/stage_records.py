@@ -14,11 +14,17 @@ from pyspark.sql import functions as F
 
 from feedback.errors import SettingsError
 from feedback.settings import KafkaSection
-from spark_audit import record_columns
 from spark_audit.chain_columns import with_chain
+from spark_audit.header_columns import Headers
 from spark_audit.location import Location, uri_of
 from spark_audit.manifest import Kind, Manifest, Partition
-from spark_audit.record_columns import Envelope
+from spark_audit.record_columns import (
+    OUTCOME_ID,
+    REQUEST_ID,
+    header_columns,
+    payload_sha256,
+    with_envelope,
+)
 from spark_audit.rows import frame_of
 from spark_audit.session import explained
 
@@ -114,9 +120,8 @@ def reader_options(
         "failOnDataLoss": "true",
         "kafka.default.api.timeout.ms": str(ANSWER_LIMIT_MS),
         "kafka.request.timeout.ms": str(ANSWER_LIMIT_MS // 2),
-        # After each poll Spark asks for the ends of the partition, and what the client had fetched
-        # ahead is gone: a poll is to bring much.
-        "kafka.max.poll.records": "50000",
+        # A poll's records are objects in the heap of each partition that is read.
+        "kafka.max.poll.records": "5000",
         "kafka.max.partition.fetch.bytes": str(FETCH_BYTES),
         # What was aborted does not exist, to a worker and to the audit.
         "kafka.isolation.level": "read_committed",
@@ -166,28 +171,29 @@ def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFra
         raw: as Spark's Kafka reader gives them, with headers.
         limits: from `limits_of`.
     """
-    timestamp_ms = F.unix_millis("timestamp")
-    headers = F.col("headers")
-    coordinates = record_columns.coordinates_id(
-        F.col("topic"), F.col("partition"), F.col("offset"), timestamp_ms
-    )
-    found = record_columns.envelope(headers, coordinates)
+    chained = with_chain(_read(raw).join(limits, ["topic", "partition"]), manifest)
     is_in_window = F.coalesce(F.col("judged_on") == manifest.date, F.lit(False))
-    kind = _kind(found)
-    columns = {
-        "kind": kind,
-        **found.columns(),
-        "request_id": _about(headers, found.request_id, kind),
-        "payload_sha256": record_columns.payload_sha256(F.col("key"), F.col("value")),
-        "is_committed": F.coalesce(F.col("offset") < F.col("committed"), F.lit(False)),
-        "in_window": is_in_window,
-        **_origin(headers),
-    }
-    timed = raw.withColumn("timestamp_ms", timestamp_ms).join(limits, ["topic", "partition"])
-    chained = with_chain(timed, manifest).withColumns(columns)
+    placed = chained.withColumn("in_window", is_in_window)
     # Before its start a partition is read for strays alone.
-    is_wanted = (F.col("offset") >= F.col("start")) | F.col("in_window")
-    return chained.where(is_wanted).select(*_names(SCHEMA))
+    wanted = placed.where((F.col("offset") >= F.col("start")) | F.col("in_window"))
+    headers = Headers(F.col("names"), F.col("values"))
+    known = wanted.withColumns({**header_columns(headers), **_aside(headers)})
+    found = with_envelope(known.drop("names", "values")).withColumn("kind", _kind())
+    is_committed = F.coalesce(F.col("offset") < F.col("committed"), F.lit(False))
+    columns = {"request_id": _about(), "is_committed": is_committed}
+    return found.withColumns(columns).select(*_names(SCHEMA))
+
+
+def _read(raw: DataFrame) -> DataFrame:
+    """Return what is needed of the records: the payload's bytes are copied no further than here."""
+    return raw.select(
+        *("topic", "partition", "offset"),
+        F.unix_millis("timestamp").alias("timestamp_ms"),
+        F.col("value").isNull().alias("is_empty"),
+        payload_sha256(F.col("key"), F.col("value")).alias("payload_sha256"),
+        F.col("headers.key").alias("names"),
+        F.col("headers.value").alias("values"),
+    )
 
 
 def _with_strays(manifest: Manifest) -> list[Partition]:
@@ -205,44 +211,51 @@ def _with_strays(manifest: Manifest) -> list[Partition]:
     return found
 
 
-def _kind(found: Envelope) -> Column:
+def _kind() -> Column:
     """Return what a record is for. An outcome is a request of its own to a group that reads it."""
-    of_topic, is_empty = F.col("topic_kind"), F.col("value").isNull()
+    of_topic = F.col("topic_kind")
     is_unread = (of_topic == Kind.REQUEST.value) & ~F.col("is_read")
-    is_tombstone = is_empty & ((of_topic == Kind.WAIT.value) | (is_unread & ~found.is_named))
+    is_tombstone = F.col("is_empty") & (
+        (of_topic == Kind.WAIT.value) | (is_unread & ~F.col("is_named"))
+    )
     return (
         F.when(is_tombstone, Kind.TOMBSTONE.value)
-        .when(is_unread & found.is_outcome, Kind.OUTCOME.value)
+        .when(is_unread & F.col("is_outcome"), Kind.OUTCOME.value)
         .otherwise(of_topic)
     )
 
 
-def _about(headers: Column, request_id: Column, kind: Column) -> Column:
+def _about() -> Column:
     """Return the request that a record is about.
 
     A dead letter names the one that failed, and has the id of another one when it was sent again to
     be handled. An outcome that is no request of its own names the one that ended.
     """
-    failed = record_columns.last_text(headers, "DLQ_REQUEST_ID")
-    ended = record_columns.first_text(headers, record_columns.REQUEST_ID)
+    kind, request_id = F.col("kind"), F.col("request_id")
     return (
-        F.when(kind == Kind.DLQ.value, F.coalesce(failed, request_id))
-        .when(kind == Kind.OUTCOME.value, F.coalesce(ended, request_id))
+        F.when(kind == Kind.DLQ.value, F.coalesce(F.col("failed_id"), request_id))
+        .when(kind == Kind.OUTCOME.value, F.coalesce(F.col("ended_id"), request_id))
         .otherwise(request_id)
     )
 
 
-def _origin(headers: Column) -> dict[str, Column]:
-    """Why a record was set aside, and where it came from; null for a request's own records."""
-    number = record_columns.first_number(headers, "ORIGINAL_PARTITION")
-    found = {
-        "reason": record_columns.last_text(headers, "DLQ_REASON"),
-        "original_topic": record_columns.first_text(headers, "ORIGINAL_TOPIC"),
-        "original_partition": number.try_cast("int"),
-        "original_offset": record_columns.first_number(headers, "ORIGINAL_OFFSET"),
-    }
+def _aside(headers: Headers) -> dict[str, Column]:
+    """Return what headers say that a request's own records do not have: which request it is about,
+    why it was set aside, and where it came from; null where a header is not there."""
+    number = headers.first_number("ORIGINAL_PARTITION")
     is_aside = F.col("topic_kind") != Kind.REQUEST.value
-    return {name: F.when(is_aside, column) for name, column in found.items()}
+    origin = {
+        "failed_id": headers.last_text("DLQ_REQUEST_ID"),
+        "reason": headers.last_text("DLQ_REASON"),
+        "original_topic": headers.first_text("ORIGINAL_TOPIC"),
+        "original_partition": number.try_cast("int"),
+        "original_offset": headers.first_number("ORIGINAL_OFFSET"),
+    }
+    is_outcome = ~is_aside & (headers.position(OUTCOME_ID) > 0)
+    return {
+        "ended_id": F.when(is_outcome, headers.first_text(REQUEST_ID)),
+        **{name: F.when(is_aside, column) for name, column in origin.items()},
+    }
 
 
 def _tls(given: Mapping[str, object]) -> dict[str, str]:

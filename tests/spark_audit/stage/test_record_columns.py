@@ -22,6 +22,7 @@ from feedback.envelope import (
 )
 from feedback.errors import InvalidMessage
 from spark_audit import record_columns
+from spark_audit.header_columns import Headers
 
 Header = tuple[str, bytes | None]
 
@@ -125,16 +126,25 @@ def expected(record: Record) -> tuple[str, int, int | None, bool, str]:
     return found.request_id, found.attempt, found.deadline_at, False, digest
 
 
+def headers_of_a_frame() -> Headers:
+    """Return the column `headers` as it is read."""
+    return Headers(F.col("headers.key"), F.col("headers.value"))
+
+
 def read(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> list[Row]:
     """Return the columns of these rows of `SCHEMA`, in their order."""
-    coordinates = record_columns.coordinates_id(
-        F.col("topic"), F.col("partition"), F.col("offset"), F.col("timestamp_ms")
+    columns = {
+        "payload_sha256": record_columns.payload_sha256(F.col("key"), F.col("value")),
+        "coordinates": record_columns.coordinates_id(
+            F.col("topic"), F.col("partition"), F.col("offset"), F.col("timestamp_ms")
+        ),
+    }
+    ours = record_columns.header_columns(headers_of_a_frame())
+    frame = record_columns.with_envelope(
+        spark.createDataFrame(list(rows), SCHEMA).withColumns(ours)
     )
-    found = record_columns.envelope(F.col("headers"), coordinates)
-    digest = record_columns.payload_sha256(F.col("key"), F.col("value"))
-    columns = {**found._asdict(), "payload_sha256": digest, "coordinates": coordinates}
-    frame = spark.createDataFrame(list(rows), SCHEMA).withColumns(columns)
-    return frame.select("number", *columns).orderBy("number").collect()
+    frame = frame.withColumns(columns)
+    return frame.select("number", *record_columns.ENVELOPE, *columns).orderBy("number").collect()
 
 
 def compare(spark: SparkSession, records: Sequence[Record]) -> None:
@@ -218,10 +228,10 @@ def test_headers_of_a_dead_letter_are_read_as_text_or_number_or_not_at_all(
     number: int | None,
 ) -> None:
     schema = "headers array<struct<key:string,value:binary>>"
-    headers = F.col("headers")
+    headers = headers_of_a_frame()
     frame = spark.createDataFrame([(given,)], schema).select(
-        record_columns.first_text(headers, "X").alias("first"),
-        record_columns.last_text(headers, "X").alias("last"),
-        record_columns.first_number(headers, "X").alias("number"),
+        headers.first_text("X").alias("first"),
+        headers.last_text("X").alias("last"),
+        headers.first_number("X").alias("number"),
     )
     assert frame.collect() == [Row(first=first, last=last, number=number)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -17,6 +18,7 @@ from spark_audit.freeze import freeze
 from spark_audit.manifest import Manifest
 from spark_audit.stage_records import SCHEMA, stage_records
 from spark_audit.window import Window
+from tests.eventually import HANG_S, eventually
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings, Rows
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS, manifest, partition
 from tests.stack import Servers
@@ -39,6 +41,14 @@ def stage(spark: SparkSession, tmp_path: Path, rows: Rows) -> Stage:
         return sorted(rows(tmp_path / "records"), key=lambda row: (row["topic"], row["offset"]))
 
     return all_of
+
+
+def has_consumers(spark: SparkSession, servers: Servers) -> bool:
+    """Say whether Spark's Java is connected to Kafka."""
+    assert spark._jvm is not None
+    java = psutil.Process(spark._jvm.java.lang.ProcessHandle.current().pid())
+    port = int(servers.kafka.rpartition(":")[2])
+    return any(one.raddr and one.raddr.port == port for one in java.net_connections("tcp"))
 
 
 def test_a_record_is_staged_with_all_that_is_known_of_it(
@@ -188,6 +198,22 @@ def test_what_comes_after_the_freeze_is_left_for_the_next_run(
     limits = freeze(settings, WINDOW, now_ms=BEGIN_MS + DAY_MS)
     append(name, timestamp_ms=BEGIN_MS + 2)
     assert [row["offset"] for row in stage(settings, limits)] == [0]
+
+
+def test_spark_lets_go_of_its_consumers_and_of_what_they_fetched_ahead(
+    topic: MakeTopic,
+    append: Append,
+    make_settings: MakeSettings,
+    stage: Stage,
+    spark: SparkSession,
+    servers: Servers,
+) -> None:
+    name = topic(1)
+    append(name, b"{}", timestamp_ms=BEGIN_MS)
+    assert stage(make_settings(name))
+    assert has_consumers(spark, servers)
+    # Spark keeps them for five minutes, unless it is told otherwise.
+    eventually(lambda: not has_consumers(spark, servers), timeout_s=HANG_S)
 
 
 def test_what_retention_takes_after_the_freeze_ends_with_3_and_is_not_passed_over(
