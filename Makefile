@@ -34,6 +34,7 @@ setup: $(READY) ## a virtual environment, servers and broker jars, once
 .PHONY: test-setup
 test-setup: setup
 	$(RUN) -m tests.stack --install
+	$(RUN) -m tests.spark_audit.jars s3a
 	$(RUN) -m tests.quick_starts
 
 .PHONY: demo

@@ -22,6 +22,13 @@ from spark_audit.summary import Summary, one_line
 from spark_audit.verdict import parse_fail_on
 from spark_audit.window import Window, window_of
 
+_unlock = click.option(
+    "--unlock",
+    metavar="ID",
+    default="",
+    help="Take over the lock of this audit, which was killed (on HDFS, or in a bucket).",
+)
+
 
 @click.group(cls=Group)
 @click.version_option(__version__)
@@ -39,6 +46,7 @@ def cli() -> None:
 @click.option("--until", help="Judge up to this time instead.")
 @click.option("--again", is_flag=True, help="Read the day again from Kafka and the journal.")
 @click.option("--fail-on", help="Findings that end it with 1, as in lost>0,ran_twice>0.")
+@_unlock
 def run(
     config: str | None,
     as_json: bool,
@@ -47,6 +55,7 @@ def run(
     until: str | None,
     again: bool,
     fail_on: str | None,
+    unlock: str,
 ) -> int:
     """Read a day's requests, judge them, and write the report.
 
@@ -64,7 +73,7 @@ def run(
     conditions = parse_fail_on(settings.audit.fail_on if fail_on is None else fail_on)
     window = _window(date, since, until)
     progress = sys.stderr.isatty()
-    outcome = run_audit(settings, window, conditions, again=again, progress=progress)
+    outcome = run_audit(settings, window, conditions, again=again, unlock=unlock, progress=progress)
     for one in outcome.before:
         click.echo(f"judged now, since it was only read: {one_line(one.summary)}", err=True)
     if as_json:
@@ -131,7 +140,8 @@ def package(output: Path) -> None:
     help="Days before today (UTC) that stay whole.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
-def prune(config: str | None, as_json: bool, keep_days: int, dry_run: bool) -> None:
+@_unlock
+def prune(config: str | None, as_json: bool, keep_days: int, dry_run: bool, unlock: str) -> None:
     """Remove the snapshots and lists of old days; their verdicts, pages and figures stay.
 
     A day that was pruned still counts for the chain of offsets and for trends. The newest day, and
@@ -144,7 +154,7 @@ def prune(config: str | None, as_json: bool, keep_days: int, dry_run: bool) -> N
     from spark_audit.pruning import prune as prune_days
 
     before = _today() - timedelta(days=keep_days)
-    with output_folder(settings_of(config).audit) as output, alone(output):
+    with output_folder(settings_of(config).audit) as output, alone(output, unlock=unlock):
         found = prune_days(output, before=f"{before:%Y-%m-%d}", is_dry=dry_run)
     size = sum(one.bytes for one in found)
     if as_json:

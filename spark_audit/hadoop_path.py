@@ -96,6 +96,12 @@ class HadoopPath:
         """The folder that it lies in."""
         return self._at(self.uri.rpartition("/")[0])
 
+    @property
+    def java_pid(self) -> int:
+        """The process of the Java that does all of this."""
+        with _told(self.uri):
+            return int(self._jvm.java.lang.ProcessHandle.current().pid())
+
     def exists(self) -> bool:
         """Whether it is there."""
         return bool(self._ask(lambda path: self._files.exists(path)))
@@ -148,15 +154,38 @@ class HadoopPath:
     def new_file(self, *, mode: int = EVERYBODY) -> AbstractContextManager[IO[str]]:
         """Yield a new file for text, which is there when the block ends; lines end as written.
 
-        Of writers at the same time one makes it, and the others get FileExistsError, on some file
-        systems at their end.
+        Where it is there already this raises FileExistsError. Of writers at the same time an
+        object store keeps the last: see `make_once`.
 
         Args:
             mode: who may read it, where the file system has such rights: object stores have not.
         """
         rights = self._jvm.org.apache.hadoop.fs.permission.FsPermission(f"{mode:o}")
-        made = self._builder().overwrite(False).permission(rights)
-        return self._writing(made.opt(_ONLY_IF_ABSENT, "true"))
+        return self._writing(self._builder().overwrite(False).permission(rights))
+
+    def make_once(self, text: str) -> None:
+        """Make a file with a text; of several at the same time one does.
+
+        Args:
+            text: which nobody else writes. A store's answer may be lost, and the request be sent
+                again: then the file that is there is this one.
+
+        Raises:
+            FileExistsError: it is there already, or another one was first.
+        """
+        try:
+            made = self._builder().overwrite(False).opt(_ONLY_IF_ABSENT, "true")
+            with self._writing(made) as file:
+                file.write(text)
+        except FileExistsError:
+            if self._text_or_none() != text:
+                raise
+
+    def _text_or_none(self) -> str | None:
+        try:
+            return self.read_text()
+        except FileNotFoundError:
+            return None
 
     def length(self) -> int:
         """Return how many bytes its files have, of a folder all below it."""

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import IO, TypeVar, cast
 
 from feedback.errors import NotAvailable
-from spark_audit import hadoop_outputs, local_outputs
+from spark_audit import hadoop_lock, hadoop_outputs, local_outputs
 from spark_audit.hadoop_path import HadoopPath
 from spark_audit.location import Location, local
 from spark_audit.rights import EVERYBODY
@@ -77,6 +77,18 @@ def recover(parent: Location) -> None:
     # Elsewhere each folder is put right by the next run in it, and is read by none before.
     if not isinstance(parent, HadoopPath):
         local_outputs.recover(local(parent))
+
+
+def require_alone(place: Location) -> None:
+    """Return when this process still has the lock of the output folder in which a place lies.
+
+    Raises:
+        NotAvailable: another audit took it over, or somebody removed it.
+        OSError: it cannot be read.
+    """
+    # On this machine nobody can take it away.
+    if isinstance(place, HadoopPath):
+        hadoop_lock.require_held(place)
 
 
 @contextmanager

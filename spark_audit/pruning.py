@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from feedback.errors import NotAvailable
 from spark_audit.days import is_judged
 from spark_audit.location import Location
-from spark_audit.outputs import content_of, remove, settled, size_of
+from spark_audit.outputs import content_of, remove, require_alone, settled, size_of
 from spark_audit.places import Places
 from spark_audit.snapshot import Snapshot
 
@@ -50,7 +50,7 @@ def prune(output: Location, *, before: str, is_dry: bool = False) -> list[Pruned
         is_dry: remove nothing.
 
     Raises:
-        NotAvailable: the disk refuses.
+        NotAvailable: the disk refuses, or another audit took the lock over.
     """
     try:
         return [one for one in _each(output, before, is_dry=is_dry) if one.bytes]
@@ -65,9 +65,11 @@ def _each(output: Location, before: str, *, is_dry: bool) -> Iterator[Pruned]:
         there = [one for one in there if one.exists()]
         size = sum(map(size_of, there))
         if there and not is_dry:
+            require_alone(output)
             # First the mark: half of a snapshot must never be judged as a whole one.
             snapshot.mark_pruned()
             for one in there:
+                require_alone(output)
                 remove(one)
         yield Pruned(date, size)
 

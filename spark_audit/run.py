@@ -91,6 +91,7 @@ def run_audit(
     conditions: Sequence[Condition],
     *,
     again: bool = False,
+    unlock: str = "",
     progress: bool = False,
 ) -> Outcome:
     """Judge a window and write all that is said of it.
@@ -98,6 +99,7 @@ def run_audit(
     Args:
         conditions: what makes the audit fail.
         again: read the day again, though it was read before.
+        unlock: the id of an audit that was killed and holds the lock of the output folder.
         progress: whether Spark draws its progress on the terminal.
 
     Raises:
@@ -114,7 +116,7 @@ def run_audit(
             spark = opened.enter_context(session_of(settings.audit, jars, progress=progress))
         places = Places(output_of(settings.audit.output, spark), window.date)
         # Here before Spark starts, which takes seconds: of two audits one is told at once.
-        opened.enter_context(alone(places.output))
+        opened.enter_context(alone(places.output, unlock=unlock))
         with explained("the audit cannot begin"):
             source = prepare(settings, window, places, again=again)
         if spark is None:

@@ -9,26 +9,27 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from feedback.errors import NotAvailable
-from spark_audit import hadoop_outputs
+from spark_audit import hadoop_lock
 from spark_audit.hadoop_path import HadoopPath
 from spark_audit.location import Location, local
 from spark_audit.rights import OWNER_ONLY
 
 
-def alone(output: Location) -> AbstractContextManager[None]:
+def alone(output: Location, *, unlock: str = "") -> AbstractContextManager[None]:
     """Hold the lock of an output folder, which is made where it is missing.
 
     On this machine the system gives it back when this process ends, however it does; elsewhere a
-    process that is killed leaves it.
+    process that is killed leaves it, see `hadoop_lock`.
 
     Args:
         output: `[audit] output`.
+        unlock: the id of a holder that was killed and left its lock, as the refusal names it.
 
     Raises:
         NotAvailable: another audit has it, or the folder cannot be made.
     """
     if isinstance(output, HadoopPath):
-        return hadoop_outputs.alone(output)
+        return hadoop_lock.alone(output, unlock=unlock)
     return _alone(local(output))
 
 

@@ -1,6 +1,7 @@
-"""An output folder on a file system of Hadoop's, for tests: its own local one under another name.
+"""Output folders on file systems of Hadoop's, for tests.
 
-A URI of `file:` would be the folder of this machine, without Hadoop.
+Its own local one goes under another name: a URI of `file:` would be the folder of this machine,
+without Hadoop.
 """
 
 from __future__ import annotations
@@ -11,11 +12,42 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
+from tests.stack.s3 import S3
+
 
 def mounted(spark: SparkSession, folder: Path) -> str:
     """Return the URI by which Hadoop's local file system writes into a folder."""
     name = f"test{uuid.uuid4().hex}"
     folder.mkdir(parents=True, exist_ok=True)
-    conf = cast(Any, spark)._jsc.hadoopConfiguration()
-    conf.set(f"fs.viewfs.mounttable.{name}.link./audit", f"file://{folder}")
+    _configure(spark, {f"fs.viewfs.mounttable.{name}.link./audit": f"file://{folder}"})
     return f"viewfs://{name}/audit"
+
+
+def in_bucket(spark: SparkSession, s3: S3, *, endpoint: str = "") -> str:
+    """Return the URI of a folder in a new bucket.
+
+    Args:
+        endpoint: the server's own by default.
+    """
+    name = f"test-{uuid.uuid4().hex}"
+    s3.make_bucket(name)
+    told = s3a_settings(s3) | ({"endpoint": endpoint} if endpoint else {})
+    _configure(spark, {f"fs.s3a.bucket.{name}.{key}": value for key, value in told.items()})
+    return f"s3a://{name}/audit"
+
+
+def s3a_settings(s3: S3) -> dict[str, str]:
+    """Return what Hadoop's connector is told of a server, by the names after `fs.s3a.`."""
+    return {
+        "endpoint": s3.address,
+        "endpoint.region": "us-east-1",
+        "path.style.access": "true",
+        "access.key": s3.key,
+        "secret.key": s3.secret,
+    }
+
+
+def _configure(spark: SparkSession, settings: dict[str, str]) -> None:
+    conf = cast(Any, spark)._jsc.hadoopConfiguration()
+    for name, value in settings.items():
+        conf.set(name, value)

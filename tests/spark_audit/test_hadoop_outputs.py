@@ -1,4 +1,4 @@
-"""Folders of an output that Hadoop leads to: whole or not at all, and one audit at a time."""
+"""Folders of an output that Hadoop leads to: whole or not at all, on each kind of file system."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from feedback.errors import NotAvailable
 from spark_audit import hadoop_outputs
 from spark_audit.hadoop_path import HadoopPath
 from spark_audit.outputs import (
     is_whole,
     new_file,
     put_text,
-    remove,
     replacing,
     settled,
     size_of,
     write_text,
 )
 from spark_audit.rights import OWNER_ONLY
-from spark_audit.run_lock import alone
 from tests.spark_audit.hadoop import mounted
 
 
@@ -30,9 +27,9 @@ class _Killed(BaseException):
 
 
 @pytest.fixture
-def output(spark: SparkSession, tmp_path: Path) -> HadoopPath:
+def output(spark: SparkSession, hadoop_output: str) -> HadoopPath:
     """Return an empty output folder."""
-    return HadoopPath.of(spark, mounted(spark, tmp_path / "audit"))
+    return HadoopPath.of(spark, hadoop_output)
 
 
 @pytest.fixture
@@ -43,6 +40,10 @@ def folder(output: HadoopPath) -> HadoopPath:
 
 def _names(folder: HadoopPath) -> list[str]:
     return sorted(one.name for one in folder.glob("*"))
+
+
+def _runs(folder: HadoopPath) -> list[int]:
+    return [int(one.name.removeprefix("run=").partition("-")[0]) for one in folder.glob("run=*")]
 
 
 def _put(folder: HadoopPath, name: str) -> None:
@@ -66,7 +67,7 @@ def test_a_folder_takes_the_place_of_the_one_before(folder: HadoopPath) -> None:
         write_text(part / "new", "new")
         assert settled(folder) == before
     assert _names(settled(folder)) == ["_WHOLE", "new"]
-    assert _names(folder) == ["run=2"]
+    assert _runs(folder) == [2]
 
 
 @pytest.mark.parametrize("error", [ValueError("a fault"), KeyboardInterrupt()])
@@ -76,7 +77,7 @@ def test_what_fails_leaves_the_folder_as_it_was(folder: HadoopPath, error: BaseE
         write_text(part / "new", "new")
         raise error
     assert _names(settled(folder)) == ["_WHOLE", "old"]
-    assert _names(folder) == ["run=1"]
+    assert _runs(folder) == [1]
 
 
 def test_a_run_that_was_killed_before_its_last_file_is_not_read_and_the_next_removes_it(
@@ -89,11 +90,10 @@ def test_a_run_that_was_killed_before_its_last_file_is_not_read_and_the_next_rem
         with pytest.raises(_Killed), replacing(folder) as part:
             write_text(part / "half", "half")
             raise _Killed
-    assert _names(folder) == ["run=1", "run=2"]
+    assert _runs(folder) == [1, 2]
     assert _names(settled(folder)) == ["_WHOLE", "old"]
-    with replacing(folder) as part:
-        assert _names(folder) == ["run=1"]
-        write_text(part / "new", "new")
+    _put(folder, "new")
+    assert _runs(folder) == [3]
     assert _names(settled(folder)) == ["_WHOLE", "new"]
 
 
@@ -104,10 +104,10 @@ def test_a_run_that_was_killed_after_its_last_file_counts(
     with monkeypatch.context() as killed:
         killed.setattr(hadoop_outputs, "_give_up", lambda _: None)
         _put(folder, "new")
-    assert _names(folder) == ["run=1", "run=2"]
+    assert _runs(folder) == [1, 2]
     assert _names(settled(folder)) == ["_WHOLE", "new"]
     _put(folder, "newest")
-    assert _names(folder) == ["run=3"]
+    assert _runs(folder) == [3]
 
 
 def test_a_run_loses_its_last_file_first(
@@ -115,36 +115,20 @@ def test_a_run_loses_its_last_file_first(
 ) -> None:
     _put(folder, "old")
     removed: list[str] = []
+    before = settled(folder).name
     monkeypatch.setattr(HadoopPath, "remove", lambda self: removed.append(self.name))
     _put(folder, "new")
-    assert removed == ["_WHOLE", "run=1"]
+    assert removed == ["_WHOLE", before]
 
 
-def test_a_second_audit_is_refused_and_told_of_the_first(output: HadoopPath) -> None:
-    with alone(output):
-        with pytest.raises(NotAvailable) as raised:
-            alone(output).__enter__()
-        told = str(raised.value)
-        assert told.startswith(f"another audit writes to {output} (process ")
-        assert told.endswith(f"wait until it ends; if it was killed, remove {output}/.lock")
-    with alone(output):
-        pass
-    assert _names(output) == []
-
-
-def test_an_audit_whose_lock_was_taken_away_completes_nothing(
-    output: HadoopPath, folder: HadoopPath
-) -> None:
-    lock = output / ".lock"
-    with alone(output):
-        remove(lock)
-        with pytest.raises(NotAvailable, match="was taken away while this audit ran"):
-            _put(folder, "new")
-        write_text(lock, "another's")
-        with pytest.raises(NotAvailable, match="was taken away while this audit ran"):
-            _put(folder, "new")
-    assert not is_whole(folder)
-    assert lock.read_text() == "another's"
+def test_two_runs_of_one_folder_never_write_into_one(folder: HadoopPath) -> None:
+    with replacing(folder) as first, replacing(folder) as second:
+        assert first != second
+        write_text(first / "a", "first")
+        write_text(second / "a", "second")
+    # Neither lacks a file, and one of them counts.
+    assert [(one / "a").read_text() for one in (first, second)] == ["first", "second"]
+    assert settled(folder) in (first, second)
 
 
 def test_a_new_file_is_never_written_over_and_another_may_be(output: HadoopPath) -> None:
@@ -157,7 +141,8 @@ def test_a_new_file_is_never_written_over_and_another_may_be(output: HadoopPath)
     assert (output / "one").stat().st_size == size_of(output) == len("third")
 
 
-def test_a_private_file_is_for_its_owner_only(output: HadoopPath, tmp_path: Path) -> None:
+def test_a_private_file_is_for_its_owner_only(spark: SparkSession, tmp_path: Path) -> None:
+    output = HadoopPath.of(spark, mounted(spark, tmp_path / "audit"))
     with new_file(output / "private", mode=OWNER_ONLY) as file:
         file.write("payload")
     assert (tmp_path / "audit" / "private").stat().st_mode & 0o777 == OWNER_ONLY

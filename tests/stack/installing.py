@@ -4,16 +4,18 @@ from collections.abc import Iterable
 
 from tests.stack.jars import fetch_jars, jars_folder
 from tests.stack.packages import install_missing
+from tests.stack.s3 import fetch_s3proxy, s3proxy_folder
 from tests.stack.toxiproxy_build import build_toxiproxy, toxiproxy_program
 
-# Beside the stack's own kinds: what only tests of links and poolers start.
-FOR_TESTS = ("toxiproxy", "pgbouncer")
+# Beside the stack's own kinds: what only tests of links, poolers and buckets start.
+FOR_TESTS = ("toxiproxy", "pgbouncer", "s3")
 _PROGRAMS = {
     "kafka": ("java",),
     "redis": ("redis-server",),
     "postgres": ("initdb", "postgres"),
     "toxiproxy": (),
     "pgbouncer": ("pgbouncer",),
+    "s3": ("java",),
 }
 
 
@@ -27,11 +29,15 @@ def install(kinds: Iterable[str]) -> list[str]:
     programs = [name for kind in wanted for name in _PROGRAMS[kind]]
     if "kafka" in wanted and not jars_folder().is_dir():
         programs.append("mvn")
+    if "s3" in wanted and not s3proxy_folder().is_dir():
+        programs.append("mvn")
     if "toxiproxy" in wanted and not toxiproxy_program().exists():
         programs.append("go")
     done = install_missing(programs)
     if "kafka" in wanted and fetch_jars():
         done.append(str(jars_folder()))
+    if "s3" in wanted and fetch_s3proxy():
+        done.append(str(s3proxy_folder()))
     if "toxiproxy" in wanted and build_toxiproxy():
         done.append(str(toxiproxy_program()))
     return done

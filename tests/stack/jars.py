@@ -35,7 +35,7 @@ def fetch_jars() -> bool:
     return fetch(POM, jars_folder(), "Kafka")
 
 
-def fetch(pom: Path, target: Path, what: str) -> bool:
+def fetch(pom: Path, target: Path, what: str, *, profile: str = "") -> bool:
     """Fetch the jars of a POM unless their folder is there; say whether they had to be fetched.
 
     The folder appears with all of them or not at all, and of two runs that start together one
@@ -43,6 +43,7 @@ def fetch(pom: Path, target: Path, what: str) -> bool:
 
     Args:
         what: whose jars they are, for an error.
+        profile: of the POM, beside what it always has.
 
     Raises:
         StackError: Maven failed or took longer than `FETCH_LIMIT_S`; holds what it printed.
@@ -57,15 +58,15 @@ def fetch(pom: Path, target: Path, what: str) -> bool:
             shutil.rmtree(abandoned)
         part = Path(tempfile.mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
         try:
-            _copy_dependencies(pom, part, lock, what)
+            _copy_dependencies(pom, part, lock, what, profile)
             part.rename(target)
         finally:
             shutil.rmtree(part, ignore_errors=True)
         return True
 
 
-def _copy_dependencies(pom: Path, folder: Path, lock: int, what: str) -> None:
-    maven = (program("mvn"), "-B", "-q", "-f", str(pom))
+def _copy_dependencies(pom: Path, folder: Path, lock: int, what: str, profile: str) -> None:
+    maven = (program("mvn"), "-B", "-q", "-f", str(pom), *(("-P", profile) if profile else ()))
     goal = ("dependency:copy-dependencies", f"-DoutputDirectory={folder}")
     try:
         done = run_with_retries((*maven, *goal), pass_fds=(lock,), timeout_s=FETCH_LIMIT_S)
