@@ -10,9 +10,10 @@ from tests.simulation.telling import told
 
 FEW, MANY = 400, 2_000
 SEED = 1
-# Of schedules that broke a promise once: what a worker remembered came back after a prune, and one
-# look that hung put off all others for minutes.
-BROKEN_ONCE = (20107, 20696)
+# Of schedules that broke a promise once: what a worker remembered came back after a prune; one look
+# that hung put off all others for minutes; an end that was raised above a lost run passed for
+# another one.
+BROKEN_ONCE = (20107, 20696, 3_004_262)
 
 
 @pytest.mark.timeout(900)

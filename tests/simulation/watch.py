@@ -272,6 +272,9 @@ class Watch:
                 is_allowed = before.resend and after.attempt > before.attempt and is_asked
             case _:
                 is_allowed = False
+        # Its client was told of a later run that the database has lost: the same end goes above it.
+        is_above = before.generation < after.generation and _end(before) == _end(after)
+        is_allowed = is_allowed or (is_above and before.request_id in self._world.losses.forgotten)
         if not is_allowed and not self._is_excused(after.request_id):
             raise Violation("what has ended stays", f"{_said(before)} became {_said(after)}")
         is_late = self._world.database.now_ms() >= after.deadline_at
@@ -379,6 +382,10 @@ def _may_follow(earlier: SimulatedRun, run: SimulatedRun) -> bool:
         case InDoubtPolicy.RETRY_SAME_KEY | InDoubtPolicy.QUERY, InDoubtPolicy.QUERY:
             return earlier.key != run.key
     return False
+
+
+def _end(row: Row) -> tuple[str | None, ...]:
+    return row.state, row.owner, row.code, row.message, row.result, row.by
 
 
 def _said(row: Row) -> str:
