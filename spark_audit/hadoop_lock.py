@@ -5,6 +5,7 @@ it. The audit that finds one
 
 - whose holder is gone for sure (see `holder`) takes its place;
 - that a person says is dead, by its id, takes its place as well;
+- whose place was taken so looks at the one that did;
 - of anybody else ends. No clock is asked, and there is no lease to run out: a process that was
   paused goes on where it stood, and a store cannot refuse what it then writes and deletes.
 
@@ -120,14 +121,18 @@ def _made(output: HadoopPath, unlock: str) -> _Lock:
     own = Holder.here(output.java_pid)
     path, text = output / _LOCK, own.as_text()
     before: list[tuple[HadoopPath, str]] = []
-    while not _is_made(path, text):
+    may_make = True
+    while not (may_make and _is_made(path, text)):
         found = _says(path)
         holder = Holder.of_text(found) if found else None
-        if found is None or holder is None or not (holder.is_gone or holder.id == unlock):
-            raise _refused(output, path, holder)
+        if found is None or holder is None:
+            raise _unclear(output, path)
         before.append((path, found))
-        _LOG.warning("audit.lock_taken_over", path=path, holder=str(holder), id=holder.id)
-        path = _successor(output, holder)
+        may_make = holder.is_gone or holder.id == unlock
+        place, path = path, _successor(output, holder)
+        # Of one that has a successor it was decided before.
+        if not may_make and not path.exists():
+            raise _refused(output, place, holder)
     lock = _Lock(output, tuple(before), path, text, _successor(output, own))
     is_begun = False
     try:
@@ -138,6 +143,8 @@ def _made(output: HadoopPath, unlock: str) -> _Lock:
                 path.remove()
     if not is_begun:
         raise NotAvailable(f"another audit begins to write to {output}: wait until it ends")
+    for found_at, _ in before:
+        _LOG.warning("audit.lock_taken_over", path=found_at)
     return lock
 
 
@@ -160,13 +167,15 @@ def _says(path: HadoopPath) -> str | None:
         return None
 
 
-def _refused(output: HadoopPath, path: HadoopPath, holder: Holder | None) -> NotAvailable:
-    if holder is None:
-        return NotAvailable(
-            f"another audit writes to {output}: it has just made or removed {path}. Wait until it "
-            f"ends; if none runs, remove what a dead one left: hadoop fs -rm {path}"
-        )
+def _refused(output: HadoopPath, path: HadoopPath, holder: Holder) -> NotAvailable:
     return NotAvailable(
         f"another audit writes to {output} by {path}: {holder}. Wait until it ends; if it was "
         f"killed, run this command again with --unlock {holder.id}"
+    )
+
+
+def _unclear(output: HadoopPath, path: HadoopPath) -> NotAvailable:
+    return NotAvailable(
+        f"another audit writes to {output}: it has just made or removed {path}. Wait until it "
+        f"ends; if none runs, remove what a dead one left: hadoop fs -rm {path}"
     )

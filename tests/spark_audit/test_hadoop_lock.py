@@ -169,6 +169,19 @@ def test_of_one_elsewhere_a_person_says_that_it_is_dead(output: HadoopPath) -> N
     assert _names(output) == []
 
 
+def test_of_two_elsewhere_that_died_one_after_the_other_the_last_one_is_named(
+    output: HadoopPath,
+) -> None:
+    first, second = _elsewhere(), _elsewhere()
+    _leave(output / ".lock", first)
+    _leave(output / f".lock-{first.id}", second)
+    for unlock in ("", first.id):
+        assert _refused(output, unlock=unlock).endswith(f"with --unlock {second.id}")
+    with alone(output, unlock=second.id):
+        require_alone(output)
+    assert _names(output) == []
+
+
 def test_one_that_a_person_took_for_dead_completes_nothing_and_leaves_the_lock_alone(
     output: HadoopPath,
 ) -> None:

@@ -1,0 +1,152 @@
+"""A run that is killed at any of its steps, with its output where nothing is renamed or given back.
+
+Whoever is killed tidies nothing: from that step on nothing more is written or removed, and the lock
+stays. The next run says of the day what it would have said of it at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from feedback.settings import Settings
+from spark_audit.hadoop_path import HadoopPath
+from spark_audit.holder import Holder
+from spark_audit.location import Location, output_of, uri_of
+from spark_audit.outputs import settled
+from spark_audit.places import Places
+from spark_audit.run import audit_with
+from spark_audit.run_lock import alone
+from spark_audit.verdict import parse_fail_on
+from spark_audit.window import Window
+from tests.spark_audit.run.scene import IDS, LOST, WINDOW, Scene
+from tests.spark_audit.stage.samples import DATE
+
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.parametrize("journal_url", ["sqlite"], indirect=True),
+]
+CHANGES = ("write_text", "new_file", "make_once", "remove")
+# What a run writes, in this order: in each of these steps the next one finds another half.
+FILES = ("manifest.json", "_COMPLETE", "carried.json", "report.html", "days.jsonl")
+
+
+class _Killed(BaseException):
+    pass
+
+
+class Killing:
+    """Ends a run at one of its changes, and counts them.
+
+    Args:
+        is_last: whether a change is never made.
+    """
+
+    def __init__(self, is_last: Callable[[int, str], bool]) -> None:
+        self._is_last = is_last
+        self.changes: list[str] = []
+        self.is_dead = False
+
+    @contextmanager
+    def within(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """Let what is run in this block end so; the block goes on."""
+        with monkeypatch.context() as patched:
+            for name in CHANGES:
+                patched.setattr(HadoopPath, name, self._guarded(getattr(HadoopPath, name)))
+            try:
+                yield
+            except _Killed:
+                self.is_dead = True
+
+    def _guarded(self, change: Callable[..., Any]) -> Callable[..., Any]:
+        def guarded(path: HadoopPath, *words: Any, **named: Any) -> Any:
+            if not self.is_dead:
+                self.is_dead = self._is_last(len(self.changes), path.name)
+                self.changes.append(f"{change.__name__} {path.name}")
+            if self.is_dead:
+                raise _Killed
+            return change(path, *words, **named)
+
+        return guarded
+
+
+@pytest.fixture
+def settings(scene: Scene, hadoop_output: str) -> Settings:
+    """Return the settings of an audit whose output is there."""
+    found = scene.settings()
+    audit = found.audit.model_copy(update={"output": hadoop_output})
+    return found.model_copy(update={"audit": audit})
+
+
+def _audit(
+    scene: Scene, settings: Settings, window: Window = WINDOW, *, again: bool = False
+) -> Any:
+    output = output_of(settings.audit.output, scene.spark)
+    with alone(output, unlock=_left(output)):
+        return audit_with(
+            scene.spark, settings, window, parse_fail_on("lost>0"), again=again
+        ).summary
+
+
+def _left(output: Location) -> str:
+    """Return the id of a holder that did not give the lock back: this process lives on."""
+    holders = [Holder.of_text(one.read_text()) for one in output.glob(".lock*")]
+    followed = {one.name.removeprefix(".lock-") for one in output.glob(".lock-*")}
+    return next((one.id for one in holders if one and one.id not in followed), "")
+
+
+def _goes_right(scene: Scene, settings: Settings) -> None:
+    """Run the day: it says what a first run says, and leaves one run of each folder."""
+    output = output_of(settings.audit.output, scene.spark)
+    summary = _audit(scene, settings)
+    assert summary["counts"]["requests"] == summary["offsets"]["judged"] == len(IDS)
+    assert _lost(scene, output) == [LOST]
+    assert (output / "days.jsonl").read_text().count("\n") == 1
+    for kind in ("snapshot", "sifted", "judged", "findings", "reports"):
+        assert len(list((output / kind / f"date={DATE}").iterdir())) == 1, kind
+    assert list(output.glob(".lock*")) == []
+
+
+def _lost(scene: Scene, output: Location, date: str = DATE) -> list[str]:
+    rows = scene.spark.read.parquet(uri_of(settled(Places(output, date).findings))).collect()
+    return sorted(row["request_id"] for row in rows if row["kind"] == "lost")
+
+
+@pytest.mark.parametrize("hadoop_output", ["s3a"], indirect=True)
+def test_run_after_run_is_killed_and_each_goes_on_where_the_last_one_was(
+    scene: Scene, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in FILES:
+        killing = Killing(lambda _, name, file=file: name == file)  # type: ignore[misc]
+        with killing.within(monkeypatch):
+            _audit(scene, settings)
+        assert killing.is_dead, file
+    _goes_right(scene, settings)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("hadoop_output", ["s3a"], indirect=True)
+def test_a_run_may_be_killed_at_each_of_its_steps(
+    scene: Scene, settings: Settings, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    output = output_of(settings.audit.output, scene.spark)
+    step, killing = 0, Killing(lambda *_: True)
+    if again:
+        _audit(scene, settings)
+    while killing.is_dead:
+        last = step
+        killing = Killing(lambda number, _, last=last: number == last)  # type: ignore[misc]
+        with killing.within(monkeypatch):
+            _audit(scene, settings, again=again)
+        _goes_right(scene, settings)
+        if not again:
+            output.remove()  # type: ignore[attr-defined]
+        step += 1
+    # Each was seen, to the lock's own end.
+    assert killing.changes[-1] == "remove .lock"
+    assert step == len(killing.changes) + 1 > 20
