@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import pytest
@@ -16,12 +17,11 @@ from feedback.settings import Settings
 from spark_audit.hadoop_path import HadoopPath
 from spark_audit.holder import Holder
 from spark_audit.location import Location, output_of, uri_of
-from spark_audit.outputs import settled
+from spark_audit.outputs import remove, settled
 from spark_audit.places import Places
 from spark_audit.run import audit_with
 from spark_audit.run_lock import alone
 from spark_audit.verdict import parse_fail_on
-from spark_audit.window import Window
 from tests.spark_audit.run.scene import IDS, LOST, WINDOW, Scene
 from tests.spark_audit.stage.samples import DATE
 
@@ -86,9 +86,7 @@ def _audit(
 ) -> Any:
     output = output_of(settings.audit.output, scene.spark)
     with alone(output, unlock=_left(output)):
-        return audit_with(
-            scene.spark, settings, window, parse_fail_on("lost>0"), again=again
-        ).summary
+        return audit_with(scene.spark, settings, WINDOW, parse_fail_on("lost>0")).summary
 
 
 def _left(output: Location) -> str:
@@ -129,24 +127,19 @@ def test_run_after_run_is_killed_and_each_goes_on_where_the_last_one_was(
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("hadoop_output", ["s3a"], indirect=True)
 def test_a_run_may_be_killed_at_each_of_its_steps(
-    scene: Scene, settings: Settings, monkeypatch: pytest.MonkeyPatch, again: bool
+    scene: Scene, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = output_of(settings.audit.output, scene.spark)
-    step, killing = 0, Killing(lambda *_: True)
-    if again:
-        _audit(scene, settings)
-    while killing.is_dead:
-        last = step
-        killing = Killing(lambda number, _, last=last: number == last)  # type: ignore[misc]
+    for step in count():
+        killing = Killing(lambda number, _, last=step: number == last)  # type: ignore[misc]
         with killing.within(monkeypatch):
-            _audit(scene, settings, again=again)
+            _audit(scene, settings)
+        if not killing.is_dead:
+            break
         _goes_right(scene, settings)
-        if not again:
-            output.remove()  # type: ignore[attr-defined]
-        step += 1
-    # Each was seen, to the lock's own end.
-    assert killing.changes[-1] == "remove .lock"
-    assert step == len(killing.changes) + 1 > 20
+        remove(output)
+    # Each was seen, from the lock's begin to its end.
+    assert (killing.changes[0], killing.changes[-1]) == ("make_once .lock", "remove .lock")
+    assert step == len(killing.changes)
