@@ -23,15 +23,15 @@ def mounted(spark: SparkSession, folder: Path) -> str:
     return f"viewfs://{name}/audit"
 
 
-def in_bucket(spark: SparkSession, s3: S3, *, endpoint: str = "") -> str:
+def in_bucket(spark: SparkSession, s3: S3, **settings: str) -> str:
     """Return the URI of a folder in a new bucket.
 
     Args:
-        endpoint: the server's own by default.
+        settings: of Hadoop's connector for it, by the names after `fs.s3a.`, with `_` for a dot.
     """
     name = f"test-{uuid.uuid4().hex}"
     s3.make_bucket(name)
-    told = s3a_settings(s3) | ({"endpoint": endpoint} if endpoint else {})
+    told = s3a_settings(s3) | {one.replace("_", "."): value for one, value in settings.items()}
     _configure(spark, {f"fs.s3a.bucket.{name}.{key}": value for key, value in told.items()})
     return f"s3a://{name}/audit"
 

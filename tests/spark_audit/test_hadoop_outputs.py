@@ -19,7 +19,10 @@ from spark_audit.outputs import (
     write_text,
 )
 from spark_audit.rights import OWNER_ONLY
-from tests.spark_audit.hadoop import mounted
+from tests.spark_audit.hadoop import in_bucket, mounted
+from tests.stack.s3 import S3
+
+PART_BYTES = 5 << 20
 
 
 class _Killed(BaseException):
@@ -139,6 +142,19 @@ def test_a_new_file_is_never_written_over_and_another_may_be(output: HadoopPath)
     put_text(output / "one", "third")
     assert (output / "one").read_text() == "third"
     assert (output / "one").stat().st_size == size_of(output) == len("third")
+
+
+def test_a_file_of_many_parts_is_there_whole_or_not_at_all(spark: SparkSession, s3: S3) -> None:
+    # The smallest part that a store takes.
+    parts = {"multipart_size": str(PART_BYTES), "multipart_threshold": str(PART_BYTES)}
+    output = HadoopPath.of(spark, in_bucket(spark, s3, **parts))
+    line = "x" * (PART_BYTES // 4) + "\n"
+    with new_file(output / "resend.jsonl") as file:
+        for _ in range(10):
+            file.write(line)
+        assert not (output / "resend.jsonl").exists()
+    assert (output / "resend.jsonl").stat().st_size == 10 * len(line)
+    assert (output / "resend.jsonl").read_text() == 10 * line
 
 
 def test_a_private_file_is_for_its_owner_only(spark: SparkSession, tmp_path: Path) -> None:

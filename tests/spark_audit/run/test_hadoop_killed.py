@@ -81,9 +81,7 @@ def settings(scene: Scene, hadoop_output: str) -> Settings:
     return found.model_copy(update={"audit": audit})
 
 
-def _audit(
-    scene: Scene, settings: Settings, window: Window = WINDOW, *, again: bool = False
-) -> Any:
+def _audit(scene: Scene, settings: Settings) -> Any:
     output = output_of(settings.audit.output, scene.spark)
     with alone(output, unlock=_left(output)):
         return audit_with(scene.spark, settings, WINDOW, parse_fail_on("lost>0")).summary
