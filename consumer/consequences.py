@@ -17,7 +17,7 @@ from consumer.delivery import (
     mismatch_of_refused,
     refused,
 )
-from consumer.granted import placed, retried
+from consumer.granted import claimed, placed, retried
 from consumer.health.metrics import Metrics
 from consumer.held import Held
 from consumer.journal import (
@@ -123,7 +123,6 @@ class Consequences:
                 one.takeover.generation,
                 worker_id=self._worker_id,
                 due_at=now_ms + int(1000 * max(0.0, one.due_s - now_s)),
-                ran_as=telling.declared(one.delivery.handler),
             )
             for one in retrying
         )
@@ -143,13 +142,12 @@ class Consequences:
             own: OwnRun | None = None
             if delivery is not None and finished.kind is not FinishKind.STALE:
                 own = OwnRun(entries.claim(delivery), run[1], entered, finish)
-                self._held.ended.note(own)
             if finished.kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
             elif delivery is not None:
                 self._pausing.ended(delivery, way_of(finish, delivery.handler, raised))
             if own is not None and finished.kind is FinishKind.LOST:
-                self._held.lost.append(own)
+                self._held.lost += self._held.with_earlier(own)
             elif finished.row is not None:
                 # The row says something else than we asked for, or than we know: it is the truth.
                 self._teller.tell([telling.from_row(finished.row)])
@@ -159,6 +157,8 @@ class Consequences:
                 if finish.state == State.FAILED and not finish.resend:
                     self._evidence.failed(run, delivery.record, raised)
                     self._pausing.failed(delivery.handler.topic, run[0], finish.code)
+            if own is not None:
+                self._held.ended.note(own)
             due_at = _due_at(finish, finished)
             if delivery is not None and due_at is not None:
                 wakeups.append(wakeup(delivery, finish, due_at=due_at))
@@ -261,7 +261,7 @@ class Consequences:
                 continue
             if result.kind in (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE):
                 self._held.follow(one, row.generation)
-                yield retried(one.delivery._replace(voids=row.voids), result.retried), row
+                yield retried(claimed(one.delivery, row), result.retried), row
             elif ours or result.kind is TakeoverResultKind.ENDED:
                 self._teller.tell([telling.from_row(row)])
                 self._pausing.stands(row)

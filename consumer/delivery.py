@@ -28,6 +28,7 @@ class Delivery(NamedTuple):
             took it over from another one.
         begins_at: generation of its first run, where a journal that is gone has had others.
         voids: how often a run was declared void, once it is claimed: what its key derives from.
+        claimed_at: epoch ms of its claim, by the journal's clock; 0 before it is claimed.
         is_known: whether Redis knew of a run of it when it was read, or others may have run it
             since.
     """
@@ -44,6 +45,7 @@ class Delivery(NamedTuple):
     taken: int = 1
     begins_at: int = 1
     voids: int = 0
+    claimed_at: int = 0
     is_known: bool = False
 
     @property

@@ -60,6 +60,7 @@ def claim(one: Delivery) -> Claim:
         reopens=one.envelope.reopens,
         sent_at=record.timestamp_ms if one.envelope.deadline_at is None else None,
         voids=one.voids,
+        claimed_at=one.claimed_at or None,
     )
 
 

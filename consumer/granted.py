@@ -17,14 +17,18 @@ def placed(delivery: Delivery, row: Row, runs: Retried) -> Delivery:
         row: its claim.
         runs: those before that failed as declared.
     """
+    delivery = claimed(delivery, row)
     if delivery.deadline_at != row.deadline_at:
         delivery = delivery._replace(deadline_at=row.deadline_at)
-    if delivery.voids != row.voids:
-        delivery = delivery._replace(voids=row.voids)
     if not delivery.wakes:
         return delivery
     record = delivery.record._replace(partition=row.partition, offset=row.offset)
     return retried(delivery._replace(record=record), runs)
+
+
+def claimed(delivery: Delivery, row: Row) -> Delivery:
+    """Return a delivery with the claim under which it runs, and the key of that run."""
+    return delivery._replace(voids=row.voids, claimed_at=row.claimed_at or 0)
 
 
 def retried(delivery: Delivery, runs: Retried) -> Delivery:

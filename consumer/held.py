@@ -114,6 +114,13 @@ class Held:
         claim = entries.claim(self.running[run])
         return OwnRun(claim, run[1], self.may_have_acted(run), self.finishes.get(run))
 
+    def with_earlier(self, one: OwnRun) -> Iterator[OwnRun]:
+        """Yield a run of ours, behind the one of its request that has ended here before it."""
+        earlier = self.ended.of(one.request_id)
+        if earlier is not None and earlier.generation < one.generation:
+            yield earlier
+        yield one
+
     def in_hand(self) -> Iterator[Delivery]:
         """Yield what is claimed, about to be, or to go on: what its key waits for."""
         yield from self.claiming

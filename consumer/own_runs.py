@@ -89,4 +89,4 @@ class OwnRuns:
             one, row = self._held.own_run(run), standing.get(run)
             # A finish that is not written yet is written with the next turn.
             if row is None or (one.finish is None and is_lost(one, row)):
-                yield one
+                yield from self._held.with_earlier(one)

@@ -373,7 +373,7 @@ class Sweeper:
                 one.takeover.generation,
                 worker_id=self._worker_id,
                 due_at=now_ms,
-                ran_as=telling.declared(row),
+                row=row,
             )
             for row, one in found
             if not one.asks

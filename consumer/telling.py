@@ -1,14 +1,12 @@
 """What a client is told: statuses made of deliveries, outcomes and journal rows. Pure.
 
-Whatever is told of a run says as well how its handler was declared (`effect_kind`, `in_doubt`): a
-database may lose the claim, and the handler may have been declared anew by then.
+Whatever is told of a run says as well how its handler was declared (`effect_kind`, `in_doubt`), and
+when it was claimed, by the journal's clock (`claimed_at`): a database may lose the claim, and the
+handler may have been declared anew by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from consumer.declaration import Handler
 from consumer.delivery import Delivery
 from consumer.journal import Finish, Row
 from feedback.status import State
@@ -58,7 +56,7 @@ def finished(
     Args:
         due_at: of RETRYING: epoch ms of the next run.
     """
-    fields = {"worker": worker_id, **declared(one.handler)}
+    fields = {"worker": worker_id, **_claimed(one)}
     if due_at is not None:
         fields["due_at"] = str(due_at)
     if finish.state == State.FAILED:
@@ -89,15 +87,26 @@ def running(one: Delivery, generation: int, *, worker_id: str) -> StatusWrite:
         attempt=one.envelope.attempt,
         generation=generation,
         payload_sha256=one.payload_sha256,
-        fields={"worker": worker_id, **declared(one.handler), **_origin(one).fields},
+        fields={"worker": worker_id, **_claimed(one), **_origin(one).fields},
     )
 
 
-def declared(run: Handler | Row) -> dict[str, str]:
-    """Say where doubt begins for a run, and who decides then."""
-    if isinstance(run, Row):
-        return {"effect_kind": run.effect_kind or "", "in_doubt": run.in_doubt or ""}
-    return {"effect_kind": run.effect.value, "in_doubt": run.in_doubt.value}
+def claimed_as(row: Row) -> dict[str, str]:
+    """Say of the run of a row where doubt begins, who decides then, and when it was claimed."""
+    return {
+        "effect_kind": row.effect_kind or "",
+        "in_doubt": row.in_doubt or "",
+        "claimed_at": "" if row.claimed_at is None else str(row.claimed_at),
+    }
+
+
+def _claimed(one: Delivery) -> dict[str, str]:
+    handler = one.handler
+    return {
+        "effect_kind": handler.effect.value,
+        "in_doubt": handler.in_doubt.value,
+        "claimed_at": str(one.claimed_at or ""),
+    }
 
 
 def retrying(
@@ -106,14 +115,14 @@ def retrying(
     *,
     worker_id: str,
     due_at: int,
-    ran_as: Mapping[str, str],
+    row: Row | None = None,
 ) -> StatusWrite:
     """Between two runs: the last one has no end, and another may follow.
 
     Args:
         generation: of the run without an end.
         due_at: epoch ms of the next run.
-        ran_as: how the last run was `declared`.
+        row: of that run, where another worker had claimed it.
     """
     return StatusWrite(
         request_id=one.request_id,
@@ -124,7 +133,7 @@ def retrying(
         fields={
             "worker": worker_id,
             "due_at": str(due_at),
-            **ran_as,
+            **(_claimed(one) if row is None else claimed_as(row)),
             **_origin(one).fields,
         },
     )
@@ -143,7 +152,7 @@ def from_row(row: Row, *, attempt: int | None = None, restore: bool = False) -> 
         "partition": str(row.partition),
         "offset": str(row.offset),
         "deadline_at": str(row.deadline_at),
-        **declared(row),
+        **claimed_as(row),
     }
     state = State.RUNNING if row.state == "CLAIMED" else State(row.state)
     if state is not State.RUNNING:

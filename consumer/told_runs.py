@@ -110,6 +110,7 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         deadline_at=deadline_at,
         effect_kind=told_kind(told),
         in_doubt=plain(told.in_doubt) or InDoubtPolicy.PARK,
+        claimed_at=told.claimed_at,
     )
     owner = (plain(told.worker) or "").removesuffix(DISOWNED)
     run = ToldRun(claim, told.generation, State.CLAIMED, owner + DISOWNED)

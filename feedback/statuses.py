@@ -141,6 +141,7 @@ class Status:
         updated_at: epoch ms of Redis' clock.
         told_in: for PENDING: the start of the Redis server that was told.
         effect_kind, in_doubt: of a run: how its handler was declared when it was claimed.
+        claimed_at: of a run: epoch ms of its claim, by the journal's clock.
     """
 
     request_id: str
@@ -163,6 +164,7 @@ class Status:
     told_in: str | None = None
     effect_kind: str | None = None
     in_doubt: str | None = None
+    claimed_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +238,7 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
         told_in=found.get("told_in") or None,
         effect_kind=found.get("effect_kind") or None,
         in_doubt=found.get("in_doubt") or None,
+        claimed_at=_number(found.get("claimed_at")),
     )
 
 

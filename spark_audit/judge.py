@@ -180,8 +180,10 @@ def _of_runs(runs: DataFrame, manifest: Manifest) -> DataFrame:
     says_nothing_happened = F.col("outcome").isin(*rules.NOTHING_HAPPENED)
     left_nothing = F.col("effect_at").isNull() | says_nothing_happened | may_follow
     left_nothing |= F.coalesce(F.col("effect_kind") == rules.TRANSACTIONAL, F.lit(False))
+    stands_above = F.coalesce(F.col("allowed_by").isin(*rules.MAY_STAND_ABOVE), F.lit(False))
     ran_as = (
-        F.when(F.col("outcome") == "SUCCEEDED", "succeeded")
+        F.when(stands_above, "nothing")
+        .when(F.col("outcome") == "SUCCEEDED", "succeeded")
         .when(left_nothing, "nothing")
         .when(F.col("outcome") == "IN_DOUBT", "doubt")
         .otherwise("entered")

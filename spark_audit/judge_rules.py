@@ -20,8 +20,12 @@ FINAL = ("SUCCEEDED", "FAILED", "IN_DOUBT", "EXPIRED", "SKIPPED")
 # A run that ended so says that nothing happened (contract, sections 3 and 9).
 NOTHING_HAPPENED = ("FAILED", "RETRYING", "EXPIRED", "SKIPPED")
 # Why a run may follow one that may have had its effect. EXCLUDED is not among them: it says that
-# the effect did not begin, and the run's own `effect_at` shows whether that is so.
-MAY_FOLLOW = ("SAME_KEY", "VOIDED")
+# the effect did not begin, and the run's own `effect_at` shows whether that is so. GRANTED: the
+# database has lost how it ended, and that the journal had granted another since.
+MAY_FOLLOW = ("SAME_KEY", "VOIDED", "GRANTED")
+# Why one may follow that has succeeded: what stands above it is the same run, or the counterparty
+# knows both by one key.
+MAY_STAND_ABOVE = ("RAISED", "SAME_KEY")
 # Where a request ends that has a dead letter.
 LETTERED = ("FAILED", "IN_DOUBT", "EXPIRED")
 TRANSACTIONAL = "transactional"
@@ -103,9 +107,11 @@ def effect_runs() -> Column:
 
     A transactional run has it only with its finish, so only one that SUCCEEDED counts. Of others
     also one that entered its effect counts, unless its end says that nothing happened, or the
-    history says why another could follow it. Each run is of the kind that its handler declared
-    then; where an old history does not say it, of the row's. A doubt that was resolved stands in
-    the history under the generation of the run that it became: that run counts, the doubt does not.
+    history says why another could follow it. One that SUCCEEDED does not count where the history
+    says that what stands above it is the same run, or has the same key. Each run is of the kind
+    that its handler declared then; where an old history does not say it, of the row's. A doubt that
+    was resolved stands in the history under the generation of the run that it became: that run
+    counts, the doubt does not.
     """
     ran = F.col("row.claimed_at").isNotNull()
     has_entered = _state().isin("CLAIMED", "IN_DOUBT") & F.col("row.effect_at").isNotNull()

@@ -11,7 +11,8 @@ confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdic
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
 - `restoring`: what a worker knows of its runs, written again where the database has lost it.
 - `told_rule`: what becomes of a row that is behind what clients were told, pure; `catching_up`
-  writes it. `lost_rows`: the statements of these two.
+  writes it. `followed_rule`: what the history says of a run that is written over so.
+  `lost_rows`: the statements of these.
 - `leases`: that a worker lives. `sweep`: what peers do for the dead. `pruning`: what is forgotten;
   `forgetting`: that it does not run again.
 - `left_over`: what no ordinary sweep finds: no handler any more, a clock that was set back.

@@ -8,9 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, null
 
 from consumer.journal.clock import now_ms
+from consumer.journal.followed_rule import why_followed
 from consumer.journal.forgetting import forgotten_among
 from consumer.journal.history import read
-from consumer.journal.lost_rows import insert_lost, overwrite_lost
+from consumer.journal.lost_rows import claimed_at, insert_lost, overwrite_lost
 from consumer.journal.records import Row, State
 from consumer.journal.takeover import living
 from consumer.journal.told_rule import ToldRun, catch_up_with
@@ -62,7 +63,8 @@ def catch_up(
             wants_outcome = one.claim.topic in outcome_topics
             insert_lost(connection, group, one.claim, _values(one), wants_outcome=wants_outcome)
         elif one is not None and row is not None:
-            overwrite_lost(connection, group, worker_id, row, _overwritten(one, row))
+            why = why_followed(row, told[name].claim, is_raised=one.is_raised)
+            overwrite_lost(connection, group, worker_id, row, _overwritten(one, row), why=why)
     rows, _ = read(connection, group, behind)
     return [row for row in rows.values() if row != found.get(row.request_id)]
 
@@ -81,10 +83,10 @@ def _overwritten(one: ToldRun, row: Row) -> dict[str, Any]:
     }
 
 
-def _effect_at(one: ToldRun) -> ColumnElement[Any]:
+def _effect_at(one: ToldRun) -> ColumnElement[Any] | int:
     """Return when its effect began: the mark of that is lost as well."""
     is_undone = one.claim.effect_kind == "transactional" or one.state in _NEVER_BEGAN
-    return null() if is_undone else now_ms()
+    return null() if is_undone else claimed_at(one.claim)
 
 
 def _values(one: ToldRun) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def _values(one: ToldRun) -> dict[str, Any]:
         "effect_at": _effect_at(one),
         "state": one.state.value,
         "owner": one.owner,
-        "claimed_at": null() if one.state in _NEVER_BEGAN else now_ms(),
+        "claimed_at": null() if one.state in _NEVER_BEGAN else claimed_at(one.claim),
         "due_at": null(),
         "finished_at": null() if is_open else now_ms(),
         "code": one.code,

@@ -89,7 +89,8 @@ def keep_runs(
         runs: (request_id, generation), of rows that are locked.
         by_whom: who is about to overwrite them.
         outcome: why a run that has no end is followed by another; None: the row's state.
-        allowed_by: by which `TakeoverKind` it may be: the audit must not take it for a fault.
+        allowed_by: by which `TakeoverKind`, or `Followed`, it may be: the audit must not take it
+            for a fault.
     """
     parameters = RUNS.load(connection, [(group, *name) for name in sorted(runs)])
     given = {"whom": by_whom, "given_outcome": outcome, "allowed": allowed_by}

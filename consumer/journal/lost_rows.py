@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, null, update
+from sqlalchemy import ColumnElement, Connection, Update, bindparam, null, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from consumer.journal.clock import now_ms
+from consumer.journal.followed_rule import Followed
 from consumer.journal.history import keep_runs
-from consumer.journal.records import WORKER_DIED, Claim, Row, State
+from consumer.journal.records import WORKER_DIED, Claim, Row, State, TakeoverKind
 from consumer.journal.tables import request
 
 
@@ -34,17 +36,25 @@ def insert_lost(
 
 
 def overwrite_lost(
-    connection: Connection, group: str, worker_id: str, row: Row, values: dict[str, Any]
+    connection: Connection,
+    group: str,
+    worker_id: str,
+    row: Row,
+    values: dict[str, Any],
+    *,
+    why: Followed | TakeoverKind | None,
 ) -> None:
     """Keep a run that is behind in the history, and write a later one over it.
 
     Args:
         row: as it stands, locked.
         values: of the later run, by the names of the columns.
+        why: what the history says of it.
     """
     # Of an older claim that stands there nobody knows the end any more.
     outcome = WORKER_DIED if row.state == State.CLAIMED else None
-    keep_runs(connection, group, [(row.request_id, row.generation)], worker_id, outcome=outcome)
+    name = (row.request_id, row.generation)
+    keep_runs(connection, group, [name], worker_id, outcome=outcome, allowed_by=why)
     parameters = {
         "this_group": group,
         "this_request": row.request_id,
@@ -67,6 +77,11 @@ def claim_values(claim: Claim) -> dict[str, Any]:
         "deadline_at": claim.deadline_at,
         "order_key": claim.order_key,
     }
+
+
+def claimed_at(claim: Claim) -> ColumnElement[Any] | int:
+    """Return when a run was claimed that is written again: now, where nobody knows better."""
+    return now_ms() if claim.claimed_at is None else claim.claimed_at
 
 
 def named_run() -> Update:

@@ -54,6 +54,7 @@ class Claim(NamedTuple):
         in_doubt: who decides about this run where its effect may have happened: the policy that
             its handler declares.
         voids: how often a run of it was declared void before, where this run is known already.
+        claimed_at: epoch ms of the claim, by the database's clock, where this run is known already.
     """
 
     request_id: str
@@ -72,6 +73,7 @@ class Claim(NamedTuple):
     sent_at: int | None = None
     in_doubt: str | None = None
     voids: int = 0
+    claimed_at: int | None = None
 
 
 class Skip(NamedTuple):
@@ -171,6 +173,11 @@ class OwnRun(NamedTuple):
     def request_id(self) -> str:
         """The request that ran."""
         return self.claim.request_id
+
+    @property
+    def run(self) -> tuple[str, int]:
+        """The run: (request_id, generation)."""
+        return self.claim.request_id, self.generation
 
     @property
     def may_be_followed(self) -> bool:

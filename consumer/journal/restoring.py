@@ -15,9 +15,16 @@ from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal_
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.journal.clock import now_ms
 from consumer.journal.finishing import finish, mark_effects
+from consumer.journal.followed_rule import why_followed
 from consumer.journal.forgetting import as_forgotten, forgotten_among
 from consumer.journal.history import ROW_COLUMNS, read
-from consumer.journal.lost_rows import claim_values, insert_lost, named_run, overwrite_lost
+from consumer.journal.lost_rows import (
+    claim_values,
+    claimed_at,
+    insert_lost,
+    named_run,
+    overwrite_lost,
+)
 from consumer.journal.records import DISOWNED, EffectMark, OwnRun, Row, State
 from consumer.journal.tables import request
 from consumer.journal.verdict import is_lost
@@ -35,7 +42,8 @@ def restore(
 ) -> list[Row]:
     """Write again what the database has lost of these runs; return the rows that were.
 
-    A row that says more than the worker knows stays as it is.
+    A row that says more than the worker knows stays as it is. Of an earlier run it is written how
+    that ended, where its row still stands: else the history would know of no end.
 
     Args:
         outcome_topics: those whose outcomes are wanted.
@@ -48,6 +56,13 @@ def restore(
     for name in forgotten_among(connection, group, absent):
         latest[name] = as_forgotten(latest[name])
     locked, _ = read(connection, group, lost, lock=True)
+    for one in sorted(runs, key=lambda one: one.run):
+        row = locked.get(one.request_id)
+        is_before = one.run != latest[one.request_id].run
+        is_it = row is not None and (row.generation, row.owner) == (one.generation, worker_id)
+        if is_before and is_it and row is not None:
+            _write_again(connection, group, worker_id, one, row)
+    locked, _ = read(connection, group, lost, lock=True)
     for name in sorted(lost):
         one, row = latest[name], locked.get(name)
         if row is None:
@@ -56,13 +71,22 @@ def restore(
             insert_lost(connection, group, one.claim, values, wants_outcome=wants_outcome)
         elif row.generation < one.generation:
             values = {**claim_values(one.claim), **_values(one, worker_id), "by": null()}
-            overwrite_lost(connection, group, worker_id, row, values)
-        elif one.finish is not None:
-            finish(connection, group, worker_id, [one.finish])
+            why = why_followed(row, one.claim)
+            overwrite_lost(connection, group, worker_id, row, values, why=why)
         else:
-            mark_effects(connection, group, worker_id, [EffectMark(name, one.generation)])
+            _write_again(connection, group, worker_id, one, row)
     rows, _ = read(connection, group, lost)
     return list(rows.values())
+
+
+def _write_again(connection: Connection, group: str, worker_id: str, one: OwnRun, row: Row) -> None:
+    """Write how a run ended that stands in its row, or that its effect has begun."""
+    if not is_lost(one, row):
+        return
+    if one.finish is not None:
+        finish(connection, group, worker_id, [one.finish])
+    else:
+        mark_effects(connection, group, worker_id, [EffectMark(*one.run)])
 
 
 def find_own(connection: Connection, group: str, *, worker_id: str) -> list[Row]:
@@ -91,10 +115,10 @@ def _values(one: OwnRun, worker_id: str) -> dict[str, Any]:
     delay_ms = None if end is None else end.delay_ms
     return {
         "generation": one.generation,
-        "effect_at": now_ms() if began else null(),
+        "effect_at": claimed_at(one.claim) if began else null(),
         "state": State.CLAIMED.value if end is None else end.state,
         "owner": worker_id,
-        "claimed_at": now_ms(),
+        "claimed_at": claimed_at(one.claim),
         "due_at": null() if delay_ms is None else now_ms() + delay_ms,
         "finished_at": null() if end is None else now_ms(),
         "code": None if end is None else end.code,

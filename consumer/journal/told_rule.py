@@ -24,6 +24,7 @@ class ToldRun(NamedTuple):
         owner: whose run it is; with `DISOWNED` behind it where that worker has it no more.
         result: JSON text.
         by: for SKIPPED: the request that succeeded in this one's stead.
+        is_raised: it is the run that stood there, above a later one that left nothing.
     """
 
     claim: Claim
@@ -35,6 +36,7 @@ class ToldRun(NamedTuple):
     result: str | None = None
     resend: bool = False
     by: str | None = None
+    is_raised: bool = False
 
     @property
     def request_id(self) -> str:
@@ -78,8 +80,12 @@ def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False)
     if row.state not in _HAPPENED or one.state in _HAPPENED:
         return one
     is_over = one.state != State.CLAIMED
+    # Above a run without an end both may have happened, but for one that leaves nothing so.
+    is_raised = is_over or one.claim.effect_kind == "transactional"
     claim = one.claim._replace(
-        effect_kind=row.effect_kind or one.claim.effect_kind, in_doubt=row.in_doubt
+        effect_kind=row.effect_kind or one.claim.effect_kind,
+        in_doubt=row.in_doubt,
+        claimed_at=row.claimed_at if is_raised else one.claim.claimed_at,
     )
     return one._replace(
         claim=claim,
@@ -91,4 +97,5 @@ def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False)
         result=row.result,
         resend=row.resend,
         by=row.by,
+        is_raised=is_raised,
     )

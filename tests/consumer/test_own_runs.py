@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from consumer.entries import finish
+from consumer.entries import claim, finish
 from consumer.held import Held
-from consumer.journal import Row
+from consumer.journal import OwnRun, Row
 from consumer.own_runs import OwnRuns
 from consumer.pool import Outcome
+from feedback.clock import epoch_ms
 from feedback.status import State
 from tests.consumer.samples import SHA, delivery, row
 
@@ -52,6 +53,14 @@ def test_a_run_that_is_as_the_journal_says_or_whose_end_is_about_to_be_written_i
     held.finishes[RUN] = finish(RUN, Outcome(State.SUCCEEDED))
     assert lost(held, stands) == []
     assert lost(held) == [RUN]
+
+
+def test_of_a_run_that_is_lost_it_is_known_how_the_one_before_it_ended_here() -> None:
+    mine = delivery("a")._replace(deadline_at=epoch_ms() + 60_000)
+    held = Held(running={("a", 2): mine})
+    declared = finish(RUN, Outcome(State.FAILED, resend=True))
+    held.ended.note(OwnRun(claim(mine), 1, entered=False, finish=declared))
+    assert lost(held) == [RUN, ("a", 2)]
 
 
 def test_looks_that_take_the_database_long_twice_in_a_row_are_repeated_less_often(

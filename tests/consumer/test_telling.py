@@ -8,6 +8,7 @@ from feedback.status import State
 from feedback.statuses import StatusWrite
 from tests.consumer.samples import SHA, TIMESTAMP_MS, delivery, row
 
+CLAIMED = row("a", "CLAIMED", effect_kind="external", in_doubt="park", claimed_at=7)
 PLACE = {"topic": "payments", "partition": "3", "offset": "17"}
 
 
@@ -75,19 +76,27 @@ def test_only_a_mismatch_writes_over_another_payload() -> None:
 @pytest.mark.parametrize(
     "write",
     [
-        telling.running(delivery("a"), 1, worker_id="me"),
+        telling.running(delivery("a")._replace(claimed_at=7), 1, worker_id="me"),
+        telling.retrying(delivery("a")._replace(claimed_at=7), 1, worker_id="me", due_at=5),
         telling.finished(
-            delivery("a"), Finish("a", 1, "SUCCEEDED", None, None, "7", False), worker_id="me"
+            delivery("a")._replace(claimed_at=7),
+            Finish("a", 1, "SUCCEEDED", None, None, "7", False),
+            worker_id="me",
         ),
-        telling.from_row(row("a", "CLAIMED", effect_kind="external", in_doubt="park")),
-        telling.from_row(row("a", "SUCCEEDED", effect_kind="external", in_doubt="park")),
+        telling.retrying(delivery("a"), 1, worker_id="me", due_at=5, row=CLAIMED),
+        telling.from_row(CLAIMED),
+        telling.from_row(CLAIMED._replace(state="SUCCEEDED")),
     ],
-    ids=["running", "finished", "claimed-row", "ended-row"],
+    ids=["running", "retrying", "finished", "left", "claimed-row", "ended-row"],
 )
-def test_whatever_is_told_of_a_run_says_how_its_handler_was_declared(write: StatusWrite) -> None:
+def test_whatever_is_told_of_a_run_says_how_its_handler_was_declared_and_when_it_was_claimed(
+    write: StatusWrite,
+) -> None:
     assert (write.fields["effect_kind"], write.fields["in_doubt"]) == ("external", "park")
+    assert write.fields["claimed_at"] == "7"
 
 
 def test_a_row_that_never_ran_says_of_no_declaration() -> None:
-    fields = telling.from_row(row("a", "EXPIRED", effect_kind=None, in_doubt=None)).fields
-    assert (fields["effect_kind"], fields["in_doubt"]) == ("", "")
+    never = row("a", "EXPIRED", effect_kind=None, in_doubt=None, claimed_at=None)
+    fields = telling.from_row(never).fields
+    assert (fields["effect_kind"], fields["in_doubt"], fields["claimed_at"]) == ("", "", "")

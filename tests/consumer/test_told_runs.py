@@ -24,6 +24,7 @@ TOLD = Status(
     topic="payments",
     effect_kind="marked",
     in_doubt="retry_same_key",
+    claimed_at=7,
 )
 ENDED = replace(TOLD, state=State.SUCCEEDED, result={"ok": True})
 
@@ -71,6 +72,7 @@ def test_a_run_is_declared_as_its_client_was_told_however_its_handler_is_declare
 ) -> None:
     found = run_of(TOLD, declared=declared)
     assert (found.claim.effect_kind, found.claim.in_doubt) == ("marked", "retry_same_key")
+    assert found.claim.claimed_at == 7
     assert run_of(ENDED, declared=declared).state is Journaled.SUCCEEDED
 
 

@@ -1,5 +1,6 @@
 """The database loses commits that it had acknowledged: nothing that ended runs again."""
 
+import os
 import signal
 import uuid
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from tests.consumer.gate import Gate
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 from tests.outages.conftest import MakeStage
+from tests.spark_audit.judge.effects import effect_runs
 from tests.stack.postgres import dsn
 from tests.stack.replication import Replicated, replicated
 
@@ -36,7 +38,7 @@ def stage(make_stage: MakeStage, pair: Replicated) -> Stage:
     """Return a stage whose journal is on whichever of the two takes writes."""
     url = pair.url("journal")
     return make_stage(
-        handlers=("marked", "flaky", "ordered"), journal_url=url, journal={"timeout_s": 3}
+        handlers=("marked", "flaky", "ordered", "keyed"), journal_url=url, journal={"timeout_s": 3}
     )
 
 
@@ -108,6 +110,29 @@ def test_a_run_whose_end_is_lost_is_settled_by_its_worker_or_by_what_its_client_
     stage.start()
     await_state(stage, name, State.SUCCEEDED)
     assert effects(stage, name) == 1
+
+
+def test_a_run_that_followed_another_by_its_key_is_accused_of_nothing(
+    stage: Stage, pair: Replicated
+) -> None:
+    worker = stage.start()
+    name = f"keyed-{uuid.uuid4().hex}"
+    stage.produce(b'{"hangs": 1}', headers=identity(name, 1), handler="keyed")
+    stage.seen(name, State.RUNNING)
+    (first,) = eventually(lambda: stage.runs(name), timeout_s=WITHIN_S)
+    pair.catch_up()
+    pair.lag()
+    os.kill(first["pid"], signal.SIGKILL)
+    assert stage.final(name).state is State.SUCCEEDED
+    pair.fail_over()
+    # Its worker finds what is lost, and writes it again.
+    await_state(stage, name, State.SUCCEEDED)
+    row, (kept,) = stage.row(name), stage.history(name)
+    assert row is not None
+    assert (row["generation"], kept["generation"], len(stage.runs(name))) == (2, 1, 2)
+    assert (kept["outcome"], kept["allowed_by"]) == ("WORKER_DIED", "GRANTED")
+    assert effect_runs(dict(row), [dict(kept)]) == 1
+    assert worker.stop() == 0
 
 
 @pytest.mark.parametrize("is_told", [True, False])

@@ -19,8 +19,9 @@ How it goes: `schedule` draws steps from a seed; `steps` and `fault_steps` say w
 `calls` carries out what a step calls, or cuts it: a fault armed for a process's next call loses it
 or its reply, kills the caller, or lets it hang while others go on, in the middle of the product's
 code. `watch` looks at every write, dispatch and run; `ending` lets all go on without faults until
-every request has ended. `shrinking` cuts what broke a promise down to the fewest steps, `telling`
-makes a story of it. `planted` puts faults into the product, to see that they are found.
+every request has ended, `audited` judges what the journal says by the audit's rule. `shrinking`
+cuts what broke a promise down to the fewest steps, `telling` makes a story of it. `planted` puts
+faults into the product, to see that they are found.
 
     python -m tests.simulation --schedules 100000 --seed 1
 

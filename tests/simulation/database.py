@@ -34,6 +34,7 @@ from consumer.journal import (
     VerdictKind,
 )
 from consumer.journal.claiming import first_row, turns
+from consumer.journal.followed_rule import Followed, why_followed
 from consumer.journal.forgetting import as_forgotten, is_forgotten
 from consumer.journal.records import DEADLINE_OVER, Holder, over_message
 from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
@@ -79,7 +80,7 @@ class Database(Peers):
         tried: Collection[str] = (),
     ) -> Applied:
         """Commit everything in one transaction."""
-        restored = [self.rows[one.request_id] for one in own_runs if self._restore(worker_id, one)]
+        restored = self._restore_all(worker_id, own_runs)
         again = {one.request_id for one in takeovers}
         going_on = again | {one.request_id for one in effects} | {*tried}
         restored += self.catch_up(
@@ -142,28 +143,39 @@ class Database(Peers):
 
     # what the database has lost ------------------------------------------------------------
 
-    def _restore(self, worker_id: str, one: OwnRun) -> bool:
-        """Write again what is lost of a worker's own run; return whether anything was."""
+    def _restore_all(self, worker_id: str, runs: Sequence[OwnRun]) -> list[Row]:
+        latest = {one.request_id: one for one in sorted(runs, key=lambda one: one.generation)}
+        lost = [one for name, one in latest.items() if is_lost(one, self.rows.get(name))]
+        for one in sorted(runs, key=lambda one: one.run):
+            row, last = self.rows.get(one.request_id), latest[one.request_id]
+            is_it = row is not None and (row.generation, row.owner) == (one.generation, worker_id)
+            if last in lost and one.run != last.run and is_it:
+                self._restore(worker_id, one)
+        for one in lost:
+            self._restore(worker_id, one)
+        return [self.rows[one.request_id] for one in lost]
+
+    def _restore(self, worker_id: str, one: OwnRun) -> None:
+        """Write again what is lost of a worker's own run."""
         row = self.rows.get(one.request_id)
         if not is_lost(one, row):
-            return False
+            return
         is_pruned = row is None and is_forgotten(one.claim, self.mark_of(one.claim))
         if is_pruned and one.may_be_followed:
             one = as_forgotten(one)
         if row is None or row.generation < one.generation:
             if row is not None:
-                died = row.state == State.CLAIMED
-                self._keep(row, worker_id, outcome=WORKER_DIED if died else None)
-            now, claim = self.now_ms(), one.claim._replace(begins_at=one.generation)
-            first = first_row(claim, State.CLAIMED, worker_id=worker_id, now=now)
-            effect_at = now if one.entered else first.effect_at
+                self._keep_lost(row, worker_id, why_followed(row, one.claim))
+            claimed_at = self._claimed_at(one.claim)
+            claim = one.claim._replace(begins_at=one.generation)
+            first = first_row(claim, State.CLAIMED, worker_id=worker_id, now=claimed_at)
+            effect_at = claimed_at if one.entered else first.effect_at
             self.order_keys[one.request_id] = claim.order_key
             self._write(row, first._replace(effect_at=effect_at, voids=claim.voids), worker_id)
         elif one.finish is None:
             self.mark_effect(worker_id, EffectMark(one.request_id, one.generation))
         if one.finish is not None:
             self._finish_all(worker_id, [one.finish])
-        return True
 
     def catch_up(
         self,
@@ -185,14 +197,21 @@ class Database(Peers):
             is_gone = may and row is not None and (is_ours or not self.lives(row.owner))
             forward = catch_up_with(one, row, owner_is_gone=is_gone)
             if forward is not None:
+                if row is not None:
+                    why = why_followed(row, one.claim, is_raised=forward.is_raised)
+                    self._keep_lost(row, worker_id, why)
                 caught_up.append(self._bring_forward(worker_id, forward, row))
         return caught_up
 
+    def _keep_lost(self, row: Row, worker_id: str, why: Followed | TakeoverKind | None) -> None:
+        outcome = WORKER_DIED if row.state == State.CLAIMED else None
+        self._keep(row, worker_id, outcome=outcome, allowed_by=why)
+
+    def _claimed_at(self, claim: Claim) -> int:
+        return self.now_ms() if claim.claimed_at is None else claim.claimed_at
+
     def _bring_forward(self, worker_id: str, one: ToldRun, row: Row | None) -> Row:
-        now, claim = self.now_ms(), one.claim._replace(begins_at=one.generation)
-        if row is not None:
-            died = row.state == State.CLAIMED
-            self._keep(row, worker_id, outcome=WORKER_DIED if died else None)
+        now, claim = self._claimed_at(one.claim), one.claim._replace(begins_at=one.generation)
         before = first_row(claim, State.CLAIMED, worker_id=one.owner, now=now)
         if row is not None:
             before = row._replace(
@@ -211,7 +230,7 @@ class Database(Peers):
         after = before._replace(
             state=str(one.state),
             effect_at=None if is_undone else now,
-            finished_at=None if one.state == State.CLAIMED else now,
+            finished_at=None if one.state == State.CLAIMED else self.now_ms(),
             code=one.code,
             message=one.message,
             result=one.result,
@@ -326,7 +345,7 @@ class Database(Peers):
         if granted and wish.kind is TakeoverKind.ASK:
             after = row._replace(owner=worker_id)
         elif granted:
-            self._keep(row, worker_id, outcome=wish.because)
+            self._keep(row, worker_id, outcome=wish.because, allowed_by=str(wish.kind))
             after = self._next_run(row, wish, worker_id)
         else:
             after = self._ended(row, decision)

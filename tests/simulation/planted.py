@@ -204,6 +204,10 @@ def _as_declared_now(claimed: str | None, declared: InDoubtPolicy) -> InDoubtPol
     return declared
 
 
+def _nobody_knows(row: Row, later: Claim, *, is_raised: bool = False) -> None:
+    """Say nothing of what is written over: it passes for a run of its own."""
+
+
 def _any_record(self: KafkaServer, record: Any) -> bool:
     return True
 
@@ -260,6 +264,7 @@ ALSO_PLANTED = (
         "the policy of a dead run is its sweeper's",
         ((sweeper, "policy_of_dead", _as_declared_now),),
     ),
+    Planted("what is put back is a second run", ((database, "why_followed", _nobody_knows),)),
     Planted("aborted transactions are read", ((KafkaServer, "counts", _any_record),)),
     Planted("open transactions are read", ((KafkaServer, "is_stable", _any_record),)),
     Planted("an empty Redis is not told again", ((Republisher, "_tell_rows", _say_nothing),)),

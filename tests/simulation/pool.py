@@ -37,7 +37,12 @@ class Stage(Enum):
 
 
 class SimulatedRun:
-    """One run of a handler in a child."""
+    """One run of a handler in a child.
+
+    Attributes:
+        may_have_acted: it may have had an effect, as far as anybody can tell who did not see it.
+        has_charged: the bank has counted a charge of it.
+    """
 
     def __init__(self, job: Job, act: Act, handler: Handler, worker_id: str) -> None:
         self.job = job
@@ -47,6 +52,8 @@ class SimulatedRun:
         self.stage = Stage.GIVEN
         self.granted = False
         self.refused = False
+        self.may_have_acted = False
+        self.has_charged = False
         self.ends_ms: int | None = None
 
     @property
@@ -58,6 +65,11 @@ class SimulatedRun:
     def key(self) -> Key:
         """What the counterparty knows it by."""
         return Key(self.job.request_id, self.job.voids)
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the counterparty charges once for all runs of its key."""
+        return self.handler.in_doubt is InDoubtPolicy.RETRY_SAME_KEY
 
     @property
     def can_go_on(self) -> bool:
@@ -205,6 +217,7 @@ class SimulatedPool:
                 self._told.append(Started(job.request_id, job.generation))
                 self._note(run, "starts" if not job.asks else "asks the counterparty")
                 if not job.asks:
+                    run.may_have_acted = effect is EffectKind.EXTERNAL
                     self._world.watch.started(run)
             case Stage.STARTED if job.asks:
                 self._finish(run, child, self._ask(run))
@@ -216,6 +229,7 @@ class SimulatedPool:
                 self._finish(run, child, self._judge(run))
             case Stage.STARTED if effect is EffectKind.MARKED:
                 run.stage = Stage.ASKING
+                run.may_have_acted = True
                 self._told.append(EffectAsked(job.request_id, job.generation))
                 self._note(run, "asks for its effect")
             case Stage.ASKING if run.refused:
@@ -236,9 +250,9 @@ class SimulatedPool:
         self._note(run, "charges the card")
         # Who parks what is in doubt needs no key at the counterparty, and may have none.
         is_keyed = run.handler.in_doubt is not InDoubtPolicy.PARK
-        idempotent = run.handler.in_doubt is InDoubtPolicy.RETRY_SAME_KEY
+        bank, before = self._world.bank, self._world.bank.charges[run.job.request_id]
         try:
-            self._world.bank.charge(run.key, is_keyed=is_keyed, idempotent=idempotent)
+            bank.charge(run.key, is_keyed=is_keyed, idempotent=run.is_idempotent)
         except KeyRefused as error:
             self._finish(
                 run,
@@ -246,6 +260,7 @@ class SimulatedPool:
                 judge_error(error, handler=run.handler, effect_granted=run.granted),
             )
         else:
+            run.has_charged = bank.charges[run.job.request_id] > before
             run.stage = Stage.DONE
 
     def _ask(self, run: SimulatedRun) -> Outcome:
@@ -271,6 +286,7 @@ class SimulatedPool:
         if run not in self.children[child]:
             return  # the child was killed while it waited for the database
         self.children[child].remove(run)
+        run.may_have_acted &= run.act not in (Act.DECLARES, Act.REJECTS)
         end = "stale" if outcome.stale else "voided" if outcome.voided else str(outcome.state)
         self._note(run, f"ends: {end}")
         self._told.append(Finished(run.job.request_id, run.job.generation, outcome))

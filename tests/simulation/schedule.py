@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from tests.simulation.audited import check_audit
 from tests.simulation.ending import check_end, run_to_quiet
 from tests.simulation.fault_steps import LINKS, VERBS
 from tests.simulation.processes import Violation
@@ -160,6 +161,7 @@ def _outcome(
         world.next_step = None
         run_to_quiet(world)
         check_end(world)
+        check_audit(world)
     except Violation as found:
         violation = found
         world.note(None, f"broken: {found}")

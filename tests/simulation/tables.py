@@ -19,6 +19,8 @@ class Run(NamedTuple):
     outcome: str
     by_whom: str
     effect_at: int | None
+    effect_kind: str | None
+    allowed_by: str | None
     place: tuple[str, int, int]
 
 
@@ -103,7 +105,9 @@ class Tables:
         self._turns[name] = now
         return True
 
-    def _keep(self, row: Row, by: str, *, outcome: str | None = None) -> None:
+    def _keep(
+        self, row: Row, by: str, *, outcome: str | None = None, allowed_by: str | None = None
+    ) -> None:
         run = Run(
             row.request_id,
             row.generation,
@@ -112,6 +116,8 @@ class Tables:
             outcome or row.state,
             by,
             row.effect_at,
+            row.effect_kind,
+            allowed_by,
             (row.topic, row.partition, row.offset),
         )
         self.history.append(run)

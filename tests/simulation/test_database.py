@@ -40,6 +40,11 @@ GROUP = "g"
 WORKERS = ("a", "b")
 IDS = ("r0", "r1")
 TIMES = ("effect_at", "claimed_at", "due_at", "finished_at", "published_at", "dead_letter_at")
+# Of the history, in the order of the fields of the simulated one.
+KEPT = (
+    *("request_id", "generation", "attempt", "owner", "outcome", "by_whom", "effect_at"),
+    *("effect_kind", "allowed_by"),
+)
 Facts = tuple[object, ...]
 
 
@@ -118,7 +123,7 @@ class Sequence:
         if draw.random() < 0.3:
             work["skips"] = [self._draw_skip()]
         if draw.random() < 0.3:
-            work["own_runs"] = [self._draw_own_run()]
+            work["own_runs"] = [self._draw_own_run() for _ in range(draw.randint(1, 2))]
         real = self._both.journals[worker].apply(**work)
         simulated = self._both.simulated.apply(worker, **work)
         return _facts_of(real), _facts_of(simulated)
@@ -225,8 +230,7 @@ class Sequence:
             columns = [request.c[name] for name in Row._fields]
             wanted = select(*columns).where(request.c.request_id.in_(self._ids))
             rows = [Row(*one) for one in connection.execute(wanted)]
-            names = ("request_id", "generation", "attempt", "owner", "outcome", "by_whom")
-            kept = select(*(run.c[name] for name in names), run.c.effect_at)
+            kept = select(*(run.c[name] for name in KEPT))
             history = connection.execute(
                 kept.where(run.c.request_id.in_(self._ids)).order_by(run.c.id)
             ).all()
@@ -239,7 +243,8 @@ class Sequence:
 
 def _runs(history: Any) -> Facts:
     # Of runs that one statement keeps, the order is the database's own.
-    return tuple(sorted((*one[:6], one[6] is None) for one in history))
+    told = ((*one[:6], one[6] is None, *one[7 : len(KEPT)]) for one in history)
+    return tuple(sorted(told, key=str))
 
 
 def _facts(rows: Any) -> Facts:

@@ -67,6 +67,10 @@ class Watch:
         if self._world.bank.orders[order_of(request_id)] > 1:
             raise Violation("an effect happens once", f"{request_id} was charged twice")
 
+    def runs_of(self, request_id: str) -> Sequence[SimulatedRun]:
+        """Return all runs of a request that have begun."""
+        return self._runs[request_id]
+
     # dispatch and runs ---------------------------------------------------------------------
 
     def dispatched(self, worker_id: str, jobs: Sequence[Job]) -> None:

@@ -72,10 +72,10 @@ ran AS (
 judged_runs AS (
     SELECT
         *,
-        outcome = 'SUCCEEDED' AS succeeded,
+        outcome = 'SUCCEEDED' AND coalesce(allowed_by, '') NOT IN ('RAISED', 'SAME_KEY') AS succeeded,
         outcome NOT IN ('SUCCEEDED', 'FAILED', 'RETRYING', 'EXPIRED', 'SKIPPED')
         AND effect_at IS NOT NULL
-        AND coalesce(allowed_by, '') NOT IN ('SAME_KEY', 'VOIDED')
+        AND coalesce(allowed_by, '') NOT IN ('RAISED', 'SAME_KEY', 'VOIDED', 'GRANTED')
         AND kind <> 'transactional' AS entered
     FROM ran
 ),

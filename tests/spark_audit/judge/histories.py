@@ -39,6 +39,7 @@ OWNERS = (LIVING_WORKER, DEAD_WORKER, "host-3-unknown")
 CODES = (None, "REJECTED", "PAYLOAD_GONE", "PAYLOAD_MISMATCH")
 REASONS = (None, "REJECTED", "PAYLOAD_MISMATCH")
 ENDS = (NOON + MINUTE, NOON + HOUR, NOON + HOUR + 1, FROZEN - GRACE, FROZEN - GRACE - 1)
+ALLOWED = ("SAME_KEY", "VOIDED", "EXCLUDED", "RAISED", "GRANTED")
 SELDOM = (False, False, False, True)
 
 
@@ -61,7 +62,7 @@ def add_history(day: Day, request_id: str, choose: Choose) -> None:
             claimed_at=at["timestamp_ms"] + SECOND,
             effect_at=choose((NOON, NOON, None)),
             effect_kind=choose(KINDS),
-            allowed_by=choose((None, None, "SAME_KEY", "VOIDED", "EXCLUDED")),
+            allowed_by=choose((None, None, None, *ALLOWED)),
         )
     if choose((False, True, True)):
         return

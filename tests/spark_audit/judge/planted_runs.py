@@ -44,6 +44,14 @@ def sow_second_runs(planted: Planted) -> None:
     row = day.journal(day.send("doubt-of-another-kind"), generation=2, effect_kind="transactional")
     day.ran(row, "IN_DOUBT", effect_kind="external")
     planted.expect("doubt-of-another-kind", Finding.RAN_TWICE)
+    # Beside what was raised, and though another was granted before it.
+    row = day.journal(day.send("ran-beside-raised"), generation=3)
+    day.ran(row, "SUCCEEDED", allowed_by="RAISED")
+    day.ran(row, "WORKER_DIED", 2)
+    planted.expect("ran-beside-raised", Finding.RAN_TWICE)
+    row = day.journal(day.send("granted-after-success"), generation=2)
+    day.ran(row, "SUCCEEDED", allowed_by="GRANTED")
+    planted.expect("granted-after-success", Finding.RAN_TWICE)
     row = day.journal(day.send("runs-again-now"), "CLAIMED", generation=2, deadline_at=FROZEN)
     day.ran(row, "SUCCEEDED")
     planted.expect("runs-again-now", Finding.RAN_TWICE)
@@ -73,11 +81,26 @@ def sow_lawful_second_runs(planted: Planted) -> None:
     row = day.journal(day.send("resolved-then-reopened"), generation=2)
     day.ran(row, "IN_DOUBT")
     day.ran(row, "FAILED")
+    # The database had lost commits, and what was known of them was written again.
+    for outcome in ("SUCCEEDED", "IN_DOUBT"):
+        row = day.journal(day.send(f"raised-{outcome}"), outcome, generation=3)
+        day.ran(row, outcome, allowed_by="RAISED")
+    row = day.journal(day.send("resolved-then-raised"), generation=3)
+    day.ran(row, "IN_DOUBT")
+    day.ran(row, "SUCCEEDED", allowed_by="RAISED")
+    row = day.journal(day.send("granted-before"), generation=2)
+    day.ran(row, "WORKER_DIED", allowed_by="GRANTED")
+    row = day.journal(day.send("succeeded-by-one-key"), generation=2)
+    day.ran(row, "SUCCEEDED", allowed_by="SAME_KEY")
     # So many generations that their bits come round again.
     row = day.journal(day.send("many-times-reopened"), generation=140)
     for generation in range(1, 140):
         day.ran(row, "FAILED", generation)
     lawful = ("marked-before-effect", "transaction-undone", "reopened", "resolved")
+    put_back = ("raised-SUCCEEDED", "resolved-then-raised", "granted-before")
+    for request_id in (*put_back, "succeeded-by-one-key"):
+        planted.expect(request_id)
+    planted.expect("raised-IN_DOUBT", Finding.IN_DOUBT)
     for request_id in (*lawful, "resolved-then-reopened", "many-times-reopened"):
         planted.expect(request_id)
 

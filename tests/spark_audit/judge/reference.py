@@ -8,8 +8,8 @@ from collections import defaultdict
 from spark_audit.findings import Finding
 from spark_audit.manifest import Manifest
 from tests.spark_audit.judge.day import Day, Facts
+from tests.spark_audit.judge.effects import effect_runs
 
-NOTHING = {"FAILED", "RETRYING", "EXPIRED", "SKIPPED"}
 PLACE = ("topic", "partition", "offset")
 
 
@@ -94,7 +94,7 @@ def _findings(
         Finding.OVERDUE: (state == "RETRYING" and row["deadline_at"] <= over)
         or (not row and waits and _deadline(records, it) <= over)
         or (waits and state == "FAILED" and row["resend"] and row["deadline_at"] <= over),
-        Finding.RAN_TWICE: _effects(row, runs) > 1,
+        Finding.RAN_TWICE: effect_runs(row, runs) > 1,
         Finding.IN_DOUBT: state == "IN_DOUBT",
         Finding.STUCK: state == "CLAIMED"
         and (lease < it.journal_read_at_ms - it.grace_ms or row["deadline_at"] <= over),
@@ -129,27 +129,3 @@ def _deadline(records: list[Facts], it: Manifest) -> int:
         for one in records
         if one["kind"] in ("request", "retry")
     )
-
-
-def _effects(row: Facts, runs: list[Facts]) -> int:
-    of_row = row.get("effect_kind")
-    all_runs = [
-        (run["generation"], run["outcome"], run["effect_at"], run, run["effect_kind"] or of_row)
-        for run in runs
-    ]
-    if row and row["claimed_at"] is not None:
-        all_runs.append((row["generation"], row["state"], row["effect_at"], {}, of_row))
-    succeeded = [one for one in all_runs if one[1] == "SUCCEEDED"]
-    entered = [
-        one
-        for one in all_runs
-        if one[1] not in {"SUCCEEDED", *NOTHING}
-        and one[2] is not None
-        and one[3].get("allowed_by") not in ("SAME_KEY", "VOIDED")
-        and one[4] != "transactional"
-    ]
-    # A doubt of the history is about the run that another entry of its generation tells of.
-    doubts = [one for one in entered if one[1] == "IN_DOUBT" and one[3]]
-    told = {one[0] for one in all_runs if one not in doubts}
-    open_doubts = {one[0] for one in doubts} - told
-    return len(succeeded) + len(entered) - len(doubts) + len(open_doubts)
