@@ -20,7 +20,8 @@ Spark starts:
    single requests; `outputs` (`local_outputs`, `hadoop_outputs`) and `places` put all of it where
    it belongs: at a `location`, here or by a `hadoop_path`, with the `rights` of its readers;
    `opening` opens it. `run_lock` (`hadoop_lock`, by who is the `holder`) keeps it to one audit at
-   a time. `commands` is `onceward-audit`; `pruning` cuts old days down.
+   a time, `stopping` lets that go in order. `commands` is `onceward-audit`; `pruning` cuts old
+   days down.
 
 Decisions taken, and their cost. The audit shares no code with the worker: the rules are written
 down a second time, from the contract. It judges from a snapshot, which costs the disk a copy of the

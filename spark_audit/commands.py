@@ -18,6 +18,7 @@ from spark_audit.opening import output_folder
 from spark_audit.package import write_package
 from spark_audit.places import Places
 from spark_audit.run_lock import alone
+from spark_audit.stopping import stopping_in_order
 from spark_audit.summary import Summary, one_line
 from spark_audit.verdict import parse_fail_on
 from spark_audit.window import Window, window_of
@@ -73,7 +74,10 @@ def run(
     conditions = parse_fail_on(settings.audit.fail_on if fail_on is None else fail_on)
     window = _window(date, since, until)
     progress = sys.stderr.isatty()
-    outcome = run_audit(settings, window, conditions, again=again, unlock=unlock, progress=progress)
+    with stopping_in_order():
+        outcome = run_audit(
+            settings, window, conditions, again=again, unlock=unlock, progress=progress
+        )
     for one in outcome.before:
         click.echo(f"judged now, since it was only read: {one_line(one.summary)}", err=True)
     if as_json:
@@ -154,7 +158,11 @@ def prune(config: str | None, as_json: bool, keep_days: int, dry_run: bool, unlo
     from spark_audit.pruning import prune as prune_days
 
     before = _today() - timedelta(days=keep_days)
-    with output_folder(settings_of(config).audit) as output, alone(output, unlock=unlock):
+    with (
+        stopping_in_order(),
+        output_folder(settings_of(config).audit) as output,
+        alone(output, unlock=unlock),
+    ):
         found = prune_days(output, before=f"{before:%Y-%m-%d}", is_dry=dry_run)
     size = sum(one.bytes for one in found)
     if as_json:

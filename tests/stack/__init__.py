@@ -12,6 +12,7 @@ Servers that fail belong to one test: `restartable(Redis)` is stopped, killed, p
 again on its ports and data, `cluster()` is three brokers of which one may die, `Links` puts
 Toxiproxy before a server, `replicated()` is PostgreSQL with a standby that lags and is promoted,
 `PgBouncer` shares its connections, `LosingLink` loses a reply, `clock_off_by` sets a clock wrong.
+`s3_server` keeps objects in buckets.
 
 Decisions, and what they cost:
 

@@ -125,6 +125,17 @@ def test_a_run_that_was_killed_is_followed_by_the_next_without_anybody(night: Ni
     assert night.run("prune", "--json")[0] == ExitCode.FINE
 
 
+def test_a_run_that_is_told_to_stop_gives_the_lock_back(night: Night) -> None:
+    for moment in MOMENTS[:2]:
+        started = night.start("run", "--date", DATE)
+        kind, date = moment.split("/")
+        eventually((night.output / kind / date).is_dir, timeout_s=LIMIT_S, what=moment)
+        started.send_signal(signal.SIGTERM)
+        code, _, stderr = night.end(started)
+        assert (code, stderr.splitlines()[-1]) == (ExitCode.CUT, "interrupted")
+        assert list(night.output.glob(".lock*")) == []
+
+
 def test_of_two_at_once_one_judges_and_the_other_is_told(night: Night) -> None:
     both = [night.start("run", "--date", DATE) for _ in range(2)]
     ended = sorted(night.end(one) for one in both)
