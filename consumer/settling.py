@@ -28,6 +28,8 @@ _IN_DOUBT = {
 }
 _UNHANDLED = "no worker has a handler for its topic; whether the effect happened is not known"
 _GONE = "the worker died during the run; its payload is gone, so it cannot run again"
+# What the journal's column holds.
+_MOST_VOIDS = 2**31
 _ENDS = frozenset(
     state.value
     for state in (State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.EXPIRED, State.SKIPPED)
@@ -57,8 +59,10 @@ def without_handler(row: Row, told: Status | None = None) -> DeadEnd:
         return DeadEnd(row.request_id, row.generation, State.EXPIRED, DEADLINE_OVER, why)
     # Where the database has lost later runs it is about the latest: a client that was told of that
     # one hears of no earlier one any more.
-    latest = told.generation if told is not None and is_behind(row, told) else None
-    return replace(_in_doubt(row, NO_HANDLER, _UNHANDLED), told_generation=latest)
+    doubt = _in_doubt(row, NO_HANDLER, _UNHANDLED)
+    if told is None or not is_behind(row, told):
+        return doubt
+    return replace(doubt, told_generation=told.generation, voids=told_voids(told))
 
 
 def _in_doubt(row: Row, code: str, why: str) -> DeadEnd:
@@ -89,6 +93,7 @@ def as_told(row: Row, told: Status | None) -> DeadEnd | None:
         result=result_text(told.result),
         resend=told.resend,
         told_generation=told.generation,
+        voids=told_voids(told) if is_behind(row, told) else None,
     )
 
 
@@ -119,6 +124,17 @@ def told_kind(told: Status) -> EffectKind:
     What an older worker has told says nothing of it: then its effect may have happened.
     """
     return next((kind for kind in EffectKind if kind == told.effect_kind), EffectKind.EXTERNAL)
+
+
+def told_voids(told: Status) -> int | None:
+    """Return how many runs before the told one were void: its key derives from that.
+
+    None where nobody can say: an older worker told it. Each void makes a generation.
+    """
+    if told.generation <= 1:
+        return 0
+    is_sound = told.voids is not None and 0 <= told.voids < min(told.generation, _MOST_VOIDS)
+    return told.voids if is_sound else None
 
 
 def plain(text: str | None) -> str | None:

@@ -2,7 +2,8 @@
 
 Whatever is told of a run says as well how its handler was declared (`effect_kind`, `in_doubt`), and
 when it was claimed, by the journal's clock (`claimed_at`): a database may lose the claim, and the
-handler may have been declared anew by then.
+handler may have been declared anew by then. Of any run but the first it says how many before it
+were void (`voids`): the run's idempotency key derives from that.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def finished(
     Args:
         due_at: of RETRYING: epoch ms of the next run.
     """
-    fields = {"worker": worker_id, **_claimed(one)}
+    fields = {"worker": worker_id, **_claimed(one, finish.generation)}
     if due_at is not None:
         fields["due_at"] = str(due_at)
     if finish.state == State.FAILED:
@@ -87,26 +88,37 @@ def running(one: Delivery, generation: int, *, worker_id: str) -> StatusWrite:
         attempt=one.envelope.attempt,
         generation=generation,
         payload_sha256=one.payload_sha256,
-        fields={"worker": worker_id, **_claimed(one), **_origin(one).fields},
+        fields={"worker": worker_id, **_claimed(one, generation), **_origin(one).fields},
     )
 
 
 def claimed_as(row: Row) -> dict[str, str]:
-    """Say of the run of a row where doubt begins, who decides then, and when it was claimed."""
+    """Say of a row's run where doubt begins, who decides then, when it was claimed, and its key."""
     return {
         "effect_kind": row.effect_kind or "",
         "in_doubt": row.in_doubt or "",
         "claimed_at": "" if row.claimed_at is None else str(row.claimed_at),
+        **_key(row.voids, row.generation),
     }
 
 
-def _claimed(one: Delivery) -> dict[str, str]:
+def _claimed(one: Delivery, generation: int) -> dict[str, str]:
     handler = one.handler
     return {
         "effect_kind": handler.effect.value,
         "in_doubt": handler.in_doubt.value,
         "claimed_at": str(one.claimed_at or ""),
+        **_key(one.voids, generation),
     }
+
+
+def _key(voids: int, generation: int) -> dict[str, str]:
+    """Say which of its request's keys a run has: nothing of a first run, which most have alone.
+
+    Of a later one also that none was void: else what was told of an earlier run would stand, and
+    a status without a word of it is an older worker's.
+    """
+    return {"voids": str(voids)} if generation > 1 else {}
 
 
 def retrying(
@@ -133,7 +145,7 @@ def retrying(
         fields={
             "worker": worker_id,
             "due_at": str(due_at),
-            **(_claimed(one) if row is None else claimed_as(row)),
+            **(_claimed(one, generation) if row is None else claimed_as(row)),
             **_origin(one).fields,
         },
     )

@@ -15,7 +15,7 @@ from consumer.delivery import Delivery
 from consumer.entries import Run
 from consumer.journal import DISOWNED, Claim, Finish, OwnRun, Row, State, ToldRun
 from consumer.journal.claim_sql import EXTERNAL
-from consumer.settling import END_LOST, is_about, plain, result_text, told_kind
+from consumer.settling import END_LOST, is_about, plain, result_text, told_kind, told_voids
 from feedback import status
 from feedback.apart import read_apart
 from feedback.errors import RedisUnavailable
@@ -94,7 +94,8 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
     A final status is how its run ended; but of a transactional success that the database has lost
     the effect is lost as well, so it has no end. What is PENDING after a run stands for a failure
     that its client was told of, and asked to run again. How the run was declared is what was told
-    with it: its handler may have been declared anew since.
+    with it: its handler may have been declared anew since. So is its key; where nobody told that,
+    a person decides: the counterparty must not be asked about another run's key, nor be given it.
 
     Args:
         claim: of the same request, as it is delivered or as its row says.
@@ -105,11 +106,14 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         return None
     attempt = told.attempt - (told.state in _ASKED_AGAIN)
     deadline_at = told.deadline_at or claim.deadline_at
+    voids = told_voids(told)
+    policy = InDoubtPolicy.PARK if voids is None else plain(told.in_doubt)
     claim = claim._replace(
         attempt=max(1, attempt),
         deadline_at=deadline_at,
         effect_kind=told_kind(told),
-        in_doubt=plain(told.in_doubt) or InDoubtPolicy.PARK,
+        in_doubt=policy or InDoubtPolicy.PARK,
+        voids=claim.voids if voids is None else voids,
         claimed_at=told.claimed_at,
     )
     owner = (plain(told.worker) or "").removesuffix(DISOWNED)

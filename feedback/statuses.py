@@ -142,6 +142,7 @@ class Status:
         told_in: for PENDING: the start of the Redis server that was told.
         effect_kind, in_doubt: of a run: how its handler was declared when it was claimed.
         claimed_at: of a run: epoch ms of its claim, by the journal's clock.
+        voids: of any run but the first: how many before it were declared void.
     """
 
     request_id: str
@@ -165,6 +166,7 @@ class Status:
     effect_kind: str | None = None
     in_doubt: str | None = None
     claimed_at: int | None = None
+    voids: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,7 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
         effect_kind=found.get("effect_kind") or None,
         in_doubt=found.get("in_doubt") or None,
         claimed_at=_number(found.get("claimed_at")),
+        voids=_number(found.get("voids")),
     )
 
 

@@ -80,6 +80,7 @@ def _overwritten(one: ToldRun, row: Row) -> dict[str, Any]:
         "deadline_at": max(row.deadline_at, one.claim.deadline_at),
         "effect_kind": one.claim.effect_kind,
         "in_doubt": one.claim.in_doubt,
+        "voids": one.claim.voids,
     }
 
 

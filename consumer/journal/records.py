@@ -365,6 +365,7 @@ class DeadEnd:
         state: IN_DOUBT, or as a client was told, where the database has lost that.
         told_generation: of the run that a client was told of, which the database may have lost;
             None: the claim's.
+        voids: how many runs before the told one were declared void; None: as before the claim.
     """
 
     request_id: str
@@ -375,6 +376,7 @@ class DeadEnd:
     result: str | None = None
     resend: bool = False
     told_generation: int | None = None
+    voids: int | None = None
 
 
 class Holder(NamedTuple):

@@ -15,9 +15,11 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Integer,
     Select,
     bindparam,
     cast,
+    func,
     literal_column,
     null,
     or_,
@@ -69,6 +71,7 @@ def end_dead(
             "to_result": end.result,
             "to_resend": end.resend,
             "to_generation": end.told_generation or end.generation,
+            "to_voids": end.voids,
         }
         answer = connection.execute(_END_DEAD, parameters).one_or_none()
         if answer is not None:
@@ -135,6 +138,7 @@ def _end_dead() -> ReturningUpdate[Any]:
             result=bindparam("to_result"),
             resend=bindparam("to_resend"),
             generation=bindparam("to_generation"),
+            voids=func.coalesce(bindparam("to_voids", type_=Integer()), request.c.voids),
             finished_at=now_ms(),
             published_at=null(),
         )

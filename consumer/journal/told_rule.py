@@ -12,6 +12,7 @@ from typing import NamedTuple
 from consumer.journal.records import DISOWNED, Claim, Row, State, cleaned
 
 _HAPPENED = (State.SUCCEEDED, State.IN_DOUBT)
+_PARK = "park"
 
 
 class ToldRun(NamedTuple):
@@ -77,6 +78,7 @@ def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False)
         return None
     if row.state == State.CLAIMED and not owner_is_gone:
         return None
+    one = _with_key(one, row)
     if row.state not in _HAPPENED or one.state in _HAPPENED:
         return one
     is_over = one.state != State.CLAIMED
@@ -99,3 +101,14 @@ def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False)
         by=row.by,
         is_raised=is_raised,
     )
+
+
+def _with_key(one: ToldRun, row: Row) -> ToldRun:
+    """Return a told run whose key is none that the journal knows to be refused.
+
+    With fewer voids than an earlier run it comes from another line of the database, or nobody told
+    its key: the counterparty is not asked about it.
+    """
+    if one.claim.voids >= row.voids:
+        return one
+    return one._replace(claim=one.claim._replace(voids=row.voids, in_doubt=_PARK))

@@ -119,6 +119,7 @@ def test_the_counterparty_is_asked_and_its_answer_decides(
         assert found.result == {"paid": True}
     if says == "voided":
         assert found.result == {"generation": 2, "voids": 1}
+        assert found.voids == 1
         assert outcomes(stage, handle.request_id) == [(1, "VOIDED")]
 
 

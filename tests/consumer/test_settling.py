@@ -106,3 +106,20 @@ def test_a_doubt_is_about_the_latest_run_that_a_client_was_told_of() -> None:
     assert (doubt.state, doubt.generation, doubt.told_generation) == (Journaled.IN_DOUBT, 1, 3)
     others = replace(later, payload_sha256=OTHER_SHA)
     assert settling.without_handler(row(), others).told_generation is None
+
+
+@pytest.mark.parametrize(("told", "voids"), [(1, 1), (None, None)])
+def test_an_end_or_a_doubt_about_a_later_run_has_the_key_of_that_one(
+    told: int | None, voids: int | None
+) -> None:
+    later = replace(TOLD, generation=2, voids=told)
+    end = settling.as_told(row(), later)
+    assert end is not None
+    assert (end.told_generation, end.voids) == (2, voids)
+    assert settling.without_handler(row(), later).voids == voids
+
+
+def test_the_end_of_the_claim_itself_keeps_its_key() -> None:
+    end = settling.as_told(row(generation=2, voids=1), replace(TOLD, generation=2, voids=0))
+    assert end is not None
+    assert end.voids is None

@@ -512,7 +512,22 @@ def test_an_end_that_is_older_than_what_its_client_was_told_is_told_to_nobody(
     assert status.code == ("END_LOST" if state is State.RUNNING else None)
 
 
+@pytest.mark.parametrize("voids", [0, 2])
 def test_a_dead_workers_claim_goes_on_behind_the_run_that_its_client_was_told_of(
+    sweeping: Sweeping, sweep: Callable[[], None], voids: int
+) -> None:
+    sweeping.claimed_by("dead", "s", topic="same-key")
+    declared = {"effect_kind": "external", "in_doubt": "retry_same_key", "voids": str(voids)}
+    fields = {"worker": "dead", "topic": "same-key", **declared}
+    sweeping.store.write([StatusWrite("s", State.RUNNING, 1, 3, SHA, fields)])
+    sweep()
+    assert sweeping.revived == []
+    sweep()
+    assert [one.takeover.generation for one in sweeping.revived] == [3]
+    assert [row.voids for row in sweeping.rows("s")] == [voids]
+
+
+def test_a_person_decides_about_a_later_run_whose_key_an_older_worker_did_not_tell(
     sweeping: Sweeping, sweep: Callable[[], None]
 ) -> None:
     sweeping.claimed_by("dead", "s", topic="same-key")
@@ -520,9 +535,9 @@ def test_a_dead_workers_claim_goes_on_behind_the_run_that_its_client_was_told_of
     fields = {"worker": "dead", "topic": "same-key", **declared}
     sweeping.store.write([StatusWrite("s", State.RUNNING, 1, 3, SHA, fields)])
     sweep()
-    assert sweeping.revived == []
     sweep()
-    assert [one.takeover.generation for one in sweeping.revived] == [3]
+    assert sweeping.revived == []
+    assert [(row.state, row.generation) for row in sweeping.rows("s")] == [("IN_DOUBT", 3)]
 
 
 @pytest.mark.parametrize("declared", [{"effect_kind": "external", "in_doubt": "park"}, {}])

@@ -100,3 +100,32 @@ def test_a_row_that_never_ran_says_of_no_declaration() -> None:
     never = row("a", "EXPIRED", effect_kind=None, in_doubt=None, claimed_at=None)
     fields = telling.from_row(never).fields
     assert (fields["effect_kind"], fields["in_doubt"], fields["claimed_at"]) == ("", "", "")
+
+
+FOLLOWS_A_VOID = row("a", "CLAIMED", generation=2, voids=1)
+VOIDED = delivery("a")._replace(voids=1)
+ENDED = Finish("a", 2, "SUCCEEDED", None, None, "7", False)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        telling.running(VOIDED, 2, worker_id="me"),
+        telling.finished(VOIDED, ENDED, worker_id="me"),
+        telling.retrying(VOIDED, 2, worker_id="me", due_at=5),
+        telling.retrying(delivery("a"), 2, worker_id="me", due_at=5, row=FOLLOWS_A_VOID),
+        telling.from_row(FOLLOWS_A_VOID),
+        telling.from_row(FOLLOWS_A_VOID._replace(state="SUCCEEDED")),
+    ],
+    ids=["running", "finished", "retrying", "left", "claimed-row", "ended-row"],
+)
+def test_whatever_is_told_of_a_later_run_says_how_many_were_void(write: StatusWrite) -> None:
+    assert write.fields["voids"] == "1"
+
+
+def test_a_later_run_that_follows_no_void_says_so_and_a_first_run_says_nothing() -> None:
+    later = telling.running(delivery("a"), 2, worker_id="me")
+    assert later.fields["voids"] == "0"
+    assert telling.from_row(row("a", "RETRYING", generation=2)).fields["voids"] == "0"
+    assert "voids" not in telling.running(delivery("a"), 1, worker_id="me").fields
+    assert "voids" not in telling.from_row(row("a", "SUCCEEDED")).fields

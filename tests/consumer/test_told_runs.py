@@ -25,6 +25,7 @@ TOLD = Status(
     effect_kind="marked",
     in_doubt="retry_same_key",
     claimed_at=7,
+    voids=0,
 )
 ENDED = replace(TOLD, state=State.SUCCEEDED, result={"ok": True})
 
@@ -82,6 +83,35 @@ def test_of_a_run_whose_declaration_was_not_told_the_effect_may_have_happened(
 ) -> None:
     found = run_of(replace(TOLD, effect_kind=told, in_doubt=None), declared="transactional")
     assert (found.claim.effect_kind, found.claim.in_doubt) == ("external", "park")
+
+
+@pytest.mark.parametrize("told", [1, 0])
+def test_a_run_has_the_key_that_its_client_was_told(told: int) -> None:
+    found = run_of(replace(TOLD, voids=told))
+    assert (found.claim.voids, found.claim.in_doubt) == (told, "retry_same_key")
+
+
+@pytest.mark.parametrize("told", [None, -1, 2, 2**40])
+def test_of_a_later_run_whose_key_was_not_told_a_person_decides(told: int | None) -> None:
+    found = run_of(replace(TOLD, voids=told))
+    assert (found.claim.voids, found.claim.in_doubt) == (0, "park")
+
+
+def test_a_first_run_follows_no_void_one() -> None:
+    found = run_of(replace(TOLD, generation=1, voids=None))
+    assert (found.claim.voids, found.claim.in_doubt) == (0, "retry_same_key")
+
+
+@pytest.mark.parametrize(
+    ("told", "stands", "voids", "policy"),
+    [(1, 0, 1, "retry_same_key"), (1, 1, 1, "retry_same_key"), (0, 1, 1, "park")],
+)
+def test_a_row_catches_up_with_the_key_as_well_and_never_goes_back_to_an_earlier_one(
+    told: int, stands: int, voids: int, policy: str
+) -> None:
+    found = catch_up_with(run_of(replace(TOLD, voids=told)), row(voids=stands), owner_is_gone=True)
+    assert found is not None
+    assert (found.claim.voids, found.claim.in_doubt) == (voids, policy)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,9 @@ def test_every_field_is_read_as_it_was_written(store: StatusStore) -> None:
         "topic": "payments",
         "partition": "0",
         "offset": str(2**40),
+        "effect_kind": "external",
+        "in_doubt": "query",
+        "voids": "1",
     }
     assert told(store, a_write(State.FAILED, attempt=3, generation=2, fields=fields)) == [None]
     found = store.read("r")
@@ -81,6 +84,9 @@ def test_every_field_is_read_as_it_was_written(store: StatusStore) -> None:
         topic="payments",
         partition=0,
         offset=2**40,
+        effect_kind="external",
+        in_doubt="query",
+        voids=1,
     )
 
 

@@ -212,7 +212,8 @@ class Database(Peers):
 
     def _bring_forward(self, worker_id: str, one: ToldRun, row: Row | None) -> Row:
         now, claim = self._claimed_at(one.claim), one.claim._replace(begins_at=one.generation)
-        before = first_row(claim, State.CLAIMED, worker_id=one.owner, now=now)
+        first = first_row(claim, State.CLAIMED, worker_id=one.owner, now=now)
+        before = first._replace(voids=claim.voids)
         if row is not None:
             before = row._replace(
                 generation=one.generation,
@@ -221,6 +222,7 @@ class Database(Peers):
                 deadline_at=max(row.deadline_at, claim.deadline_at),
                 effect_kind=claim.effect_kind,
                 in_doubt=claim.in_doubt,
+                voids=claim.voids,
                 claimed_at=now,
                 due_at=None,
                 published_at=None,

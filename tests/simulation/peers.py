@@ -57,6 +57,7 @@ class Peers(Pruning):
                 result=end.result,
                 resend=end.resend,
                 generation=end.told_generation or end.generation,
+                voids=row.voids if end.voids is None else end.voids,
                 finished_at=self.now_ms(),
                 published_at=None,
             )

@@ -140,7 +140,14 @@ class Sequence:
         found = [row for row in real.dead_claims(["t"], 1_000) if row.request_id in self._ids]
         dead = simulated.dead_claims(worker, ["t"], 1_000)
         ends = [
-            DeadEnd(one, self._draw.randint(1, 2), State.IN_DOUBT, "WORKER_DIED", "it died")
+            DeadEnd(
+                one,
+                self._draw.randint(1, 2),
+                State.IN_DOUBT,
+                "WORKER_DIED",
+                "it died",
+                voids=self._draw.choice((None, 0, 3)),
+            )
             for one in self._ids
         ]
         answers = (real.end_dead_claims(ends), simulated.end_dead(worker, ends))

@@ -128,3 +128,13 @@ def test_a_claim_of_ours_is_not_taken_over_where_a_later_run_was_told(journal: J
     assert result.kind is TakeoverResultKind.STALE
     assert result.row is not None
     assert (result.row.state, result.row.generation) == (State.SUCCEEDED, 2)
+
+
+@pytest.mark.parametrize("has_row", [True, False])
+def test_what_catches_up_has_the_key_of_the_run_that_its_client_was_told_of(
+    journal: Journal, has_row: bool
+) -> None:
+    name = failed(journal) if has_row else new_id()
+    one = told(name, State.CLAIMED)
+    (row,) = journal.catch_up([one._replace(claim=one.claim._replace(voids=1))])
+    assert (row.state, row.generation, row.voids) == (State.CLAIMED, 2, 1)

@@ -226,3 +226,14 @@ def test_a_dead_claim_ends_as_its_client_was_told(
     (row,) = journal.end_dead_claims([end])
     told = (row.state, row.code, row.message, row.result, row.resend, row.generation)
     assert told == ("FAILED", "NO", "why", "7", True, 3)
+
+
+@pytest.mark.parametrize(("told", "voids"), [(2, 2), (None, 0)])
+def test_a_dead_claim_that_ends_as_a_later_run_has_the_key_of_that_one(
+    journal: Journal, open_journal: OpenJournal, told: int | None, voids: int
+) -> None:
+    name = new_id()
+    open_journal("dead").apply(claims=[claim(name)])
+    end = DeadEnd(name, 1, State.FAILED, "NO", "why", told_generation=3, voids=told)
+    (row,) = journal.end_dead_claims([end])
+    assert (row.generation, row.voids) == (3, voids)
