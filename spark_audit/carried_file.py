@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from feedback.errors import NotAvailable
 from spark_audit.carry import Carried
@@ -20,14 +20,22 @@ def write_carried(path: Location, carried: Carried) -> None:
     write_text(path, text + "\n")
 
 
-def read_carried(path: Location | None) -> tuple[tuple[str, ...], Mapping[Place, int]]:
+def read_carried(paths: Iterable[Location]) -> tuple[tuple[str, ...], Mapping[Place, int]]:
     """Return the ids, and from which offset their partitions are read; nothing without a file.
 
     Raises:
         NotAvailable: it cannot be read, so that requests would be forgotten.
     """
-    if path is None:
-        return (), {}
+    ids, read_from = dict[str, None](), dict[Place, int]()
+    for path in paths:
+        some, places = _read(path)
+        ids.update(dict.fromkeys(some))
+        for place, offset in places.items():
+            read_from[place] = min(offset, read_from.get(place, offset))
+    return tuple(ids), read_from
+
+
+def _read(path: Location) -> tuple[tuple[str, ...], Mapping[Place, int]]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         read_from = {(topic, number): offset for topic, number, offset in found["read_from"]}

@@ -2,7 +2,8 @@
 
 What was not delivered, or has time left, is judged by its records: the next run reads Kafka from
 where they are. A claim without an end is judged by its row, which is found by its id wherever its
-record lies, so a claim that nobody ends does not make every later run read all the days since.
+record lies, so a claim that nobody ends does not make every later run read all the days since. So
+is a failure whose dead letter may still come.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit.manifest import Kind, Manifest
+from spark_audit.rows import ids_frame
 
 # Their ids go into the manifest and into the journal's query: far more than a group with live
 # workers leaves open within a deadline.
@@ -45,7 +47,7 @@ def carried(judged: DataFrame) -> DataFrame:
     has_claim = F.coalesce(F.col("state").isin(*_OPEN_CLAIMS), F.lit(False))
     needs_records = F.col("is_pending") | (F.col("is_in_flight") & ~has_claim)
     return (
-        judged.where(needs_records | has_claim)
+        judged.where(needs_records | has_claim | F.col("awaits_letter"))
         .select(
             *("request_id", "topic", "partition", "offset", "first_at"),
             needs_records.alias("needs_records"),
@@ -53,6 +55,15 @@ def carried(judged: DataFrame) -> DataFrame:
         .orderBy("first_at", "request_id")
         .limit(LIMIT + 1)
     )
+
+
+def gone(judged: DataFrame, manifest: Manifest) -> int:
+    """Return how many requests that an earlier run left open cannot be judged: nothing of them is
+    left, neither a record nor a row."""
+    if not manifest.carried:
+        return 0
+    carried = ids_frame(judged.sparkSession, manifest.carried)
+    return carried.join(judged, "request_id", "left_anti").count()
 
 
 def carry_over(carried: Iterable[Row], manifest: Manifest) -> Carried:

@@ -15,7 +15,7 @@ from spark_audit.journal_version import require_version
 from spark_audit.kafka_asked import asking, cluster_id
 from spark_audit.location import Location
 from spark_audit.manifest import Damaged, Manifest, Outdated, Source
-from spark_audit.outputs import settled
+from spark_audit.outputs import is_whole, settled
 from spark_audit.places import Places
 from spark_audit.snapshot import Snapshot
 
@@ -55,6 +55,54 @@ def days_of(output: Location, *, again: str | None = None) -> tuple[Manifest, ..
 def chain_of(days: Iterable[Manifest], date: str) -> Chain:
     """Return the chain of runs before one of a day."""
     return Chain(date, tuple(one.past for one in days))
+
+
+def since_last_reading(manifest: Manifest, days: Iterable[Manifest]) -> Manifest:
+    """Return a new manifest with the time in which it looks for runs of what earlier days judged:
+    from when the journal was read last. No two runs look at the same time.
+
+    Args:
+        days: those of the folder; its own, when it is read again, keeps its time once a later run
+            has gone on from there.
+    """
+    known = list(days)
+    own = next((one for one in known if one.date == manifest.date), None)
+    if own is not None and any(one.number > own.number for one in known):
+        span = (own.reran_since_ms, own.reran_to_ms)
+    else:
+        others = (one.reran_to_ms for one in known if one.date != manifest.date)
+        span = (max(others, default=0), 0)
+    return replace(manifest, reran_since_ms=span[0], reran_until_ms=span[1])
+
+
+def left_open(output: Location, days: Iterable[Manifest], date: str) -> list[Places[Location]]:
+    """Return the earlier days whose open requests a run of a day goes on with: those that no other
+    run has gone on with yet.
+
+    Usually the day before. A day that is made late comes after runs of later days, which do not
+    know what it leaves open; the next one takes both. One that is read again, when a later run has
+    gone on from there, has what it had.
+
+    Args:
+        days: those that were read.
+        date: of the run.
+    """
+    known = list(days)
+    own = next((one for one in known if one.date == date), None)
+    if own is not None and any(one.number > own.number for one in known):
+        known = [one for one in known if one.number < own.number]
+    others = [one for one in known if one.date != date]
+    earlier = [
+        one
+        for one in others
+        if one.date < date
+        and not any(it.date > one.date and it.number > one.number for it in others)
+    ]
+    places = [Places(output, one.date) for one in earlier]
+    judged = [one for one in places if is_whole(one.report)]
+    before = Places(output, date).before
+    is_unknown = before is not None and before.date not in {one.date for one in days}
+    return [before] if before is not None and is_unknown and not judged else judged
 
 
 def unjudged(output: Location, days: Iterable[Manifest], date: str) -> list[Manifest]:

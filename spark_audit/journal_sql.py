@@ -58,6 +58,7 @@ def requests_in_range(kind: str, manifest: Manifest) -> str:
 
     So do those whose partition Kafka does not know while it knows the topic: they name a record
     that cannot be. Only those of the window, since a topic made anew may have fewer partitions.
+    And so do those that ran again since the journal was read last, wherever their record lies.
 
     It is read by `claim_predicates`, each of which is a part of the index of claims.
     """
@@ -67,11 +68,17 @@ def requests_in_range(kind: str, manifest: Manifest) -> str:
         f's.column1 IS NULL AND r."topic" IN ({topics}) '
         f'AND r."claimed_at" >= {literal(manifest.since_ms)}'
     )
+    wanted = ['r."offset" >= s.column3', unknown]
+    if manifest.reran_since_ms:
+        wanted.append(
+            f's.column1 IS NOT NULL AND r."generation" > 1 '
+            f'AND r."claimed_at" >= {literal(manifest.reran_since_ms)}'
+        )
     return (
         f"SELECT {_columns('r', REQUEST_SCHEMA)} "
         f"FROM onceward_request AS r {_starts('r', partitions)} "
         f"WHERE {_of_group('r', kind, manifest.group)} "
-        f'AND (r."offset" >= s.column3 OR ({unknown}))'
+        f"AND (({') OR ('.join(wanted)}))"
     )
 
 

@@ -25,7 +25,7 @@ from spark_audit.rows import frame_of, ids_frame
 
 _KEY = ("id_hash", "request_id")
 _RANGES = (
-    "topic string, partition int, start long, end long, log_end long, "
+    "topic string, partition int, start long, end long, log_end long, day_first long, "
     "own array<struct<first:long,after:long>>"
 )
 _MARKS = "topic string, partition int, forgotten_to long, forgotten_deadline long"
@@ -41,7 +41,9 @@ def judge(
     """Return one row for each request of the day, and for each that was carried into it.
 
     A request is of the day when one of its records on a request topic is. Where no such record was
-    read, its row, run or dead letter counts, by the place that it names.
+    read, its row, run or dead letter counts, by the place that it names. One of an earlier day is
+    of this one too when it ran again since the journal was read for that, or has a dead letter
+    since then that its row denies: no other day would say so.
 
     Args:
         records, requests, runs: the snapshot.
@@ -49,7 +51,11 @@ def judge(
     """
     found = gather(spark, records, requests, runs, manifest)
     is_placed = F.col("is_placed") | F.coalesce("row.is_placed", F.lit(False))
+    has_run_again = F.coalesce("row.has_run_again", F.lit(False))
+    is_denied = F.col("has_late_letter") & rules.has_row()
+    is_denied &= rules.dead_letter_without_failure(manifest)
     is_of_window = F.col("is_named") | ((F.col("records") == 0) & is_placed)
+    is_of_window |= has_run_again | is_denied
     is_known = rules.has_record() | rules.has_row() | (F.col("history") > 0)
     return found.where(is_of_window & is_known).select(*_judged(manifest))
 
@@ -63,12 +69,14 @@ def gather(
 ) -> DataFrame:
     """Return what is known of each id: the columns that the rules read."""
     ends = {(one.topic, one.partition): one.offset for one in manifest.log_ends}
+    firsts = {(one.topic, one.partition): one.first for one in manifest.links}
     ranges = frame_of(
         spark,
         [
             (
                 *(one.topic, one.partition, one.start, one.end),
                 ends.get((one.topic, one.partition)),
+                firsts.get((one.topic, one.partition)),
                 _own(one, manifest),
             )
             for one in manifest.partitions
@@ -76,14 +84,7 @@ def gather(
         ],
         _RANGES,
     )
-    marks = frame_of(
-        spark,
-        [
-            (one.topic, one.partition, one.next_offset, one.deadline_at)
-            for one in manifest.forgotten
-        ],
-        _MARKS,
-    )
+    marks = frame_of(spark, _marks(manifest), _MARKS)
     marked = records.join(F.broadcast(marks), ["topic", "partition"], "left")
     seen = _union(
         _of_records(_placed(marked, ranges, "original_"), manifest),
@@ -95,6 +96,23 @@ def gather(
     grouped = _keyed(seen).groupBy(*_KEY).agg(*_aggregates())
     rows = _keyed(_of_requests(_placed(requests, ranges), manifest))
     return grouped.join(rows, list(_KEY), "full_outer").select("request_id", "row", *_filled())
+
+
+def _marks(manifest: Manifest) -> Iterator[tuple[str, int, int, int]]:
+    """Yield of each partition how far it was forgotten, and the latest deadline of what was
+    forgotten of its topic.
+
+    The mark of a partition is that of the record that ran. A copy of it may lie behind that mark,
+    or in another partition; it has the same deadline.
+    """
+    deadlines: dict[str, int] = {}
+    for mark in manifest.forgotten:
+        deadlines[mark.topic] = max(mark.deadline_at, deadlines.get(mark.topic, 0))
+    next_offsets = {(one.topic, one.partition): one.next_offset for one in manifest.forgotten}
+    for one in manifest.partitions:
+        if one.topic in deadlines:
+            place = (one.topic, one.partition)
+            yield *place, next_offsets.get(place, 0), deadlines[one.topic]
 
 
 def _own(partition: Partition, manifest: Manifest) -> list[dict[str, int]]:
@@ -113,7 +131,8 @@ def _union(left: DataFrame, right: DataFrame) -> DataFrame:
 def _placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
     """Return the frame with `is_staged`: whether what stands at the place that a row names was
     read, which is nothing behind the log's end; with `is_own`: whether the day judges that place;
-    and with `is_beyond`: whether it lies behind the log's end.
+    with `is_beyond`: whether it lies behind the log's end; and with `is_earlier`: whether a day
+    before has judged it.
 
     The first two are null when the topic is none of the group's, or has no such partition.
     """
@@ -126,8 +145,14 @@ def _placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
     is_own = F.exists(
         "own", lambda one: (F.col(offset) >= one["first"]) & (F.col(offset) < one["after"])
     )
-    columns = {"is_staged": is_staged, "is_own": is_own, "is_beyond": is_beyond}
-    return joined.withColumns(columns).drop("start", "end", "log_end", "own")
+    is_earlier = F.coalesce(F.col(offset) < F.col("day_first"), F.lit(False))
+    columns = {
+        "is_staged": is_staged,
+        "is_own": is_own,
+        "is_beyond": is_beyond,
+        "is_earlier": is_earlier,
+    }
+    return joined.withColumns(columns).drop("start", "end", "log_end", "day_first", "own")
 
 
 def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
@@ -146,6 +171,9 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
         "reason",
         *(f"original_{name}" for name in place),
         (F.col("in_window") & F.col("is_staged")).alias("is_placed"),
+        (
+            F.col("in_window") & F.col("is_earlier") & (F.col("arrived_by_ms") > manifest.before_ms)
+        ).alias("is_late"),
     )
     seen = F.struct(sent_at.alias("sent_at"), *place)
     fallback = sent_at + round(manifest.deadline_s * 1000)
@@ -157,22 +185,40 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
         F.when(is_letter, letter).alias("letter"),
         F.when(is_request, F.col("payload_sha256")).alias("payload_sha256"),
         "attempt",
-        F.when(is_due, F.coalesce("deadline_at", fallback)).alias("deadline_at"),
+        F.when(is_due, F.coalesce(_in_our_time(sent_at), fallback)).alias("deadline_at"),
         # An outcome proves an end, not that its request was sent.
         F.when(~is_outcome, is_due & ~F.col("is_committed")).alias("is_undelivered"),
         is_outcome.alias("has_outcome"),
         (is_request & F.col("is_malformed")).alias("is_malformed"),
-        (is_request & _may_be_forgotten()).alias("may_be_forgotten"),
+        (is_request & _may_be_forgotten(fallback)).alias("may_be_forgotten"),
     )
 
 
-def _may_be_forgotten() -> Column:
+def _in_our_time(sent_at: Column) -> Column:
+    """Return the deadline that a record names, as our clocks count.
+
+    Where its sender's clock was ahead, its deadline is by as much: by 2099 nobody would miss it.
+
+    Args:
+        sent_at: epoch ms, its own time where it may be right, else when it had arrived.
+    """
+    deadline_at, at = F.col("deadline_at"), F.col("timestamp_ms")
+    is_ahead = (at > sent_at) & (deadline_at >= at)
+    return F.when(is_ahead, deadline_at - at + sent_at).otherwise(deadline_at)
+
+
+def _may_be_forgotten(fallback: Column) -> Column:
     """Return whether pruning may have deleted the row of a record.
 
-    A record that names no deadline had one by the clock of its reader: any is taken for possible.
+    A record that names no deadline had one by the clock of its reader: below the mark, any is taken
+    for possible.
+
+    Args:
+        fallback: the deadline of a record that names none.
     """
-    is_old = F.col("deadline_at").isNull() | (F.col("deadline_at") <= F.col("forgotten_deadline"))
-    return F.coalesce((F.col("offset") < F.col("forgotten_to")) & is_old, F.lit(False))
+    is_below = F.col("deadline_at").isNull() & (F.col("offset") < F.col("forgotten_to"))
+    is_old = F.coalesce("deadline_at", fallback) <= F.col("forgotten_deadline")
+    return F.coalesce(is_below | is_old, F.lit(False))
 
 
 def _of_runs(runs: DataFrame, manifest: Manifest) -> DataFrame:
@@ -203,6 +249,7 @@ def _of_requests(requests: DataFrame, manifest: Manifest) -> DataFrame:
         *("effect_kind", "effect_at", "deadline_at", "state", "owner", "claimed_at"),
         *("finished_at", "code", "resend", "is_staged"),
         _is_placed(F.coalesce("claimed_at", "finished_at"), manifest).alias("is_placed"),
+        _has_run_again(manifest).alias("has_run_again"),
     )
     return requests.select("request_id", row.alias("row"))
 
@@ -220,6 +267,15 @@ def _is_placed(at: Column, manifest: Manifest) -> Column:
     return F.coalesce(is_own, is_new, F.lit(False))
 
 
+def _has_run_again(manifest: Manifest) -> Column:
+    """Return whether a row of an earlier day was claimed anew since the journal was read last."""
+    since_ms, until_ms = manifest.reran_since_ms, manifest.reran_to_ms
+    if not since_ms:
+        return F.lit(False)
+    is_new = (F.col("claimed_at") >= since_ms) & (F.col("claimed_at") < until_ms)
+    return F.coalesce(F.col("is_earlier") & (F.col("generation") > 1) & is_new, F.lit(False))
+
+
 def _aggregates() -> Iterator[Column]:
     """Yield the columns of a group."""
     reason = F.coalesce("letter.reason", F.lit(""))
@@ -230,6 +286,7 @@ def _aggregates() -> Iterator[Column]:
     aggregates = {
         "is_named": F.max("is_named"),
         "is_placed": F.max(F.coalesce("letter.is_placed", "run.is_placed")),
+        "has_late_letter": F.max("letter.is_late"),
         "has_undelivered": F.max("is_undelivered"),
         "has_malformed": F.max("is_malformed"),
         "may_be_forgotten": F.max("may_be_forgotten"),
@@ -262,8 +319,8 @@ def _aggregates() -> Iterator[Column]:
 def _filled() -> Iterator[Column]:
     """Yield the columns of a group, with what they are where there is a row alone."""
     flags = (
-        *("is_named", "is_placed", "has_undelivered", "has_malformed", "has_failed"),
-        *("may_be_forgotten", "has_outcome"),
+        *("is_named", "is_placed", "has_late_letter", "has_undelivered", "has_malformed"),
+        *("has_failed", "may_be_forgotten", "has_outcome"),
     )
     counts = ("records", "sightings", "dead_letters", "accusing_letters", "history")
     runs = (
@@ -308,6 +365,7 @@ def _judged(manifest: Manifest) -> Iterator[Column]:
         "payload_sha256": F.least("least_payload", "row.payload_sha256"),
         "is_pending": rules.is_pending(),
         "is_in_flight": rules.is_in_flight(manifest),
+        "awaits_letter": rules.awaits_letter(manifest),
         "can_resend": rules.can_resend(manifest),
         "resend_needed": rules.resend_needed(manifest),
         **{str(finding): rules.RULES[finding](manifest) for finding in REQUEST_FINDINGS},

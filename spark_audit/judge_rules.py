@@ -210,13 +210,12 @@ def failed_without_dead_letter(manifest: Manifest) -> Column:
     Not where the payload was gone, since there was nothing to keep, nor where no dead letters are
     kept of its topic.
     """
-    if not manifest.lettered:
-        return F.lit(False)
-    is_ended = F.col("row.finished_at") < manifest.frozen_at_ms - manifest.grace_ms
-    is_due = ~F.col("row.resend") & (F.coalesce("row.code", F.lit("")) != PAYLOAD_GONE)
-    is_kept = F.col("row.topic").isin(*manifest.lettered)
-    is_unburied = is_kept & (F.col("dead_letters") == 0)
-    return _sure((_state() == "FAILED") & is_ended & is_due & is_unburied)
+    return _has_no_letter(manifest) & _sure(_ended_before_grace(manifest))
+
+
+def awaits_letter(manifest: Manifest) -> Column:
+    """Return whether it failed for good within the grace, and its dead letter may still come."""
+    return _has_no_letter(manifest) & _sure(~_ended_before_grace(manifest))
 
 
 def dead_letter_without_failure(manifest: Manifest) -> Column:
@@ -244,12 +243,14 @@ def can_resend(manifest: Manifest) -> Column:
     """Return whether its record may be sent again as it is, and a worker would rightly run it.
 
     Nothing of it is in the journal: no row, and no run in the history, whose row was then taken
-    away by somebody, and none that pruning may have deleted. Nor does a dead letter or an outcome
-    say that it was begun. Its payload must be one, and its headers ours to repeat. A failure is not
+    away by somebody, and none that pruning may have deleted. Nor does a dead letter, a retry, a
+    wait record or an outcome say that it was begun, or may be yet. Its payload must be one, and its
+    headers ours to repeat. A failure is not
     among them, also where its row says that a resend may help: its client was told, and may have
     asked for the same under another id since, which nobody sees here (contract, section 3).
     """
-    is_unknown = ~has_row() & (F.col("history") == 0) & (F.col("dead_letters") == 0)
+    is_unknown = ~has_row() & (F.col("history") == 0)
+    is_unknown &= F.col("sightings") == F.col("records")
     is_unknown &= ~F.col("may_be_forgotten") & ~F.col("has_outcome")
     is_whole = (F.col("records") > 0) & ~payload_mismatch(manifest) & ~malformed(manifest)
     return is_whole & ~is_pending() & is_unknown
@@ -275,6 +276,19 @@ RULES: Mapping[Finding, Rule] = {
 def _has_no_row_in_time(manifest: Manifest) -> Column:
     delivered = (F.col("records") > 0) & ~F.col("has_undelivered")
     return delivered & ~has_row() & _sure(_is_over(manifest))
+
+
+def _ended_before_grace(manifest: Manifest) -> Column:
+    return F.col("row.finished_at") < manifest.frozen_at_ms - manifest.grace_ms
+
+
+def _has_no_letter(manifest: Manifest) -> Column:
+    if not manifest.lettered:
+        return F.lit(False)
+    is_due = ~F.col("row.resend") & (F.coalesce("row.code", F.lit("")) != PAYLOAD_GONE)
+    is_kept = F.col("row.topic").isin(*manifest.lettered)
+    is_unburied = is_kept & (F.col("dead_letters") == 0)
+    return _sure((_state() == "FAILED") & is_due & is_unburied)
 
 
 def _is_over(manifest: Manifest) -> Column:

@@ -150,6 +150,9 @@ class Manifest:
         source: where it was read from; None where it was made by hand.
         unseen: what could not be read, in a sentence each.
         files: of the snapshot, by path within it, and how long each is.
+        reran_since_ms: epoch ms by the database's clock, when the run before read the journal: what
+            of an earlier day ran again since then is the day's; 0 where no run was before.
+        reran_until_ms: epoch ms, up to where that goes; 0 for the day's own reading.
     """
 
     date: str
@@ -174,6 +177,13 @@ class Manifest:
     source: Source | None = None
     unseen: tuple[str, ...] = ()
     files: Mapping[str, int] = field(default_factory=dict)
+    reran_since_ms: int = 0
+    reran_until_ms: int = 0
+
+    @property
+    def reran_to_ms(self) -> int:
+        """Epoch ms, from when on the next run looks for what ran again."""
+        return self.reran_until_ms or self.journal_read_at_ms
 
     @property
     def past(self) -> Past:

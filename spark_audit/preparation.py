@@ -17,9 +17,11 @@ from spark_audit.carried_file import read_carried
 from spark_audit.days import (
     chain_of,
     days_of,
+    left_open,
     require_same_day,
     require_same_group,
     require_same_source,
+    since_last_reading,
 )
 from spark_audit.freeze import freeze
 from spark_audit.journal_version import VERSION, require_version
@@ -78,8 +80,8 @@ def prepare(
             _require_not_pruned(snapshot, own)
             snapshot.require_whole(own)
             return snapshot
-    before = places.before
-    ids, read_from = read_carried(before.carried if before else None)
+    before = left_open(places.output, days, window.date)
+    ids, read_from = read_carried([one.carried for one in before])
     chain = chain_of(days, window.date)
     manifest = freeze(
         settings,
@@ -93,7 +95,7 @@ def prepare(
     journal_id = require_version(settings.journal.url)
     require_group(manifest)
     require_readable(settings.kafka, manifest)
-    manifest = manifest.of_journal(journal_id, VERSION)
+    manifest = since_last_reading(manifest.of_journal(journal_id, VERSION), days)
     require_same_source(places.output, days, manifest)
     return manifest
 

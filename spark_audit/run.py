@@ -22,7 +22,7 @@ from feedback.store import StatusStore
 from spark_audit import webhook
 from spark_audit.cards import Evidence
 from spark_audit.carried_file import write_carried
-from spark_audit.carry import Carried, carried, carry_over
+from spark_audit.carry import Carried, carried, carry_over, gone
 from spark_audit.counting import figures_of, records_by_kind
 from spark_audit.day_table import put_in, take_out
 from spark_audit.days import days_of, unjudged
@@ -59,7 +59,7 @@ from spark_audit.statuses import Comparison, compare
 from spark_audit.strip import strip_of
 from spark_audit.summary import Summary, as_text, summarise
 from spark_audit.told import told_of
-from spark_audit.unseen import unseen_offsets
+from spark_audit.unseen import unseen_carried, unseen_offsets
 from spark_audit.verdict import Condition
 from spark_audit.window import Window
 
@@ -208,7 +208,11 @@ def _audited(
             findings=findings,
             gaps=gaps,
             records=records_by_kind(records),
-            unseen=[*manifest.unseen, *unseen_offsets(manifest, gaps)],
+            unseen=[
+                *manifest.unseen,
+                *unseen_offsets(manifest, gaps),
+                *unseen_carried(gone(judged, manifest)),
+            ],
             compared=compared,
             conditions=conditions,
             carry=carry,

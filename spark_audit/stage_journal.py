@@ -65,7 +65,7 @@ def stage_journal(
     before = source.leases()
     with source.database.explained():
         source.write_requests(spark.read.parquet(uri_of(records)), requests, now_ms=before.now_ms)
-        source.write_runs(requests, runs)
+        source.write_runs(spark.read.parquet(uri_of(records)), requests, runs)
     after = source.leases()
     workers = {**before.until, **after.until}
     return replace(
@@ -127,8 +127,9 @@ class _Source:
         self._append(self._of_ids(missing.distinct(), every, REQUEST_SCHEMA), folder)
         self._require_rows(records, folder)
 
-    def write_runs(self, requests: Location, folder: Location) -> None:
-        """Write the runs in range, then the earlier ones of the requests that ran again."""
+    def write_runs(self, records: DataFrame, requests: Location, folder: Location) -> None:
+        """Write the runs in range, then the earlier ones of the requests that ran again, and of
+        those that have no row: somebody may have taken it away."""
         has_column = "allowed_by" in self.database.columns(self.spark, "onceward_run")
         within, before = (
             journal_sql.runs_in_range(
@@ -139,7 +140,9 @@ class _Source:
         self._append(self._read(within, RUN_SCHEMA, self._run_slices()), folder)
         rows = self.spark.read.parquet(uri_of(requests))
         ran_again = rows.where("generation > 1").select("request_id")
-        self._append(self._of_ids(ran_again, before, RUN_SCHEMA), folder)
+        rowless = self._named_by(records).join(rows.select("request_id"), "request_id", "left_anti")
+        wanted = ran_again.union(rowless).distinct()
+        self._append(self._of_ids(wanted, before, RUN_SCHEMA), folder)
 
     def _found(self, folder: Location) -> DataFrame:
         return self.spark.read.parquet(uri_of(folder)).select("request_id")

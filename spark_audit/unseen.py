@@ -41,6 +41,21 @@ def unseen_offsets(manifest: Manifest, gaps: Iterable[Gap]) -> Iterator[str]:
         yield f"what Kafka deleted of {_named(topics)}: it may have been of this day"
 
 
+def unseen_carried(gone: int) -> Iterator[str]:
+    """Yield a sentence about the requests of earlier days of which nothing is left.
+
+    Args:
+        gone: how many.
+    """
+    if gone:
+        what = (
+            "a request that an earlier day left"
+            if gone == 1
+            else (f"{gone} requests that earlier days left")
+        )
+        yield f"{what} open: neither a record in Kafka nor a row is left"
+
+
 def _named(topics: list[str]) -> str:
     more = f" and {len(topics) - _MOST} more" if len(topics) > _MOST else ""
     return ", ".join(topics[:_MOST]) + more

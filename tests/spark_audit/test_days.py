@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from feedback.errors import NotAvailable
-from spark_audit.days import days_of, unjudged
-from spark_audit.manifest import VERSION
+from spark_audit.days import days_of, left_open, since_last_reading, unjudged
+from spark_audit.manifest import VERSION, Manifest
 from spark_audit.snapshot import Snapshot
 from tests.spark_audit.stage.samples import manifest
 
@@ -104,3 +104,52 @@ def test_a_day_that_lost_a_part_stays_in_the_chain_and_is_judged_by_no_run_unsai
 def test_a_day_that_was_never_read_to_its_end_is_none(output: Path) -> None:
     (Snapshot.of(output, SECOND).folder / "_COMPLETE").unlink()
     assert _dates(output) == [DATES[0], DATES[2]]
+
+
+def _day(date: str, number: int, read_at_ms: int = 0) -> Manifest:
+    return replace(manifest(), date=date, number=number, journal_read_at_ms=read_at_ms)
+
+
+def _goes_on_with(output: Path, date: str, *days: Manifest) -> list[str]:
+    for day in days:
+        (output / "reports" / f"date={day.date}").mkdir(parents=True, exist_ok=True)
+    return [one.date for one in left_open(output, days, date)]
+
+
+def test_a_run_goes_on_with_what_the_day_before_left_open(tmp_path: Path) -> None:
+    first, second, third = (_day(date, number) for number, date in enumerate(DATES, start=1))
+    assert _goes_on_with(tmp_path, DATES[0]) == []
+    assert _goes_on_with(tmp_path, SECOND, first) == [DATES[0]]
+    assert _goes_on_with(tmp_path, DATES[2], first, second) == [SECOND]
+    # The same when it is read again, also where the next day has gone on from there.
+    assert _goes_on_with(tmp_path, DATES[2], first, second, third) == [SECOND]
+    assert _goes_on_with(tmp_path, SECOND, first, second, third) == [DATES[0]]
+
+
+def test_what_a_day_leaves_open_that_is_made_late_is_gone_on_with_once(tmp_path: Path) -> None:
+    first, third, late = _day(DATES[0], 1), _day(DATES[2], 2), _day(SECOND, 3)
+    # The third has what the first left open: it is not that of the second as well.
+    assert _goes_on_with(tmp_path, SECOND, first, third) == []
+    assert _goes_on_with(tmp_path, "2026-11-20", first, third, late) == [DATES[2], SECOND]
+    fourth = _day("2026-11-20", 4)
+    assert _goes_on_with(tmp_path, "2026-11-21", first, third, late, fourth) == ["2026-11-20"]
+
+
+def _span(date: str, *days: Manifest) -> tuple[int, int]:
+    found = since_last_reading(_day(date, 9), days)
+    return found.reran_since_ms, found.reran_until_ms
+
+
+def test_each_run_looks_for_what_ran_again_since_the_last_reading(tmp_path: Path) -> None:
+    first = _day(DATES[0], 1, 100)
+    second = replace(_day(SECOND, 2, 200), reran_since_ms=100)
+    third = replace(_day(DATES[2], 3, 300), reran_since_ms=200)
+    assert _span(DATES[0]) == (0, 0)
+    assert _span(SECOND, first) == (100, 0)
+    assert _span(DATES[2], first, third) == (100, 0)
+    # The last one read again goes on to its new reading; one before that keeps its time.
+    assert _span(SECOND, first, second) == (100, 0)
+    assert _span(SECOND, first, second, third) == (100, 200)
+    again = replace(second, journal_read_at_ms=900, reran_until_ms=200)
+    assert _span(DATES[2], first, again, third) == (200, 0)
+    assert _span("2026-11-20", first, again, third) == (300, 0)

@@ -38,6 +38,7 @@ DEADLINE = HOUR
 TOPIC = "pay"
 RETRY_TOPIC = "pay.g.retry.5s"
 DLQ_TOPIC = "pay.g.dlq"
+WAIT_TOPIC = "pay.g.wait"
 OUTCOME_TOPIC = "pay.outcomes"
 PRUNED_TOPIC = "pruned"
 DEAD_WORKER = "host-1-dead"
@@ -88,6 +89,10 @@ class Day:
     def pass_on(self, record: Facts, at: int = NOON + MINUTE) -> Facts:
         """Add the outcome of a record, on a topic that the group does not read; return it."""
         return self._add("outcome", OUTCOME_TOPIC, record["request_id"], at, {})
+
+    def end_wait(self, record: Facts, at: int = NOON + MINUTE) -> Facts:
+        """Add the tombstone of a record's wait record; return it."""
+        return self._add("tombstone", WAIT_TOPIC, record["request_id"], at, {})
 
     def journal(self, record: Facts, state: str = "SUCCEEDED", **facts: Any) -> Facts:
         """Add the journal's row of a record; return it."""
@@ -149,7 +154,7 @@ class Day:
         places = [("request", TOPIC, number) for number in range(self.partitions)]
         # Nobody has ever sent anything there.
         places += [("request", "quiet", 0), ("retry", RETRY_TOPIC, 0)]
-        places += [("request", PRUNED_TOPIC, 0)]
+        places += [("request", PRUNED_TOPIC, number) for number in (0, 1)]
         if self.has_dlq:
             places.append(("dlq", DLQ_TOPIC, 0))
         return Manifest(
@@ -168,6 +173,7 @@ class Day:
             carried=self.carried,
             lettered=(TOPIC,) if self.has_dlq else (),
             forgotten=self.forgotten,
+            reran_since_ms=SINCE,
             # What came after the freeze.
             log_ends=tuple(
                 LogEnd(topic, number, self._next[topic, number] + SENT_SINCE)

@@ -27,10 +27,11 @@ def opened(folder: Path, manifest: Manifest) -> Iterator[duckdb.DuckDBPyConnecti
             )
         connection.execute(
             "CREATE TABLE limits (since_ms BIGINT, until_ms BIGINT, frozen_at_ms BIGINT, "
-            "journal_read_at_ms BIGINT, grace_ms BIGINT, deadline_ms BIGINT)"
+            "journal_read_at_ms BIGINT, grace_ms BIGINT, deadline_ms BIGINT, "
+            "reran_since_ms BIGINT, reran_to_ms BIGINT, before_ms BIGINT)"
         )
         connection.execute(
-            "INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 manifest.since_ms,
                 manifest.until_ms,
@@ -38,11 +39,14 @@ def opened(folder: Path, manifest: Manifest) -> Iterator[duckdb.DuckDBPyConnecti
                 manifest.journal_read_at_ms,
                 manifest.grace_ms,
                 round(manifest.deadline_s * 1000),
+                manifest.reran_since_ms,
+                manifest.reran_to_ms,
+                manifest.before_ms,
             ],
         )
         connection.execute(
             "CREATE TABLE ranges (kind TEXT, topic TEXT, partition INT, start_offset BIGINT, "
-            "end_offset BIGINT, log_end BIGINT);"
+            "end_offset BIGINT, log_end BIGINT, day_first BIGINT);"
             "CREATE TABLE workers (owner TEXT, lease_until BIGINT);"
             "CREATE TABLE carried (request_id TEXT); CREATE TABLE lettered (topic TEXT);"
             "CREATE TABLE forgotten (topic TEXT, partition INT, next_offset BIGINT, "
@@ -54,10 +58,11 @@ def opened(folder: Path, manifest: Manifest) -> Iterator[duckdb.DuckDBPyConnecti
                 [mark.topic, mark.partition, mark.next_offset, mark.deadline_at],
             )
         ends = {(one.topic, one.partition): one.offset for one in manifest.log_ends}
+        firsts = {(one.topic, one.partition): one.first for one in manifest.links}
         connection.executemany(
-            "INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
-                (*limits, ends.get(limits[1:3]))
+                (*limits, ends.get(limits[1:3]), firsts.get(limits[1:3]))
                 for one in manifest.partitions
                 for limits in [(one.kind, one.topic, one.partition, one.start, one.end)]
             ],

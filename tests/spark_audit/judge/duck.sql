@@ -21,8 +21,12 @@ delivered AS (
         request_id,
         bool_and(is_committed) AS is_delivered,
         max(coalesce(
-            deadline_at,
-            CASE WHEN timestamp_ms >= 0 THEN timestamp_ms ELSE since_ms END + deadline_ms
+            -- The clock that said both was ahead.
+            deadline_at - CASE WHEN deadline_at >= timestamp_ms
+                THEN greatest(timestamp_ms - arrived_by_ms, 0) ELSE 0 END,
+            CASE
+                WHEN timestamp_ms >= 0 THEN least(timestamp_ms, arrived_by_ms) ELSE since_ms
+            END + deadline_ms
         )) AS deadline_at
     FROM records, limits WHERE kind IN ('request', 'retry') GROUP BY request_id
 ),
@@ -36,8 +40,11 @@ letters AS (
                 original_offset >= places.start_offset AND original_offset < places.end_offset
                 OR original_offset >= places.log_end
             )
-        ) AS is_placed
-    FROM records
+        ) AS is_placed,
+        bool_or(
+            in_window AND original_offset < places.day_first AND arrived_by_ms > before_ms
+        ) AS is_late
+    FROM limits, records
     LEFT JOIN places
         ON original_topic = places.topic AND original_partition = places.partition
     WHERE records.kind = 'dlq' GROUP BY request_id
@@ -51,8 +58,10 @@ journal AS (
             OR requests.offset >= places.log_end
         ) AS is_staged,
         places.topic IS NOT NULL
-        AND requests.offset < coalesce(places.log_end, 9223372036854775807) AS has_place
-    FROM requests LEFT JOIN places USING (topic, partition)
+        AND requests.offset < coalesce(places.log_end, 9223372036854775807) AS has_place,
+        requests.offset < places.day_first AND generation > 1
+        AND claimed_at >= reran_since_ms AND claimed_at < reran_to_ms AS has_run_again
+    FROM limits, requests LEFT JOIN places USING (topic, partition)
 ),
 -- Every run: the history's, and the row as the latest.
 ran AS (
@@ -112,9 +121,15 @@ history AS (
     FROM limits, runs LEFT JOIN places USING (topic, partition) GROUP BY request_id
 ),
 pruned AS (
-    SELECT request_id FROM records JOIN forgotten USING (topic, partition)
-    WHERE kind = 'request' AND records.offset < next_offset
-    AND coalesce(records.deadline_at, 0) <= forgotten.deadline_at
+    SELECT request_id FROM limits, records JOIN forgotten USING (topic)
+    WHERE kind = 'request' AND (
+        coalesce(
+            records.deadline_at,
+            CASE WHEN timestamp_ms >= 0 THEN timestamp_ms ELSE since_ms END + deadline_ms
+        ) <= forgotten.deadline_at
+        OR records.deadline_at IS NULL AND records.partition = forgotten.partition
+        AND records.offset < next_offset
+    )
 ),
 ids AS (
     SELECT request_id FROM records UNION SELECT request_id FROM requests
@@ -156,7 +171,13 @@ known AS (
                 ),
                 false
             )
-        )) AS is_judged,
+        ))
+        OR coalesce(journal.has_run_again, false)
+        OR (
+            coalesce(letters.is_late, false) AND letters.accusing > 0
+            AND NOT coalesce(history.has_failed, false)
+            AND journal.state NOT IN ('FAILED', 'IN_DOUBT', 'EXPIRED')
+        ) AS is_judged,
         workers.lease_until,
         limits.*
     FROM limits, ids

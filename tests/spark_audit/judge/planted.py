@@ -100,6 +100,18 @@ def _losses(planted: Planted) -> None:
     planted.expect("row-deleted", Finding.LOST)
     day.send("timeless", at=-1, in_window=True)
     planted.expect("timeless", Finding.LOST)
+    # Of a sender whose clock is ahead: its deadline is by as much too late.
+    ahead = FROZEN + 1000 * HOUR
+    day.send("in-flight-by-a-clock-ahead", ahead, in_window=True, deadline_at=ahead)
+    planted.expect("in-flight-by-a-clock-ahead")
+    day.send(
+        "lost-by-a-clock-ahead",
+        ahead,
+        in_window=True,
+        arrived_by_ms=FROZEN - GRACE,
+        deadline_at=ahead,
+    )
+    planted.expect("lost-by-a-clock-ahead", Finding.LOST)
 
 
 def _pruned(planted: Planted) -> None:
@@ -117,8 +129,14 @@ def _pruned(planted: Planted) -> None:
     day.send("resent-before-pruning", attempt=2, deadline_at=NOON + MINUTE)
     planted.expect("resent-before-pruning", Finding.FORGOTTEN, Finding.RESENT)
     day.forgotten = (Forgotten(PRUNED_TOPIC, 0, last["offset"] + 1, NOON + MINUTE),)
-    day.send("behind-what-was-pruned", topic=PRUNED_TOPIC, deadline_at=NOON + MINUTE)
-    planted.expect("behind-what-was-pruned", Finding.LOST)
+    # They may be copies of what was pruned, which was answered from its row: behind it, and in
+    # another partition.
+    for number in (0, 1):
+        request_id = f"behind-what-was-pruned-{number}"
+        day.send(request_id, topic=PRUNED_TOPIC, partition=number, deadline_at=NOON + MINUTE)
+        planted.expect(request_id, Finding.FORGOTTEN)
+    day.send("behind-it-and-younger", topic=PRUNED_TOPIC, deadline_at=NOON + 2 * MINUTE)
+    planted.expect("behind-it-and-younger", Finding.LOST)
 
 
 def _refusals(planted: Planted) -> None:
@@ -228,6 +246,11 @@ def _dead_letters(planted: Planted) -> None:
     ended = day.send("ended-unknown")
     day.pass_on(ended)
     planted.expect("ended-unknown", Finding.LOST)
+    # Two more that a worker had begun, as the database has lost.
+    day.end_wait(day.send("waited-unknown"))
+    planted.expect("waited-unknown", Finding.LOST)
+    day.send_retry(day.send("retried-unknown")["request_id"])
+    planted.expect("retried-unknown", Finding.LOST)
     ended_and_known = day.send("ended-and-known")
     day.pass_on(ended_and_known)
     day.journal(ended_and_known)
@@ -246,6 +269,14 @@ def _dead_letters(planted: Planted) -> None:
     planted.expect("letter-of-nothing", Finding.DEAD_LETTER_WITHOUT_FAILURE)
     # Of a request that was sent before the day: that day's.
     day.bury(missing(day, "letter-of-yesterday") | {"offset": FIRST_OFFSET - 1}, SINCE + MINUTE)
+    # Of such ones with a row, one that has not failed: the day before did not see the letter.
+    states = {"late-letter": "SUCCEEDED", "letter-in-doubt": "IN_DOUBT", "letter-seen": "SUCCEEDED"}
+    for request_id, state in states.items():
+        record = missing(day, request_id) | {"offset": FIRST_OFFSET - 1}
+        day.journal(record, state, claimed_at=SINCE - HOUR)
+        seen = {"arrived_by_ms": 0} if request_id == "letter-seen" else {}
+        day.bury(record, SINCE + MINUTE, **seen)
+    planted.expect("late-letter", Finding.DEAD_LETTER_WITHOUT_FAILURE)
 
 
 def _backlog(planted: Planted) -> None:

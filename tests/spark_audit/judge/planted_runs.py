@@ -5,12 +5,15 @@ from __future__ import annotations
 from spark_audit.findings import Finding
 from tests.spark_audit.judge.day import (
     DEAD_WORKER,
+    FIRST_OFFSET,
     FROZEN,
     GRACE,
     HOUR,
     LAPSED_WORKER,
     MINUTE,
     NOON,
+    SINCE,
+    missing,
 )
 from tests.spark_audit.judge.planting import Planted
 
@@ -55,6 +58,11 @@ def sow_second_runs(planted: Planted) -> None:
     row = day.journal(day.send("runs-again-now"), "CLAIMED", generation=2, deadline_at=FROZEN)
     day.ran(row, "SUCCEEDED")
     planted.expect("runs-again-now", Finding.RAN_TWICE)
+    # Of a day before, which has judged them: one ran again since, without another record.
+    for request_id, claimed_at in (("ran-again-today", SINCE), ("ran-again-before", SINCE - 1)):
+        record = missing(day, request_id) | {"offset": FIRST_OFFSET - 1}
+        day.ran(day.journal(record, generation=2, claimed_at=claimed_at), "SUCCEEDED")
+    planted.expect("ran-again-today", Finding.RAN_TWICE)
 
 
 def sow_lawful_second_runs(planted: Planted) -> None:

@@ -43,17 +43,34 @@ def resends(day: Day) -> dict[str, bool | None]:
 
 
 def _is_judged(records: list[Facts], rows: list[Facts], runs: list[Facts], it: Manifest) -> bool:
+    if any(_has_run_again(row, it) for row in rows):
+        return True
+    letters = [one for one in records if one["kind"] == "dlq" and one["in_window"]]
+    if rows and Finding.DEAD_LETTER_WITHOUT_FAILURE in _findings("", records, rows[0], runs, it):
+        late = [one for one in letters if one["arrived_by_ms"] > it.before_ms]
+        original = [{name: one[f"original_{name}"] for name in PLACE} for one in late]
+        if any(one["topic"] and _is_earlier(one, it) for one in original):
+            return True
     sent = [one for one in records if one["kind"] == "request"]
     if sent:
         return any(one["in_window"] for one in sent)
     if any(_is_placed(row, row["claimed_at"] or row["finished_at"], it) for row in rows):
         return True
-    letters = [one for one in records if one["kind"] == "dlq" and one["in_window"]]
     return any(_is_placed(run, run["claimed_at"], it) for run in runs) or any(
         one["original_topic"]
         and _read({name: one[f"original_{name}"] for name in PLACE}, it, False)
         for one in letters
     )
+
+
+def _has_run_again(row: Facts, it: Manifest) -> bool:
+    is_new = it.reran_since_ms <= (row["claimed_at"] or 0) < it.journal_read_at_ms
+    return row["generation"] > 1 and is_new and _is_earlier(row, it)
+
+
+def _is_earlier(at: Facts, it: Manifest) -> bool:
+    firsts = {(one.topic, one.partition): one.first for one in it.links}
+    return bool(at["offset"] < firsts.get((at["topic"], at["partition"]), 0))
 
 
 def _is_placed(one: Facts, at: int, it: Manifest) -> bool:
@@ -112,20 +129,37 @@ def _findings(
 
 
 def _is_pruned(record: Facts, it: Manifest) -> bool:
+    """Say whether it lies where its partition was pruned, or had its time when a record of its
+    topic had that was pruned: it may be a copy of that."""
+    has_deadline = record["deadline_at"] is not None
     return any(
+        one.topic == record["topic"] and _deadline([record], it) <= one.deadline_at
+        for one in it.forgotten
+    ) or any(
         (one.topic, one.partition) == (record["topic"], record["partition"])
         and record["offset"] < one.next_offset
-        and (record["deadline_at"] or 0) <= one.deadline_at
         for one in it.forgotten
+        if not has_deadline
     )
 
 
 def _deadline(records: list[Facts], it: Manifest) -> int:
     fallback = round(it.deadline_s * 1000)
     return max(
-        one["deadline_at"]
+        _in_our_time(one)
         if one["deadline_at"] is not None
-        else (one["timestamp_ms"] if one["timestamp_ms"] >= 0 else it.since_ms) + fallback
+        else (_sent_at(one) if one["timestamp_ms"] >= 0 else it.since_ms) + fallback
         for one in records
         if one["kind"] in ("request", "retry")
     )
+
+
+def _sent_at(record: Facts) -> int:
+    return min(int(record["timestamp_ms"]), int(record["arrived_by_ms"]))
+
+
+def _in_our_time(record: Facts) -> int:
+    """Return its deadline; one that was named by a clock that is ahead is by as much too late."""
+    deadline_at: int = record["deadline_at"]
+    ahead = int(record["timestamp_ms"]) - _sent_at(record)
+    return deadline_at - ahead if deadline_at >= record["timestamp_ms"] else deadline_at

@@ -8,15 +8,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_audit.carry
-from spark_audit.carry import Carried, carried, carry_over
+from spark_audit.carry import Carried, carried, carry_over, gone
 from spark_audit.judge import judge
 from tests.spark_audit.judge.day import (
     DEAD_WORKER,
     FIRST_OFFSET,
     FROZEN,
+    GRACE,
     HOUR,
     NOON,
     RETRY_TOPIC,
+    SINCE,
     TOPIC,
     UNTIL,
     Day,
@@ -37,6 +39,26 @@ def test_what_is_open_is_carried_over_the_oldest_first(spark: SparkSession) -> N
     day.journal(day.send("retrying", NOON), "RETRYING")
     day.send("pending", NOON + 3, is_committed=False)
     assert carried_of(spark, day).ids == ("retrying", "claimed", "in-flight", "pending")
+
+
+def test_a_failure_whose_dead_letter_may_still_come_is_carried_over_by_its_row(
+    spark: SparkSession,
+) -> None:
+    day = Day()
+    day.journal(day.send("not-buried"), "FAILED", finished_at=FROZEN - GRACE - 1)
+    day.journal(day.send("may-be-buried"), "FAILED", finished_at=FROZEN - GRACE)
+    buried = day.send("buried")
+    day.journal(buried, "FAILED", finished_at=FROZEN)
+    day.bury(buried)
+    found = carried_of(spark, day)
+    assert (found.ids, found.read_from) == (("may-be-buried",), {})
+
+
+def test_what_was_carried_and_is_nowhere_any_more_is_counted(spark: SparkSession) -> None:
+    day = Day(carried=("gone", "there"))
+    day.send("there", SINCE - HOUR)
+    judged = judge(spark, *day.frames(spark), day.manifest)
+    assert gone(judged, day.manifest) == 1
 
 
 def test_records_are_read_again_from_the_first_that_is_needed(spark: SparkSession) -> None:

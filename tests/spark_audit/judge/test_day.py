@@ -77,6 +77,7 @@ def test_what_has_time_left_is_in_flight(judged: Judged) -> None:
     assert named(judged, "is_in_flight") == {
         "in-flight",
         "in-flight-without-a-deadline",
+        "in-flight-by-a-clock-ahead",
         "running",
         "runs-again-now",
         "owner-just-lapsed",
@@ -86,10 +87,12 @@ def test_what_has_time_left_is_in_flight(judged: Judged) -> None:
 
 def test_only_what_nobody_has_begun_may_be_resent(judged: Judged) -> None:
     lost = {one for one in named(judged, "lost") if not judged[one]["malformed"]}
-    begun_or_two = {"row-deleted", "buried-unknown", "ended-unknown", "two-payloads-lost"}
+    begun = {f"{how}-unknown" for how in ("buried", "ended", "retried", "waited")}
+    begun_or_two = begun | {"row-deleted", "two-payloads-lost"}
     assert named(judged, "can_resend") == (lost - begun_or_two) | {
         "in-flight",
         "in-flight-without-a-deadline",
+        "in-flight-by-a-clock-ahead",
     }
 
 
@@ -122,6 +125,7 @@ def test_a_request_is_told_with_its_first_record_and_its_row(
         "payload_sha256": PAYLOAD,
         "is_pending": False,
         "is_in_flight": False,
+        "awaits_letter": False,
         "can_resend": False,
         "resend_needed": True,
     }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from spark_audit.findings import Finding
 from spark_audit.gaps import Gap, retention_gaps
 from spark_audit.manifest import Kind, Manifest
-from spark_audit.unseen import unseen_offsets
+from spark_audit.unseen import unseen_carried, unseen_offsets
 from tests.spark_audit.judge.test_gaps import judged_up_to, manifest_of, request_partition
 
 DELETED = "what Kafka deleted of pay: it may have been of this day"
@@ -51,3 +51,10 @@ def test_of_other_topics_nobody_needs_what_was_deleted() -> None:
     for kind in (Kind.RETRY, Kind.WAIT, Kind.DLQ):
         manifest = manifest_of(type(letters)(kind, "t", 0, 100, 100, 200, None))
         assert unseen(manifest) == []
+
+
+def test_open_requests_of_which_nothing_is_left_were_not_seen() -> None:
+    assert list(unseen_carried(0)) == []
+    left = "open: neither a record in Kafka nor a row is left"
+    assert list(unseen_carried(1)) == [f"a request that an earlier day left {left}"]
+    assert list(unseen_carried(2)) == [f"2 requests that earlier days left {left}"]

@@ -26,7 +26,7 @@ from spark_audit.pruning import prune
 from spark_audit.run import Outcome
 from spark_audit.run_lock import alone
 from spark_audit.window import Window, window_of
-from tests.spark_audit.run.scene import LOST, WINDOW, Scene
+from tests.spark_audit.run.scene import IDS, LOST, WINDOW, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 
 pytestmark = pytest.mark.timeout(300)
@@ -55,8 +55,12 @@ def _lose(scene: Scene, times: dict[str, int], *, partition: int = 0) -> None:
 
 
 def _lost(scene: Scene, date: str) -> list[str]:
+    return _named(scene, date, "lost")
+
+
+def _named(scene: Scene, date: str, finding: str) -> list[str]:
     folder = Places(scene.output, date).findings
-    rows = scene.spark.read.parquet(str(folder)).where("kind = 'lost'").collect()
+    rows = scene.spark.read.parquet(str(folder)).where(f"kind = '{finding}'").collect()
     return sorted(row["request_id"] for row in rows)
 
 
@@ -93,6 +97,39 @@ def test_a_day_that_was_read_and_not_judged_is_judged_by_the_next_run(
     assert [one.summary["date"] for one in outcome.before] == [DATE]
     assert (_lost(scene, DATE), _lost(scene, today.date)) == ([LOST], ["late"])
     assert outcome.exit_code is ExitCode.BAD_ANSWER
+
+
+def test_what_ran_again_after_its_day_was_judged_is_named_by_the_next_run(scene: Scene) -> None:
+    scene.audit()
+    now_ms = epoch_ms()
+    for offset in (4, 5):
+        scene.journal.add_run(f"r-{offset}", topic=scene.topic, offset=offset, outcome="SUCCEEDED")
+    scene.journal.change(
+        f"UPDATE onceward_request SET generation = 2, claimed_at = {now_ms}, "
+        f"finished_at = {now_ms} WHERE request_id = 'r-5'"
+    )
+    today = _today()
+    outcome = scene.audit(window=today, fail_on="ran_twice>0")
+    assert outcome.exit_code is ExitCode.BAD_ANSWER
+    # The history of the other one is from before: the day that judged it has seen that.
+    assert _named(scene, today.date, "ran_twice") == ["r-5"]
+    again = scene.audit(window=today, fail_on="ran_twice>0", again=True)
+    assert again.summary["counts"] == outcome.summary["counts"]
+
+
+@SQLITE_ONLY
+def test_an_open_request_of_which_nothing_is_left_makes_the_next_day_incomplete(
+    scene: Scene,
+) -> None:
+    scene.commit(scene.topic, len(IDS) - 1)
+    scene.journal.change(f"DELETE FROM onceward_request WHERE request_id = '{IDS[-1]}'")
+    assert scene.audit().summary["counts"]["pending"] == 1
+    scene.commit(scene.topic, len(IDS))
+    with KafkaAdminClient(bootstrap_servers=scene.servers.kafka) as admin:
+        admin.delete_records({TopicPartition(scene.topic, 0): len(IDS)})
+    outcome = scene.audit(window=_today())
+    assert outcome.exit_code is ExitCode.NOT_AVAILABLE
+    assert any("neither a record" in one for one in outcome.summary["unseen"])
 
 
 def _die(*_: object, **__: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,32 @@ def test_history_is_staged_once_whether_its_run_or_its_row_is_of_the_window(
         ("today", 1),
         ("today", 2),
     ]
+
+
+def test_what_ran_again_since_the_last_reading_is_staged_wherever_its_record_lies(
+    journal: HandWritten, stage: Stage, group: str
+) -> None:
+    limits = replace(manifest(partition(start=10, end=20), group=group), reran_since_ms=2**40)
+    for request_id, generation, claimed_at in (
+        ("again", 2, 2**40),
+        ("before", 2, 2**40 - 1),
+        ("once", 1, 2**40),
+    ):
+        journal.add_request(request_id, generation=generation, claimed_at=claimed_at, offset=5)
+        journal.add_run(request_id, offset=4)
+    journal.add_request("again elsewhere", generation=2, topic="letters", offset=5)
+    found = stage(limits)
+    assert (set(found.requests), found.runs) == ({"again"}, [("again", 1)])
+
+
+def test_the_history_of_a_record_whose_row_is_gone_is_staged_wherever_its_run_was(
+    journal: HandWritten, stage: Stage, group: str
+) -> None:
+    journal.add_request("there", offset=5)
+    for request_id in ("gone", "there", "another"):
+        journal.add_run(request_id, offset=4)
+    limits = manifest(partition(start=10, end=20), group=group)
+    assert stage(limits, ids=("gone", "there")).runs == [("gone", 1)]
 
 
 def test_a_run_is_staged_with_all_its_columns(journal: HandWritten, stage: Stage) -> None:
