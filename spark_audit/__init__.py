@@ -9,9 +9,10 @@ Spark starts:
 2. Stage. `stage_records` reads Kafka by `record_columns` and `header_columns`, `stage_journal` the
    database by `jdbc` and `journal_sql`; both become a `snapshot`, whole or not at all. From here
    on nothing is asked of Kafka or the database again. `session` and `jars` give the Spark for it.
-3. Judge. `judge` gathers all that is known of a request, `judge_rules` says what follows, by the
-   names of `findings`. `gaps` looks at partitions, `sample` and `statuses` at what clients were
-   told. `carry` names what is still open; `carried_file` keeps it for the next run.
+3. Judge. `judge` gathers all that is known of a request, `judged_places` says which of it is the
+   day's, `judge_rules` what follows, by the names of `findings`. `gaps` looks at partitions,
+   `sample` and `statuses` at what clients were told. `carry` names what is still open;
+   `carried_file` keeps it for the next run.
 4. Say. `counting` and `figures` make a `summary` of it, beside earlier days (`history`,
    `day_table`) and under the `verdict`; `page` is for a person (`headline`, the days before as a
    `strip`, `cards` of findings with what is `known` and what to `paste`, `charts`, `wording`,

@@ -3,7 +3,7 @@
 What may be many of one request (records, runs of the history) is brought to one narrow shape and
 grouped by the id once; the journal's row, of which there is one, is joined to the group. Measured,
 that is several times faster than one join for each finding, and a twelfth less work than grouping
-the rows as well. `judge_rules` says what follows.
+the rows as well. `judged_places` says which of it is the day's, `judge_rules` what follows.
 
 Not obvious. Groups and join go by a hash of the id first and by the id itself second: sorting by a
 number is cheap, and no two ids are ever mixed up. What is many of one id is grouped where it lies
@@ -20,15 +20,19 @@ from pyspark.sql import functions as F
 
 from spark_audit import judge_rules as rules
 from spark_audit.findings import REQUEST_FINDINGS
-from spark_audit.manifest import Kind, Manifest, Partition
-from spark_audit.rows import frame_of, ids_frame
+from spark_audit.judged_places import (
+    has_run_again,
+    is_late_letter,
+    is_placed,
+    marks_frame,
+    may_be_forgotten,
+    placed,
+    ranges_frame,
+)
+from spark_audit.manifest import Kind, Manifest
+from spark_audit.rows import ids_frame
 
 _KEY = ("id_hash", "request_id")
-_RANGES = (
-    "topic string, partition int, start long, end long, log_end long, day_first long, "
-    "own array<struct<first:long,after:long>>"
-)
-_MARKS = "topic string, partition int, forgotten_to long, forgotten_deadline long"
 
 
 def judge(
@@ -68,56 +72,19 @@ def gather(
     manifest: Manifest,
 ) -> DataFrame:
     """Return what is known of each id: the columns that the rules read."""
-    ends = {(one.topic, one.partition): one.offset for one in manifest.log_ends}
-    firsts = {(one.topic, one.partition): one.first for one in manifest.links}
-    ranges = frame_of(
-        spark,
-        [
-            (
-                *(one.topic, one.partition, one.start, one.end),
-                ends.get((one.topic, one.partition)),
-                firsts.get((one.topic, one.partition)),
-                _own(one, manifest),
-            )
-            for one in manifest.partitions
-            if one.kind in (Kind.REQUEST, Kind.RETRY)
-        ],
-        _RANGES,
-    )
-    marks = frame_of(spark, _marks(manifest), _MARKS)
+    ranges = ranges_frame(spark, manifest)
+    marks = marks_frame(spark, manifest)
     marked = records.join(F.broadcast(marks), ["topic", "partition"], "left")
     seen = _union(
-        _of_records(_placed(marked, ranges, "original_"), manifest),
-        _of_runs(_placed(runs, ranges), manifest),
+        _of_records(placed(marked, ranges, "original_"), manifest),
+        _of_runs(placed(runs, ranges), manifest),
     )
     if manifest.carried:
         carried = ids_frame(spark, manifest.carried)
         seen = _union(seen, carried.withColumn("is_named", F.lit(True)))
     grouped = _keyed(seen).groupBy(*_KEY).agg(*_aggregates())
-    rows = _keyed(_of_requests(_placed(requests, ranges), manifest))
+    rows = _keyed(_of_requests(placed(requests, ranges), manifest))
     return grouped.join(rows, list(_KEY), "full_outer").select("request_id", "row", *_filled())
-
-
-def _marks(manifest: Manifest) -> Iterator[tuple[str, int, int, int]]:
-    """Yield of each partition how far it was forgotten, and the latest deadline of what was
-    forgotten of its topic.
-
-    The mark of a partition is that of the record that ran. A copy of it may lie behind that mark,
-    or in another partition; it has the same deadline.
-    """
-    deadlines: dict[str, int] = {}
-    for mark in manifest.forgotten:
-        deadlines[mark.topic] = max(mark.deadline_at, deadlines.get(mark.topic, 0))
-    next_offsets = {(one.topic, one.partition): one.next_offset for one in manifest.forgotten}
-    for one in manifest.partitions:
-        if one.topic in deadlines:
-            place = (one.topic, one.partition)
-            yield *place, next_offsets.get(place, 0), deadlines[one.topic]
-
-
-def _own(partition: Partition, manifest: Manifest) -> list[dict[str, int]]:
-    found = manifest.stretches(partition.topic, partition.partition)
-    return [{"first": first, "after": after} for first, after in found]
 
 
 def _keyed(frame: DataFrame) -> DataFrame:
@@ -126,33 +93,6 @@ def _keyed(frame: DataFrame) -> DataFrame:
 
 def _union(left: DataFrame, right: DataFrame) -> DataFrame:
     return left.unionByName(right, allowMissingColumns=True)
-
-
-def _placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
-    """Return the frame with `is_staged`: whether what stands at the place that a row names was
-    read, which is nothing behind the log's end; with `is_own`: whether the day judges that place;
-    with `is_beyond`: whether it lies behind the log's end; and with `is_earlier`: whether a day
-    before has judged it.
-
-    The first two are null when the topic is none of the group's, or has no such partition.
-    """
-    topic, partition, offset = (f"{prefix}{name}" for name in ("topic", "partition", "offset"))
-    known = ranges.withColumnsRenamed({"topic": topic, "partition": partition})
-    is_read = (F.col(offset) >= F.col("start")) & (F.col(offset) < F.col("end"))
-    is_beyond = F.coalesce(F.col(offset) >= F.col("log_end"), F.lit(False))
-    is_staged = is_read | is_beyond
-    joined = frame.join(F.broadcast(known), [topic, partition], "left")
-    is_own = F.exists(
-        "own", lambda one: (F.col(offset) >= one["first"]) & (F.col(offset) < one["after"])
-    )
-    is_earlier = F.coalesce(F.col(offset) < F.col("day_first"), F.lit(False))
-    columns = {
-        "is_staged": is_staged,
-        "is_own": is_own,
-        "is_beyond": is_beyond,
-        "is_earlier": is_earlier,
-    }
-    return joined.withColumns(columns).drop("start", "end", "log_end", "day_first", "own")
 
 
 def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
@@ -171,9 +111,7 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
         "reason",
         *(f"original_{name}" for name in place),
         (F.col("in_window") & F.col("is_staged")).alias("is_placed"),
-        (
-            F.col("in_window") & F.col("is_earlier") & (F.col("arrived_by_ms") > manifest.before_ms)
-        ).alias("is_late"),
+        is_late_letter(manifest).alias("is_late"),
     )
     seen = F.struct(sent_at.alias("sent_at"), *place)
     fallback = sent_at + round(manifest.deadline_s * 1000)
@@ -190,7 +128,7 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
         F.when(~is_outcome, is_due & ~F.col("is_committed")).alias("is_undelivered"),
         is_outcome.alias("has_outcome"),
         (is_request & F.col("is_malformed")).alias("is_malformed"),
-        (is_request & _may_be_forgotten(fallback)).alias("may_be_forgotten"),
+        (is_request & may_be_forgotten(fallback)).alias("may_be_forgotten"),
     )
 
 
@@ -205,20 +143,6 @@ def _in_our_time(sent_at: Column) -> Column:
     deadline_at, at = F.col("deadline_at"), F.col("timestamp_ms")
     is_ahead = (at > sent_at) & (deadline_at >= at)
     return F.when(is_ahead, deadline_at - at + sent_at).otherwise(deadline_at)
-
-
-def _may_be_forgotten(fallback: Column) -> Column:
-    """Return whether pruning may have deleted the row of a record.
-
-    A record that names no deadline had one by the clock of its reader: below the mark, any is taken
-    for possible.
-
-    Args:
-        fallback: the deadline of a record that names none.
-    """
-    is_below = F.col("deadline_at").isNull() & (F.col("offset") < F.col("forgotten_to"))
-    is_old = F.coalesce("deadline_at", fallback) <= F.col("forgotten_deadline")
-    return F.coalesce(is_below | is_old, F.lit(False))
 
 
 def _of_runs(runs: DataFrame, manifest: Manifest) -> DataFrame:
@@ -238,7 +162,7 @@ def _of_runs(runs: DataFrame, manifest: Manifest) -> DataFrame:
         *("claimed_at", "topic", "partition", "offset", "generation", "outcome"),
         ran_as.alias("ran_as"),
         F.col("effect_kind").isNotNull().alias("is_declared"),
-        _is_placed(F.col("claimed_at"), manifest).alias("is_placed"),
+        is_placed(F.col("claimed_at"), manifest).alias("is_placed"),
     )
     return runs.select("request_id", "attempt", run.alias("run"))
 
@@ -248,32 +172,10 @@ def _of_requests(requests: DataFrame, manifest: Manifest) -> DataFrame:
         *("topic", "partition", "offset", "payload_sha256", "attempt", "generation"),
         *("effect_kind", "effect_at", "deadline_at", "state", "owner", "claimed_at"),
         *("finished_at", "code", "resend", "is_staged"),
-        _is_placed(F.coalesce("claimed_at", "finished_at"), manifest).alias("is_placed"),
-        _has_run_again(manifest).alias("has_run_again"),
+        is_placed(F.coalesce("claimed_at", "finished_at"), manifest).alias("is_placed"),
+        has_run_again(manifest).alias("has_run_again"),
     )
     return requests.select("request_id", row.alias("row"))
-
-
-def _is_placed(at: Column, manifest: Manifest) -> Column:
-    """Return whether something of the journal is the day's, were no record of its id read.
-
-    By the place that it names, if it was not claimed before the last run: a topic that was made
-    anew gives its offsets again. Where Kafka has no such place yet, by its claim alone.
-    """
-    since_ms = manifest.before_ms or manifest.since_ms
-    is_new = (at >= since_ms) & (at < manifest.reached_at_ms)
-    is_not_older = at >= since_ms - manifest.grace_ms
-    is_own = F.when(~F.col("is_beyond"), F.col("is_own") & is_not_older)
-    return F.coalesce(is_own, is_new, F.lit(False))
-
-
-def _has_run_again(manifest: Manifest) -> Column:
-    """Return whether a row of an earlier day was claimed anew since the journal was read last."""
-    since_ms, until_ms = manifest.reran_since_ms, manifest.reran_to_ms
-    if not since_ms:
-        return F.lit(False)
-    is_new = (F.col("claimed_at") >= since_ms) & (F.col("claimed_at") < until_ms)
-    return F.coalesce(F.col("is_earlier") & (F.col("generation") > 1) & is_new, F.lit(False))
 
 
 def _aggregates() -> Iterator[Column]:
