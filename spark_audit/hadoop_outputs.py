@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from feedback.errors import NotAvailable
+from feedback.logs import EventLog
 from spark_audit.hadoop_lock import require_held
 from spark_audit.hadoop_path import HadoopPath
 
@@ -28,6 +29,7 @@ _RUN = "run="
 _WHOLE = "_WHOLE"
 # Of the name of a run's folder: enough that no two are alike.
 _DIGITS = 8
+_LOG = EventLog("onceward.audit")
 
 
 @contextmanager
@@ -87,10 +89,12 @@ def _number(run: HadoopPath) -> int:
 
 
 def _give_up(run: HadoopPath) -> None:
-    # What cannot be removed is not read either.
-    with suppress(OSError):
+    try:
         (run / _WHOLE).remove()
         run.remove()
+    except OSError as error:
+        # It is not read either: it costs room until the next run in its folder.
+        _LOG.warning("audit.not_removed", path=run, reason=str(error.strerror or error))
 
 
 def _refused(place: HadoopPath, error: OSError) -> NotAvailable:

@@ -7,11 +7,13 @@ without Hadoop.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
+from spark_audit.location import Location
 from tests.stack.s3 import S3
 
 
@@ -45,6 +47,23 @@ def s3a_settings(s3: S3) -> dict[str, str]:
         "access.key": s3.key,
         "secret.key": s3.secret,
     }
+
+
+def runs_of(folder: Location) -> list[str]:
+    """Return the runs of a day's folder of which there is a file.
+
+    Once in some sixty removals S3Proxy leaves an empty folder of Spark's `_temporary`, and then
+    for ever: it has folders, where S3 has names.
+    """
+    return [run.name for run in folder.iterdir() if any(_files(run))]
+
+
+def _files(place: Location) -> Iterator[Location]:
+    if place.is_file():
+        yield place
+    elif place.is_dir():
+        for one in place.iterdir():
+            yield from _files(one)
 
 
 def _configure(spark: SparkSession, settings: dict[str, str]) -> None:

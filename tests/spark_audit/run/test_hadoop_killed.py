@@ -22,6 +22,7 @@ from spark_audit.places import Places
 from spark_audit.run import audit_with
 from spark_audit.run_lock import alone
 from spark_audit.verdict import parse_fail_on
+from tests.spark_audit.hadoop import runs_of
 from tests.spark_audit.run.scene import IDS, LOST, WINDOW, Scene
 from tests.spark_audit.stage.samples import DATE
 
@@ -102,7 +103,7 @@ def _goes_right(scene: Scene, settings: Settings) -> None:
     assert _lost(scene, output) == [LOST]
     assert (output / "days.jsonl").read_text().count("\n") == 1
     for kind in ("snapshot", "sifted", "judged", "findings", "reports"):
-        assert len(list((output / kind / f"date={DATE}").iterdir())) == 1, kind
+        assert len(runs_of(output / kind / f"date={DATE}")) == 1, kind
     assert list(output.glob(".lock*")) == []
 
 
