@@ -7,6 +7,8 @@ journal.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafka.errors import TopicAuthorizationFailedError
 
 from feedback.clock import epoch_ms
@@ -92,6 +94,10 @@ def prepare(
         chain=chain,
         fixed=own if chain.is_fixed(window.until_ms) else None,
     )
+    if own is not None:
+        # What was gone when the day was read first does not come back.
+        unseen = dict.fromkeys([*own.unseen, *manifest.unseen])
+        manifest = replace(manifest, unseen=tuple(unseen))
     journal_id = require_version(settings.journal.url)
     require_group(manifest)
     require_readable(settings.kafka, manifest)

@@ -177,6 +177,8 @@ def test_partitions_that_were_added_and_a_topic_made_anew_are_judged_from_their_
     assert any("made anew" in one for one in _unseen(outcome))
     assert outcome.exit_code is ExitCode.NOT_AVAILABLE
     assert outcome.summary["counts"]["findings"]["orphan"] == 0
+    # What nobody could see then, nobody can see later.
+    assert _unseen(scene.audit(window=today, again=True)) == _unseen(outcome)
 
 
 def _make(admin: KafkaAdminClient, name: str) -> None:
