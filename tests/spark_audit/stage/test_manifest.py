@@ -68,6 +68,8 @@ def test_the_file_has_the_names_of_the_contract(tmp_path: Path) -> None:
         "links",
         "log_ends",
         "number",
+        "reran_since_ms",
+        "reran_until_ms",
         "since_ms",
         "source",
         "unseen",
