@@ -60,7 +60,7 @@ test-long: test-setup ## what takes minutes by nature: chaos, a cluster, both jo
 KIND := not long
 .PHONY: test-here
 test-here: $(READY) ## the same, on the servers that the environment names
-	$(RUN) -m tests.all_phases "$(KIND)"
+	$(RUN) -m tests.lanes "$(KIND)"
 
 .PHONY: simulate
 simulate: $(READY) ## schedules of a simulated world with faults: ARGS="--schedules N --seed S"

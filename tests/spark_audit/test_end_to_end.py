@@ -17,7 +17,7 @@ from tests.consumer.stage import Stage, open_stage
 from tests.spark_audit.command import run_audit_command
 from tests.spark_audit.falsified import await_deadlines, lose, run_twice
 from tests.spark_audit.jars import audit_jars
-from tests.spark_audit.small import SMALL
+from tests.spark_audit.small import COMPILED
 from tests.stack import Servers
 
 # Long enough to end in, short enough to have passed when the audit begins.
@@ -55,9 +55,10 @@ def _audited(stage: Stage, output: Path, *arguments: str) -> subprocess.Complete
     }
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     config = stage.config(audit=section)
-    small = json.dumps(SMALL)
+    # Compiled, as it is for a user.
+    conf = json.dumps(COMPILED)
     return run_audit_command(
-        config, "--json", "--date", date, *arguments, ONCEWARD_AUDIT__SPARK_CONF=small
+        config, "--json", "--date", date, *arguments, ONCEWARD_AUDIT__SPARK_CONF=conf
     )
 
 

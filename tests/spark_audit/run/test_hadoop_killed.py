@@ -27,6 +27,7 @@ from tests.spark_audit.run.scene import IDS, LOST, WINDOW, Scene
 from tests.spark_audit.stage.samples import DATE
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.timeout(900),
     pytest.mark.parametrize("journal_url", ["sqlite"], indirect=True),
 ]
@@ -124,7 +125,6 @@ def test_run_after_run_is_killed_and_each_goes_on_where_the_last_one_was(
     _goes_right(scene, settings)
 
 
-@pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("hadoop_output", ["s3a"], indirect=True)
 def test_a_run_may_be_killed_at_each_of_its_steps(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import all_phases
-from tests.all_phases import SECOND_LOOK_LIMIT, failed_tests, may_look_again
+from tests import lanes as lanes_module
+from tests.lanes import SECOND_LOOK_LIMIT, Lane, failed_tests, may_look_again
 
 
 @pytest.mark.parametrize(
@@ -49,17 +49,25 @@ def test_once():
 """
 
 
+@pytest.mark.parametrize("lane", [0, 1])
 @pytest.mark.parametrize(("source", "code"), [(_FIXED, 0), (_ONCE, 0), (_ALWAYS, 1)])
-def test_a_failure_that_repeats_fails_the_run(
+def test_a_failure_that_repeats_fails_the_run_in_whichever_lane(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     source: str,
     code: int,
+    lane: int,
 ) -> None:
-    (tmp_path / "test_one.py").write_text(source)
+    sources = [_FIXED, _FIXED]
+    sources[lane] = source
+    for number, text in enumerate(sources):
+        (tmp_path / f"test_{number}.py").write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(all_phases, "PHASES", (("-n", "0"),))
-    assert all_phases.main(["not long"]) == code
-    unstable = "UNSTABLE, failed once and passed 3 times alone: test_one.py::test_once"
-    assert (unstable in capfd.readouterr().out) == (source is _ONCE)
+    lanes = tuple(Lane(f"{number}", ("-n", "0", f"test_{number}.py"), number) for number in (0, 1))
+    monkeypatch.setattr(lanes_module, "LANES", lanes)
+    assert lanes_module.main(["not long"]) == code
+    printed = capfd.readouterr().out
+    unstable = f"UNSTABLE, failed once and passed 3 times alone: test_{lane}.py::test_once"
+    assert (unstable in printed) == (source is _ONCE)
+    assert ("test_always" in printed) == (source is _ALWAYS)

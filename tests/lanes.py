@@ -1,0 +1,157 @@
+"""Run all tests in two lanes beside each other, then look a second time at the few that failed.
+
+Most tests wait: for servers, leases, deaths. They leave half of two processors unused, however many
+of them run side by side. Spark does not wait. Its tests form a lane of their own, which the system
+gives little while the others want the processors, so that these do not miss their time limits.
+
+A test that fails beside others and passes alone depends on the speed of the machine. That is a
+fault of the test or of the product, and the last lines of the output name it; but it does not
+refuse a change that did not cause it. So at most `SECOND_LOOK_LIMIT` failed tests run again, each
+`TIMES_ALONE` times with nothing beside it. One failure of these and the whole run has failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.stack.keeper_process import die_with
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Tests that run beside those of the other lanes.
+
+    Args:
+        name: of its files.
+        arguments: to pytest: which tests, and in how many processes.
+        niceness: how far it stands back when another lane wants the processors, 0 to 19.
+    """
+
+    name: str
+    arguments: Sequence[str]
+    niceness: int = 0
+
+    @property
+    def folder(self) -> Path:
+        """Its output and pytest's cache: two runs of pytest would overwrite each other's."""
+        return OUTPUT / self.name
+
+    @property
+    def log(self) -> Path:
+        """Everything that pytest has printed."""
+        return self.folder / "output.txt"
+
+    @property
+    def failed_file(self) -> Path:
+        """Where pytest names the failed tests."""
+        return self.folder / "v/cache/lastfailed"
+
+
+LANES = (
+    Lane("workers", ("-n", "4", "--ignore", "tests/spark_audit")),
+    Lane("spark", ("-n", "2", "tests/spark_audit"), niceness=5),
+)
+SECOND_LOOK_LIMIT = 3
+TIMES_ALONE = 3
+OUTPUT = Path("build/tests")
+# Linux shares the processors out among sessions, by a niceness that a session has as a whole.
+SESSION_NICENESS = Path("/proc/self/autogroup")
+_PYTEST = (sys.executable, "-m", "pytest")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the lanes; return 0 when every test passed, or passed at the second look."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", help="a marker expression, such as 'not long'")
+    kind = parser.parse_args(arguments).kind
+    shutil.rmtree(OUTPUT, ignore_errors=True)
+    codes = _run_lanes(kind)
+    if not any(codes):
+        return 0
+    failed = sorted(test for lane in LANES for test in failed_tests(lane.failed_file))
+    if not may_look_again(codes, failed):
+        return 1
+    print(f"\nA second look, alone, at: {', '.join(failed)}", flush=True)
+    second_look = (*_PYTEST, "-v", *failed)
+    if any(subprocess.run(second_look, check=False).returncode for _ in range(TIMES_ALONE)):
+        return 1
+    print(f"UNSTABLE, failed once and passed {TIMES_ALONE} times alone: {', '.join(failed)}")
+    return 0
+
+
+def may_look_again(codes: Sequence[int], failed: Sequence[str]) -> bool:
+    """Say whether the lanes failed by single tests, and by few of them.
+
+    Args:
+        codes: the exit codes of the lanes.
+        failed: the ids of the failed tests, as pytest names them.
+    """
+    by_tests_alone = {*codes} <= {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+    return by_tests_alone and 0 < len(failed) <= SECOND_LOOK_LIMIT
+
+
+def failed_tests(file: Path) -> list[str]:
+    """Return the ids of the tests that pytest's cache names as failed."""
+    return sorted(json.loads(file.read_text())) if file.exists() else []
+
+
+def _run_lanes(kind: str) -> list[int]:
+    """Run all lanes; show the first one's output as it comes, the others' when all have ended."""
+    first, *others = LANES
+    with ExitStack() as stack:
+        running = [stack.enter_context(_running(lane, kind)) for lane in others]
+        shown = subprocess.run(_command(first, kind), check=False)
+        codes = [shown.returncode, *(one.wait() for one in running)]
+    for lane in others:
+        print(lane.log.read_text(errors="replace"), flush=True)
+    return codes
+
+
+@contextmanager
+def _running(lane: Lane, kind: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a lane in the background, in a session of its own, and end it on the way out."""
+    lane.folder.mkdir(parents=True)
+    with lane.log.open("wb") as log:
+        process = subprocess.Popen(
+            _command(lane, kind),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=partial(_stand_back, lane.niceness, os.getpid()),
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+
+
+def _command(lane: Lane, kind: str) -> tuple[str, ...]:
+    cache = f"cache_dir={lane.folder}"
+    return (*_PYTEST, "-o", cache, "--dist", "worksteal", "-m", kind, *lane.arguments)
+
+
+def _stand_back(niceness: int, parent_pid: int) -> None:
+    # A run that is told to stop, or killed, takes its lanes with it.
+    die_with(parent_pid, signal.SIGTERM)
+    os.nice(niceness)
+    if SESSION_NICENESS.exists():
+        SESSION_NICENESS.write_text(str(niceness))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
