@@ -3,8 +3,10 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from sqlalchemy import NullPool, create_engine
 
 from tests.eventually import eventually
 
@@ -24,6 +26,30 @@ def paused(pid: int) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def paused_without_lock(pid: int, database_url: str) -> Iterator[None]:
+    """Stop the process `pid` while it does not have SQLite's write lock.
+
+    A process that is stopped with that lock keeps everybody from writing, which is SQLite's own;
+    PostgreSQL's locks are given up.
+    """
+    with ExitStack() as still:
+        with _sqlite_lock(database_url):
+            still.enter_context(paused(pid))
+        yield
+
+
+@contextmanager
+def _sqlite_lock(database_url: str) -> Iterator[None]:
+    if not database_url.startswith("sqlite"):
+        yield
+        return
+    with create_engine(database_url, poolclass=NullPool).connect() as connection:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        yield
+        connection.rollback()
 
 
 def _stands_still(pid: int) -> bool:

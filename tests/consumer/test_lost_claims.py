@@ -14,7 +14,7 @@ from tests.consumer.conftest import MakeStage
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
-from tests.paused import paused
+from tests.paused import paused_without_lock
 
 WAITS = "tests.consumer.waits.wait_handlers"
 COLLAPSE = "tests.consumer.collapse.collapsing_handlers"
@@ -150,7 +150,7 @@ def test_who_stood_still_does_not_go_on_with_what_a_peer_has_run_since_and_the_d
     handle = stage.client.send(body, topic=stage.topics["marked"])
     stage.seen(handle.request_id, State.RUNNING)
     (child,) = first.children()
-    with paused(first.pid):
+    with paused_without_lock(first.pid, stage.journal_url):
         if its_child_dies:
             os.kill(child, signal.SIGKILL)
         stage.start()

@@ -20,7 +20,7 @@ from feedback.status import State
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage, open_stage
 from tests.eventually import eventually
-from tests.paused import paused
+from tests.paused import paused_without_lock
 from tests.stack import Servers
 
 pytestmark = pytest.mark.waits
@@ -158,7 +158,7 @@ def test_a_failure_that_comes_after_its_run_was_put_in_doubt_ends_the_doubt(stag
     name = _send(stage, "gated", **body)
     stage.seen(name, State.RUNNING)
     peer = stage.start()
-    with paused(first.pid):
+    with paused_without_lock(first.pid, stage.journal_url):
         stage.seen(name, State.IN_DOUBT)
         gate.open()
         eventually(lambda: stage.runs(name), timeout_s=30)

@@ -6,8 +6,8 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -205,21 +205,6 @@ class Scene:
         """Run a statement and commit."""
         with self._engine.begin() as connection:
             connection.execute(text(sql), parameters)
-
-    @contextmanager
-    def sqlite_unlocked(self) -> Iterator[None]:
-        """Keep every registry from holding SQLite's write lock for the length of the block.
-
-        A process that is stopped with that lock keeps everybody from writing, which is SQLite's
-        own; PostgreSQL's locks are given up, and nothing is done here.
-        """
-        if self._engine.dialect.name != "sqlite":
-            yield
-            return
-        with self._engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield
-            connection.rollback()
 
     def waiting(self) -> set[str]:
         """Return the requests that the table has."""

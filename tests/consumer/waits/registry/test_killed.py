@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Sequence
-from contextlib import ExitStack
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.consumer.running import RunningWorker
 from tests.consumer.waits.registry.conftest import MakeScene
 from tests.consumer.waits.registry.scene import Scene
 from tests.eventually import eventually
-from tests.paused import paused
+from tests.paused import paused_without_lock
 
 pytestmark = pytest.mark.waits
 
@@ -81,9 +80,7 @@ def test_one_that_stood_still_past_its_lease_repeats_nothing(
     for number in range(PAUSES):
         _await_count(scene, PAUSED_EXPIRIES * number // (PAUSES + 1) + 1)
         sleeper = _owner(scene, two)
-        with ExitStack() as still:
-            with scene.sqlite_unlocked():
-                still.enter_context(paused(sleeper.pid))
+        with paused_without_lock(sleeper.pid, journal_url):
             # Its session ends, and its lease: the other takes the partition, and moves what is due.
             eventually(
                 lambda: _owner(scene, two) is not sleeper,  # noqa: B023
