@@ -26,7 +26,12 @@ def modes(servers: Servers, output: Path, *options: str) -> subprocess.Completed
 
 
 @pytest.mark.parametrize(
-    ("mode", "ceiling"), [(mode, 10.0 if mode == Mode.BATCH else 35.714) for mode in Mode]
+    ("mode", "ceiling"),
+    [
+        pytest.param(Mode.AT_MOST_ONCE, 35.714, marks=pytest.mark.long),
+        pytest.param(Mode.AT_LEAST_ONCE, 35.714, marks=pytest.mark.long),
+        (Mode.BATCH, 10.0),
+    ],
 )
 def test_a_short_load_leaves_a_row_a_table_and_a_chart(
     servers: Servers, tmp_path: Path, mode: Mode, ceiling: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -60,6 +61,8 @@ def _of(judged: dict[str, Facts], known: dict[str, bool | None]) -> dict[str, bo
     return {request_id: known[request_id] for request_id in known if request_id in judged}
 
 
+# Thousands of histories together are judged in `make test`; these are small, and shrink.
+@pytest.mark.long
 @given(day=days())
 @settings(
     max_examples=15,

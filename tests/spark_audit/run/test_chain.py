@@ -136,6 +136,7 @@ def _die(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.long
 @SQLITE_ONLY
 def test_a_judged_day_that_was_read_again_and_not_judged_is_judged_by_the_next_run(
     scene: Scene, monkeypatch: pytest.MonkeyPatch

@@ -54,6 +54,7 @@ def test_half_a_snapshot_is_read_anew_and_a_damaged_one_is_told(scene: Scene) ->
     scene.audit_goes_right()
 
 
+@pytest.mark.long
 def test_a_day_after_one_of_an_older_version_is_judged_without_it(scene: Scene) -> None:
     settings = scene.settings()
     first = scene.audit(settings, Window("2020-01-01", BEGIN_MS - DAY_MS, BEGIN_MS))
