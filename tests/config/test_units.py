@@ -21,7 +21,7 @@ from tests.stack.packages import install_missing, program
 FOLDER = Path(__file__).parents[2] / "config" / "systemd"
 UNITS = sorted(path.name for path in FOLDER.glob("*.service"))
 WORKERS = ["onceward-worker.service", "onceward-worker@.service"]
-TIMED = ["onceward-audit.service", "onceward-prune.service"]
+TIMED = ["onceward-audit.service", "onceward-audit-prune.service", "onceward-prune.service"]
 SERVICES = sorted({*UNITS} - {*TIMED})
 # Tenths, as systemd counts: 0 is shut in, 100 is free to do everything.
 EXPOSURE_LIMIT = 20
