@@ -6,7 +6,7 @@ Kept free of imports: `multiprocessing` imports the main module again in every c
 
 def main() -> None:
     """Run the command line."""
-    from consumer.commands import cli
+    from consumer.ops.commands import cli
 
     cli()
 

@@ -11,8 +11,8 @@ attempt, state. Three things bite the next editor:
 - An older attempt may still bring the final outcome, since the journal knows one row per request.
 - A final status never changes, but for an IN_DOUBT that is resolved and a FAILED that is reopened.
 
-`feedback/status_script.py` writes the same rule as a Lua script for Redis from the same table;
-the two are tested against each other exhaustively.
+`feedback/redis/status_script.py` writes the same rule as a Lua script for Redis from the same
+table; the two are tested against each other exhaustively.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from feedback.errors import NewerStatus
-from feedback.kept import KeptPayload
+from feedback.records.stored_payload import KeptPayload
 from feedback.status import Refusal, State, Stored, Write, derive, judge
-from feedback.status_script import REPLACED
 
+# What stands before what a PENDING took the place of, in an answer of the status script.
+REPLACED = "="
 _REPLACED = REPLACED.encode()
 # Those of 64 bits, as databases hold them.
 _NUMBERS = 2**63

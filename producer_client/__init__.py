@@ -1,7 +1,7 @@
 """The producer's room: send a request, follow it, resend it.
 
-A request flows: `submission` (checked, encoded, named) → PENDING in Redis (`feedback.store`) →
-Kafka (`kafka_sender`) → a wait hears its events and resends by `resending`'s decision.
+A request flows: `submission` (checked, encoded, named) → PENDING in Redis (`feedback.redis.store`)
+→ Kafka (`kafka_sender`) → a wait hears its events and resends by `resending`'s decision.
 
 - `client`: what a user holds, the `Client` and its `Handle`; `async_client`: the same for asyncio.
 - `way`: the way of a send and of a resend, written once for both `worlds`; `flights`: of many.
@@ -18,9 +18,9 @@ Kafka (`kafka_sender`) → a wait hears its events and resends by `resending`'s 
 - `outbox/`: requests written into the caller's own transaction, and what Kafka failed to take,
   until a relay has sent them.
 
-The resender: `resender` takes what is due (`feedback.deadlines`), `plan` decides by `resending`,
-`lanes` keep topics apart, `resends` sends one batch again with what `payloads` finds, `lost_scan`
-looks for dead workers' requests in between; `service` is the process around it,
+The resender: `resender` takes what is due (`feedback.redis.deadlines`), `plan` decides by
+`resending`, `lanes` keep topics apart, `resends` sends one batch again with what `payloads` finds,
+`lost_scan` looks for dead workers' requests in between; `service` is the process around it,
 and around the relay.
 
 Not obvious: a send that fails for certain removes its PENDING again, so that nobody waits for what

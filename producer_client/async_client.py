@@ -14,12 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from feedback.async_events import AsyncEventListener
-from feedback.async_store import AsyncStatusStore, connect_async
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable
-from feedback.kept import KeptPayload
-from feedback.settings import Settings, load
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.async_events import AsyncEventListener
+from feedback.redis.async_store import AsyncStatusStore, connect_async
+from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
 from producer_client.async_following import AsyncFollowing
 from producer_client.async_kafka import AsyncSender

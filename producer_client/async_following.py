@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from feedback.async_events import AsyncEventListener
-from feedback.async_store import AsyncStatusStore
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
-from feedback.settings import ClientSection
+from feedback.redis.async_events import AsyncEventListener
+from feedback.redis.async_store import AsyncStatusStore
+from feedback.settings.settings import ClientSection
 from feedback.statuses import Status
 from feedback.tasks import end_tasks
 from producer_client.following import MANY_POLL_S, is_final

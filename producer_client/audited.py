@@ -13,7 +13,7 @@ from sqlalchemy import BIGINT, Text, column, func, select, table
 from sqlalchemy.exc import DBAPIError
 
 from feedback.errors import NotAvailable, SettingsError
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from feedback.sql.faults import one_line
 from feedback.sql.reading import open_reader
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from feedback.clock import monotonic_s
 from feedback.errors import SettingsError
-from feedback.events import EventListener
-from feedback.kept import KeptPayload
-from feedback.redis_server import connect
-from feedback.schemas import SchemaFile
-from feedback.settings import Settings, load
+from feedback.records.schemas import SchemaFile
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.events import EventListener
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
-from feedback.store import StatusStore
 from producer_client.delivery import delivery_of
 from producer_client.following import Following
 from producer_client.kafka_sender import CLOSED, KafkaSender

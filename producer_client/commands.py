@@ -13,8 +13,9 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from feedback import __version__, logs
-from feedback.commands import (
+from feedback import __version__
+from feedback.console import logs
+from feedback.console.commands import (
     Group,
     config_option,
     json_option,
@@ -22,8 +23,8 @@ from feedback.commands import (
     print_status,
     settings_of,
 )
-from feedback.envelope import check_request_id
 from feedback.errors import ExitCode, InvalidValue
+from feedback.records.envelope import check_request_id
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client.audited import JournalMark

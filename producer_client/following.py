@@ -8,11 +8,11 @@ from functools import partial
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
-from feedback.events import EventListener, Watch
-from feedback.settings import ClientSection
+from feedback.redis.events import EventListener, Watch
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import ClientSection
 from feedback.status import FINAL
 from feedback.statuses import Status
-from feedback.store import StatusStore
 from producer_client.looking import look, look_s, part_s, parts_of
 from producer_client.owner import CLOSED, ClientClosed
 from producer_client.pursuit import Pursuit, end_of, seconds_left

@@ -32,12 +32,12 @@ from kafka.net.compat import KafkaNetClient
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.util import ensure_valid_topic_name
 
-import feedback.kafka_records
-import feedback.kafka_sockets  # noqa: F401 - both mend kafka-python for this process
+import feedback.kafka.records
+import feedback.kafka.sockets  # noqa: F401 - both mend kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_failures import why_lost
-from feedback.settings import KafkaSection
+from feedback.kafka.failures import why_lost
+from feedback.settings.settings import KafkaSection
 from producer_client.delivery import PLAIN, Delivery
 from producer_client.topic_safety import TopicSafety
 

@@ -9,7 +9,7 @@ and 33 ms of Redis a second; beyond 20,000 the pace is kept and a round takes lo
 from __future__ import annotations
 
 from feedback.clock import monotonic_s
-from feedback.deadlines import Deadlines
+from feedback.redis.deadlines import Deadlines
 
 PAGE = 1000
 ROUND_S = 1.0

@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from feedback import logs
-from feedback.commands import Group, config_option, json_option, log_level_option, settings_of
-from feedback.envelope import check_request_id
+from feedback.console import logs
+from feedback.console.commands import (
+    Group,
+    config_option,
+    json_option,
+    log_level_option,
+    settings_of,
+)
+from feedback.console.printable import printable
 from feedback.errors import ExitCode, SettingsError
-from feedback.printable import printable
-from feedback.settings import Settings
+from feedback.records.envelope import check_request_id
+from feedback.settings.settings import Settings
 from producer_client.service import STALLED_S, serve
 
 if TYPE_CHECKING:
@@ -53,7 +59,7 @@ def relay(config: str | None, log_level: str) -> int:
 
 @contextmanager
 def _served(one: Relay, metrics: ExposedMetrics, settings: Settings) -> Iterator[None]:
-    from feedback.page_server import PageServer
+    from feedback.web.page_server import PageServer
     from producer_client.outbox.metrics import pages
 
     section = settings.outbox

@@ -8,14 +8,14 @@ from enum import StrEnum
 from typing import cast
 
 from feedback.clock import monotonic_s
-from feedback.dead_letters import envelope_of_letter
-from feedback.envelope import Record, decode_headers, payload_sha256
 from feedback.errors import InvalidMessage, KafkaUnavailable
-from feedback.kafka_reader import RecordReader
-from feedback.kept import KeptPayload
-from feedback.redis_server import execute, guarded
+from feedback.kafka.reader import RecordReader
+from feedback.records.dead_letters import envelope_of_letter
+from feedback.records.envelope import Record, decode_headers, payload_sha256
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.server import execute, guarded
+from feedback.redis.store import StatusStore
 from feedback.statuses import Status
-from feedback.store import StatusStore
 
 # At most so much is held at a time, whatever the size of the requests.
 GROUP_BYTES = 8 * 2**20

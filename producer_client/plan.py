@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from feedback.deadlines import Taken
+from feedback.redis.deadlines import Taken
 from feedback.statuses import Status
 from producer_client.resending import Ended, Later, Resend, Seen, decide, draw_of
 from producer_client.resends import Wanted

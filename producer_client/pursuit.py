@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from feedback.envelope import Envelope, payload_sha256
 from feedback.errors import PayloadMismatch, WaitTimeout
-from feedback.kept import KeptPayload
+from feedback.records.envelope import Envelope, payload_sha256
+from feedback.records.stored_payload import KeptPayload
 from feedback.status import FINAL, State
 from feedback.statuses import Status
 from producer_client.resending import Step, is_own_end, next_step

@@ -1,11 +1,12 @@
 """The resender: finds requests that are lost, overdue or silent, and sends them again.
 
-Theory of operation. A loop takes what is due from the set of open requests (`feedback.deadlines`),
-leased, so that any number of resenders share the work and nothing is sent twice by two of them;
-reads the statuses; lets `resending.decide` decide; and hands what is to be sent to `lanes`, a
-topic's batches one after the other. All it knows lies in Redis: a resender that is killed loses
-nothing, its requests are due again when their lease ends. Between two takes `lost_scan` looks for
-requests whose worker died. No outage ends it: it waits, says so once, and goes on.
+Theory of operation. A loop takes what is due from the set of open requests
+(`feedback.redis.deadlines`), leased, so that any number of resenders share the work and nothing is
+sent twice by two of them; reads the statuses; lets `resending.decide` decide; and hands what is to
+be sent to `lanes`, a topic's batches one after the other. All it knows lies in Redis: a resender
+that is killed loses nothing, its requests are due again when their lease ends. Between two takes
+`lost_scan` looks for requests whose worker died. No outage ends it: it waits, says so once, and
+goes on.
 
 What a clock that is off can do: what is due is decided by Redis' clock alone. A client or worker
 whose clock is five minutes behind makes the first look due at once, which costs one duplicate that
@@ -21,16 +22,16 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from feedback.apart import read_apart
 from feedback.clock import monotonic_s
-from feedback.deadlines import Deadlines, Taken
+from feedback.console.logs import EventLog
 from feedback.errors import RedisUnavailable
-from feedback.kafka_reader import RecordReader
-from feedback.logs import EventLog
-from feedback.redis_server import connect
-from feedback.settings import Settings
+from feedback.kafka.reader import RecordReader
+from feedback.redis.deadlines import Deadlines, Taken
+from feedback.redis.server import connect
+from feedback.redis.split_batch import read_apart
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
 from feedback.statuses import Status
-from feedback.store import StatusStore
 from producer_client.kafka_sender import KafkaSender
 from producer_client.lanes import Lanes
 from producer_client.lost_scan import LostScan

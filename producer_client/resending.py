@@ -14,7 +14,7 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
-from feedback.envelope import Envelope
+from feedback.records.envelope import Envelope
 from feedback.status import FINAL, State, may_be_taken_back
 from feedback.statuses import Status
 

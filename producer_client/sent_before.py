@@ -2,7 +2,7 @@
 
 `NotSent` of an id that the caller gave says as well that nobody has sent it before: who hears it
 may ask for the same under another id. Redis can say so only as long as it forgets nothing, for
-which it has a witness (`feedback.redis_memory`). Beyond that, a process remembers the ids that it
+which it has a witness (`feedback.redis.memory`). Beyond that, a process remembers the ids that it
 sent itself, by whichever of its clients; and it knows that Redis forgets when the last request that
 it sent is gone there, or a witness that it has seen.
 
@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections import deque
 
 from feedback.clock import monotonic_s
-from feedback.redis_memory import RedisMemory
-from feedback.settings import Settings
+from feedback.redis.memory import RedisMemory
+from feedback.settings.settings import Settings
 
 MOST_IDS = 10_000
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from feedback.envelope import (
+from feedback.errors import InvalidMessage, NotSent, OncewardError, PayloadMismatch, SendUnknown
+from feedback.records.envelope import (
     MAX_EPOCH_MS,
     RESERVED,
     Envelope,
@@ -16,8 +17,7 @@ from feedback.envelope import (
     new_request_id,
     payload_sha256,
 )
-from feedback.errors import InvalidMessage, NotSent, OncewardError, PayloadMismatch, SendUnknown
-from feedback.kept import KeptPayload
+from feedback.records.stored_payload import KeptPayload
 from feedback.statuses import Replaced
 
 # What a broker allows; asked of it, a bad name would cost a round trip and a trace in Redis.

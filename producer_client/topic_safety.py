@@ -10,8 +10,8 @@ import threading
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_topics import min_insync_replicas
-from feedback.settings import KafkaSection
+from feedback.kafka.topics import min_insync_replicas
+from feedback.settings.settings import KafkaSection
 
 ASKED_AGAIN_S = 5.0
 

@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.envelope import Envelope, encode_headers, payload_sha256
 from feedback.errors import (
     InvalidValue,
     NotSent,
@@ -26,9 +25,10 @@ from feedback.errors import (
     RedisUnavailable,
     SendUnknown,
 )
-from feedback.kept import KeptPayload
-from feedback.schemas import SchemaFile, fault_of
-from feedback.settings import ClientSection
+from feedback.records.envelope import Envelope, encode_headers, payload_sha256
+from feedback.records.schemas import SchemaFile, fault_of
+from feedback.records.stored_payload import KeptPayload
+from feedback.settings.settings import ClientSection
 from feedback.status import FINAL, Refusal, State
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
 from producer_client.kafka_sender import RecordNotSent, RecordUnknown, TopicAway

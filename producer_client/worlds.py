@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
-from feedback.redis_memory import RedisMemory
+from feedback.redis.memory import RedisMemory
 from feedback.statuses import Answer, Replaced, Status, StatusWrite
 
 T = TypeVar("T")
 
 
 class Statuses(Protocol):
-    """Where statuses are told; `feedback.async_store` as it is."""
+    """Where statuses are told; `feedback.redis.async_store` as it is."""
 
     async def replace(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
-from feedback import __version__, logs
+from feedback import __version__
 from feedback.clock import epoch_ms
-from feedback.commands import Group, config_option, json_option, settings_of
+from feedback.console import logs
+from feedback.console.commands import Group, config_option, json_option, settings_of
 from feedback.errors import NotAvailable
 from spark_audit.location import Location
 from spark_audit.opening import output_folder

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
+from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_reader import RecordReader
-from feedback.logs import EventLog
-from feedback.settings import KafkaSection
+from feedback.kafka.reader import RecordReader
+from feedback.settings.settings import KafkaSection
 from spark_audit.kafka_asked import offsets_of
 
 # What comes so long after the day belongs to the run of the next one, whatever its time.

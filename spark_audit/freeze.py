@@ -22,7 +22,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 from sqlalchemy import make_url
 
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from spark_audit.chain import Chain, Link, Reach, Start
 from spark_audit.compaction import compacted_of
 from spark_audit.day_end import day_ends

@@ -19,8 +19,8 @@ from kafka.protocol.consumer import IsolationLevel
 
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, NotAvailable
-from feedback.kafka_admin import connect_administrator
-from feedback.settings import KafkaSection
+from feedback.kafka.admin import connect_administrator
+from feedback.settings.settings import KafkaSection
 from spark_audit.kafka_faults import heard
 
 TIMEOUT_MS = 30_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from feedback.sections import AuditSection
+from feedback.settings.sections import AuditSection
 from spark_audit.jars import find_jars, jars_folder
 from spark_audit.location import Location, check_output, is_hadoop, output_of
 from spark_audit.session import is_submitted, open_session

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from feedback.envelope import check_request_id
 from feedback.errors import InvalidMessage
+from feedback.records.envelope import check_request_id
 from spark_audit.findings import Finding
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import TracebackType
 
 from feedback.errors import RedisUnavailable
-from feedback.kafka_reader import RecordReader
-from feedback.redis_server import connect
-from feedback.settings import Settings
+from feedback.kafka.reader import RecordReader
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
 from feedback.status import FINAL
-from feedback.store import StatusStore
 from spark_audit.resend_lines import Payload
 
 TIMEOUT_S = 10.0

@@ -13,8 +13,8 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, NotAvailable, SettingsError
-from feedback.kafka_reader import RecordReader
-from feedback.settings import KafkaSection, Settings
+from feedback.kafka.reader import RecordReader
+from feedback.settings.settings import KafkaSection, Settings
 from spark_audit.carried_file import read_carried
 from spark_audit.days import (
     chain_of,

@@ -14,11 +14,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from feedback.clock import epoch_ms, monotonic_s
+from feedback.console.logs import EventLog
 from feedback.errors import ExitCode, RedisUnavailable
-from feedback.logs import EventLog
-from feedback.redis_server import connect
-from feedback.settings import Settings
-from feedback.store import StatusStore
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
 from spark_audit import webhook
 from spark_audit.cards import Evidence
 from spark_audit.carried_file import write_carried

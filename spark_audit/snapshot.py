@@ -8,7 +8,7 @@ from typing import Generic
 from pyspark.sql import SparkSession
 
 from feedback.errors import NotAvailable
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from spark_audit.aborted import aborted_of
 from spark_audit.chain_columns import counted
 from spark_audit.freeze import log_ends

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from feedback.errors import SettingsError
-from feedback.settings import KafkaSection
+from feedback.settings.settings import KafkaSection
 from spark_audit.chain_columns import with_chain
 from spark_audit.header_columns import Headers
 from spark_audit.location import Location, uri_of

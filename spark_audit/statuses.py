@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from feedback.redis.store import StatusStore
 from feedback.status import FINAL, State
 from feedback.statuses import Status
-from feedback.store import StatusStore
 
 BATCH = 500
 

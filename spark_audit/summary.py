@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from feedback.printable import printable
+from feedback.console.printable import printable
 from spark_audit.figures import BUCKETS_PER_OCTAVE, HOUR_MS, Figures, quantile_ms
 from spark_audit.findings import Finding
 from spark_audit.history import History

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from feedback.envelope import MAX_EPOCH_MS
+from feedback.records.envelope import MAX_EPOCH_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
+from feedback.console.logs import EventLog
 from feedback.errors import RedisUnavailable
-from feedback.logs import EventLog
-from feedback.redis_server import connect
-from feedback.settings import Settings
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status
-from feedback.store import StatusStore
 from spark_audit.findings import Finding
 from spark_audit.found import Found
 from spark_audit.statuses import BATCH

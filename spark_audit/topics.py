@@ -13,10 +13,10 @@ from kafka.errors import (
     for_code,
 )
 
-from feedback.dead_letter_topics import dead_letter_topic
 from feedback.errors import NotAvailable
-from feedback.retry_group import retry_group
-from feedback.settings import Settings
+from feedback.records.dead_letter_topics import dead_letter_topic
+from feedback.records.retry_group import retry_group
+from feedback.settings.settings import Settings
 from spark_audit.kafka_asked import patiently
 from spark_audit.manifest import Kind, Manifest
 

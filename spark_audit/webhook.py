@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from feedback.logs import EventLog
-from feedback.slack import escaped
-from feedback.webhook import post_json
+from feedback.console.logs import EventLog
+from feedback.web.slack import escaped
+from feedback.web.webhook import post_json
 from spark_audit.summary import one_line
 
 TRIES = 5

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from feedback.printable import printable
+from feedback.console.printable import printable
 from spark_audit.charts import took
 from spark_audit.findings import Finding
 from spark_audit.texts import moment

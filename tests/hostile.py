@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from consumer.handlers import EffectRefused, InDoubt, Rejected
+from consumer.handlers.decorator import EffectRefused, InDoubt, Rejected
 
 Parts = dict[str, Any]
 

@@ -16,12 +16,13 @@ are in `commands`, whose group the acting commands join as well; `options` and `
 they take.
 
 Acting: `acting_commands` are `redrive_commands`, `deciding_commands`, `discarding_commands` and
-`expire_commands` (the registry itself is `consumer/waits/registry`), with `acting_options`. A
-redrive is begun, resumed and rehearsed by `redrive_sessions`, from its `redrive_plan`, with
-`redrive_tools`; `redriving` is its loop. It reads a page `ahead`, and reopens a batch while
-`redrive_carrying` brings the one before on its way: `redrive_record` makes what is sent (`setting`:
-one value anew), `redrive_telling` says it in Redis. `redrive_progress` counts, and knows what is
-done and what is on its way; `redrive_owner` says whose it is, `redrive_said` shows it.
+`expire_commands` (the registry itself is `consumer/features/waits/registry`), with
+`acting_options`. A redrive is begun, resumed and rehearsed by `redrive_sessions`, from its
+`redrive_plan`, with `redrive_tools`; `redriving` is its loop. It reads a page `ahead`, and reopens
+a batch while `redrive_carrying` brings the one before on its way: `redrive_record` makes what is
+sent (`setting`: one value anew), `redrive_telling` says it in Redis. `redrive_progress` counts, and
+knows what is done and what is on its way; `redrive_owner` says whose it is, `redrive_said` shows
+it.
 
 Decisions, and their cost. A letter in Kafka never changes, so what became of its request is asked
 of the journal each time: a list of 100,000 letters is 100 questions of 1,000 ids. Memory does not

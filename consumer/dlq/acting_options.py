@@ -14,9 +14,9 @@ import click
 
 from consumer.dlq.filter import Filter
 from consumer.dlq.options import Given
-from feedback.commands import user_name
-from feedback.envelope import check_request_id
+from feedback.console.commands import user_name
 from feedback.errors import ExitCode, OncewardError
+from feedback.records.envelope import check_request_id
 
 Command = Callable[..., Any]
 

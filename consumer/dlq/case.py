@@ -16,10 +16,10 @@ from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
 from consumer.journal.records import Row
 from feedback.errors import RedisUnavailable
-from feedback.redis_server import connect
-from feedback.settings import Settings
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
 from feedback.statuses import Status
-from feedback.store import StatusStore
 
 # A request that fails again and again has many letters: the last say enough.
 MOST_LETTERS = 20

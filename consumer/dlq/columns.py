@@ -13,7 +13,7 @@ from typing import Any
 from consumer.dlq.as_json import bytes_json, failure_facts, utf8_or_none
 from consumer.dlq.letter import DeadLetter
 from consumer.dlq.standing import Standing
-from feedback.envelope import MAX_EPOCH_MS
+from feedback.records.envelope import MAX_EPOCH_MS
 
 TEXT, NUMBER, TIME = "text", "number", "time"
 

@@ -16,10 +16,10 @@ from consumer.dlq.listing import judged_letters, shown_standings, tally_of
 from consumer.dlq.options import Given, filter_options
 from consumer.dlq.show_page import VALUE_LIMIT, show_page
 from feedback import __version__
-from feedback.commands import Group, config_option, json_option, settings_of
-from feedback.envelope import check_request_id
+from feedback.console.commands import Group, config_option, json_option, settings_of
+from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
-from feedback.progress import progress_bar
+from feedback.records.envelope import check_request_id
 
 all_option = click.option(
     "--all", "everything", is_flag=True, help="Also what is settled: repaired, discarded, …"

@@ -12,13 +12,13 @@ from consumer.dlq.acting_options import by_option, reason_option
 from consumer.dlq.redrive_telling import Tellings
 from consumer.journal.records import Row, State
 from consumer.journal.resolving import RESOLVED, Decisions
-from feedback.commands import config_option, json_option, settings_of
-from feedback.envelope import check_request_id
+from feedback.console.commands import config_option, json_option, settings_of
+from feedback.console.printable import printable
 from feedback.errors import ExitCode
-from feedback.printable import printable
-from feedback.redis_server import connect
-from feedback.settings import Settings
-from feedback.store import StatusStore
+from feedback.records.envelope import check_request_id
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
 
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 

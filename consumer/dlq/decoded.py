@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from consumer.dlq.as_json import utf8_or_none
 from consumer.dlq.reindent import is_json, reindented
-from feedback.printable import printable
+from feedback.console.printable import printable
 
 HEX_WIDTH = 16
 

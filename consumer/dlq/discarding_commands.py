@@ -28,10 +28,10 @@ from consumer.dlq.redrive_progress import NO_LETTER, refused
 from consumer.dlq.redrive_record import candidate_of
 from consumer.dlq.redrive_said import without_letter
 from consumer.journal.redrive_rule import IN_WORDS, Redrivable
-from feedback.commands import config_option, json_option, settings_of
+from feedback.console.commands import config_option, json_option, settings_of
+from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
-from feedback.progress import progress_bar
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 
 TAKEN = "taken"
 

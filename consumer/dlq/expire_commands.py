@@ -6,8 +6,8 @@ import click
 
 from consumer.dlq.acting_options import stopping_at_signals
 from consumer.dlq.redrive_owner import new_owner
-from feedback import logs
-from feedback.commands import config_option, log_level_option, settings_of
+from feedback.console import logs
+from feedback.console.commands import config_option, log_level_option, settings_of
 from feedback.errors import ExitCode
 from feedback.systemd import notify, unit
 
@@ -31,7 +31,7 @@ def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: s
       onceward-dlq expire --config payments.toml --topic payments --once
     """
     # Only here: the other commands need none of it.
-    from consumer.waits.registry.registry import Registry
+    from consumer.features.waits.registry.registry import Registry
 
     settings = settings_of(config)
     logs.configure(level=log_level)

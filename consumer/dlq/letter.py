@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from feedback.dead_letter_topics import source_topic
-from feedback.envelope import Headers, Record
+from feedback.records.dead_letter_topics import source_topic
+from feedback.records.envelope import Headers, Record
 
 
 class Dialect(StrEnum):

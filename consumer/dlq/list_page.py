@@ -10,7 +10,7 @@ from consumer.dlq.histogram import Bar
 from consumer.dlq.moments import moment
 from consumer.dlq.standing import Standing
 from consumer.dlq.tally import Listed, Names, Tally
-from feedback.printable import printable
+from feedback.console.printable import printable
 
 BARS = 24
 BAR_WIDTH = 40

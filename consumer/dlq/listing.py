@@ -13,7 +13,7 @@ from consumer.dlq.seen import Seen
 from consumer.dlq.standing import UNSETTLED, Standing, Standings
 from consumer.dlq.tally import Tally
 from consumer.journal.lookup import Lookup
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 
 Advance = Callable[[int, int], None]
 

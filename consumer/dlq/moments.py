@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from feedback.envelope import MAX_EPOCH_MS
 from feedback.errors import SettingsError
+from feedback.records.envelope import MAX_EPOCH_MS
 
 _AGO = re.compile(r"([0-9]{1,9})([smhd])\Z")
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -7,10 +7,14 @@ from typing import NamedTuple
 
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.letter import DeadLetter
-from feedback.dead_letter_topics import dead_letter_topic, is_dead_letter_topic, source_topic
 from feedback.errors import NotAvailable
-from feedback.kafka_scan import KafkaScan, Place, ScanPage, Span, Spans
-from feedback.settings import KafkaSection
+from feedback.kafka.scan import KafkaScan, Place, ScanPage, Span, Spans
+from feedback.records.dead_letter_topics import (
+    dead_letter_topic,
+    is_dead_letter_topic,
+    source_topic,
+)
+from feedback.settings.settings import KafkaSection
 
 # A letter is written after its failure, but by another clock.
 CLOCKS_APART_MS = 3_600_000

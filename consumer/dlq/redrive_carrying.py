@@ -14,7 +14,7 @@ from consumer.dlq.redrive_record import Sending
 from consumer.dlq.redrive_telling import Tellings
 from consumer.journal.records import Published, Row
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_writer import Outgoing
+from feedback.kafka.writer import Outgoing
 
 
 class Writer(Protocol):

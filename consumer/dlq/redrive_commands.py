@@ -23,11 +23,11 @@ from consumer.dlq.redrive_said import print_ending, redrive_json, redrive_line
 from consumer.dlq.redrive_sessions import How, begin, letters_there, rehearse, resume
 from consumer.dlq.setting import Setting
 from consumer.journal.redrives import Redrives
-from feedback.commands import config_option, json_option, settings_of
+from feedback.console.commands import config_option, json_option, settings_of
+from feedback.console.printable import printable
+from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
-from feedback.printable import printable
-from feedback.progress import progress_bar
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 
 
 @click.command()

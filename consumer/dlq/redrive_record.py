@@ -6,19 +6,12 @@ from typing import NamedTuple
 
 from consumer.dlq.dialects.own import without_own
 from consumer.dlq.letter import DeadLetter, Dialect
-from consumer.failure_headers import (
-    DLQ_REDRIVE_BY,
-    DLQ_REDRIVE_COUNT,
-    DLQ_REDRIVE_ID,
-    OF_A_FAILURE,
-    decimal,
-    utf8,
-)
+from consumer.features.retries.headers import DUE, GENERATION
 from consumer.journal.records import Row
 from consumer.journal.redrive_rule import Candidate
 from consumer.journal.reopening import replacement_id
-from consumer.retries.headers import DUE, GENERATION
-from feedback.envelope import (
+from feedback.kafka.writer import Outgoing
+from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
     MAX_ATTEMPT,
@@ -28,8 +21,15 @@ from feedback.envelope import (
     encode_headers,
     payload_sha256,
 )
-from feedback.kafka_writer import Outgoing
-from feedback.kept import KeptPayload
+from feedback.records.failure_headers import (
+    DLQ_REDRIVE_BY,
+    DLQ_REDRIVE_COUNT,
+    DLQ_REDRIVE_ID,
+    OF_A_FAILURE,
+    decimal,
+    utf8,
+)
+from feedback.records.stored_payload import KeptPayload
 
 REPLACES = "onceward-replaces"
 ORIGINAL_REQUEST_ID = "ORIGINAL_REQUEST_ID"

@@ -13,8 +13,8 @@ from consumer.dlq.redrive_progress import CHOSEN, NO_LETTER, READ, SENT, refused
 from consumer.dlq.redrive_sessions import REHEARSED, STOPPED, Ending
 from consumer.journal.redrive_row import CANCELLED, RUNNING, Redrive
 from consumer.journal.redrive_rule import IN_WORDS, Redrivable
+from feedback.console.printable import printable
 from feedback.errors import ExitCode
-from feedback.printable import printable
 
 
 def print_ending(ending: Ending, *, as_json: bool) -> int:

@@ -19,13 +19,13 @@ from consumer.dlq.redriving import Redriving
 from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
 from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import TO_SEND
-from feedback.envelope import new_request_id
 from feedback.errors import ExitCode, NotAvailable, OncewardError
-from feedback.kafka_scan import KafkaScan
-from feedback.kafka_writer import KafkaWriter
-from feedback.redis_server import connect
-from feedback.settings import Settings
-from feedback.store import StatusStore
+from feedback.kafka.scan import KafkaScan
+from feedback.kafka.writer import KafkaWriter
+from feedback.records.envelope import new_request_id
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
 
 STOPPED, REHEARSED = "stopped", "rehearsed"
 ASK_AGAIN_S = 0.5

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from consumer import telling
 from consumer.dlq.redrive_record import Sending
 from consumer.journal.records import Published, Row
-from feedback.apart import batches, write_apart
+from consumer.status import status_messages as telling
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import RedisRefused, RedisUnavailable, SettingsError
-from feedback.redis_server import guarded
+from feedback.redis.server import guarded
+from feedback.redis.split_batch import batches, write_apart
+from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import Refused, StatusWrite
-from feedback.store import StatusStore
 
 REST_S = 5.0
 # A FAILED that says that a resend may help is one that PENDING may follow (contract, section 4).

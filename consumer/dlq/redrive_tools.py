@@ -10,7 +10,7 @@ from consumer.dlq.redrive_carrying import Writer
 from consumer.dlq.redrive_telling import Tellings
 from consumer.dlq.redrive_traces import Traces
 from consumer.journal.redrive_work import RedriveWork
-from feedback.kafka_scan import Place, Span
+from feedback.kafka.scan import Place, Span
 
 
 class Reader(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from consumer.dlq.redrive_record import sent_by
 from feedback.clock import monotonic_s
-from feedback.kafka_scan import KafkaScan, Place, Span
+from feedback.kafka.scan import KafkaScan, Place, Span
 
 # An older mark is as good, but for what is read behind it after a kill.
 REFRESH_S = 5.0

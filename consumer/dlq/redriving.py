@@ -31,8 +31,8 @@ from consumer.journal.redrive_rule import Redrivable
 from consumer.journal.reopening import TO_SEND, Judged
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_scan import Span, resumed
-from feedback.kafka_writer import RecordRefused
+from feedback.kafka.scan import Span, resumed
+from feedback.kafka.writer import RecordRefused
 
 # Where nothing is reopened, that it is alive and how far it is is saved so often.
 SAVE_S = 1.0

@@ -18,11 +18,11 @@ from consumer.dlq.decoded import decoded, header_text
 from consumer.dlq.letter import DeadLetter
 from consumer.dlq.list_page import plain, standing_text
 from consumer.dlq.moments import moment
-from consumer.failure_headers import DLQ_STACKTRACE
 from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
 from consumer.journal.records import Row
-from feedback.printable import printable
+from feedback.console.printable import printable
+from feedback.records.failure_headers import DLQ_STACKTRACE
 from feedback.statuses import Status
 
 # From so many columns on there is room for two.

@@ -28,7 +28,7 @@ from consumer.journal.batch import RUNS
 from consumer.journal.forgetting import remember
 from consumer.journal.records import State
 from consumer.journal.tables import DEAD, request, run, worker
-from feedback.dead_letter_topics import dead_letter_topic
+from feedback.records.dead_letter_topics import dead_letter_topic
 
 # An unresolved doubt waits for a person, however long that takes.
 PRUNED_STATES = (State.SUCCEEDED, State.FAILED, State.EXPIRED, State.SKIPPED)

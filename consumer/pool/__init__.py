@@ -17,8 +17,8 @@ Parent: `pool` (the loop's side), `crew` (which children there are), `member` (o
 and `backoff` (when another is started), `memory`, `watch` and `wakeup` (what is waited for),
 `spawning`, `death`.
 Child: `child` (entry), `slots` (how many run), `coroutines`, `outbox` (its way out), `runs` (one
-run), `predicates` (asking first whether to run, for `consumer.collapse`), `queries` (asking the
-counterparty instead), `effects` (asking at a marked effect), `transactional`, `fault`.
+run), `predicates` (asking first whether to run, for `consumer.features.collapse`), `queries`
+(asking the counterparty instead), `effects` (asking at a marked effect), `transactional`, `fault`.
 Both: `job`, `events`, `outcome` (the rule how a run ended), `wire` and `frames` (no pickle).
 
 Decisions, and their cost. One thread drives the pool, and only `wake` is safe elsewhere; it must

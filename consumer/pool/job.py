@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from consumer.declaration import Handler
-from consumer.effect_gate import EffectGate
-from consumer.request import Headers, Request
+from consumer.handlers.declaration import Handler
+from consumer.handlers.effect_gate import EffectGate
+from consumer.handlers.request import Headers, Request
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from consumer.dead_letter_handlers.dead_letter import DeadLetter
+    from consumer.handlers.dead_letters.dead_letter import DeadLetter
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class PoolSettings:
     Attributes:
         handlers: modules that each child imports.
         group: the consumer group; idempotency keys derive from it.
-        declarations: the digest of what the worker has declared (`consumer.declared`); a child
-            that has something else is not used. Empty: whatever it has.
+        declarations: the digest of what the worker has declared (`consumer.handlers.fingerprint`);
+            a child that has something else is not used. Empty: whatever it has.
         processes: children. slots_per_process: handlers that run in one at the same time.
         spare_processes: children beside those that wait, ready, for one of them to end.
         prefetch: jobs that wait in a child beside those that run.
@@ -117,6 +117,6 @@ def request_of(
 
 def _letter_of(job: Job) -> DeadLetter:
     # Memory that other children do not need.
-    from consumer.dead_letter_handlers.dead_letter import read_dead_letter
+    from consumer.handlers.dead_letters.dead_letter import read_dead_letter
 
     return read_dead_letter(job.request_id, job.key, job.headers)

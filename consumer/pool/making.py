@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from consumer.declaration import Handler
-from consumer.declared import digest
+from consumer.handlers.declaration import Handler
+from consumer.handlers.fingerprint import digest
 from consumer.pool import Pool, PoolSettings
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 
 
 def make_pool(settings: Settings, handlers: Iterable[Handler]) -> Pool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from consumer.collapse.checks import is_coroutine
-from consumer.handlers import Handler
+from consumer.handlers.checks.collapse import is_coroutine
+from consumer.handlers.decorator import Handler
+from consumer.handlers.request import Request
 from consumer.pool.job import Job, request_of
 from consumer.pool.outcome import (
     HANDLER_ERROR,
@@ -15,8 +16,7 @@ from consumer.pool.outcome import (
     raised_by,
     refuse_unstarted,
 )
-from consumer.request import Request
-from feedback.logs import EventLog
+from feedback.console.logs import EventLog
 from feedback.status import State
 
 if TYPE_CHECKING:

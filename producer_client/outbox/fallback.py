@@ -19,11 +19,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from feedback.clock import monotonic_s
-from feedback.envelope import Envelope
+from feedback.console.logs import EventLog
 from feedback.errors import NotSent, OncewardError, SendUnknown
-from feedback.kept import KeptPayload
-from feedback.logs import EventLog
-from feedback.settings import Settings
+from feedback.records.envelope import Envelope
+from feedback.records.stored_payload import KeptPayload
+from feedback.settings.settings import Settings
 from feedback.statuses import Refused
 from producer_client.kafka_sender import (
     CLOSED,

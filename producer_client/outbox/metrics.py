@@ -16,7 +16,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from feedback.clock import monotonic_s
-from feedback.page_server import Answer, Pages
+from feedback.web.page_server import Answer, Pages
 from producer_client.outbox.table import Standing
 
 

@@ -6,8 +6,8 @@ import json
 import zlib
 from typing import Any, NamedTuple
 
-from feedback.envelope import REOPENS, Envelope
-from feedback.kept import KeptPayload
+from feedback.records.envelope import REOPENS, Envelope
+from feedback.records.stored_payload import KeptPayload
 from producer_client.outbox.tables import LANES
 from producer_client.submission import Prepared
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
-from feedback.envelope import encode_headers
+from feedback.records.envelope import encode_headers
 from producer_client.kafka_sender import (
     OrderedSender,
     PendingRecord,

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from feedback.apart import batches, write_apart
 from feedback.clock import epoch_ms
 from feedback.errors import RedisRefused
+from feedback.redis.split_batch import batches, write_apart
+from feedback.redis.store import StatusStore
 from feedback.status import FINAL, Refusal, State
 from feedback.statuses import Refused, Status
-from feedback.store import StatusStore
 from producer_client.outbox.row import WaitingRow
 from producer_client.resending import is_own_end, reopens
 from producer_client.submission import Prepared

@@ -29,8 +29,8 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, scoped_session
 
-from feedback.envelope import encode_headers
 from feedback.errors import InvalidMessage, OncewardError
+from feedback.records.envelope import encode_headers
 from feedback.sql.clock import now_ms
 from producer_client.kafka_sender import size_of_record
 from producer_client.outbox.errors import NoTransaction

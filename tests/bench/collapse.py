@@ -26,9 +26,9 @@ from kafka import KafkaProducer
 from sqlalchemy import create_engine, text
 
 from feedback.clock import monotonic_s
+from feedback.redis.store import StatusStore
 from feedback.status import FINAL, State
 from feedback.statuses import Status
-from feedback.store import StatusStore
 from tests.bench.errors import BenchError
 from tests.bench.launching import ROOT, running
 from tests.bench.rows import write_json

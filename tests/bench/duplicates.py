@@ -25,7 +25,7 @@ import psutil
 from kafka import KafkaProducer
 
 from feedback.clock import monotonic_s
-from feedback.envelope import REQUEST_ID
+from feedback.records.envelope import REQUEST_ID
 from feedback.status import FINAL, State
 from tests.bench.duplicated_handlers import RUNS_VARIABLE
 from tests.bench.errors import BenchError

@@ -30,7 +30,7 @@ from pathlib import Path
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.clock import monotonic_s
-from feedback.settings import KafkaSection
+from feedback.settings.settings import KafkaSection
 from producer_client.delivery import Acks, Delivery
 from producer_client.kafka_sender import KafkaSender, RecordNotSent, RecordUnknown
 from tests.bench.launching import ROOT

@@ -28,8 +28,8 @@ from consumer.dlq.redrive_record import sent_by
 from consumer.journal import migrate
 from consumer.journal.tables import redrive
 from feedback.clock import monotonic_s
-from feedback.kafka_scan import KafkaScan
-from feedback.settings import KafkaSection
+from feedback.kafka.scan import KafkaScan
+from feedback.settings.settings import KafkaSection
 from tests.bench.rows import write_json
 from tests.bench.systems.onceward import fresh_journal
 from tests.consumer.redrive.planting import plant

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from feedback.settings import Settings, load
+from feedback.settings.settings import Settings, load
 from producer_client import AsyncClient, Client, Submission
 from tests.bench.launching import ROOT
 from tests.bench.measure.cost import Reading, cost

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, OncewardError, SendUnknown
-from feedback.settings import load
+from feedback.settings.settings import load
 from producer_client import Client
 from tests.chaos.clients import submission_of
 from tests.chaos.orders import Order, OrderBook

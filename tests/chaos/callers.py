@@ -12,7 +12,7 @@ import psycopg
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, OncewardError, SendUnknown
-from feedback.settings import load
+from feedback.settings.settings import load
 from producer_client import Client
 from producer_client.outbox import migrate as migrate_outbox
 from tests.chaos.caller import Said

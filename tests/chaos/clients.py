@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Self
 
 from feedback.clock import monotonic_s
+from feedback.console.logs import EventLog
 from feedback.errors import OncewardError, RedisUnavailable
-from feedback.events import FAULTS
-from feedback.logs import EventLog
+from feedback.redis.events import FAULTS
 from feedback.status import State
 from producer_client import Client, NotSent
 from producer_client.submission import Submission

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from feedback.clock import monotonic_s
+from feedback.redis.store import StatusStore
 from feedback.status import FINAL, State
-from feedback.store import StatusStore
 from tests.chaos.account import Account, Forgotten, Told, settle_account, unsettled
 from tests.chaos.banking import BankAccount
 from tests.chaos.figure import Figure

@@ -6,7 +6,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from feedback.clock import monotonic_s
-from feedback.envelope import REQUEST_ID
+from feedback.records.envelope import REQUEST_ID
 from producer_client.submission import encode_value
 from tests.chaos.account import Forgotten
 from tests.chaos.declarations import Declaration

@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeVar
 
 from feedback.errors import NotAvailable
-from feedback.settings import load
+from feedback.settings.settings import load
 from producer_client import Client
 from tests.chaos.banking import BankAccount, BankConnection, account_of
 from tests.chaos.clients import Clients

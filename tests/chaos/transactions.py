@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from feedback.clock import monotonic_s
-from feedback.envelope import REQUEST_ID
 from feedback.errors import NotSent
+from feedback.records.envelope import REQUEST_ID
 from producer_client.submission import encode_value
 from tests.chaos.figure import Figure
 from tests.chaos.orders import Order

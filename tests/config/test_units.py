@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 import pytest
 
-import consumer.commands
 import consumer.dlq.commands
+import consumer.ops.commands
 import producer_client.commands
 import spark_audit.commands
 from feedback.errors import ExitCode
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from tests.stack.packages import install_missing, program
 
 FOLDER = Path(__file__).parents[2] / "config" / "systemd"
@@ -27,7 +27,7 @@ SERVICES = sorted({*UNITS} - {*TIMED})
 EXPOSURE_LIMIT = 20
 COMMAND_LIMIT_S = 60.0
 COMMANDS: dict[str, click.Group] = {
-    "onceward-worker": consumer.commands.cli,
+    "onceward-worker": consumer.ops.commands.cli,
     "onceward-client": producer_client.commands.cli,
     "onceward-audit": spark_audit.commands.cli,
     "onceward-dlq": consumer.dlq.commands.cli,

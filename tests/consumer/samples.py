@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer.declaration import Handler
-from consumer.delivery import Delivery, receive
+from consumer.handlers.declaration import Handler
+from consumer.handlers.delivery import Delivery, receive
 from consumer.journal import Row
-from feedback.envelope import Record, payload_sha256
+from feedback.records.envelope import Record, payload_sha256
 
 KEY, VALUE = b"card-1", b'{"amount":5}'
 SHA = payload_sha256(KEY, VALUE)

@@ -17,7 +17,7 @@ from sqlalchemy.engine import RowMapping
 
 from consumer.journal import migrate
 from consumer.journal.tables import request, run
-from feedback.settings import load
+from feedback.settings.settings import load
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client import Client

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from feedback.envelope import payload_sha256
 from feedback.errors import InvalidMessage, NotSent
+from feedback.records.envelope import payload_sha256
 from feedback.status import State
 from tests.consumer.foreign import Sent
 from tests.consumer.stage import Stage, open_stage

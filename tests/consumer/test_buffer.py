@@ -2,8 +2,8 @@
 
 import threading
 
-from consumer.buffer import Buffer
-from consumer.delivery import mismatch
+from consumer.handlers.delivery import mismatch
+from consumer.intake.buffer import Buffer
 from tests.consumer.samples import delivery
 
 

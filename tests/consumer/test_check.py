@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from consumer.commands import cli
 from consumer.journal import migrate
+from consumer.ops.commands import cli
 from tests.consumer.conftest import MakeStage
 from tests.consumer.running import command
 from tests.consumer.stage import Stage

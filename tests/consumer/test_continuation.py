@@ -2,8 +2,8 @@
 
 import pytest
 
-from consumer.continuation import After, after_run, policy_of_dead
-from consumer.declaration import EffectKind, InDoubtPolicy
+from consumer.handlers.declaration import EffectKind, InDoubtPolicy
+from consumer.loop.continuation import After, after_run, policy_of_dead
 
 EXTERNAL, MARKED, TRANSACTIONAL = (
     EffectKind.EXTERNAL,

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from consumer.declaration import DeliveryKind, EffectKind, Handler, InDoubtPolicy, Order
-from consumer.declared import digest
+from consumer.handlers.backoff import Custom, Fixed
+from consumer.handlers.declaration import DeliveryKind, EffectKind, Handler, InDoubtPolicy, Order
+from consumer.handlers.fingerprint import digest
 from consumer.pool import ChildFailed, ChildReady
-from consumer.retries.backoff import Custom, Fixed
-from feedback.schemas import SchemaFile
+from feedback.records.schemas import SchemaFile
 from tests.consumer.conftest import MakeStage
 from tests.consumer.pool.conftest import make_pool
 from tests.consumer.pool.driving import HANDLERS, Driven
@@ -27,8 +27,8 @@ __all__ = ["make_pool"]
 
 PRINTED = """
 import sys
-from consumer.declared import digest
-from consumer.registry import Registry
+from consumer.handlers.fingerprint import digest
+from consumer.handlers.registry import Registry
 print(digest(Registry.load(sys.argv[1:], group="payments").handlers))
 """
 

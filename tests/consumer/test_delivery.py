@@ -3,8 +3,7 @@
 import pytest
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from consumer import entries
-from consumer.delivery import (
+from consumer.handlers.delivery import (
     Delivery,
     RefusedRecord,
     mismatch,
@@ -12,7 +11,8 @@ from consumer.delivery import (
     receive,
     refused,
 )
-from feedback.envelope import Record
+from consumer.loop import entries
+from feedback.records.envelope import Record
 from tests.consumer.samples import SHA, TIMESTAMP_MS, VALUE, delivery, named, payments, record
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from feedback.settings import load
+from feedback.settings.settings import load
 from feedback.status import State
 from producer_client import Handle
 from tests.consumer.conftest import MakeStage

@@ -2,8 +2,8 @@
 
 import pytest
 
-from consumer.far_leases import FarLeases
 from consumer.journal import FarLease
+from consumer.loop.far_leases import FarLeases
 
 pytestmark = pytest.mark.waits
 

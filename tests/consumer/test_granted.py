@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from consumer.declaration import Order
-from consumer.granted import placed
+from consumer.features.retries import Tiers
+from consumer.features.retries.following import ended
+from consumer.handlers.declaration import Order
 from consumer.journal import Finish, Retried
 from consumer.journal.records import NEVER_RETRIED
-from consumer.retries import Tiers
-from consumer.retries.following import ended
+from consumer.loop.granted import placed
 from tests.consumer.samples import delivery, payments, row
 
 

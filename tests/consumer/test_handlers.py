@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from consumer.declaration import check
-from consumer.handlers import (
+from consumer.handlers.declaration import check
+from consumer.handlers.decorator import (
     EffectKind,
     EffectRefused,
     Handler,

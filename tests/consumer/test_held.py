@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.continuation import After, continuation
-from consumer.declaration import EffectKind, InDoubtPolicy
-from consumer.entries import CLAIM_LOST
-from consumer.held import Held
+from consumer.features.retries import Fixed
+from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.journal import TakeoverKind
+from consumer.loop.continuation import After, continuation
+from consumer.loop.entries import CLAIM_LOST
+from consumer.loop.held import Held
 from consumer.pool import ChildDied, Finished, Outcome
 from consumer.pool.outcome import STALE
-from consumer.retries import Fixed
 from feedback.status import State
 from tests.consumer.pool.driving import job
 from tests.consumer.samples import delivery, payments

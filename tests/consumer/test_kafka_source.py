@@ -8,10 +8,10 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
-from consumer.kafka_source import KafkaSource
-from feedback import sections
-from feedback.logs import event_of
-from feedback.settings import KafkaSection
+from consumer.intake.kafka_source import KafkaSource
+from feedback.console.logs import event_of
+from feedback.settings import sections
+from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
 from tests.stack import Servers
 

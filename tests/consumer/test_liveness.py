@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, NullPool, create_engine, text
 
-from consumer.heartbeat import ForeignJournal, check_journal
 from consumer.journal import Journal, Leases, migrate
-from consumer.liveness import Liveness
-from consumer.outage import Outage
-from feedback.redis_server import connect
-from feedback.settings import Settings, load
-from feedback.store import StatusStore
+from consumer.status.availability import Outage
+from consumer.status.heartbeat import ForeignJournal, check_journal
+from consumer.status.liveness import Liveness
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings, load
 from tests.eventually import eventually
 from tests.rounds import holds_in_one_round
 from tests.stack.redis import Redis

@@ -2,8 +2,8 @@
 
 import pytest
 
-from consumer.outage import Outage
-from feedback.logs import event_of
+from consumer.status.availability import Outage
+from feedback.console.logs import event_of
 
 pytestmark = pytest.mark.waits
 

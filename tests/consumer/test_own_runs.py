@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from consumer.entries import claim, finish
-from consumer.held import Held
 from consumer.journal import OwnRun, Row
-from consumer.own_runs import OwnRuns
+from consumer.loop.entries import claim, finish
+from consumer.loop.held import Held
+from consumer.loop.own_runs import OwnRuns
 from consumer.pool import Outcome
 from feedback.clock import epoch_ms
 from feedback.status import State
@@ -71,7 +71,7 @@ def test_looks_that_take_the_database_long_twice_in_a_row_are_repeated_less_ofte
     def spend() -> None:
         now_s[0] += takes_s[0]
 
-    monkeypatch.setattr("consumer.own_runs.monotonic_s", lambda: now_s[0])
+    monkeypatch.setattr("consumer.loop.own_runs.monotonic_s", lambda: now_s[0])
     journal: Any = Claims()
     own_runs = OwnRuns(held=Held(), journal=journal, every_s=5.0)
     assert [own_runs.look_if_due(at_s) for at_s in (105.0, 110.0, 112.0)] == [True, True, False]

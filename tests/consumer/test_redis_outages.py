@@ -11,10 +11,10 @@ import pytest
 from redis import Redis as RedisClient
 
 from feedback.errors import NotSent
-from feedback.redis_server import connect
-from feedback.settings import RedisSection
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import State
-from feedback.store import StatusStore
 from tests.consumer.conftest import MakeStage
 from tests.consumer.gate import Gate
 from tests.consumer.load import Load

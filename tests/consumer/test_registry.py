@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.handlers import HandlerImportError, Registry, handler
+from consumer.handlers.decorator import HandlerImportError, Registry, handler
 
 _numbers = itertools.count()
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def _declares(topic: str) -> str:
     return (
-        "from consumer.handlers import handler\n"
+        "from consumer.handlers.decorator import handler\n"
         f"@handler(topic={topic!r})\n"
         "def work(request): ...\n"
     )
@@ -75,7 +75,7 @@ def test_a_module_that_is_imported_again_replaces_its_handlers(folder: Path) -> 
         ("def broken(:", "SyntaxError: "),
         ("raise ValueError('no\\nlicence')", "ValueError: no licence"),
         ("import sys; sys.exit('usage')", "SystemExit: usage"),
-        ("from consumer.handlers import handler\nhandler(topic='')(print)", "1 to 249"),
+        ("from consumer.handlers.decorator import handler\nhandler(topic='')(print)", "1 to 249"),
         ("", "no function there has @handler"),
     ],
 )

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 import pytest
 from fakeredis import FakeRedis, FakeServer
 
-from consumer import republisher as module
-from consumer import telling
 from consumer.journal import Claim, Finish, Journal, Leases, migrate
 from consumer.journal.republish import Republication
-from consumer.republisher import Republisher
-from feedback.logs import event_of
-from feedback.settings import RedisSection
+from consumer.status import status_messages as telling
+from consumer.status import status_restore as module
+from consumer.status.status_restore import Republisher
+from feedback.console.logs import event_of
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 from tests.consumer.samples import SHA, delivery
 from tests.eventually import eventually
 from tests.feedback.samples import a_write

@@ -8,10 +8,10 @@ import sys
 import pytest
 from pydantic import BaseModel
 
-import consumer.request
-from consumer.effect_gate import EffectGate
-from consumer.handlers import EffectRefused
-from consumer.request import Request
+import consumer.handlers.request
+from consumer.handlers.decorator import EffectRefused
+from consumer.handlers.effect_gate import EffectGate
+from consumer.handlers.request import Request
 
 
 class Payment(BaseModel):
@@ -22,7 +22,7 @@ class Payment(BaseModel):
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(consumer.request).failed == 0
+    assert doctest.testmod(consumer.handlers.request).failed == 0
 
 
 def test_json_decodes_the_value() -> None:

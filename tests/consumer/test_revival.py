@@ -8,16 +8,16 @@ import pytest
 from kafka import KafkaProducer
 from redis import Redis
 
-from consumer.declaration import Handler
+from consumer.handlers.declaration import Handler
 from consumer.journal import Row
-from consumer.revival import Revival
+from consumer.loop.payload_lookup import Revival
 from feedback.errors import RedisUnavailable
-from feedback.kept import KeptPayload
-from feedback.redis_server import connect
-from feedback.settings import KafkaSection, RedisSection
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import KafkaSection, RedisSection
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 from tests.consumer.samples import KEY, SHA, VALUE, row
 from tests.stack import Servers
 

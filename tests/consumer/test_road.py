@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 from sqlalchemy.engine import RowMapping
 
-from feedback.envelope import payload_sha256
+from feedback.records.envelope import payload_sha256
 from feedback.status import State
 from producer_client import PayloadMismatch
 from tests.consumer.foreign import identity

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from consumer.declaration import HandlerDefinitionError
-from consumer.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, receive
-from consumer.handlers import Registry
-from feedback.schemas import SchemaFile
+from consumer.handlers.declaration import HandlerDefinitionError
+from consumer.handlers.decorator import Registry
+from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, receive
+from feedback.records.schemas import SchemaFile
 from feedback.status import State
 from tests.consumer.conftest import MakeStage
 from tests.consumer.running import command

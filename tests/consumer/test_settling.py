@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from consumer import settling
-from consumer.continuation import After
-from consumer.declaration import EffectKind, Handler, InDoubtPolicy
+from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
 from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd
 from consumer.journal import State as Journaled
-from consumer.sweeper import after_dead
+from consumer.loop import settling
+from consumer.loop.continuation import After
+from consumer.loop.sweeper import after_dead
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.journal.samples import OTHER_SHA, SHA, row

@@ -13,10 +13,8 @@ import pytest
 from fakeredis import FakeRedis, FakeServer
 from sqlalchemy import NullPool, create_engine, text
 
-from consumer import sweeper as module
-from consumer.continuation import Continuation
-from consumer.declaration import EffectKind, Handler, InDoubtPolicy
-from consumer.delivery import Delivery
+from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
+from consumer.handlers.delivery import Delivery
 from consumer.journal import (
     Claim,
     EffectMark,
@@ -31,16 +29,18 @@ from consumer.journal import (
     pacing,
 )
 from consumer.journal.left_over import Unhandled
-from consumer.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper, nobody
-from consumer.teller import Teller
+from consumer.loop import sweeper as module
+from consumer.loop.continuation import Continuation
+from consumer.loop.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper, nobody
+from consumer.status.status_writer import Teller
 from feedback.clock import epoch_ms
-from feedback.envelope import Envelope, Record
+from feedback.console.logs import event_of
 from feedback.errors import KafkaUnavailable
-from feedback.logs import event_of
-from feedback.settings import RedisSection
+from feedback.records.envelope import Envelope, Record
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 from tests.consumer.samples import SHA
 from tests.eventually import eventually
 

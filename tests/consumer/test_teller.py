@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from fakeredis import FakeRedis, FakeServer
 
-from consumer import telling, untold
 from consumer.journal import Finish, Published, Row
-from consumer.teller import RUNNING_AFTER_S, Teller
-from feedback.logs import event_of
-from feedback.settings import RedisSection
+from consumer.status import status_backlog as untold
+from consumer.status import status_messages as telling
+from consumer.status.status_writer import RUNNING_AFTER_S, Teller
+from feedback.console.logs import event_of
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 from tests.consumer.samples import delivery, row
 from tests.eventually import eventually
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from consumer import telling
 from consumer.journal import Finish
+from consumer.status import status_messages as telling
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from tests.consumer.samples import SHA, TIMESTAMP_MS, delivery, row

@@ -16,11 +16,11 @@ from kafka.admin import (
     ResourceType,
 )
 
-from consumer import set_aside
-from consumer.kafka_source import KafkaSource
-from feedback.envelope import Record
-from feedback.logs import event_of
-from feedback.settings import KafkaSection
+from consumer.intake import partition_quarantine as set_aside
+from consumer.intake.kafka_source import KafkaSource
+from feedback.console.logs import event_of
+from feedback.records.envelope import Record
+from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
 from tests.stack.kafka import Broker
 from tests.stack.restartable import restartable

@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from consumer.kafka_source import KafkaSource
-from feedback.kafka_reader import RecordReader
-from feedback.kafka_wire import KafkaWire
-from feedback.settings import KafkaSection
+from consumer.intake.kafka_source import KafkaSource
+from feedback.kafka.reader import RecordReader
+from feedback.kafka.wire import KafkaWire
+from feedback.settings.settings import KafkaSection
 from feedback.status import State
 from tests.consumer.conftest import MakeStage
 from tests.eventually import eventually

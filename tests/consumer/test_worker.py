@@ -6,9 +6,7 @@ from typing import cast
 import pytest
 from sqlalchemy import create_engine
 
-from consumer.admission import Admission
-from consumer.buffer import Buffer
-from consumer.continuation import After, continuation
+from consumer.intake.buffer import Buffer
 from consumer.journal import (
     WORKER_DIED,
     Applied,
@@ -24,16 +22,18 @@ from consumer.journal import (
     ToldRun,
     migrate,
 )
+from consumer.loop.admission import Admission
+from consumer.loop.continuation import After, continuation
+from consumer.loop.told_runs import Statuses
+from consumer.loop.worker import Worker
 from consumer.pool import EffectAsked, Event, Finished, Pool, PoolSettings
 from consumer.pool.outcome import STALE
-from consumer.teller import Teller
-from consumer.told_runs import Statuses
-from consumer.worker import Worker
-from feedback.redis_server import connect
-from feedback.settings import RedisSection
+from consumer.status.status_writer import Teller
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import Status
-from feedback.store import StatusStore
 from tests.consumer.samples import SHA, delivery
 from tests.eventually import eventually
 

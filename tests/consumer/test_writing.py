@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from consumer.continuation import After, continuation
-from consumer.held import Held
 from consumer.journal import DISOWNED, Journal, VerdictKind, migrate
-from consumer.told_runs import ToldRuns
-from consumer.writing import Writing
+from consumer.loop.continuation import After, continuation
+from consumer.loop.held import Held
+from consumer.loop.told_runs import ToldRuns
+from consumer.loop.writing import Writing
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.samples import SHA, delivery

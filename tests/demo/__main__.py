@@ -14,7 +14,7 @@ from rich.console import Console
 
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, NotAvailable, OncewardError
-from feedback.settings import load
+from feedback.settings.settings import load
 from producer_client import Client
 from tests.demo.audit import audit
 from tests.demo.bank import account_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from redis.exceptions import RedisError
 
 from feedback.errors import ExitCode, NotAvailable, OncewardError
-from feedback.store import StatusStore
+from feedback.redis.store import StatusStore
 from tests.demo.scene import Scene
 from tests.eventually import eventually
 from tests.stack.errors import tail

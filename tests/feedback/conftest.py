@@ -6,9 +6,9 @@ import pytest
 from fakeredis import FakeRedis, FakeServer
 from redis import Redis
 
-from feedback.redis_server import connect
-from feedback.settings import RedisSection
-from feedback.store import StatusStore
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from tests.stack import redis as redis_stack
 from tests.stack.restartable import Restartable, restartable
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from feedback.kept import KeptPayload
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 
 SHA = "a" * 64
 OTHER_SHA = "b" * 64

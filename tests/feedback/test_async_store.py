@@ -12,15 +12,15 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from feedback import async_events
-from feedback.async_events import AsyncEventListener
-from feedback.async_store import AsyncStatusStore, connect_async
 from feedback.clock import epoch_ms
 from feedback.errors import RedisUnavailable
-from feedback.kept import KeptPayload
-from feedback.settings import RedisSection
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis import async_events
+from feedback.redis.async_events import AsyncEventListener
+from feedback.redis.async_store import AsyncStatusStore, connect_async
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import Refusal, State
-from feedback.store import StatusStore
 from tests.eventually import HANG_S
 from tests.feedback.samples import SHA, a_write
 from tests.stack.restartable import Restartable

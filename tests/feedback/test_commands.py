@@ -5,8 +5,8 @@ from unittest.mock import patch
 
 import pytest
 
-from consumer.pausing.commands import _me
-from feedback.commands import user_name
+from consumer.features.pausing.commands import _me
+from feedback.console.commands import user_name
 
 
 @pytest.mark.parametrize("error", [KeyError("uid not found"), OSError("no username set")])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from feedback.dead_letters import envelope_of_letter, letter_id
-from feedback.envelope import Envelope, Record, decode_headers, encode_headers
 from feedback.errors import InvalidMessage
+from feedback.records.dead_letters import envelope_of_letter, letter_id
+from feedback.records.envelope import Envelope, Record, decode_headers, encode_headers
 
 DEADLINE = 1_700_000_000_000
 

@@ -7,10 +7,10 @@ from typing import cast
 import pytest
 from redis import Redis
 
-from feedback.deadlines import Deadlines, Taken
+from feedback.redis.deadlines import Deadlines, Taken
+from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 from tests.eventually import eventually
 from tests.feedback.samples import a_write
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feedback.clock import epoch_ms
-from feedback.envelope import (
+from feedback.errors import InvalidMessage
+from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
     MAX_ATTEMPT,
@@ -27,7 +28,6 @@ from feedback.envelope import (
     new_request_id,
     payload_sha256,
 )
-from feedback.errors import InvalidMessage
 
 ids = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=128)
 envelopes = st.builds(

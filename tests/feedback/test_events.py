@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from feedback import events
-from feedback.events import EventListener, Watch
-from feedback.redis_server import connect
-from feedback.settings import RedisSection
+from feedback.redis import events
+from feedback.redis.events import EventListener, Watch
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import FINAL, State
-from feedback.store import StatusStore
 from tests.eventually import HANG_S, eventually
 from tests.feedback.samples import a_write
 from tests.feedback.slow_line import slow_line

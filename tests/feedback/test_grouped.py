@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from feedback.errors import RedisUnavailable
-from feedback.grouped import AT_A_TIME, GROUP, GROUP_BYTES, Grouped
+from feedback.redis.request_coalescing import AT_A_TIME, GROUP, GROUP_BYTES, Grouped
 
 
 class Server:

@@ -10,9 +10,9 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_batches import silent
-from feedback.kafka_wire import KafkaWire
-from feedback.settings import KafkaSection
+from feedback.kafka.batches import silent
+from feedback.kafka.wire import KafkaWire
+from feedback.settings.settings import KafkaSection
 from tests.stack import Servers
 from tests.transactions import Transactions
 

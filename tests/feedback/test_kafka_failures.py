@@ -15,12 +15,12 @@ from kafka.errors import (
     SaslAuthenticationFailedError,
 )
 
-from feedback import kafka_failures
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_admin import administrator, kafka_faults
-from feedback.kafka_failures import reason_of, why_lost
-from feedback.sections import KafkaSection
+from feedback.kafka import failures as kafka_failures
+from feedback.kafka.admin import administrator, kafka_faults
+from feedback.kafka.failures import reason_of, why_lost
+from feedback.settings.sections import KafkaSection
 from tests.stack.ports import HOST, free_port
 from tests.stack.secured import SecuredKafka, secured_kafka
 

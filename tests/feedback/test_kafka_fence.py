@@ -9,12 +9,12 @@ from contextlib import ExitStack
 import pytest
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_epoch import Fenced
-from feedback.kafka_fence import Fence
-from feedback.kafka_scan import KafkaScan
-from feedback.kafka_wire import KafkaWire
-from feedback.kafka_writer import Outgoing, RecordTooLarge
-from feedback.settings import KafkaSection
+from feedback.kafka.epoch import Fenced
+from feedback.kafka.fence import Fence
+from feedback.kafka.scan import KafkaScan
+from feedback.kafka.wire import KafkaWire
+from feedback.kafka.writer import Outgoing, RecordTooLarge
+from feedback.settings.settings import KafkaSection
 from tests.stack import Servers
 from tests.stack.ports import HOST, free_port
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from kafka import KafkaProducer
 
-from feedback.kafka_reader import RecordReader
-from feedback.settings import KafkaSection
+from feedback.kafka.reader import RecordReader
+from feedback.settings.settings import KafkaSection
 from tests.stack import Servers
 
 KEY, VALUE, HEADER = b"4111-key", b"4111-value", b"4111-header"

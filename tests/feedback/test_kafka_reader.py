@@ -8,8 +8,8 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
 from feedback.errors import ExitCode, KafkaUnavailable
-from feedback.kafka_reader import RecordReader, read_record
-from feedback.settings import KafkaSection
+from feedback.kafka.reader import RecordReader, read_record
+from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually
 from tests.left_open import left_open
 from tests.rounds import in_time

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from kafka import KafkaProducer
 
-from feedback import kafka_scan
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_scan import KafkaScan, Span, resumed
-from feedback.settings import KafkaSection
+from feedback.kafka import scan as kafka_scan
+from feedback.kafka.scan import KafkaScan, Span, resumed
+from feedback.settings.settings import KafkaSection
 from tests.left_open import left_open
 from tests.stack import Servers
 from tests.stack.ports import HOST, free_port

@@ -8,8 +8,8 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_topics import MAX_MESSAGE_BYTES, KafkaTopics, TopicMissing
-from feedback.settings import KafkaSection
+from feedback.kafka.topics import MAX_MESSAGE_BYTES, KafkaTopics, TopicMissing
+from feedback.settings.settings import KafkaSection
 from tests.left_open import left_open
 from tests.stack import Servers
 from tests.stack.ports import HOST, free_port

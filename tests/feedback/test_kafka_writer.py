@@ -7,17 +7,17 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from feedback.envelope import NULL_HEADER
-from feedback.kafka_reader import read_record
-from feedback.kafka_writer import (
+from feedback.kafka.reader import read_record
+from feedback.kafka.writer import (
     KafkaWriter,
     Outgoing,
     RecordRefused,
     RecordTooLarge,
     TopicAway,
 )
-from feedback.kept import KeptPayload
-from feedback.settings import KafkaSection
+from feedback.records.envelope import NULL_HEADER
+from feedback.records.stored_payload import KeptPayload
+from feedback.settings.settings import KafkaSection
 from tests.left_open import left_open
 from tests.rounds import in_time
 from tests.stack import Servers

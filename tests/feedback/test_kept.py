@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feedback.kept import KeptPayload
+from feedback.records.stored_payload import KeptPayload
 
 parts = st.none() | st.binary(max_size=64)
 headers = st.lists(st.tuples(st.text(max_size=10), st.binary(max_size=10)), max_size=4).map(tuple)

@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from feedback.errors import ExitCode, NotAvailable
-from feedback.page_server import MAX_CLIENTS, Answer, PageServer
+from feedback.web.page_server import MAX_CLIENTS, Answer, PageServer
 
 HOST = "127.0.0.1"
 LIMIT_S = 60.0

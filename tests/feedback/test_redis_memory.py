@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from feedback.redis_memory import MARGIN_S, RedisMemory
+from feedback.redis.memory import MARGIN_S, RedisMemory
+from feedback.redis.store import StatusStore
 from feedback.status import State
-from feedback.store import StatusStore
 from tests.feedback.samples import a_write, wipe
 
 HOUR_S = 3600.0

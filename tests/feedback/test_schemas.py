@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from feedback.errors import ExitCode
-from feedback.schemas import SchemaError, SchemaFile, fault_of
+from feedback.records.schemas import SchemaError, SchemaFile, fault_of
 
 CARD = "4111111111111111"
 PAYMENT = {

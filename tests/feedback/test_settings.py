@@ -8,8 +8,8 @@ import pytest
 from kafka import KafkaConsumer
 
 from feedback.errors import ExitCode, SettingsError
-from feedback.redis_server import RedisSettings, connect
-from feedback.settings import KafkaSection, Settings, load
+from feedback.redis.server import RedisSettings, connect
+from feedback.settings.settings import KafkaSection, Settings, load
 
 CONTRACT = """
 [kafka]

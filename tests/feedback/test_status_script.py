@@ -8,9 +8,9 @@ from typing import Any, cast
 from fakeredis import FakeRedis
 from redis import Redis
 
+from feedback.redis.store import StatusStore
 from feedback.status import BEFORE_CLAIM, STORED, Refusal, State, Stored, Write, judge
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 from tests.feedback.samples import OTHER_SHA, SHA
 
 ATTEMPTS = (1, 2)

@@ -10,13 +10,13 @@ from redis import Redis
 from redis.client import Pipeline
 
 from feedback.clock import epoch_ms
-from feedback.deadlines import Deadlines
-from feedback.kept import KeptPayload
-from feedback.redis_server import connect
-from feedback.settings import RedisSection
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.deadlines import Deadlines
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import FINAL, STORED, Refusal, State
 from feedback.statuses import Origin, Refused, Replaced, Status, StatusWrite
-from feedback.store import StatusStore
 from tests.feedback.samples import OTHER_SHA, PAYLOAD, SHA, a_write, wipe
 
 HOSTILE_IDS = [

@@ -11,14 +11,14 @@ import pytest
 from redis import Redis
 from redis._parsers.base import BaseParser
 
-from feedback.apart import write_apart
-from feedback.async_store import AsyncStatusStore, connect_async
 from feedback.clock import monotonic_s
 from feedback.errors import ExitCode, RedisRefused, RedisUnavailable, SettingsError
-from feedback.redis_server import connect, guarded
-from feedback.settings import RedisSection
+from feedback.redis.async_store import AsyncStatusStore, connect_async
+from feedback.redis.server import connect, guarded
+from feedback.redis.split_batch import write_apart
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import State
-from feedback.store import StatusStore
 from tests.eventually import eventually
 from tests.feedback.breaking_line import breaking_line
 from tests.feedback.samples import OTHER_SHA, PAYLOAD, a_write

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import NullPool, create_engine, func, select
 
-from feedback.envelope import decode_headers
-from feedback.settings import load
+from feedback.records.envelope import decode_headers
+from feedback.settings.settings import load
 from feedback.status import State
 from producer_client import Client, Submission
 from producer_client.outbox import migrate

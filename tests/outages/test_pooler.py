@@ -13,10 +13,10 @@ from sqlalchemy import text
 from consumer.journal import Journal, Leases, State, VerdictKind
 from consumer.journal import migrate as migrate_journal
 from consumer.journal.transactional import Transactions
-from feedback.envelope import Envelope
 from feedback.errors import NotSent
-from feedback.kept import KeptPayload
-from feedback.settings import load
+from feedback.records.envelope import Envelope
+from feedback.records.stored_payload import KeptPayload
+from feedback.settings.settings import load
 from producer_client.outbox import migrate as migrate_outbox
 from producer_client.outbox.fallback import Fallback
 from producer_client.outbox.table import OutboxTable, Place

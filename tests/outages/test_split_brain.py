@@ -7,13 +7,13 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from consumer.heartbeat import ForeignJournal
 from consumer.journal import Leases, migrate
-from consumer.liveness import Liveness
-from consumer.outage import Outage
-from feedback.redis_server import connect
-from feedback.settings import Settings, load
-from feedback.store import StatusStore
+from consumer.status.availability import Outage
+from consumer.status.heartbeat import ForeignJournal
+from consumer.status.liveness import Liveness
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings, load
 from tests.eventually import eventually
 from tests.stack.replication import Replicated, replicated
 

@@ -28,7 +28,7 @@ def test_what_a_command_prints_and_its_code_are_those_of_its_own_process() -> No
 def test_it_has_what_a_worker_and_the_other_commands_run_on() -> None:
     argv = (sys.executable, "-m", "tests.preloaded.modules")
     modules = set(preloaded.run(argv, environ=PRELOADED, timeout_s=LIMIT_S).stdout.split())
-    assert modules >= {"consumer.service", "consumer.dlq", "producer_client.service", "psycopg"}
+    assert modules >= {"consumer.ops.service", "consumer.dlq", "producer_client.service", "psycopg"}
 
 
 def waiting(tmp_path: Path) -> Forked:

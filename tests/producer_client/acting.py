@@ -2,11 +2,11 @@
 
 from redis import Redis
 
-from feedback.deadlines import Deadlines
-from feedback.settings import RedisSection
+from feedback.redis.deadlines import Deadlines
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import BEFORE_CLAIM, State
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 
 WORKER_ID = "host-1-abc"
 

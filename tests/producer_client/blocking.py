@@ -10,8 +10,8 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
-from feedback.kept import KeptPayload
-from feedback.settings import Settings
+from feedback.records.stored_payload import KeptPayload
+from feedback.settings.settings import Settings
 from feedback.statuses import Status
 from producer_client import AsyncClient, AsyncHandle, SendResult
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from feedback.envelope import Record
-from feedback.redis_server import connect
-from feedback.settings import Settings, load
+from feedback.records.envelope import Record
+from feedback.redis.server import connect
+from feedback.settings.settings import Settings, load
 from producer_client import Client
 from tests.left_open import left_open
 from tests.producer_client.acting import Worker

@@ -5,7 +5,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from feedback.clock import monotonic_s
-from feedback.envelope import Record
+from feedback.records.envelope import Record
 
 LIMIT_S = 60.0
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from feedback.clock import epoch_ms
-from feedback.envelope import Record, decode_headers
-from feedback.settings import Settings
-from feedback.store import StatusStore
+from feedback.records.envelope import Record, decode_headers
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
 from producer_client.resender import Resender
 from producer_client.resends import Resent
 from tests import preloaded

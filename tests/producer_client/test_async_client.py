@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from feedback.async_store import CONNECTIONS
 from feedback.clock import monotonic_s
-from feedback.envelope import Record, decode_headers
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
+from feedback.records.envelope import Record, decode_headers
+from feedback.redis.async_store import CONNECTIONS
 from feedback.status import State
 from producer_client import AsyncClient, Submission
 from producer_client.async_kafka import ROOMS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import ExitCode, NotAvailable, SettingsError
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from producer_client.audited import Audited, JournalMark
 from producer_client.lines import BadLine, read_submissions
 from tests.consumer.running import environment, toml

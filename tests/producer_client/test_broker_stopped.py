@@ -7,8 +7,8 @@ import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.clock import monotonic_s
-from feedback.envelope import decode_headers
 from feedback.errors import SendUnknown
+from feedback.records.envelope import decode_headers
 from feedback.status import State
 from producer_client import Client, Submission
 from tests.paused import paused

@@ -9,7 +9,7 @@ import pytest
 
 from feedback.clock import monotonic_s
 from feedback.errors import NewerStatus, SettingsError
-from feedback.settings import load
+from feedback.settings.settings import load
 from producer_client import AsyncClient, Client, ClientClosed
 from producer_client.submission import Submission, prepare
 from tests.producer_client.acting import Worker

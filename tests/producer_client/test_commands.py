@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from feedback.clock import monotonic_s
-from feedback.envelope import Record, decode_headers
+from feedback.records.envelope import Record, decode_headers
 from feedback.status import State
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker

@@ -7,9 +7,9 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from feedback.clock import monotonic_s
-from feedback.envelope import Record
 from feedback.errors import NotSent, SendUnknown, SettingsError
-from feedback.settings import KafkaSection
+from feedback.records.envelope import Record
+from feedback.settings.settings import KafkaSection
 from feedback.status import State
 from producer_client import Client, Submission
 from producer_client.delivery import FAST, PLAIN, delivery_of

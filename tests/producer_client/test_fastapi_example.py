@@ -13,7 +13,7 @@ import pytest
 import requests
 import uvicorn
 
-from feedback.envelope import Record, decode_headers
+from feedback.records.envelope import Record, decode_headers
 from feedback.status import State
 from producer_client import AsyncClient
 from tests.eventually import eventually

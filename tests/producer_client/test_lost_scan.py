@@ -3,7 +3,7 @@
 import pytest
 
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.deadlines import Deadlines, Page
+from feedback.redis.deadlines import Deadlines, Page
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from producer_client.lost_scan import ROUND_S, LostScan

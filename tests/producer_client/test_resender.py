@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from feedback.clock import epoch_ms
-from feedback.envelope import Record, decode_headers
-from feedback.settings import Settings
+from feedback.records.envelope import Record, decode_headers
+from feedback.settings.settings import Settings
 from feedback.status import Refusal, State
 from feedback.statuses import StatusWrite
 from producer_client import Client

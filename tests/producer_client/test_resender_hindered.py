@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.deadlines import Deadlines
-from feedback.envelope import Record
 from feedback.errors import NotSent
-from feedback.kept import KeptPayload
-from feedback.settings import Settings
+from feedback.records.envelope import Record
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.deadlines import Deadlines
+from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status, StatusWrite
 from producer_client import Client, Submission

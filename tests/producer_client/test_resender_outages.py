@@ -11,8 +11,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.clock import epoch_ms
 from feedback.errors import WaitTimeout
-from feedback.redis_server import connect
-from feedback.settings import Settings, load
+from feedback.redis.server import connect
+from feedback.settings.settings import Settings, load
 from feedback.status import State
 from producer_client import Client
 from tests.eventually import eventually

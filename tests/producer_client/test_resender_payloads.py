@@ -7,12 +7,12 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from feedback.clock import epoch_ms
-from feedback.envelope import Record, decode_headers, payload_sha256
-from feedback.kept import KeptPayload
-from feedback.settings import Settings
+from feedback.records.envelope import Record, decode_headers, payload_sha256
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 from producer_client import Client
 from tests.eventually import eventually
 from tests.producer_client.acting import WORKER_ID, Worker

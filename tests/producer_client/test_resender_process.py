@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from feedback.clock import epoch_ms
-from feedback.envelope import Record
+from feedback.records.envelope import Record
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from producer_client import Client, Submission

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from feedback.clock import monotonic_s
-from feedback.settings import load
+from feedback.settings.settings import load
 from feedback.status import FINAL, State
 from tests.consumer.stage import Stage, open_stage
 from tests.eventually import eventually

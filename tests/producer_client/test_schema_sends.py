@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from feedback.envelope import Record
 from feedback.errors import ExitCode, InvalidMessage, InvalidValue, SettingsError
-from feedback.schemas import SchemaError
+from feedback.records.envelope import Record
+from feedback.records.schemas import SchemaError
 from feedback.status import State
 from producer_client import Client, Submission
 from tests.producer_client.acting import Worker

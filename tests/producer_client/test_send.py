@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from feedback.clock import epoch_ms
-from feedback.envelope import Envelope, Record, decode_headers
 from feedback.errors import InvalidMessage, NotSent
-from feedback.kept import KeptPayload
+from feedback.records.envelope import Envelope, Record, decode_headers
+from feedback.records.stored_payload import KeptPayload
 from feedback.status import State
 from producer_client import Client, Submission
 from tests.producer_client.acting import Worker

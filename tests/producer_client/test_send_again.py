@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from feedback.clock import epoch_ms
-from feedback.envelope import Record, decode_headers
 from feedback.errors import NotSent, PayloadMismatch, SendUnknown
+from feedback.records.envelope import Record, decode_headers
 from feedback.status import State
 from producer_client import Client
 from producer_client.submission import Prepared, Submission

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from feedback.clock import monotonic_s
-from feedback.envelope import Record, decode_headers
 from feedback.errors import InvalidMessage, NotSent, PayloadMismatch, SendUnknown
+from feedback.records.envelope import Record, decode_headers
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client import Client, ClientClosed, SendResult, Submission

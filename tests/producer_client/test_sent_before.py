@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from feedback.envelope import Record
 from feedback.errors import NotSent, SendUnknown
+from feedback.records.envelope import Record
 from feedback.status import State
 from producer_client import Client, Submission, sent_before
 from tests.producer_client.acting import Worker

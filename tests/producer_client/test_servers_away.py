@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from feedback.clock import monotonic_s
-from feedback.envelope import Record
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown
-from feedback.kafka_sockets import LOOKUP_S
+from feedback.kafka.sockets import LOOKUP_S
+from feedback.records.envelope import Record
 from feedback.status import State
 from producer_client import Client
 from producer_client.looking import LAST_LOOK_S

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feedback.envelope import MAX_EPOCH_MS, payload_sha256
 from feedback.errors import InvalidMessage, NotSent, PayloadMismatch, SendUnknown
+from feedback.records.envelope import MAX_EPOCH_MS, payload_sha256
 from feedback.statuses import Replaced
 from producer_client import AsyncHandle, Client, Handle
 from producer_client.submission import Prepared, SendResult, Submission, encode_value, prepare

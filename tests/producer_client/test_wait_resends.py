@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from feedback.async_store import AsyncStatusStore
 from feedback.clock import monotonic_s
-from feedback.envelope import Record, decode_headers
 from feedback.errors import PayloadMismatch, SendUnknown, WaitTimeout
-from feedback.kept import KeptPayload
+from feedback.records.envelope import Record, decode_headers
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.async_store import AsyncStatusStore
+from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import Status
-from feedback.store import StatusStore
 from producer_client import Client, Handle
 from producer_client.way import Way
 from tests.eventually import eventually

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.envelope import REQUEST_ID, payload_sha256
 from feedback.errors import NotSent, PayloadMismatch, RedisUnavailable, SendUnknown
-from feedback.kept import KeptPayload
+from feedback.records.envelope import REQUEST_ID, payload_sha256
+from feedback.records.stored_payload import KeptPayload
 from feedback.status import FINAL, State
 from feedback.statuses import Status
 from producer_client.resending import Step, next_step

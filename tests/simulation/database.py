@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from consumer.declaration import EffectKind
+from consumer.handlers.declaration import EffectKind
 from consumer.journal import (
     WORKER_DIED,
     Applied,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.declaration import EffectKind
+from consumer.handlers.declaration import EffectKind
 from consumer.journal import State
 from feedback.status import FINAL
 from tests.simulation.clients import SimulatedClient

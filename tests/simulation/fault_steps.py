@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from consumer.journal import Row
-from feedback.envelope import Envelope, Record, encode_headers
+from feedback.records.envelope import Envelope, Record, encode_headers
 from tests.simulation.kafka import place_of
 from tests.simulation.processes import Fault, FaultKind
 from tests.simulation.requests import nth_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 
-from feedback.envelope import REQUEST_ID, Record
+from feedback.records.envelope import REQUEST_ID, Record
 
 Partition = tuple[str, int]
 Place = tuple[str, int, int]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from consumer.kafka_source import CommitFailed, Partition
-from feedback.envelope import Record
+from consumer.intake.kafka_source import CommitFailed, Partition
 from feedback.errors import KafkaUnavailable
+from feedback.records.envelope import Record
 from producer_client.kafka_sender import RecordUnknown, TopicAway
 from tests.simulation.processes import FaultKind, Process
 

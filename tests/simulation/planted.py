@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from consumer import entries, sweeper
-from consumer.declaration import EffectKind, InDoubtPolicy
-from consumer.intake import Intake
+from consumer.handlers.declaration import EffectKind, InDoubtPolicy
+from consumer.intake.intake import Intake
+from consumer.intake.kafka_source import CommitFailed
 from consumer.journal import (
     Applied,
     Claim,
@@ -28,16 +28,16 @@ from consumer.journal import (
     verdict,
 )
 from consumer.journal.claiming import first_row
-from consumer.kafka_source import CommitFailed
-from consumer.liveness import Liveness
-from consumer.own_runs import OwnRuns
-from consumer.republisher import Republisher
-from consumer.writing import Writing
+from consumer.loop import entries, sweeper
+from consumer.loop.own_runs import OwnRuns
+from consumer.loop.writing import Writing
+from consumer.status.liveness import Liveness
+from consumer.status.status_restore import Republisher
 from feedback import status
 from feedback.clock import epoch_ms
-from feedback.deadlines import Taken
-from feedback.envelope import MAX_ATTEMPT
 from feedback.errors import NotSent, SendUnknown
+from feedback.records.envelope import MAX_ATTEMPT
+from feedback.redis.deadlines import Taken
 from feedback.status import State as Told
 from feedback.status import Stored, Write, judge
 from feedback.statuses import Status

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from consumer.answers import Happened, Unknown, Voided
-from consumer.declaration import EffectKind, Handler, InDoubtPolicy
-from consumer.handlers import InDoubt, Rejected
+from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
+from consumer.handlers.decorator import InDoubt, Rejected
+from consumer.handlers.query_result import Happened, Unknown, Voided
 from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, Outcome, Started
 from consumer.pool.outcome import STALE, judge_answer, judge_error, judge_return
 from consumer.pool.predicates import NOT_APPLICABLE

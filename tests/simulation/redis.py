@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from feedback.kept import KeptPayload
-from feedback.redis_memory import RedisMemory
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.memory import RedisMemory
+from feedback.redis.status_script import MOST_TELLINGS, OUTSPOKEN, PUT_BACK, STAYS
 from feedback.status import (
     BEFORE_CLAIM,
     FINAL,
@@ -25,7 +26,6 @@ from feedback.status import (
     may_be_taken_back,
     may_reopen,
 )
-from feedback.status_script import MOST_TELLINGS, OUTSPOKEN, PUT_BACK, STAYS
 from feedback.statuses import (
     Answer,
     Refused,

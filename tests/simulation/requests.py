@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
-from consumer.declaration import EffectKind, Handler, InDoubtPolicy, Order
+from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy, Order
 
 
 class Declared(Exception):

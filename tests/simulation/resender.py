@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from feedback.clock import monotonic_s
-from feedback.deadlines import Taken
-from feedback.envelope import Record
 from feedback.errors import KafkaUnavailable, NotSent, RedisUnavailable, SendUnknown
-from feedback.kept import KeptPayload
+from feedback.records.envelope import Record
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.deadlines import Taken
 from feedback.status import FINAL, State
 from feedback.statuses import Status
 from producer_client.payloads import Missing, Payloads

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from feedback.errors import RedisUnavailable
-from feedback.kept import KeptPayload
-from feedback.redis_memory import RedisMemory
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.memory import RedisMemory
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite, refusals_of
 from tests.simulation.processes import Process
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from fakeredis import FakeRedis, FakeServer
 
-from feedback.kept import KeptPayload
-from feedback.settings import RedisSection
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import BEFORE_CLAIM, STORED, State
 from feedback.statuses import Answer, Origin, Refused, Replaced, StatusWrite, refusals_of
-from feedback.store import StatusStore
 from tests.simulation.clock import Clock
 from tests.simulation.redis import RedisServer
 

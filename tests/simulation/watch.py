@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from consumer.declaration import EffectKind, InDoubtPolicy
+from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.journal import Applied, Finish, FinishKind, Row, State
 from consumer.pool import Job
-from feedback.envelope import payload_sha256
+from feedback.records.envelope import payload_sha256
 from feedback.status import BEFORE_CLAIM, FINAL, Refusal
 from feedback.status import State as Told
 from feedback.statuses import Refused, StatusWrite

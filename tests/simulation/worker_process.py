@@ -6,24 +6,30 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from consumer import telling
-from consumer.admission import Admission
-from consumer.buffer import Buffer, Received
-from consumer.declaration import Handler
-from consumer.delivery import Delivery
-from consumer.intake import Intake
+from consumer.handlers.declaration import Handler
+from consumer.handlers.delivery import Delivery
+from consumer.intake.buffer import Buffer, Received
+from consumer.intake.intake import Intake
 from consumer.journal import JournalUnavailable, Row
-from consumer.liveness import Liveness
-from consumer.outage import Outage
-from consumer.republisher import Republisher
-from consumer.revival import Revival
-from consumer.sweeper import Sweeper
-from consumer.teller import Teller
-from consumer.worker import Worker
+from consumer.loop.admission import Admission
+from consumer.loop.payload_lookup import Revival
+from consumer.loop.sweeper import Sweeper
+from consumer.loop.worker import Worker
+from consumer.status import status_messages as telling
+from consumer.status.availability import Outage
+from consumer.status.liveness import Liveness
+from consumer.status.status_restore import Republisher
+from consumer.status.status_writer import Teller
 from feedback.clock import monotonic_s
-from feedback.envelope import Record, payload_sha256
 from feedback.errors import KafkaUnavailable
-from feedback.settings import ClientSection, JournalSection, RedisSection, Settings, WorkerSection
+from feedback.records.envelope import Record, payload_sha256
+from feedback.settings.settings import (
+    ClientSection,
+    JournalSection,
+    RedisSection,
+    Settings,
+    WorkerSection,
+)
 from feedback.statuses import StatusWrite
 from tests.simulation.clock import Face
 from tests.simulation.journal import SimulatedJournal, SimulatedLeases, SimulatedRepublication

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
-from consumer.declaration import EffectKind, Handler, Order
+from consumer.handlers.declaration import EffectKind, Handler, Order
 from consumer.journal import DISOWNED, JournalUnavailable, Row
-from consumer.order.unclaimed import first_unclaimed
+from consumer.loop.order.unclaimed import first_unclaimed
 from feedback.errors import RedisUnavailable
 from tests.simulation.bank import Bank
 from tests.simulation.calls import Calls, Found

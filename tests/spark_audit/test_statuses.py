@@ -2,11 +2,11 @@
 
 import pytest
 
-from feedback.redis_server import connect
-from feedback.settings import RedisSection
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import Status
-from feedback.store import StatusStore
 from spark_audit.statuses import Disagreement, Told, compare, disagrees
 
 READ_AT = 1_000_000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from consumer import failure_headers as names
 from consumer.dlq.dialects.said import Said
 from consumer.dlq.letter import Failure, Original
+from feedback.records import failure_headers as names
 
 REDRIVE_COUNT = "DLQ_REDRIVE_COUNT"
 REDRIVE_ID = "DLQ_REDRIVE_ID"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from consumer.dlq.letter import Dialect
-from feedback.envelope import Headers
+from feedback.records.envelope import Headers
 
 _KARAFKA = r"_(topic|partition|offset|consumer_group|attempts|key|trace_id)\Z"
 _OWN = {

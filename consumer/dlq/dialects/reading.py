@@ -13,9 +13,9 @@ from consumer.dlq.dialects.smallrye import smallrye
 from consumer.dlq.dialects.spring import spring
 from consumer.dlq.dialects.streams import streams
 from consumer.dlq.letter import DeadLetter, Dialect, Failure, Original
-from feedback.dead_letters import DLQ_REQUEST_ID
-from feedback.envelope import REQUEST_ID, Record, check_request_id
 from feedback.errors import InvalidMessage
+from feedback.records.dead_letters import DLQ_REQUEST_ID
+from feedback.records.envelope import REQUEST_ID, Record, check_request_id
 
 # A letter that was itself sent again, for its dead letter handler, has an id of its own.
 _ID_HEADERS = (DLQ_REQUEST_ID, REQUEST_ID)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from feedback.envelope import Headers
+from feedback.records.envelope import Headers
 
 MAX_NUMBER = 2**63 - 1
 MAX_DIGITS = 19

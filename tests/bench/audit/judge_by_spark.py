@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from spark_audit.judged_day import judge_day
 from spark_audit.manifest import Manifest
 from spark_audit.places import Places

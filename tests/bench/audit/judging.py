@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from feedback.errors import ExitCode
-from feedback.kept import KeptPayload
-from feedback.redis_server import connect
-from feedback.settings import RedisSection
-from feedback.store import StatusStore
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from spark_audit.snapshot import Snapshot
 from tests.bench.audit import generated
 from tests.bench.audit.measured import Watched, watch

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.settings import AuditSection, KafkaSection, Settings
+from feedback.settings.settings import AuditSection, KafkaSection, Settings
 from spark_audit.freeze import freeze
 from spark_audit.session import open_session
 from spark_audit.stage_records import stage_records

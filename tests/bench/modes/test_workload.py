@@ -6,9 +6,9 @@ from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
-from feedback.envelope import REQUEST_ID
-from feedback.kafka_scan import KafkaScan
-from feedback.settings import KafkaSection
+from feedback.kafka.scan import KafkaScan
+from feedback.records.envelope import REQUEST_ID
+from feedback.settings.settings import KafkaSection
 from tests.bench.modes.workload import fill, operations
 from tests.stack import Servers
 

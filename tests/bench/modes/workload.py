@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kafka import KafkaProducer
 
-from feedback.envelope import REQUEST_ID
+from feedback.records.envelope import REQUEST_ID
 
 IN_FLIGHT = 10_000
 ACKNOWLEDGED_WITHIN_S = 30.0

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 from sqlalchemy import text
 
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.envelope import Record, decode_headers
+from feedback.records.envelope import Record, decode_headers
 from producer_client import Client
 from tests.bench.outbox.scene import PARTITIONS, Scene
 from tests.eventually import eventually

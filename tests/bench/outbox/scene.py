@@ -17,9 +17,9 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
 from sqlalchemy import Engine, create_engine, func, select
 
-from feedback.envelope import decode_headers
-from feedback.kafka_scan import KafkaScan
-from feedback.settings import KafkaSection, Settings, load
+from feedback.kafka.scan import KafkaScan
+from feedback.records.envelope import decode_headers
+from feedback.settings.settings import KafkaSection, Settings, load
 from producer_client import Client
 from producer_client.outbox import migrate
 from producer_client.outbox.tables import RowState, row

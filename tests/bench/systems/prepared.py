@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from feedback.redis_server import connect
-from feedback.sections import RedisSection
-from feedback.store import StatusStore
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.sections import RedisSection
 from tests.bench.systems import onceward
 from tests.stack import Servers
 

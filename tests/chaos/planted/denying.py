@@ -11,9 +11,9 @@ ONE_IN = 10
 
 def plant() -> None:
     """Plant the fault in this process."""
+    from feedback.redis.store import StatusStore
     from feedback.status import State
     from feedback.statuses import Refused, StatusWrite
-    from feedback.store import StatusStore
     from tests.chaos.orders import hash_of
 
     write = StatusStore.write
@@ -34,7 +34,7 @@ def plant() -> None:
 
 def main() -> None:
     """Run the command line of a worker."""
-    from consumer.commands import cli
+    from consumer.ops.commands import cli
 
     plant()
     cli()

@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 def plant() -> None:
     """Plant the fault in this process."""
+    from feedback.redis.store import StatusStore
     from feedback.status import State
     from feedback.statuses import Refused, StatusWrite
-    from feedback.store import StatusStore
 
     write = StatusStore.write
 
@@ -29,7 +29,7 @@ def plant() -> None:
 
 def main() -> None:
     """Run the command line of a worker."""
-    from consumer.commands import cli
+    from consumer.ops.commands import cli
 
     plant()
     cli()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from feedback.settings import load
+from feedback.settings.settings import load
 from feedback.status import State
 from producer_client import Client, Status
 

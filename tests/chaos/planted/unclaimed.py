@@ -44,7 +44,7 @@ def plant() -> None:
 
 def main() -> None:
     """Run the command line of a worker."""
-    from consumer.commands import cli
+    from consumer.ops.commands import cli
 
     plant()
     cli()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer.alerts.event import Event, Kind
-from consumer.alerts.grouping import Alert
-from consumer.alerts.message import Sender
-from consumer.alerts.noticing import Failure
+from consumer.features.alerts.event import Event, Kind
+from consumer.features.alerts.grouping import Alert
+from consumer.features.alerts.message import Sender
+from consumer.features.alerts.noticing import Failure
 
 NOW_MS = 1_700_000_000_000
 SENDER = Sender("shop", "host-1-abc", "payments.toml")

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from consumer.alerts import alerts as module
-from consumer.alerts import grouping, outlet
-from consumer.alerts.alerts import Alerts
-from consumer.alerts.grouping import Alert
-from consumer.alerts.making import make_alerts
-from consumer.alerts.outlet import Outlet
-from consumer.health.metrics import Metrics
+from consumer.features.alerts import alerts as module
+from consumer.features.alerts import grouping, outlet
+from consumer.features.alerts.alerts import Alerts
+from consumer.features.alerts.grouping import Alert
+from consumer.features.alerts.making import make_alerts
+from consumer.features.alerts.outlet import Outlet
 from consumer.journal import Row
-from feedback.settings import load
+from consumer.ops.health.metrics import Metrics
+from feedback.settings.settings import load
 from tests.consumer.alerts.hooks import LIMIT_S, SECRET, Hook
 from tests.consumer.dead_letters.samples import failed
 from tests.eventually import eventually
@@ -138,7 +138,7 @@ def test_only_what_has_waited_for_longer_than_is_usual_is_told(
 def test_a_webhook_that_hangs_costs_its_callers_nothing_and_is_given_up(
     make: MakeAlerts, hook: Hook, metrics: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.alerts.making.TIMEOUTS_S", (0.2, 0.2))
+    monkeypatch.setattr("consumer.features.alerts.making.TIMEOUTS_S", (0.2, 0.2))
     hook.hangs = True
     alerts = make(webhook_url=hook.url, every_s=0.1)
     alerts.paused("payments", reason="x")
@@ -202,7 +202,7 @@ def test_its_end_waits_for_no_webhook_that_hangs(
     make: MakeAlerts, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STOP_S", 0.2)
-    monkeypatch.setattr("consumer.alerts.making.TIMEOUTS_S", (100.0, 100.0))
+    monkeypatch.setattr("consumer.features.alerts.making.TIMEOUTS_S", (100.0, 100.0))
     hook.hangs = True
     alerts = make(webhook_url=hook.url)
     alerts.paused("payments", reason="x")
@@ -255,6 +255,8 @@ def test_without_a_webhook_there_is_no_thread() -> None:
 
 
 def test_a_worker_loads_no_http_client_before_it_has_something_to_post() -> None:
-    asked = "import sys, consumer.commands, consumer.service; print('requests' in sys.modules)"
+    asked = (
+        "import sys, consumer.ops.commands, consumer.ops.service; print('requests' in sys.modules)"
+    )
     told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"

@@ -1,7 +1,7 @@
 """One alert of many events, and silence between two of a kind."""
 
-from consumer.alerts.event import Kind
-from consumer.alerts.grouping import GATHER_S, MOST_CODES, MOST_IDS, OTHER, Grouping
+from consumer.features.alerts.event import Kind
+from consumer.features.alerts.grouping import GATHER_S, MOST_CODES, MOST_IDS, OTHER, Grouping
 from tests.consumer.alerts.samples import event
 
 EVERY_S = 300.0

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from consumer.alerts.event import Kind
-from consumer.alerts.message import (
+from consumer.features.alerts.event import Kind
+from consumer.features.alerts.message import (
     DETAIL_LIMIT,
     TEXT_LIMIT,
     Sender,

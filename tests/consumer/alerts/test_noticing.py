@@ -1,8 +1,8 @@
 """Which failures are news."""
 
-from consumer.alerts import noticing as module
-from consumer.alerts.event import Event, Kind
-from consumer.alerts.noticing import FORGOTTEN_AFTER_S, Failure, Noticing
+from consumer.features.alerts import noticing as module
+from consumer.features.alerts.event import Event, Kind
+from consumer.features.alerts.noticing import FORGOTTEN_AFTER_S, Failure, Noticing
 from tests.consumer.alerts.samples import NOW_MS, failure
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from consumer.alerts.outlet import AT_ONCE, LONGEST_PAUSE_S, MOST_WAITING, TRIES, Outlet
-from feedback.logs import event_of
+from consumer.features.alerts.outlet import AT_ONCE, LONGEST_PAUSE_S, MOST_WAITING, TRIES, Outlet
+from feedback.console.logs import event_of
 from tests.consumer.alerts.samples import SENDER, alert
 
 

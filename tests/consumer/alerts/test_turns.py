@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumer.alerts.event import Kind
-from consumer.alerts.turns import Turns
-from feedback.redis_server import connect
-from feedback.settings import RedisSection
-from feedback.store import StatusStore
+from consumer.features.alerts.event import Kind
+from consumer.features.alerts.turns import Turns
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from tests.consumer.alerts.samples import alert
 from tests.eventually import eventually
 from tests.stack.ports import free_port

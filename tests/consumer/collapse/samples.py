@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer.declaration import Handler, Order
-from consumer.delivery import Delivery
+from consumer.handlers.declaration import Handler, Order
+from consumer.handlers.delivery import Delivery
 from tests.consumer.order import samples as ordered
 from tests.consumer.samples import payments
 

@@ -7,12 +7,12 @@ from collections import defaultdict
 
 import pytest
 
-from consumer.collapse.collapsing import Collapsing, Skipping
-from consumer.declaration import EffectKind, InDoubtPolicy
-from consumer.delivery import Delivery
-from consumer.held import Held
+from consumer.features.collapse.collapsing import Collapsing, Skipping
+from consumer.handlers.declaration import EffectKind, InDoubtPolicy
+from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
-from consumer.order.lanes import Lanes
+from consumer.loop.held import Held
+from consumer.loop.order.lanes import Lanes
 from consumer.pool import Finished, Outcome
 from feedback.status import State
 from tests.consumer.collapse.samples import asked, collapsing

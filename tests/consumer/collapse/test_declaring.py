@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from consumer.handlers import Handler, HandlerDefinitionError, handler
-from consumer.registry import DECLARED
+from consumer.handlers.decorator import Handler, HandlerDefinitionError, handler
+from consumer.handlers.registry import DECLARED
 
 _numbers = itertools.count()
 

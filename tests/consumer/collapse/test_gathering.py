@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from consumer.admission import Admission
-from consumer.buffer import Buffer
-from consumer.delivery import Delivery
-from consumer.order.lanes import GATHER_S, QUIET_S, Lanes
+from consumer.handlers.delivery import Delivery
+from consumer.intake.buffer import Buffer
+from consumer.loop.admission import Admission
+from consumer.loop.order.lanes import GATHER_S, QUIET_S, Lanes
 from tests.consumer.collapse.samples import TOPIC, asked
 from tests.consumer.order import samples as ordered
 from tests.consumer.order.samples import names

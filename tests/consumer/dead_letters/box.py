@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from feedback.envelope import Record
-from feedback.kafka_records import record_of
+from feedback.kafka.records import record_of
+from feedback.records.envelope import Record
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pytest
 
-from consumer.alerts.alerts import NoAlerts
-from consumer.dead_letters import dead_letters
-from consumer.dead_letters.dead_letters import DROP, KEEP, DeadLetters
-from consumer.dead_letters.evidence import Evidence
-from consumer.entries import Run
-from consumer.health.metrics import Metrics
+from consumer.features.alerts.alerts import NoAlerts
+from consumer.features.dead_letters import dead_letters
+from consumer.features.dead_letters.dead_letters import DROP, KEEP, DeadLetters
+from consumer.features.dead_letters.evidence import Evidence
+from consumer.features.outgoing import rounds as module
+from consumer.features.outgoing.posting import Posted
 from consumer.journal import JournalUnavailable
 from consumer.journal.dead_letters import Cursor, Dead, Waiting
 from consumer.journal.records import Row
-from consumer.posting import rounds as module
-from consumer.posting.posting import Posted
+from consumer.loop.entries import Run
+from consumer.ops.health.metrics import Metrics
 from tests.consumer.dead_letters.samples import FAILED_AT, dead
 
 STRATEGIES = {"payments": KEEP, "orders": KEEP, "news": DROP}

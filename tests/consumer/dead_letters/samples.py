@@ -7,9 +7,9 @@ from typing import Any
 
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
-from feedback.envelope import Headers, Record
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_writer import Outgoing
+from feedback.kafka.writer import Outgoing
+from feedback.records.envelope import Headers, Record
 from tests.consumer.samples import row
 
 FAILED_AT = 1_700_000_005_000

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from consumer.posting import rounds as module
+from consumer.features.outgoing import rounds as module
 from tests.consumer.dead_letters.office import Office
 from tests.consumer.samples import record
 from tests.eventually import eventually

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.dead_letters.evidence import ENTRY_BYTES, NO_EVIDENCE, Evidence
+from consumer.features.dead_letters.evidence import ENTRY_BYTES, NO_EVIDENCE, Evidence
 from consumer.pool.outcome import Raised
 from feedback.clock import monotonic_s
 from tests.consumer.samples import record

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from consumer.dead_letter_handlers.declaring import in_group
-from consumer.dead_letter_handlers.on_error import OnError
-from consumer.declaration import Handler
-from consumer.retries.retries import Retries
-from consumer.retries.topics import retry_topics
-from feedback.dead_letter_topics import dead_letter_topic
-from feedback.envelope import Envelope, encode_headers
-from feedback.kafka_writer import KafkaWriter, Outgoing
-from feedback.settings import KafkaSection, load
+from consumer.features.retries.retries import Retries
+from consumer.features.retries.topics import retry_topics
+from consumer.handlers.dead_letters.declaring import in_group
+from consumer.handlers.dead_letters.on_error import OnError
+from consumer.handlers.declaration import Handler
+from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.records.dead_letter_topics import dead_letter_topic
+from feedback.records.envelope import Envelope, encode_headers
+from feedback.settings.settings import KafkaSection, load
 from feedback.status import State
 from tests.consumer.dead_letters.conftest import FAILING, MakeBox
 from tests.consumer.dead_letters.ward import LETTERS, Ward
@@ -69,7 +69,7 @@ def test_each_letter_is_handled_once_and_the_request_that_failed_keeps_its_row(
     failed = dict(stage.row(first.coordinates_id) or {})
     (seen,) = ward.seen(first.coordinates_id)
     assert (seen["reason"], seen["stage"], seen["attempts"]) == ("CARD_EXPIRED", "run", 1)
-    assert seen["exception_class"] == "consumer.handlers.Rejected"
+    assert seen["exception_class"] == "consumer.handlers.decorator.Rejected"
     assert [seen[name] for name in ("topic", "partition", "offset", "timestamp")] == [*first]
     assert (seen["key"], seen["value"], seen["group"]) == ("card", '{"n": 1}', stage.group)
     assert (seen["failed_at"], seen["place"][0]) == (failed["finished_at"], topic)

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from consumer.dead_letter_handlers.declaring import ENDLESS_S, in_group
-from consumer.dead_letter_handlers.endless import ENDLESS
-from consumer.dead_letter_handlers.on_error import OnError
-from consumer.declaration import EffectKind, Handler
-from consumer.handlers import HandlerDefinitionError, InDoubt, Registry, Rejected, handler
+from consumer.features.retries.topics import retry_topics
+from consumer.handlers.dead_letters.declaring import ENDLESS_S, in_group
+from consumer.handlers.dead_letters.endless import ENDLESS
+from consumer.handlers.dead_letters.on_error import OnError
+from consumer.handlers.declaration import EffectKind, Handler
+from consumer.handlers.decorator import HandlerDefinitionError, InDoubt, Registry, Rejected, handler
+from consumer.handlers.registry import DECLARED as declared_handlers
 from consumer.pool.outcome import Outcome, judge_error
-from consumer.registry import DECLARED as declared_handlers
-from consumer.retries.topics import retry_topics
 from feedback.errors import SettingsError
 from feedback.status import State
 

@@ -2,17 +2,17 @@
 
 import pytest
 
-from consumer.dead_letter_handlers.dead_letter import DeadLetter, read_dead_letter
-from consumer.dead_letter_handlers.topics import expected, prepare
-from consumer.dead_letters.letter import ROOM_BYTES, headers_of
-from consumer.dead_letters.making import strategies
-from consumer.declaration import Handler
-from consumer.delivery import Delivery, receive
+from consumer.features.dead_letter_handlers.topics import expected, prepare
+from consumer.features.dead_letters.letter import ROOM_BYTES, headers_of
+from consumer.features.dead_letters.making import strategies
+from consumer.handlers.dead_letters.dead_letter import DeadLetter, read_dead_letter
+from consumer.handlers.declaration import Handler
+from consumer.handlers.delivery import Delivery, receive
 from consumer.pool.job import Job, request_of
 from consumer.pool.outcome import Raised
+from feedback.console.logs import event_of
 from feedback.errors import KafkaUnavailable
-from feedback.logs import event_of
-from feedback.settings import load
+from feedback.settings.settings import load
 from tests.consumer.dead_letters.samples import FAILED_AT, dead
 from tests.consumer.samples import KEY, TIMESTAMP_MS, payments, record
 

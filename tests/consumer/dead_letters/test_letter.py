@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.dead_letters.letter import ROOM_BYTES, TRIMS, headers_of
-from consumer.failure_headers import OF_A_FAILURE, utf8
+from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, headers_of
 from consumer.pool.outcome import STACK_LIMIT_BYTES, Raised
-from feedback.envelope import Headers, Record, decode_headers
+from feedback.records.envelope import Headers, Record, decode_headers
+from feedback.records.failure_headers import OF_A_FAILURE, utf8
 from tests.consumer.dead_letters.samples import FAILED_AT, dead, texts
 from tests.consumer.samples import TIMESTAMP_MS, named, record
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 import pytest
 from kafka import KafkaProducer
 
-from consumer.dead_letters.payloads import Payloads
+from consumer.features.dead_letters.payloads import Payloads
 from consumer.journal.records import Row
 from feedback.errors import RedisUnavailable
-from feedback.kafka_reader import RecordReader
-from feedback.kept import KeptPayload
-from feedback.redis_server import connect
-from feedback.settings import KafkaSection, RedisSection
+from feedback.kafka.reader import RecordReader
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import KafkaSection, RedisSection
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 from tests.consumer.dead_letters.samples import failed
 from tests.consumer.samples import KEY, SHA, TIMESTAMP_MS, VALUE
 from tests.stack import Servers

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.dead_letters.evidence import Evidence
-from consumer.dead_letters.letter import ROOM_BYTES, TRIMS
-from consumer.dead_letters.posting import Posting
+from consumer.features.dead_letters.evidence import Evidence
+from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS
+from consumer.features.dead_letters.posting import Posting
+from consumer.features.outgoing import posting as module
+from consumer.features.outgoing.posting import Posted
 from consumer.journal.dead_letters import Dead
 from consumer.pool.outcome import Raised
-from consumer.posting import posting as module
-from consumer.posting.posting import Posted
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_topics import TopicMissing
-from feedback.kafka_writer import Outgoing, RecordRefused, RecordTooLarge, TopicAway
+from feedback.kafka.topics import TopicMissing
+from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge, TopicAway
 from tests.consumer.dead_letters.samples import Payloads, Topics, Writer, dead
 from tests.consumer.samples import record
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from feedback.kafka_writer import KafkaWriter, Outgoing
-from feedback.settings import KafkaSection
+from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.settings.settings import KafkaSection
 from feedback.status import State
 from tests.consumer.dead_letters.box import Box, header, headers
 from tests.consumer.dead_letters.conftest import MakeBox

@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 
 from consumer.dlq.letter import DeadLetter
 from feedback.clock import epoch_ms
-from feedback.envelope import Record
+from feedback.records.envelope import Record
 from tests.consumer.dlq.samples import FAILED_AT, letter
 
 # The broker forgets what is as old as the samples.

@@ -6,7 +6,7 @@ from typing import Any
 
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.letter import DeadLetter
-from feedback.envelope import Headers, Record
+from feedback.records.envelope import Headers, Record
 
 FAILED_AT = 1_700_000_005_000
 

@@ -7,8 +7,8 @@ import pytest
 from consumer.dlq.decoded import decoded, header_text
 from consumer.dlq.moments import moment, moment_ms
 from consumer.dlq.reindent import is_json, reindented
+from feedback.console.printable import printable
 from feedback.errors import SettingsError
-from feedback.printable import printable
 
 NOW_MS = 1_700_000_000_000
 

@@ -6,7 +6,7 @@ import pytest
 
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.letter import Dialect, Failure, Original
-from feedback.envelope import Headers
+from feedback.records.envelope import Headers
 from tests.consumer.dlq.samples import FAILED_AT, headers, letter, record
 
 SENT_AT = 1_700_000_000_000

@@ -8,7 +8,7 @@ import pytest
 from consumer.dlq.letter import Dialect
 from consumer.dlq.reading import CLOCKS_APART_MS, DeadLetters
 from feedback.errors import NotAvailable
-from feedback.settings import KafkaSection
+from feedback.settings.settings import KafkaSection
 from tests.consumer.dlq.letters import SAMPLES_AGE_MS, of_group, write
 from tests.consumer.dlq.samples import FAILED_AT, record
 from tests.stack import Servers

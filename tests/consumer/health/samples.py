@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from consumer.health.vitals import Vitals
+from consumer.ops.health.vitals import Vitals
 
 WELL = Vitals(
     waiting=0,

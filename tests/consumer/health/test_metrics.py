@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from consumer.health.exposed import MAX_CODES, OTHER, ExposedMetrics
-from consumer.health.gauges import Gauges
-from consumer.health.metrics import NO_METRICS
-from consumer.health.vitals import Oldest
+from consumer.ops.health.exposed import MAX_CODES, OTHER, ExposedMetrics
+from consumer.ops.health.gauges import Gauges
+from consumer.ops.health.metrics import NO_METRICS
+from consumer.ops.health.vitals import Oldest
 from feedback.clock import monotonic_s
 from tests.consumer.health.samples import vitals
 

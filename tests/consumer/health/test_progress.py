@@ -4,9 +4,18 @@ from typing import Any
 
 import pytest
 
-from consumer.health.progress import ALL, DISPATCH, HANDOVER, LEASE, LOOP, TELLER, Progress, stalled
-from consumer.health.readiness import missing
-from consumer.health.vitals import excused
+from consumer.ops.health.progress import (
+    ALL,
+    DISPATCH,
+    HANDOVER,
+    LEASE,
+    LOOP,
+    TELLER,
+    Progress,
+    stalled,
+)
+from consumer.ops.health.readiness import missing
+from consumer.ops.health.vitals import excused
 from tests.consumer.health.samples import vitals
 
 LIMITS = {"loop": 30.0, "intake": 10.0}

@@ -136,8 +136,8 @@ def test_a_worker_without_its_topics_never_says_that_it_is_ready(
 
 STOPPED_SCRIPT = """
 import threading
-from consumer.health.progress import LOOP, Progress
-from consumer.health.watch import Watch
+from consumer.ops.health.progress import LOOP, Progress
+from consumer.ops.health.watch import Watch
 from feedback import logs
 from feedback.systemd import unit
 from tests.consumer.health.samples import vitals

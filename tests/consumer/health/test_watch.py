@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from consumer.health.progress import DISPATCH, LOOP, TELLER, Progress
-from consumer.health.stacks import MAX_FRAMES, thread_stacks
-from consumer.health.vitals import Vitals
-from consumer.health.watch import Watch
+from consumer.ops.health.progress import DISPATCH, LOOP, TELLER, Progress
+from consumer.ops.health.stacks import MAX_FRAMES, thread_stacks
+from consumer.ops.health.vitals import Vitals
+from consumer.ops.health.watch import Watch
 from feedback.clock import monotonic_s
-from feedback.logs import configure
+from feedback.console.logs import configure
 from feedback.systemd import Unit
 from tests.consumer.health.samples import vitals
 from tests.service_manager import NotifySocket

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from consumer.declaration import Order
-from consumer.delivery import Delivery, receive
+from consumer.handlers.declaration import Order
+from consumer.handlers.delivery import Delivery, receive
 from tests.consumer.samples import named, payments
 
 _offsets = itertools.count(100)

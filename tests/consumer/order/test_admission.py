@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from consumer.admission import Admission
-from consumer.buffer import Buffer
-from consumer.declaration import Order
-from consumer.delivery import Delivery, RefusedRecord
-from feedback.logs import event_of
+from consumer.handlers.declaration import Order
+from consumer.handlers.delivery import Delivery, RefusedRecord
+from consumer.intake.buffer import Buffer
+from consumer.loop.admission import Admission
+from feedback.console.logs import event_of
 from tests.consumer.order.samples import asked, names
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from consumer.declaration import Order
-from consumer.handlers import Handler, HandlerDefinitionError, Registry, handler
-from consumer.registry import DECLARED as declared_handlers
+from consumer.handlers.declaration import Order
+from consumer.handlers.decorator import Handler, HandlerDefinitionError, Registry, handler
+from consumer.handlers.registry import DECLARED as declared_handlers
 
 _numbers = itertools.count()
 

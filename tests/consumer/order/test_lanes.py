@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.declaration import Order
-from consumer.delivery import Delivery
-from consumer.order.keys import order_key
-from consumer.order.lanes import LOOK_AFTER_S, Lanes
+from consumer.handlers.declaration import Order
+from consumer.handlers.delivery import Delivery
+from consumer.loop.order.keys import order_key
+from consumer.loop.order.lanes import LOOK_AFTER_S, Lanes
 from tests.consumer.order.samples import asked, names
 
 LEAST_S, MOST_S = LOOK_AFTER_S

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from consumer.declaration import Order
-from consumer.delivery import RefusedRecord
-from consumer.order.unclaimed import first_unclaimed
+from consumer.handlers.declaration import Order
+from consumer.handlers.delivery import RefusedRecord
+from consumer.loop.order.unclaimed import first_unclaimed
 from tests.consumer.order.samples import asked
 
 HERE = ("payments", 3)

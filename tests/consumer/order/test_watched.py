@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from consumer.health.gauges import Gauges
-from consumer.health.progress import DISPATCH
-from consumer.health.vitals import excused
+from consumer.ops.health.gauges import Gauges
+from consumer.ops.health.progress import DISPATCH
+from consumer.ops.health.vitals import excused
 from tests.consumer.health.samples import vitals
 
 

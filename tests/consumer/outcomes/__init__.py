@@ -1,1 +1,1 @@
-"""Tests of `consumer.outcomes`: the results of requests, passed on."""
+"""Tests of `consumer.features.outcomes`: the results of requests, passed on."""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from feedback.envelope import Record
-from feedback.kafka_records import record_of
+from feedback.kafka.records import record_of
+from feedback.records.envelope import Record
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.declaration import HandlerDefinitionError, check
-from consumer.outcomes.making import outcome_topics
+from consumer.features.outcomes.making import outcome_topics
+from consumer.handlers.declaration import HandlerDefinitionError, check
 from tests.consumer.samples import payments
 
 

@@ -6,11 +6,17 @@ import json
 
 import pytest
 
-from consumer.outcomes.news import News
-from consumer.outcomes.record import ROOM_BYTES, OutcomeRecord, value_of
-from feedback.envelope import OUTCOME_ID, Envelope, decode_headers, encode_headers, outcome_id
+from consumer.features.outcomes.news import News
+from consumer.features.outcomes.record import ROOM_BYTES, OutcomeRecord, value_of
 from feedback.errors import InvalidMessage
-from feedback.kafka_writer import Outgoing
+from feedback.kafka.writer import Outgoing
+from feedback.records.envelope import (
+    OUTCOME_ID,
+    Envelope,
+    decode_headers,
+    encode_headers,
+    outcome_id,
+)
 from tests.consumer.samples import record, row
 
 ENDED_AT = 1_700_000_005_000

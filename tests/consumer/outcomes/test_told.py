@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from feedback.clock import epoch_ms
-from feedback.kafka_writer import KafkaWriter, Outgoing
-from feedback.settings import KafkaSection
+from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.settings.settings import KafkaSection
 from feedback.status import State
 from tests.consumer.foreign import Headers, identity
 from tests.consumer.outcomes.conftest import MakeOutlet

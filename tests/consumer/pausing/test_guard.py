@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.pausing.guard import Change, Guard
-from consumer.pausing.ways import FINE, Way
+from consumer.features.pausing.guard import Change, Guard
+from consumer.features.pausing.ways import FINE, Way
 
 DOWN = Way("HANDLER_ERROR", "ConnectionError")
 SLOW = Way("TIMEOUT")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from consumer.pausing.guard import LONGEST_PAUSE_S
+from consumer.features.pausing.guard import LONGEST_PAUSE_S
 from feedback.status import State
 from tests.consumer.pausing.conftest import MakeScene
 from tests.consumer.pausing.scene import LIMIT_S, Scene

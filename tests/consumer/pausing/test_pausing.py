@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumer.delivery import Delivery
+from consumer.features.pausing import pausing as module
+from consumer.features.pausing.guard import Guard
+from consumer.features.pausing.pausing import Pausing
+from consumer.features.pausing.ways import FINE, Way
+from consumer.handlers.delivery import Delivery
 from consumer.journal.pauses import PauseRow
-from consumer.pausing import pausing as module
-from consumer.pausing.guard import Guard
-from consumer.pausing.pausing import Pausing
-from consumer.pausing.ways import FINE, Way
-from feedback.envelope import Record
+from feedback.records.envelope import Record
 from feedback.status import State
 from tests.consumer.samples import delivery, record, row
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from consumer.buffer import Buffer
-from consumer.handlers import Registry
-from consumer.intake import Intake
+from consumer.features.pausing.guard import Guard
+from consumer.features.pausing.pausing import Pausing
+from consumer.handlers.decorator import Registry
+from consumer.intake.buffer import Buffer
+from consumer.intake.intake import Intake
+from consumer.intake.kafka_source import Partition
 from consumer.journal.pauses import PauseRow
-from consumer.kafka_source import Partition
-from consumer.pausing.guard import Guard
-from consumer.pausing.pausing import Pausing
-from feedback.envelope import Record
-from feedback.settings import load
+from feedback.records.envelope import Record
+from feedback.settings.settings import load
 from tests.consumer.samples import payments, record
 from tests.eventually import eventually
 

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
+from consumer.features.pausing import watching as module
+from consumer.features.pausing.guard import Guard
+from consumer.features.pausing.pausing import Pausing
+from consumer.features.pausing.watching import Watching
 from consumer.journal import JournalUnavailable
 from consumer.journal.pauses import PauseRow
-from consumer.pausing import watching as module
-from consumer.pausing.guard import Guard
-from consumer.pausing.pausing import Pausing
-from consumer.pausing.watching import Watching
 from tests.eventually import eventually
 
 

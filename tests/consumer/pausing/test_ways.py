@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from consumer.features.pausing.ways import FINE, Way, way_of, way_without_end
 from consumer.journal import Finish
-from consumer.pausing.ways import FINE, Way, way_of, way_without_end
 from consumer.pool.outcome import Raised
 from tests.consumer.samples import payments
 
@@ -67,7 +67,7 @@ def test_codes_of_ours_are_failures_without_a_class(code: str) -> None:
 
 def test_a_final_rejection_says_nothing_of_the_counterparty() -> None:
     one = finish("FAILED", "CARD_EXPIRED", message="m")
-    assert way_of(one, payments(), raised("consumer.handlers.Rejected")) is None
+    assert way_of(one, payments(), raised("consumer.handlers.decorator.Rejected")) is None
 
 
 @pytest.mark.parametrize(("state", "resend"), [("FAILED", True), ("RETRYING", False)])

@@ -13,8 +13,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from consumer.handlers import EffectRefused, InDoubt, Rejected, handler
-from consumer.request import Request
+from consumer.handlers.decorator import EffectRefused, InDoubt, Rejected, handler
+from consumer.handlers.request import Request
 
 _running = 0
 _most = 0

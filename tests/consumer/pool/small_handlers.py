@@ -1,7 +1,7 @@
 """A handler that does nothing, in a module that imports nothing."""
 
-from consumer.handlers import handler
-from consumer.request import Request
+from consumer.handlers.decorator import handler
+from consumer.handlers.request import Request
 
 
 @handler(topic="noop")

@@ -216,7 +216,7 @@ def test_stopping_ends_idle_children_by_themselves(make_pool: MakePool, tmp_path
     note = tmp_path / "note"
     (tmp_path / "noting_handlers.py").write_text(
         "import atexit, pathlib\n"
-        "from consumer.handlers import handler\n"
+        "from consumer.handlers.decorator import handler\n"
         f"atexit.register(lambda: pathlib.Path({str(note)!r}).write_text('left'))\n"
         "@handler(topic='noop')\n"
         "def noop(request): return None\n"

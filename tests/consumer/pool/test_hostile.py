@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.declaration import EffectKind, Handler
-from consumer.handlers import InDoubt, Rejected
+from consumer.handlers.declaration import EffectKind, Handler
+from consumer.handlers.decorator import InDoubt, Rejected
+from consumer.handlers.registry import Registry
 from consumer.pool.frames import Decoder
 from consumer.pool.job import PoolSettings
 from consumer.pool.outcome import Outcome, judge_return
 from consumer.pool.runs import Runs
 from consumer.pool.wire import pack_report, unpack_report
-from consumer.registry import Registry
 from feedback.status import State
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import job

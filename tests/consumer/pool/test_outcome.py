@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.handlers import EffectKind, Handler, InDoubt, Rejected
+from consumer.handlers.decorator import EffectKind, Handler, InDoubt, Rejected
 from consumer.pool.outcome import (
     CLASS_LIMIT,
     STACK_LIMIT_BYTES,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consumer import InDoubt, Rejected, Request
-from consumer.declaration import EffectKind, Handler
+from consumer.handlers.declaration import EffectKind, Handler
 from consumer.pool import Job, Outcome
 from consumer.pool.predicates import refusal, refusal_coroutine
 from feedback.status import State

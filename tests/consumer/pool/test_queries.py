@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.declaration import Handler, HandlerDefinitionError, InDoubtPolicy, check
+from consumer.handlers.declaration import Handler, HandlerDefinitionError, InDoubtPolicy, check
 from consumer.pool import Outcome
 from feedback.status import State
 from tests.consumer.pool.conftest import MakePool

@@ -117,7 +117,7 @@ def test_a_retired_child_that_does_not_exit_is_killed(
     monkeypatch.setattr(member, "_RETIRED_EXIT_LIMIT_S", 0.3)
     (tmp_path / "staying_handlers.py").write_text(
         "import atexit, pathlib\n"
-        "from consumer.handlers import handler\n"
+        "from consumer.handlers.decorator import handler\n"
         f"atexit.register(lambda: pathlib.Path({fifo(tmp_path)!r}).read_text())\n"
         "@handler(topic='noop')\n"
         "def noop(request): return None\n"

@@ -19,7 +19,7 @@ from tests.consumer.pool.driving import LIMIT_S, Driven, job
 
 pytestmark = pytest.mark.waits
 
-GOOD = "from consumer.handlers import handler\n@handler(topic='noop')\ndef noop(request): ...\n"
+GOOD = "from consumer import handler\n@handler(topic='noop')\ndef noop(request): ...\n"
 
 
 @pytest.fixture

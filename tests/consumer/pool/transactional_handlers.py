@@ -4,8 +4,8 @@ import os
 
 from sqlalchemy import text
 
-from consumer.handlers import Rejected, handler
-from consumer.request import Request
+from consumer.handlers.decorator import Rejected, handler
+from consumer.handlers.request import Request
 
 
 def _book(request: Request) -> None:

@@ -1,1 +1,1 @@
-"""Tests of `consumer.posting`: what waits is written until Kafka has it."""
+"""Tests of `consumer.features.outgoing`: what waits is written until Kafka has it."""

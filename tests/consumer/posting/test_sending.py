@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from consumer.posting.sending import BATCH, Sending
+from consumer.features.outgoing.sending import BATCH, Sending
 from tests.eventually import eventually
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from consumer.journal import migrate
-from feedback.dead_letter_topics import dead_letter_topic
-from feedback.settings import load
+from feedback.records.dead_letter_topics import dead_letter_topic
+from feedback.settings.settings import load
 from tests.consumer.redrive.planted import LETTERS, Planted
 from tests.consumer.redrive.planting import plant
 from tests.consumer.redrive.scene import Scene

@@ -12,8 +12,8 @@ from consumer.dlq.redrive_record import sent_by
 from consumer.journal.redrive_row import Redrive
 from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.tables import action
-from feedback.kafka_scan import KafkaScan
-from feedback.settings import Settings
+from feedback.kafka.scan import KafkaScan
+from feedback.settings.settings import Settings
 
 LETTERS = 250
 

@@ -10,13 +10,13 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, insert
 
-from consumer.dead_letters.letter import headers_of
+from consumer.features.dead_letters.letter import headers_of
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
 from consumer.journal.tables import request
 from feedback.clock import epoch_ms
-from feedback.dead_letter_topics import dead_letter_topic
-from feedback.envelope import Envelope, Headers, Record, encode_headers, payload_sha256
+from feedback.records.dead_letter_topics import dead_letter_topic
+from feedback.records.envelope import Envelope, Headers, Record, encode_headers, payload_sha256
 
 PAGE = 5000
 GONE_MS = 600_000

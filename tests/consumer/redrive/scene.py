@@ -13,9 +13,9 @@ from sqlalchemy import NullPool, create_engine, select
 from sqlalchemy.engine import RowMapping
 
 from consumer.journal.tables import action, redrive
-from feedback.envelope import Record
-from feedback.kafka_scan import KafkaScan
-from feedback.settings import KafkaSection
+from feedback.kafka.scan import KafkaScan
+from feedback.records.envelope import Record
+from feedback.settings.settings import KafkaSection
 from tests import preloaded
 from tests.consumer.dead_letters.box import Box, header
 from tests.consumer.running import ROOT, environment

@@ -19,7 +19,7 @@ from consumer.dlq.redrive_telling import Tellings
 from consumer.dlq.setting import Setting
 from consumer.journal.redrive_work import RedriveWork
 from feedback.errors import KafkaUnavailable, NotAvailable
-from feedback.kafka_writer import KafkaWriter, Outgoing, TopicAway
+from feedback.kafka.writer import KafkaWriter, Outgoing, TopicAway
 from tests.consumer.redrive.conftest import PlantLetters
 from tests.consumer.redrive.planted import LETTERS, Planted
 from tests.consumer.redrive.scene import COMMAND
@@ -114,7 +114,7 @@ EVERYTHING = RedrivePlan(Filter())
 def _the_dead_are_gone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let a process that was killed here count as gone, though this one lives; pages are small."""
     monkeypatch.setattr("consumer.dlq.redrive_sessions.is_gone", lambda owner: True)
-    monkeypatch.setattr("feedback.kafka_scan.PAGE_RECORDS", PAGE)
+    monkeypatch.setattr("feedback.kafka.scan.PAGE_RECORDS", PAGE)
     yield
 
 

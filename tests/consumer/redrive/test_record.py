@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.dead_letters.letter import headers_of
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import DeadLetter, Dialect
 from consumer.dlq.redrive_plan import RedrivePlan, chunk_size
 from consumer.dlq.redrive_record import attempt_of, candidate_of, sending_of, sent_by
 from consumer.dlq.setting import Setting
+from consumer.features.dead_letters.letter import headers_of
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
 from consumer.journal.reopening import replacement_id
-from feedback.envelope import Envelope, Headers, Record, decode_headers, payload_sha256
-from feedback.kafka_writer import Outgoing
+from feedback.kafka.writer import Outgoing
+from feedback.records.envelope import Envelope, Headers, Record, decode_headers, payload_sha256
 from tests.consumer.dlq.test_dialects import (
     CONNECT,
     KARAFKA,

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.retries import Custom, Exponential, Fixed, Immediately, Tiers, Uniform
-from consumer.retries.backoff import Backoff, topic_delay_ms
-from consumer.retries.decision import next_delay_ms
-from consumer.retries.durations import milliseconds, named
+from consumer.features.retries import Custom, Exponential, Fixed, Immediately, Tiers, Uniform
+from consumer.handlers.backoff import Backoff, topic_delay_ms
+from consumer.handlers.durations import milliseconds, named
+from consumer.handlers.retry_decision import next_delay_ms
 
 
 def _delays(backoff: Backoff, seed: int = 0) -> list[int]:

@@ -6,9 +6,9 @@ import json
 import pytest
 from pydantic import BaseModel
 
-from consumer.handlers import EffectKind, EffectRefused, Handler, InDoubt, Rejected
+from consumer.handlers.decorator import EffectKind, EffectRefused, Handler, InDoubt, Rejected
+from consumer.handlers.error_classes import Declared, is_retryable
 from consumer.pool.outcome import Outcome, judge_error
-from consumer.retries.classes import Declared, is_retryable
 from feedback.status import State
 
 

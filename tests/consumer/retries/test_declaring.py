@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from consumer.handlers import (
+from consumer.features.retries import Fixed, Tiers
+from consumer.features.retries.topics import retry_topics
+from consumer.handlers.decorator import (
     EffectRefused,
     Handler,
     HandlerDefinitionError,
@@ -16,9 +18,7 @@ from consumer.handlers import (
     Rejected,
     handler,
 )
-from consumer.registry import DECLARED as declared_handlers
-from consumer.retries import Fixed, Tiers
-from consumer.retries.topics import retry_topics
+from consumer.handlers.registry import DECLARED as declared_handlers
 from feedback.errors import SettingsError
 
 _numbers = itertools.count()

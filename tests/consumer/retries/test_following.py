@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from consumer.declaration import DeliveryKind, Order
-from consumer.delivery import Delivery
+from consumer.features.retries import Tiers
+from consumer.features.retries.following import ended, wakeup
+from consumer.handlers.declaration import DeliveryKind, Order
+from consumer.handlers.delivery import Delivery
 from consumer.journal import Finish
-from consumer.retries import Tiers
-from consumer.retries.following import ended, wakeup
 from tests.consumer.samples import delivery, payments
 
 NOW = 1_000_000

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.retries import Tiers
-from consumer.retries.headers import headers_of, read
-from consumer.retries.wakeup import WakeUp
-from consumer.retries.wakeups import record_of
-from feedback.envelope import Record, payload_sha256
+from consumer.features.retries import Tiers
+from consumer.features.retries.headers import headers_of, read
+from consumer.features.retries.wakeup import WakeUp
+from consumer.features.retries.wakeups import record_of
 from feedback.errors import InvalidMessage
+from feedback.records.envelope import Record, payload_sha256
 from tests.consumer.samples import delivery, payments
 
 HANDLER = payments(retry_on=(OSError,), retries=Tiers.parse("1s, 5s"))

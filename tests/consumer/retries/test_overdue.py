@@ -7,15 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from consumer.buffer import Buffer
-from consumer.delivery import Delivery
-from consumer.journal import Journal, JournalUnavailable, Overdue, Row
-from consumer.journal.pacing import EVER_MS, pause_s
-from consumer.journal.records import NEVER_RETRIED
-from consumer.journal.retrying import DueCursor
-from consumer.journal.span import MARGIN_S
-from consumer.retries import Tiers, overdue
-from consumer.retries.overdue import (
+from consumer.features.retries import Tiers, overdue
+from consumer.features.retries.overdue import (
     ASKED_LIMIT,
     FIRST_PAUSE_S,
     GONE_AFTER_S,
@@ -23,8 +16,15 @@ from consumer.retries.overdue import (
     PAGES,
     OverdueRetries,
 )
-from consumer.retries.passage import Passage
-from consumer.retries.wakeup import WakeUp
+from consumer.features.retries.passage import Passage
+from consumer.features.retries.wakeup import WakeUp
+from consumer.handlers.delivery import Delivery
+from consumer.intake.buffer import Buffer
+from consumer.journal import Journal, JournalUnavailable, Overdue, Row
+from consumer.journal.pacing import EVER_MS, pause_s
+from consumer.journal.records import NEVER_RETRIED
+from consumer.journal.retrying import DueCursor
+from consumer.journal.span import MARGIN_S
 from feedback.errors import KafkaUnavailable
 from tests.consumer.samples import delivery, payments, row
 

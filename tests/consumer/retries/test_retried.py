@@ -15,7 +15,7 @@ from kafka.admin import KafkaAdminClient
 from sqlalchemy.engine import RowMapping
 
 from consumer.journal import migrate
-from feedback.retry_group import retry_group
+from feedback.records.retry_group import retry_group
 from feedback.status import State
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage, open_stage

@@ -1,6 +1,6 @@
 """The share of retries in a busy worker."""
 
-from consumer.retries.share import EVERY_S, FRESH_FOR_EACH, MOST_SAVED, Share
+from consumer.features.retries.share import EVERY_S, FRESH_FOR_EACH, MOST_SAVED, Share
 
 
 def test_one_retry_goes_for_so_many_others() -> None:

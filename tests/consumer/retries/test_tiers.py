@@ -10,24 +10,24 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from consumer.buffer import Buffer, Received
-from consumer.delivery import Delivery
+from consumer.features.pausing.guard import Guard
+from consumer.features.pausing.pausing import Pausing
+from consumer.features.retries import Tiers as Delays
+from consumer.features.retries import tiers
+from consumer.features.retries.headers import Due, read
+from consumer.features.retries.tiers import Tiers
+from consumer.features.retries.topics import retry_topics
+from consumer.features.retries.wakeup import WakeUp
+from consumer.features.retries.wakeups import record_of
+from consumer.handlers.delivery import Delivery
+from consumer.intake.buffer import Buffer, Received
+from consumer.intake.kafka_source import CommitFailed, KafkaSource, Partition
 from consumer.journal.pauses import PauseRow
-from consumer.kafka_source import CommitFailed, KafkaSource, Partition
-from consumer.pausing.guard import Guard
-from consumer.pausing.pausing import Pausing
-from consumer.retries import Tiers as Delays
-from consumer.retries import tiers
-from consumer.retries.headers import Due, read
-from consumer.retries.tiers import Tiers
-from consumer.retries.topics import retry_topics
-from consumer.retries.wakeup import WakeUp
-from consumer.retries.wakeups import record_of
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_topics import KafkaTopics
-from feedback.kafka_writer import KafkaWriter, Outgoing
-from feedback.settings import KafkaSection
+from feedback.kafka.topics import KafkaTopics
+from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.settings.settings import KafkaSection
 from tests.consumer.samples import delivery, payments
 from tests.eventually import HANG_S, eventually
 from tests.rounds import holds_in_one_round

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.retries.waiting import WINDOW, WINDOW_BYTES, Held, Waiting
+from consumer.features.retries.waiting import WINDOW, WINDOW_BYTES, Held, Waiting
 from tests.consumer.samples import delivery, payments
 
 ONE, OTHER = ("t.g.retry.1s", 0), ("t.g.retry.5s", 0)

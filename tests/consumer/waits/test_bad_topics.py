@@ -10,7 +10,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from consumer.waits.record import EXPIRES, wait_topic
+from consumer.features.waits.record import EXPIRES, wait_topic
 from feedback.clock import epoch_ms
 from feedback.status import State
 from tests.consumer.foreign import identity

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from consumer import Request, handler
-from consumer.declaration import Handler, InDoubtPolicy
-from consumer.handlers import HandlerDefinitionError, Registry
-from consumer.registry import DECLARED
-from consumer.waits.checks import declared_by, may_run_again, require_no_journal
-from consumer.waits.record import Wait, decode, encode
-from feedback.envelope import Record
+from consumer.features.waits.record import Wait, decode, encode
+from consumer.handlers.checks.waits import declared_by, may_run_again, require_no_journal
+from consumer.handlers.declaration import Handler, InDoubtPolicy
+from consumer.handlers.decorator import HandlerDefinitionError, Registry
+from consumer.handlers.registry import DECLARED
 from feedback.errors import SettingsError
+from feedback.records.envelope import Record
 
 
 def declared(**settings: Any) -> Callable[[Request], None]:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from consumer.dead_letters.evidence import Evidence
+from consumer.features.dead_letters.evidence import Evidence
+from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.sending import BATCH
+from consumer.features.waits.ends import DEAD_LETTERS, OUTCOMES, Ends
+from consumer.features.waits.record import STATUS, Ended, Wait, decode
 from consumer.journal.dead_letters import Dead
-from consumer.outage import Outage
-from consumer.posting.posting import Posted
-from consumer.posting.sending import BATCH
-from consumer.waits.ends import DEAD_LETTERS, OUTCOMES, Ends
-from consumer.waits.record import STATUS, Ended, Wait, decode
-from feedback.envelope import Record
+from consumer.status.availability import Outage
 from feedback.errors import KafkaUnavailable
-from feedback.kafka_writer import Outgoing
+from feedback.kafka.writer import Outgoing
+from feedback.records.envelope import Record
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from tests.eventually import eventually

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.failure_headers import ORIGINAL_OFFSET, ORIGINAL_TOPIC
-from consumer.waits.record import (
+from consumer.features.waits.record import (
     EXPIRES,
     HOLDER,
     Ended,
@@ -18,9 +17,10 @@ from consumer.waits.record import (
     tombstone,
     wait_topic,
 )
-from feedback.envelope import Record
 from feedback.errors import InvalidMessage
-from feedback.kafka_writer import Outgoing
+from feedback.kafka.writer import Outgoing
+from feedback.records.envelope import Record
+from feedback.records.failure_headers import ORIGINAL_OFFSET, ORIGINAL_TOPIC
 
 GROUP = "bank"
 

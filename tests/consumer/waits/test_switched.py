@@ -6,8 +6,8 @@ import json
 import threading
 from collections.abc import Callable, Collection
 
-from consumer.waits.record import wait_topic
-from consumer.waits.waits import left_over
+from consumer.features.waits.record import wait_topic
+from consumer.features.waits.waits import left_over
 from feedback.errors import KafkaUnavailable
 from feedback.status import State
 from tests.consumer.foreign import identity

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from consumer.waits.record import GIVEN_BACK, Ended, Wait
-from consumer.waits.table import Table, Taking
-from feedback.envelope import Record
+from consumer.features.waits.record import GIVEN_BACK, Ended, Wait
+from consumer.features.waits.table import Table, Taking
+from feedback.records.envelope import Record
 
 RECORD = Record("payments", 0, 1, 5, None, b"v", ())
 

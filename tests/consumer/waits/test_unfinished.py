@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from consumer.waits.record import Ended, decode, wait_topic
-from feedback.dead_letter_topics import dead_letter_topic
+from consumer.features.waits.record import Ended, decode, wait_topic
+from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.status import State
 from tests.consumer.foreign import identity
 from tests.consumer.running import COMMAND, RunningWorker

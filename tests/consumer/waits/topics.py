@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kafka import KafkaConsumer, TopicPartition
 
-from consumer.waits.record import Ended, decode, wait_topic
-from feedback.envelope import Record
-from feedback.kafka_records import record_of
+from consumer.features.waits.record import Ended, decode, wait_topic
+from feedback.kafka.records import record_of
+from feedback.records.envelope import Record
 from tests.consumer.stage import Stage
 from tests.stack import Servers
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, select
 
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from producer_client.outbox import migrate
 from producer_client.outbox.relay import Relay
 from producer_client.outbox.tables import row

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import (
 
 from feedback.clock import epoch_ms
 from feedback.errors import InvalidMessage
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from feedback.status import State
 from producer_client import AsyncClient, Client, WaitTimeout
 from producer_client.outbox import NoTransaction, OutboxVersionError, RowRefused

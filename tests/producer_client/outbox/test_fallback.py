@@ -12,10 +12,10 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from feedback.clock import monotonic_s
-from feedback.envelope import Record, decode_headers
 from feedback.errors import InvalidMessage, NotSent, PayloadMismatch, SendUnknown
-from feedback.kept import KeptPayload
-from feedback.settings import Settings
+from feedback.records.envelope import Record, decode_headers
+from feedback.records.stored_payload import KeptPayload
+from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client import Client, SendResult, Submission

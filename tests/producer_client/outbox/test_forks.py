@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from feedback.envelope import Record
+from feedback.records.envelope import Record
 from tests.producer_client.outbox.conftest import Rows
 
 LIMIT_S = 60

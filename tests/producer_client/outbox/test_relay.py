@@ -10,9 +10,9 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from sqlalchemy import Connection, Engine, delete
 
 from feedback.clock import epoch_ms
-from feedback.envelope import Envelope, Record, decode_headers, payload_sha256
 from feedback.errors import WaitTimeout
-from feedback.settings import Settings
+from feedback.records.envelope import Envelope, Record, decode_headers, payload_sha256
+from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from producer_client import Client

@@ -8,7 +8,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from feedback.envelope import decode_headers
+from feedback.records.envelope import decode_headers
 from producer_client import Client, outbox
 from producer_client.outbox.relay import Relay
 from tests.eventually import eventually

@@ -16,8 +16,8 @@ import requests
 from sqlalchemy import Engine, create_engine, func, select
 from sqlalchemy.pool import NullPool
 
-from feedback.envelope import Record, decode_headers
-from feedback.settings import Settings
+from feedback.records.envelope import Record, decode_headers
+from feedback.settings.settings import Settings
 from producer_client import Client
 from producer_client.outbox.tables import RowState, row
 from tests.eventually import eventually

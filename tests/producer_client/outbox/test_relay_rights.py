@@ -8,7 +8,7 @@ import pytest
 from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
 from sqlalchemy import Connection
 
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from producer_client import Client
 from producer_client.outbox import rests
 from tests.eventually import eventually

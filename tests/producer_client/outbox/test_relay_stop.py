@@ -10,7 +10,7 @@ from kafka.errors import KafkaTimeoutError
 from sqlalchemy import Connection
 
 from feedback.clock import monotonic_s
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from producer_client import Client
 from producer_client.kafka_sender import PendingRecord, RecordNotSent
 from producer_client.outbox import relay as relay_module

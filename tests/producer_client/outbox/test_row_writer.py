@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Engine, event
 
-from feedback.envelope import Envelope
-from feedback.kept import KeptPayload
+from feedback.records.envelope import Envelope
+from feedback.records.stored_payload import KeptPayload
 from producer_client.outbox.errors import OutboxUnavailable, RowRefused
 from producer_client.outbox.row_writer import RowWriter
 from producer_client.submission import Prepared

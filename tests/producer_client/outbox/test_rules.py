@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from feedback.envelope import Envelope
 from feedback.errors import RedisRefused
+from feedback.records.envelope import Envelope
 from feedback.status import Refusal, State
 from feedback.statuses import Refused, Status
 from producer_client.outbox.circuit import Circuit

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Connection, insert, update
 
 from feedback.clock import monotonic_s
-from feedback.envelope import Envelope, payload_sha256
-from feedback.kept import KeptPayload
+from feedback.records.envelope import Envelope, payload_sha256
+from feedback.records.stored_payload import KeptPayload
 from producer_client.outbox import writing
 from producer_client.outbox.row import columns_of, lane_of
 from producer_client.outbox.table import Batch, OutboxTable, Place

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from feedback.envelope import Envelope, payload_sha256
-from feedback.kept import KeptPayload
+from feedback.records.envelope import Envelope, payload_sha256
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import Refused, Replaced, Status, StatusWrite
-from feedback.store import StatusStore
 from producer_client.outbox.row import WaitingRow
 from producer_client.outbox.telling import Step, Telling, Told
 from producer_client.submission import Prepared

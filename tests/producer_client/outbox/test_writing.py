@@ -12,10 +12,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool, StaticPool
 
-from feedback.envelope import Record
 from feedback.errors import ExitCode, InvalidMessage, PayloadMismatch
-from feedback.kept import KeptPayload
-from feedback.settings import Settings
+from feedback.records.envelope import Record
+from feedback.records.stored_payload import KeptPayload
+from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from producer_client import AsyncClient, AsyncHandle, Client, WaitTimeout, outbox

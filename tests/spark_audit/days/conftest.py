@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from feedback.clock import epoch_ms
-from feedback.settings import load
+from feedback.settings.settings import load
 from spark_audit.places import Places
 from spark_audit.run import audit_with
 from spark_audit.run_lock import alone

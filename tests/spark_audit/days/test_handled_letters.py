@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from feedback.envelope import Envelope, encode_headers
 from feedback.errors import ExitCode
-from feedback.kafka_writer import KafkaWriter, Outgoing
-from feedback.settings import KafkaSection
+from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.records.envelope import Envelope, encode_headers
+from feedback.settings.settings import KafkaSection
 from feedback.status import State
 from tests.consumer.dead_letters.conftest import FAILING, MakeBox
 from tests.consumer.dead_letters.ward import LETTERS, Ward

@@ -10,9 +10,9 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 
-from feedback.envelope import REQUEST_ID, payload_sha256
 from feedback.errors import ExitCode
-from feedback.settings import Settings
+from feedback.records.envelope import REQUEST_ID, payload_sha256
+from feedback.settings.settings import Settings
 from spark_audit.places import Places
 from spark_audit.run import Outcome, audit_with
 from spark_audit.run_lock import alone

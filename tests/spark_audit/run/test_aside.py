@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from kafka import KafkaProducer
 
-from feedback.envelope import ATTEMPT, DEADLINE, REQUEST_ID, outcome_id, payload_sha256
 from feedback.errors import ExitCode
+from feedback.records.envelope import ATTEMPT, DEADLINE, REQUEST_ID, outcome_id, payload_sha256
 from spark_audit.places import Places
 from tests.spark_audit.run.scene import IDS, LOST, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS

@@ -19,8 +19,8 @@ from kafka.admin import (
 import spark_audit.run
 from consumer.journal import migrate
 from feedback.clock import epoch_ms
-from feedback.envelope import DEADLINE, REQUEST_ID
 from feedback.errors import ExitCode, SettingsError
+from feedback.records.envelope import DEADLINE, REQUEST_ID
 from spark_audit.places import Places
 from spark_audit.pruning import prune
 from spark_audit.run import Outcome

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from spark_audit import commands, opening
 from spark_audit.location import Location, output_of, uri_of
 from spark_audit.outputs import settled

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from spark_audit.hadoop_path import HadoopPath
 from spark_audit.holder import Holder
 from spark_audit.location import Location, output_of, uri_of

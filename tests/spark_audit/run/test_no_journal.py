@@ -9,7 +9,7 @@ import pytest
 
 from consumer.journal.tables import SCHEMA_VERSION
 from feedback.errors import ExitCode, NotAvailable
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from spark_audit import journal_version
 from tests.spark_audit.run.scene import Scene
 

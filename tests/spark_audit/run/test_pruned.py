@@ -7,12 +7,12 @@ import json
 import pytest
 
 from consumer.journal import Journal
-from feedback.envelope import payload_sha256
 from feedback.errors import ExitCode
-from feedback.redis_server import connect
+from feedback.records.envelope import payload_sha256
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from feedback.store import StatusStore
 from spark_audit.places import Places
 from tests.spark_audit.run.scene import IDS, LOST, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.commands import cli as worker
 from consumer.dlq.commands import cli as dlq
-from feedback.envelope import MAX_REQUEST_ID_LENGTH
+from consumer.ops.commands import cli as worker
+from feedback.records.envelope import MAX_REQUEST_ID_LENGTH
 from producer_client.commands import cli as client
 from spark_audit.findings import REQUEST_FINDINGS, Finding
 from spark_audit.paste import pastes_for_all, pastes_of

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from consumer.journal.records import State
-from feedback.envelope import payload_sha256
-from feedback.redis_server import connect
-from feedback.settings import RedisSection
+from feedback.records.envelope import payload_sha256
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
 from feedback.status import State as Told
-from feedback.store import StatusStore
 from spark_audit.cards import GAPS, Evidence
 from spark_audit.findings import URGENT, Finding
 from spark_audit.gaps import Gap

@@ -3,7 +3,7 @@
 import pytest
 
 from feedback.errors import ExitCode, SettingsError
-from feedback.sections import AuditSection
+from feedback.settings.sections import AuditSection
 from spark_audit.findings import Finding
 from spark_audit.verdict import DEFAULT_FAIL_ON, Verdict, judge_counts, parse_fail_on
 

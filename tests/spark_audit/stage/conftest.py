@@ -10,7 +10,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 
-from feedback.settings import Settings
+from feedback.settings.settings import Settings
 from tests import offsets
 from tests.stack import Servers
 

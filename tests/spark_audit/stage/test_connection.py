@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from feedback.errors import SettingsError
-from feedback.settings import KafkaSection
+from feedback.settings.settings import KafkaSection
 from spark_audit.stage_records import connection_options, reader_options
 from tests.spark_audit.stage.samples import partition
 

@@ -15,8 +15,8 @@ from kafka.admin import (
 )
 
 from feedback.errors import ExitCode, NotAvailable
-from feedback.retry_group import retry_group
-from feedback.settings import Settings
+from feedback.records.retry_group import retry_group
+from feedback.settings.settings import Settings
 from spark_audit.chain import Chain
 from spark_audit.freeze import freeze
 from spark_audit.gaps import retention_gaps

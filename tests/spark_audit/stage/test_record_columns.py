@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from feedback.envelope import (
+from feedback.errors import InvalidMessage
+from feedback.records.envelope import (
     ATTEMPT,
     DEADLINE,
     OUTCOME_ID,
@@ -20,7 +21,6 @@ from feedback.envelope import (
     decode_headers,
     payload_sha256,
 )
-from feedback.errors import InvalidMessage
 from spark_audit import record_columns
 from spark_audit.header_columns import Headers
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from feedback.envelope import REQUEST_ID
 from feedback.errors import NotAvailable
-from feedback.settings import Settings
+from feedback.records.envelope import REQUEST_ID
+from feedback.settings.settings import Settings
 from spark_audit import snapshot
 from spark_audit.freeze import freeze
 from spark_audit.manifest import Manifest

@@ -11,9 +11,9 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 
-from feedback.envelope import ATTEMPT, DEADLINE, REQUEST_ID, payload_sha256
 from feedback.errors import NotAvailable
-from feedback.settings import KafkaSection, Settings
+from feedback.records.envelope import ATTEMPT, DEADLINE, REQUEST_ID, payload_sha256
+from feedback.settings.settings import KafkaSection, Settings
 from spark_audit.freeze import freeze
 from spark_audit.manifest import Manifest
 from spark_audit.stage_records import SCHEMA, stage_records

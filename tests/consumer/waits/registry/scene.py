@@ -15,15 +15,15 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, text
 
-from consumer.waits.record import Wait, encode, tombstone, wait_topic
+from consumer.features.waits.record import Wait, encode, tombstone, wait_topic
 from feedback.clock import epoch_ms
-from feedback.dead_letter_topics import dead_letter_topic
-from feedback.envelope import Envelope, Record, encode_headers
-from feedback.kafka_scan import KafkaScan
-from feedback.kafka_writer import KafkaWriter, Outgoing
-from feedback.redis_server import connect
-from feedback.settings import KafkaSection, RedisSection
-from feedback.store import StatusStore
+from feedback.kafka.scan import KafkaScan
+from feedback.kafka.writer import KafkaWriter, Outgoing
+from feedback.records.dead_letter_topics import dead_letter_topic
+from feedback.records.envelope import Envelope, Record, encode_headers
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import KafkaSection, RedisSection
 from tests import preloaded
 from tests.consumer.running import RunningWorker, environment, toml
 from tests.eventually import eventually

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from consumer.waits.record import encode
+from consumer.features.waits.record import encode
 from feedback.clock import epoch_ms
-from feedback.kafka_writer import Outgoing
+from feedback.kafka.writer import Outgoing
 from tests.consumer.running import RunningWorker
 from tests.consumer.waits.registry.conftest import MakeScene
 from tests.consumer.waits.registry.scene import Scene

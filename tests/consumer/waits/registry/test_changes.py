@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from consumer.waits.record import Wait, encode, tombstone
-from consumer.waits.registry.changes import changes_of
-from feedback.envelope import Record
-from feedback.kafka_writer import Outgoing
+from consumer.features.waits.record import Wait, encode, tombstone
+from consumer.features.waits.registry.changes import changes_of
+from feedback.kafka.writer import Outgoing
+from feedback.records.envelope import Record
 
 GROUP = "g"
 WHERE = ("t", 0)

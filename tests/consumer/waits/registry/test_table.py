@@ -7,11 +7,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from consumer.features.waits.registry.changes import Changes
+from consumer.features.waits.registry.facts import Unfinished
+from consumer.features.waits.registry.partitions import LeaseLost
+from consumer.features.waits.registry.table import WaitTable
 from consumer.journal import migrate
-from consumer.waits.registry.changes import Changes
-from consumer.waits.registry.facts import Unfinished
-from consumer.waits.registry.partitions import LeaseLost
-from consumer.waits.registry.table import WaitTable
 from tests.eventually import eventually
 
 PLACE = ("t.g.wait", 0)

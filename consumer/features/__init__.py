@@ -1,0 +1,11 @@
+"""One folder for each feature that a user may declare or set; the road works without them.
+
+- `retries/`: failed runs that left nothing run again by themselves, later.
+- `dead_letters/` sets aside what failed for good; `dead_letter_handlers/` gives it to the user's
+  code.
+- `outcomes/` passes on how requests ended, as records; `outgoing/` is how records that a row of the
+  journal owes are written until Kafka has them, for letters and outcomes alike.
+- `pausing/`: topics that do not run for a while; `alerts/` tells the owner of the data.
+- `waits/`: at-least-once delivery, for requests that no client waits for, and their registry.
+- `collapse/`: of the requests of one key that wait together, one runs in the others' stead.
+"""

@@ -1,0 +1,166 @@
+"""What the rest of the worker calls when something is to be told, and the thread that tells it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from consumer.features.alerts.event import Event, Kind
+from consumer.features.alerts.grouping import Alert, Grouping
+from consumer.features.alerts.noticing import Failure, Noticing
+from consumer.features.alerts.outlet import Outlet
+from consumer.journal.records import Row
+from consumer.pool.outcome import HANDLER_ERROR
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.settings.settings import AlertsSection
+
+STOP_S = 3.0
+
+
+class NoAlerts:
+    """Tells nobody anything. Every method returns at once and never raises; any thread may call."""
+
+    def written(self, rows: Sequence[Row]) -> None:
+        """Hear of failures that have their dead letters now, or are to have none."""
+
+    def waiting(self, topic: str, failures: int, oldest_s: float) -> None:
+        """Hear how many failures wait for their dead letters now, and for how long the oldest."""
+
+    def hindered(self, topic: str, reason: str) -> None:
+        """Hear that dead letters of a topic cannot be written."""
+
+    def paused(self, topic: str, *, reason: str, by: str = "") -> None:
+        """Hear that a topic was paused.
+
+        Args:
+            reason: one line.
+            by: the guard, or the person.
+        """
+
+    def start(self) -> None:
+        """Begin to tell."""
+
+    def stop(self) -> None:
+        """Tell what is left, and end."""
+
+
+NO_ALERTS = NoAlerts()
+
+
+class Alerts(NoAlerts):
+    """Tells the owners of topics what they have to know.
+
+    What is heard is counted together at once, so that however much comes, little is held.
+
+    Args:
+        settings: from when on somebody is told.
+        url_of: who is told about a topic; empty for nobody.
+        outlet: makes the outlet of a URL.
+        is_mine: whether an alert is for this worker to tell.
+    """
+
+    def __init__(
+        self,
+        settings: AlertsSection,
+        *,
+        url_of: Callable[[str], str],
+        outlet: Callable[[str], Outlet],
+        is_mine: Callable[[Alert], bool],
+    ) -> None:
+        self._age_s = settings.age_s
+        self._url_of = url_of
+        self._make_outlet = outlet
+        self._is_mine = is_mine
+        self._noticing = Noticing(settings.rate_per_minute)
+        self._grouping = Grouping(settings.every_s)
+        self._outlets: dict[str, Outlet] = {}
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="onceward-alerts", daemon=True)
+
+    def written(self, rows: Sequence[Row]) -> None:
+        """Hear of failures that have their dead letters now, or are to have none."""
+        told = [row for row in rows if self._url_of(row.topic)]
+        examples = {(row.topic, _code(row)): row for row in reversed(told)}
+        failures = [
+            Failure(*name, count, examples[name].request_id, _said_of(examples[name]))
+            for name, count in Counter((row.topic, _code(row)) for row in told).items()
+        ]
+        with self._changed:
+            events = self._noticing.events(failures, now_s=monotonic_s(), now_ms=epoch_ms())
+            self._add(list(events))
+
+    def waiting(self, topic: str, failures: int, oldest_s: float) -> None:
+        """Hear how many failures wait for their dead letters now, and for how long the oldest."""
+        if failures and 0 < self._age_s < oldest_s:
+            self._hear(Event(Kind.AGE, topic, epoch_ms(), failures, level=oldest_s))
+
+    def hindered(self, topic: str, reason: str) -> None:
+        """Hear that dead letters of a topic cannot be written."""
+        self._hear(Event(Kind.HINDERED, topic, epoch_ms(), detail=reason))
+
+    def paused(self, topic: str, *, reason: str, by: str = "") -> None:
+        """Hear that a topic was paused."""
+        self._hear(Event(Kind.PAUSED, topic, epoch_ms(), detail=reason, by=by))
+
+    def start(self) -> None:
+        """Begin to tell."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tell what is left, once, and end; a webhook that hangs is left behind, a daemon's."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
+
+    def _hear(self, event: Event) -> None:
+        if self._url_of(event.topic):
+            with self._changed:
+                self._add([event])
+
+    def _add(self, events: Sequence[Event]) -> None:
+        self._grouping.add(events, now_s=monotonic_s())
+        if events:
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            with self._changed:
+                self._changed.wait(self._patience_s())
+                due = self._grouping.take_due(monotonic_s())
+            self._tell(due)
+        with self._changed:
+            rest = self._grouping.take_all()
+        self._tell(rest)
+
+    def _patience_s(self) -> float | None:
+        """Return how long there is nothing to do; the lock is held, so nothing comes meanwhile."""
+        if self._stopping:
+            return 0.0
+        times = [self._grouping.next_due_s, *(one.next_due_s for one in self._outlets.values())]
+        due_s = min((one for one in times if one is not None), default=None)
+        return None if due_s is None else max(0.0, due_s - monotonic_s())
+
+    def _tell(self, alerts: Sequence[Alert]) -> None:
+        for alert in alerts:
+            url = self._url_of(alert.topic)
+            if self._is_mine(alert):
+                if url not in self._outlets:
+                    self._outlets[url] = self._make_outlet(url)
+                self._outlets[url].add([alert])
+        for outlet in self._outlets.values():
+            outlet.post(monotonic_s())
+
+
+def _said_of(row: Row) -> str:
+    """Return what is told of a failure; of an undeclared error its class alone, since its text is
+    nobody's choice and may quote the payload."""
+    said = row.message or ""
+    return said.partition(":")[0] if row.code == HANDLER_ERROR else said
+
+
+def _code(row: Row) -> str:
+    return row.code or str(row.state)

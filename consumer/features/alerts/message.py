@@ -1,0 +1,141 @@
+"""What is posted: a text for people, as Slack takes it, and the same for programs. Pure.
+
+Ids, messages and reasons come from outside: in the text they are cut, stand on one line and can
+name nobody and point nowhere. Payloads are in neither.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from consumer.features.alerts.event import Kind
+from consumer.features.alerts.grouping import Alert
+from feedback.console.printable import printable
+from feedback.records.dead_letter_topics import source_topic
+from feedback.web.slack import escaped
+
+ID_LIMIT = 128
+DETAIL_LIMIT = 300
+TEXT_LIMIT = 12_000
+SHOWN_CODES = 5
+_ELLIPSIS = "…"
+
+
+class Sender(NamedTuple):
+    """Who tells it.
+
+    Attributes:
+        config: the settings file for the commands, None without one.
+    """
+
+    group: str
+    worker_id: str
+    config: str | None = None
+
+
+def body_of(alerts: Sequence[Alert], sender: Sender) -> Mapping[str, Any]:
+    """Return what is posted of some alerts."""
+    text = "\n".join(text_of(one, sender) for one in alerts)
+    return {
+        "text": text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + _ELLIPSIS,
+        "onceward": {
+            "version": 1,
+            "group": sender.group,
+            "worker_id": sender.worker_id,
+            "alerts": [_fields(one, sender) for one in alerts],
+        },
+    }
+
+
+def text_of(alert: Alert, sender: Sender) -> str:
+    """Return an alert as people read it: what, an example, and the command that shows it."""
+    lines = [f"*{_plain(alert.topic)}* (group {_plain(sender.group)}): {_what(alert)}"]
+    example = [_code(one, ID_LIMIT) for one in alert.request_ids[:1]]
+    if alert.detail:
+        example.append(_code(alert.detail, DETAIL_LIMIT))
+    if example:
+        lines.append(": ".join(example))
+    lines.append(_code(command_of(alert, sender), 1000))
+    return "\n".join(lines)
+
+
+def command_of(alert: Alert, sender: Sender) -> str:
+    """Return the command that shows more."""
+    match alert.kind:
+        case Kind.FIRST | Kind.RATE:
+            words = ["onceward-dlq", "list", "--topic", source_topic(alert.topic, sender.group)]
+            if len(alert.codes) == 1:
+                words += ["--code", *(_cut(code, ID_LIMIT) for code in alert.codes)]
+        case Kind.PAUSED:
+            words = ["onceward-worker", "paused"]
+        case _:
+            words = ["onceward-worker", "check"]
+    if sender.config is not None:
+        words += ["--config", sender.config]
+    return shlex.join(words)
+
+
+def _what(alert: Alert) -> str:
+    match alert.kind:
+        case Kind.FIRST:
+            return f"a failure not seen for a day: {_codes(alert)}"
+        case Kind.RATE:
+            return f"{alert.level:,.0f} dead letters within a minute: {_codes(alert)}"
+        case Kind.AGE:
+            waits = f"{alert.count:,} {'failure waits' if alert.count == 1 else 'failures wait'}"
+            return f"{waits} for a dead letter, the oldest for {_duration(alert.level)}"
+        case Kind.HINDERED:
+            return "dead letters cannot be written; none is lost, they wait in the journal"
+        case Kind.PAUSED:
+            return "paused" + (f" by {_code(alert.by, ID_LIMIT)}" if alert.by else "")
+
+
+def _codes(alert: Alert) -> str:
+    most = sorted(alert.codes.items(), key=lambda one: (-one[1], one[0]))
+    told = [f"{_code(code, ID_LIMIT)} ({count:,})" for code, count in most[:SHOWN_CODES]]
+    left = len(most) - len(told)
+    return ", ".join(told) + (f" and {left} more" if left else "")
+
+
+def _fields(alert: Alert, sender: Sender) -> Mapping[str, Any]:
+    fields: dict[str, Any] = {
+        "kind": str(alert.kind),
+        "topic": alert.topic,
+        "count": alert.count,
+        "codes": {_cut(code, ID_LIMIT): count for code, count in alert.codes.items()},
+        "request_ids": [_cut(one, ID_LIMIT) for one in alert.request_ids],
+        "detail": _cut(alert.detail, DETAIL_LIMIT),
+        "by": _cut(alert.by, ID_LIMIT),
+        "first_at": alert.first_at,
+        "last_at": alert.last_at,
+        "command": command_of(alert, sender),
+    }
+    if alert.kind is Kind.RATE:
+        fields["per_minute"] = round(alert.level)
+    if alert.kind is Kind.AGE:
+        fields["oldest_s"] = round(alert.level)
+    return fields
+
+
+def _code(text: str, limit: int) -> str:
+    """Return text as Slack shows it letter by letter: nothing in it is a link or a name."""
+    return "`" + escaped(_cut(text, limit)).replace("`", "'") + "`"
+
+
+def _plain(name: str) -> str:
+    # Of a topic or a group, which have no character that means something.
+    return escaped(_cut(name, 249))
+
+
+def _cut(text: str, limit: int) -> str:
+    shown = printable(text[:limit])
+    return shown if len(shown) <= limit and len(text) <= limit else shown[: limit - 1] + _ELLIPSIS
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"

@@ -1,0 +1,45 @@
+"""Who of a group's workers tells what all of them see: whom Redis lets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from consumer.features.alerts.event import Kind
+from consumer.features.alerts.grouping import Alert
+from feedback.errors import RedisUnavailable
+from feedback.redis.server import guarded
+from feedback.redis.store import StatusStore
+
+# The others are what each worker has seen itself.
+_SEEN_BY_ALL = (Kind.AGE, Kind.HINDERED, Kind.PAUSED)
+
+
+class Turns:
+    """Takes turns with the other workers of the group.
+
+    Args:
+        store: the group's Redis.
+        redis_away: whether asking it would only cost time.
+        worker_id: who asks.
+        every_s: for how long nobody else tells the same.
+    """
+
+    def __init__(
+        self, store: StatusStore, *, redis_away: Callable[[], bool], worker_id: str, every_s: float
+    ) -> None:
+        self._store = store
+        self._redis_away = redis_away
+        self._worker_id = worker_id
+        self._every_ms = int(every_s * 1000)
+
+    def is_mine(self, alert: Alert) -> bool:
+        """Whether this worker tells it; without Redis everybody does."""
+        if alert.kind not in _SEEN_BY_ALL or self._redis_away():
+            return True
+        key = f"{self._store.prefix}alert:{alert.kind}:{alert.topic}"
+        try:
+            with guarded():
+                taken = self._store.redis.set(key, self._worker_id, nx=True, px=self._every_ms)
+        except RedisUnavailable:
+            return True
+        return bool(taken)

@@ -1,0 +1,24 @@
+"""Handlers of dead letters: a user's function that is given each letter of a topic.
+
+```python
+from consumer import Request, handler
+
+
+@handler(dead_letters_of="payments", on_error="retry")
+def file_ticket(request: Request) -> None:
+    letter = request.dead_letter
+    tickets.open(letter.request_id, letter.reason, letter.stacktrace)
+```
+
+A letter that is handled is a request like any other: read from `<topic>.<group>.dlq`, committed,
+claimed, run at most once. `on_error` says what an error of the handler means, `declaring` what can
+be declared and what that is once the group is known, `endless` how long it waits for its next run.
+`dead_letter` is what the handler gets to see, `topics` sees to it that there is a topic to read.
+The id and the place of a letter are in `feedback.records.dead_letters`, since the resender needs
+them too.
+
+Decisions, and their cost. Its id derives from the letter, so one that Kafka has twice is handled
+once, and the row of the request that failed is never touched. Its deadline is its own: that of the
+request is mostly over. A letter that cannot be handled is counted and no more: there are no dead
+letters of dead letters, and nothing goes round in a circle.
+"""

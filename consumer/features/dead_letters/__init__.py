@@ -1,0 +1,15 @@
+"""Dead letters: what failed for good is set aside with everything needed to understand it.
+
+```
+worker's loop ── FAILED row ──▶ journal ◀── what waits? ── dead_letters, a thread of `posting`
+      └── record, stack ──▶ evidence, payloads ──▶ letter ──▶ posting ──▶ <topic>.<group>.dlq
+```
+
+The row is the truth and comes first; a letter follows until Kafka has acknowledged it, and then the
+row says so (contract, section 7): how that goes stands in `consumer.features.outgoing`. `evidence`
+is what this worker still remembers of what it has failed; `payloads` reads the rest from where it
+came. `letter` says what a letter has in its headers, pure.
+
+Not obvious: a letter's payload is read from Kafka before Redis is asked. It is to be written to
+Kafka anyway, and only the record has the headers and the time as they were sent.
+"""

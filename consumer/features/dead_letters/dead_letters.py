@@ -1,0 +1,131 @@
+"""What a worker does about dead letters: kept until Kafka has them, or only counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from consumer.features.alerts.alerts import NO_ALERTS, NoAlerts
+from consumer.features.dead_letters.evidence import Evidence
+from consumer.features.outgoing import rounds
+from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.rounds import Duty, Rounds
+from consumer.journal.dead_letters import Dead
+from consumer.journal.records import Row
+from consumer.loop.entries import Run
+from consumer.ops.health.metrics import NO_METRICS, Metrics
+from feedback.clock import monotonic_s
+from feedback.console.logs import EventLog
+
+log = EventLog("onceward.dead_letters")
+
+KEEP, DROP = "keep", "drop"
+WRITTEN, DROPPED, PAYLOAD_GONE = "written", "dropped", "payload_gone"
+# Failures come in crowds: what waits so long is written together.
+GATHER_S = 0.05
+
+
+class Poster(Protocol):
+    """Writes a page of letters."""
+
+    def post(self, page: Sequence[Dead]) -> Iterator[Posted]: ...
+
+
+class Rows(rounds.Rows[Dead], Protocol):
+    """Knows what waits."""
+
+    def close_case(self, names: Collection[Run]) -> None: ...
+
+
+class DeadLetters:
+    """Writes what waits, until stopped.
+
+    Args:
+        rows: what waits; with a connection of its own.
+        posting: writes a page of it.
+        evidence: what this worker remembers; its news wake the thread.
+        strategies: `keep` or `drop` for each topic that has dead letters here; failures of other
+            topics are left alone.
+        lease_s: how often to look for what others left.
+        may_sweep: asked with the monotonic time whether the dead can be told from the living.
+        close: closes the connections to Kafka, in the thread.
+        metrics: told what waits and what became of it.
+        alerts: told as well, for the owners of the topics.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: Rows,
+        posting: Poster,
+        evidence: Evidence,
+        strategies: Mapping[str, str],
+        lease_s: float,
+        may_sweep: Callable[[float], bool],
+        close: Callable[[], None],
+        metrics: Metrics = NO_METRICS,
+        alerts: NoAlerts = NO_ALERTS,
+    ) -> None:
+        self._rows = rows
+        self._posting = posting
+        self._evidence = evidence
+        self._strategies = strategies
+        self._metrics = metrics
+        self._alerts = alerts
+        duty = Duty(
+            kind="dead_letters",
+            topics=strategies.keys(),
+            settle=self._settle,
+            show=self._show,
+            gather_s=GATHER_S,
+            close=close,
+        )
+        self._rounds = Rounds(
+            duty, rows=rows, memory=evidence, lease_s=lease_s, may_sweep=may_sweep
+        )
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the rest is left to the next worker."""
+        return self._rounds.is_stopping
+
+    def start(self) -> None:
+        """Begin to write; with no topic that has dead letters there is nothing to do."""
+        self._rounds.start()
+
+    def stop(self) -> None:
+        """End the thread; what waits stays in the journal."""
+        self._rounds.stop()
+
+    def look(self) -> None:
+        """Write what waits now; with the database away it is the next look's business."""
+        self._rounds.look()
+
+    def _settle(self, page: Sequence[Dead]) -> Iterator[Posted]:
+        dropped = [one.row for one in page if self._strategies[one.row.topic] == DROP]
+        if dropped:
+            self._close_cases(dropped, DROPPED)
+        kept = [one for one in page if self._strategies[one.row.topic] == KEEP]
+        if not kept:
+            return
+        for posted in self._posting.post(kept):
+            self._close_cases(posted.written, WRITTEN)
+            self._close_cases(posted.gone, PAYLOAD_GONE)
+            for topic, reason in (posted.refused | posted.closed).items():
+                self._alerts.hindered(topic, reason)
+            yield posted
+
+    def _show(self, topic: str, count: int, since_s: float) -> None:
+        self._metrics.dead_letters_waiting(topic, count, since_s)
+        if topic in self._strategies:
+            self._alerts.waiting(topic, count, monotonic_s() - since_s)
+
+    def _close_cases(self, rows: Sequence[Row], what: str) -> None:
+        runs: list[Run] = [(row.request_id, row.generation) for row in rows]
+        self._rows.close_case(runs)
+        self._evidence.forget(runs)
+        self._alerts.written(rows)
+        for topic, count in Counter(row.topic for row in rows).items():
+            self._metrics.dead_letters(topic, what, count)
+            log.info("dead_letters.closed", topic=topic, what=what, count=count)

@@ -1,0 +1,99 @@
+"""What a worker remembers of what it has failed: the record, and what the handler raised.
+
+Only a shortcut: what is forgotten here, or with the worker, is read again from where it came, but
+for class and stack of the error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from consumer.loop.entries import Run
+from consumer.pool.outcome import Raised
+from feedback.clock import monotonic_s
+from feedback.records.envelope import Record
+
+LIMIT_BYTES = 32 * 2**20
+# What an entry takes beside its bytes.
+ENTRY_BYTES = 1000
+
+
+class Failed(NamedTuple):
+    """A record whose request has failed.
+
+    Args:
+        raised: what its handler raised, if it did.
+        at_s: monotonic time at which its row was in the journal.
+    """
+
+    record: Record
+    raised: Raised | None
+    at_s: float
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes of the memory, nearly."""
+        record = self.record
+        headers = sum(len(name) + len(value) for name, value in record.headers)
+        stack = len(self.raised.stack) if self.raised is not None else 0
+        return ENTRY_BYTES + len(record.key or b"") + len(record.value or b"") + headers + stack
+
+
+class NoEvidence:
+    """Remembers nothing: for who writes no dead letters."""
+
+    def failed(self, run: Run, record: Record, raised: Raised | None) -> None:
+        """Hear of a failure whose row is in the journal; returns at once."""
+
+
+NO_EVIDENCE = NoEvidence()
+
+
+class Evidence(NoEvidence):
+    """Remembers the latest failures. Safe to share between threads.
+
+    Args:
+        limit_bytes: how much is remembered at most; the oldest is forgotten first.
+    """
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._size_bytes = 0
+        self._failed: dict[Run, Failed] = {}
+        self._lock = threading.Lock()
+        self.news = threading.Event()
+
+    def failed(self, run: Run, record: Record, raised: Raised | None) -> None:
+        """Hear of a failure whose row is in the journal; returns at once."""
+        one = Failed(record, raised, monotonic_s())
+        with self._lock:
+            self._drop(run)
+            self._failed[run] = one
+            self._size_bytes += one.size_bytes
+            while self._size_bytes > self._limit_bytes:
+                self._drop(next(iter(self._failed)))
+        self.news.set()
+
+    def of(self, run: Run) -> Failed | None:
+        """Return what is remembered of a failure."""
+        with self._lock:
+            return self._failed.get(run)
+
+    def forget(self, runs: Iterable[Run]) -> None:
+        """Let go of these: they have their letters."""
+        with self._lock:
+            for run in runs:
+                self._drop(run)
+
+    def forget_before(self, at_s: float) -> None:
+        """Let go of what was told before this monotonic time: it no longer waits."""
+        with self._lock:
+            for run in [run for run, one in self._failed.items() if one.at_s < at_s]:
+                self._drop(run)
+
+    def _drop(self, run: Run) -> None:
+        one = self._failed.pop(run, None)
+        if one is not None:
+            self._size_bytes -= one.size_bytes

@@ -1,0 +1,91 @@
+"""Writing dead letters: a page of failures becomes records, and what became of each is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from consumer.features.dead_letters.evidence import Evidence
+from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, dead_letter_topic, headers_of
+from consumer.features.outgoing.posting import Posted, Target, Topics, Writer
+from consumer.features.outgoing.posting import Posting as Pages
+from consumer.journal.dead_letters import Dead
+from consumer.journal.records import Row
+from consumer.pool.outcome import Raised
+from feedback.kafka.writer import Outgoing
+from feedback.records.envelope import Record
+
+
+class Source(Protocol):
+    """Finds the record of a row."""
+
+    def of(self, row: Row) -> Record | None: ...
+
+
+class Letter(NamedTuple):
+    """A failure with everything that its letter is made of."""
+
+    dead: Dead
+    record: Record
+    raised: Raised | None
+    group: str
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes of a batch, nearly."""
+        return len(self.record.key or b"") + len(self.record.value or b"")
+
+    def versions(self) -> Iterator[Outgoing]:
+        """Yield the whole letter, then with shorter and shorter texts."""
+        row, record = self.dead.row, self.record
+        topic = dead_letter_topic(row.topic, self.group)
+        for trim in TRIMS:
+            headers = headers_of(self.dead, record, group=self.group, raised=self.raised, trim=trim)
+            yield Outgoing(topic, row.partition, record.key, record.value, tuple(headers))
+
+
+class Posting:
+    """Writes letters. Belongs to one thread.
+
+    Args:
+        group: whose failures they are.
+        evidence: what this worker remembers.
+        payloads: finds the rest.
+        topics: makes dead letter topics.
+        writer: writes the records.
+        stopping: whether to leave the rest to the next worker.
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        evidence: Evidence,
+        payloads: Source,
+        topics: Topics,
+        writer: Writer,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._group = group
+        self._evidence = evidence
+        self._payloads = payloads
+        self._posting = Pages[Dead](
+            kind="dead_letters",
+            target=lambda topic: Target(dead_letter_topic(topic, group), ROOM_BYTES),
+            draft=self._letter,
+            topics=topics,
+            writer=writer,
+            stopping=stopping,
+        )
+
+    def post(self, page: Sequence[Dead]) -> Iterator[Posted]:
+        """Write a page; yield what became of it, some at a time, so that it is noted early."""
+        return self._posting.post(page)
+
+    def _letter(self, dead: Dead) -> Letter | None:
+        row = dead.row
+        known = self._evidence.of((row.request_id, row.generation))
+        if known is not None:
+            return Letter(dead, known.record, known.raised, self._group)
+        record = self._payloads.of(row)
+        return None if record is None else Letter(dead, record, None, self._group)

@@ -1,0 +1,22 @@
+"""Outcomes onward: how a request ended becomes a record of the topic that its handler names.
+
+```
+worker's loop ── final row ──▶ journal ◀── what waits? ── outcomes, a thread of `posting`
+      └── ended ──▶ news ───────────────────────▲           └──▶ record ──▶ <outcome_topic>
+```
+
+The row is the truth and comes first; its record follows until Kafka has acknowledged it, and then
+the row says so (`consumer.journal.outcomes`): how that goes stands in `consumer.features.outgoing`.
+`news` wakes the thread and remembers trace contexts; `record` says what is written, pure.
+
+Decisions, and their cost.
+- Ended is SUCCEEDED, EXPIRED, SKIPPED, and FAILED: at once where no resend may help, else when the
+  deadline is over. IN_DOUBT is not an end: an outcome that may be taken back is none. Its record
+  follows when somebody has resolved it.
+- There is one record for each generation that a request ended with. That is one for each request,
+  but for one that failed and was redriven: then another follows, with a higher generation.
+- Written again after a crash, a record is the same byte for byte, in the same partition: whoever
+  reads them goes by `onceward-outcome-id`, and a worker of ours does so by itself.
+- A result is never cut to fit: a topic that is too small for it is an alarm, and the record waits.
+- Requests that were first claimed before their handler named a topic have no outcome.
+"""

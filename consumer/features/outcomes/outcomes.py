@@ -1,0 +1,104 @@
+"""What a worker does about outcomes: each is written until Kafka has it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from consumer.features.outcomes.news import News
+from consumer.features.outgoing import rounds
+from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.rounds import Duty, Rounds
+from consumer.journal.outcomes import Ended
+from consumer.loop.entries import Run
+from consumer.ops.health.metrics import NO_METRICS, Metrics
+from feedback.console.logs import EventLog
+
+log = EventLog("onceward.outcomes")
+
+# Enough for what one turn of the loop finishes to be written together.
+GATHER_S = 0.01
+
+
+class Poster(Protocol):
+    """Writes a page of outcomes."""
+
+    def post(self, page: Sequence[Ended]) -> Iterator[Posted]: ...
+
+
+class Rows(rounds.Rows[Ended], Protocol):
+    """Knows what waits."""
+
+    def close_case(self, names: Collection[Run]) -> None: ...
+
+
+class Outcomes:
+    """Writes what waits, until stopped.
+
+    Args:
+        rows: what waits; with a connection of its own.
+        posting: writes a page of it.
+        news: what this worker has just finished.
+        targets: the outcome topic of each topic that has one here.
+        lease_s: how often to look for what others left.
+        may_sweep: asked with the monotonic time whether the dead can be told from the living.
+        begin: called first in the thread.
+        close: closes the connections to Kafka, in the thread.
+        metrics: told what waits and what became of it.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: Rows,
+        posting: Poster,
+        news: News,
+        targets: Mapping[str, str],
+        lease_s: float,
+        may_sweep: Callable[[float], bool],
+        begin: Callable[[], None],
+        close: Callable[[], None],
+        metrics: Metrics = NO_METRICS,
+    ) -> None:
+        self._rows = rows
+        self._posting = posting
+        self._news = news
+        self._metrics = metrics
+        duty = Duty(
+            kind="outcomes",
+            topics=targets.keys(),
+            settle=self._settle,
+            show=metrics.outcomes_waiting,
+            gather_s=GATHER_S,
+            begin=begin,
+            close=close,
+        )
+        self._rounds = Rounds(duty, rows=rows, memory=news, lease_s=lease_s, may_sweep=may_sweep)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the rest is left to the next worker."""
+        return self._rounds.is_stopping
+
+    def start(self) -> None:
+        """Begin to write; with no handler that names an outcome topic there is nothing to do."""
+        self._rounds.start()
+
+    def stop(self) -> None:
+        """End the thread; what waits stays in the journal."""
+        self._rounds.stop()
+
+    def look(self) -> None:
+        """Write what waits now; with the database away it is the next look's business."""
+        self._rounds.look()
+
+    def _settle(self, page: Sequence[Ended]) -> Iterator[Posted]:
+        for posted in self._posting.post(page):
+            runs: list[Run] = [(row.request_id, row.generation) for row in posted.written]
+            self._rows.close_case(runs)
+            self._news.forget(runs)
+            for topic, count in Counter(row.topic for row in posted.written).items():
+                self._metrics.outcomes_written(topic, count)
+                log.debug("outcomes.written", topic=topic, count=count)
+            yield posted

@@ -1,0 +1,192 @@
+"""Writing a page of what waits: rows become records, and what became of each is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from consumer.journal.records import Row
+from feedback.console.logs import EventLog
+from feedback.errors import KafkaUnavailable, NotAvailable
+from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge
+
+# What is on its way to Kafka at the same time.
+BATCH_BYTES = 8 * 2**20
+
+
+class Waits(Protocol):
+    """Something that waits for its record."""
+
+    @property
+    def row(self) -> Row: ...
+
+
+Item = TypeVar("Item", bound=Waits)
+
+
+class Draft(Protocol):
+    """A record that is to be written about a row."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def versions(self) -> Iterator[Outgoing]:
+        """Yield the whole record, then what is tried where that is too large."""
+
+
+class Target(NamedTuple):
+    """Where records about a topic go.
+
+    Args:
+        room_bytes: how much larger than a record of that topic one of these may be.
+    """
+
+    name: str
+    room_bytes: int
+
+
+class Topics(Protocol):
+    """Sees to it that a topic exists."""
+
+    def ensure(self, name: str, *, like: str, room_bytes: int = 0) -> None: ...
+    def forget(self, name: str) -> None: ...
+
+
+class Writer(Protocol):
+    """Writes records; None for each that Kafka has acknowledged."""
+
+    def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]: ...
+
+
+@dataclass(slots=True)
+class Posted:
+    """What became of some rows.
+
+    Attributes:
+        written: Kafka has their records.
+        gone: nothing is left to make a record of.
+        closed: topics whose records cannot be written now, and why.
+        refused: those of which a single record was not taken, and why.
+    """
+
+    written: list[Row] = field(default_factory=list)
+    gone: list[Row] = field(default_factory=list)
+    closed: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+class Posting(Generic[Item]):
+    """Writes records. Belongs to one thread.
+
+    Args:
+        kind: what is written: `dead_letters` or `outcomes`.
+        target: where the records about a topic go.
+        draft: makes the record; None when nothing is left to make one of. It may raise
+            NotAvailable: it cannot be made now.
+        topics: makes topics.
+        writer: writes the records.
+        stopping: whether to leave the rest to the next worker.
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        target: Callable[[str], Target],
+        draft: Callable[[Item], Draft | None],
+        topics: Topics,
+        writer: Writer,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._kind = kind
+        self._log = EventLog(f"onceward.{kind}")
+        self._target = target
+        self._draft = draft
+        self._topics = topics
+        self._writer = writer
+        self._stopping = stopping
+
+    def post(self, page: Sequence[Item]) -> Iterator[Posted]:
+        """Write a page; yield what became of it, some at a time, so that it is noted early."""
+        posted = Posted()
+        batch: list[tuple[Row, Draft]] = []
+        size_bytes = 0
+        for item in page:
+            if self._stopping():
+                break
+            draft = self._drafted(item, posted)
+            if draft is None:
+                continue
+            batch.append((item.row, draft))
+            size_bytes += draft.size_bytes
+            if size_bytes >= BATCH_BYTES:
+                self._write(batch, posted)
+                yield posted
+                posted, batch, size_bytes = Posted(closed=posted.closed), [], 0
+        self._write(batch, posted)
+        yield posted
+
+    def _drafted(self, item: Item, posted: Posted) -> Draft | None:
+        topic = item.row.topic
+        if topic in posted.closed:
+            return None
+        target = self._target(topic)
+        try:
+            self._topics.ensure(target.name, like=topic, room_bytes=target.room_bytes)
+            draft = self._draft(item)
+        except NotAvailable as error:
+            posted.closed[topic] = str(error)
+            return None
+        if draft is None:
+            posted.gone.append(item.row)
+            self._log.error(
+                f"{self._kind}.payload_gone", request_id=item.row.request_id, topic=topic
+            )
+        return draft
+
+    def _write(self, batch: Sequence[tuple[Row, Draft]], posted: Posted) -> None:
+        """Write records, those that are too large again in shorter versions."""
+        left = [(row, draft.versions()) for row, draft in batch]
+        while left:
+            records: list[Outgoing] = []
+            tried: list[tuple[Row, Iterator[Outgoing]]] = []
+            for row, versions in left:
+                record = next(versions, None)
+                if record is None:
+                    self._give_up(row, posted)
+                else:
+                    records.append(record)
+                    tried.append((row, versions))
+            left = self._write_once(records, tried, posted)
+
+    def _write_once(
+        self,
+        records: Sequence[Outgoing],
+        tried: Sequence[tuple[Row, Iterator[Outgoing]]],
+        posted: Posted,
+    ) -> list[tuple[Row, Iterator[Outgoing]]]:
+        """Return those that are too large."""
+        if not records:
+            return []
+        too_large = []
+        for one, error in zip(tried, self._writer.write(records), strict=True):
+            row = one[0]
+            if error is None:
+                posted.written.append(row)
+            elif isinstance(error, RecordTooLarge):
+                too_large.append(one)
+            elif isinstance(error, RecordRefused):
+                self._refuse(row, str(error), posted)
+            else:
+                posted.closed[row.topic] = str(error)
+                self._topics.forget(self._target(row.topic).name)
+        return too_large
+
+    def _give_up(self, row: Row, posted: Posted) -> None:
+        why = f"{self._target(row.topic).name} takes no record so large"
+        self._refuse(row, f"{why}: raise its max.message.bytes", posted)
+
+    def _refuse(self, row: Row, reason: str, posted: Posted) -> None:
+        posted.refused[row.topic] = reason
+        self._log.debug(f"{self._kind}.refused", request_id=row.request_id, reason=reason)

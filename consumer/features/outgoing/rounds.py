@@ -1,0 +1,245 @@
+"""The thread that goes through what waits and writes it, until Kafka has acknowledged it.
+
+It looks when this worker has news, and at least once a lease for what dead workers left. The
+journal is asked first what waits at all: mostly nothing does, which costs one look into an index
+that is empty, or as far back as `consumer.journal.span` says.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from consumer.features.outgoing.hindrances import Hindrances
+from consumer.features.outgoing.posting import Posted, Waits
+from consumer.journal import JournalUnavailable
+from consumer.journal.span import Span
+from consumer.journal.waiting import Cursor, Waiting
+from feedback.clock import monotonic_s
+from feedback.console.logs import EventLog
+
+PAGE = 200
+STOP_S = 2.0
+# While much waits and cannot be written, asking how much takes at most this share of the time.
+ASKING_SHARE = 0.05
+# Of a lease: how often somebody looks for what the dead have left.
+TURN_EVERY = 0.5
+
+Item = TypeVar("Item", bound=Waits)
+Asked = TypeVar("Asked", covariant=True, bound=Waits)
+
+
+class Rows(Protocol[Asked]):
+    """Knows what waits."""
+
+    def waiting(self, within_ms: int) -> list[Waiting]: ...
+    def take_turn(self, every_ms: int) -> bool: ...
+    def page(
+        self,
+        cursor: Cursor,
+        *,
+        topics: Collection[str],
+        limit: int,
+        of_the_dead: bool,
+        within_ms: int,
+    ) -> Sequence[Asked]: ...
+    def close(self) -> None: ...
+
+
+class Memory(Protocol):
+    """What this worker remembers of what waits.
+
+    Attributes:
+        news: set when there is something new to write.
+    """
+
+    @property
+    def news(self) -> threading.Event: ...
+    def forget_before(self, at_s: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Duty(Generic[Item]):
+    """What is to be written, and how.
+
+    Args:
+        kind: `dead_letters` or `outcomes`.
+        topics: those that this worker writes for; what others leave is left alone.
+        settle: writes a page and notes which rows wait no more; yields what became of it.
+        show: told of each topic how many of its requests wait, and since which monotonic time.
+        gather_s: how long news wait for others, to be written together.
+        begin: called first in the thread.
+        close: closes the connections to Kafka, in the thread.
+    """
+
+    kind: str
+    topics: Collection[str]
+    settle: Callable[[Sequence[Item]], Iterator[Posted]]
+    show: Callable[[str, int, float], None]
+    gather_s: float
+    close: Callable[[], None]
+    begin: Callable[[], None] = lambda: None
+
+
+class Rounds(Generic[Item]):
+    """Writes what waits, until stopped.
+
+    Args:
+        duty: what to write, and how.
+        rows: what waits; with a connection of its own.
+        memory: what this worker remembers; its news wake this thread.
+        lease_s: how often to look for what others left.
+        may_sweep: asked with the monotonic time whether the dead can be told from the living.
+    """
+
+    def __init__(
+        self,
+        duty: Duty[Item],
+        *,
+        rows: Rows[Item],
+        memory: Memory,
+        lease_s: float,
+        may_sweep: Callable[[float], bool],
+    ) -> None:
+        self._duty = duty
+        self._rows = rows
+        self._memory = memory
+        self._lease_s = lease_s
+        self._may_sweep = may_sweep
+        self._log = EventLog(f"onceward.{duty.kind}")
+        self._hindrances = Hindrances(duty.kind)
+        self._cursor = Cursor()
+        self._asked_s = 0.0
+        self._span = Span(monotonic_s())
+        self._shown: set[str] = set()
+        self._stopping = threading.Event()
+        name = f"onceward-{duty.kind.replace('_', '-')}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the rest is left to the next worker."""
+        return self._stopping.is_set()
+
+    def start(self) -> None:
+        """Begin to write; with no topic to write for there is nothing to do."""
+        if self._duty.topics:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what waits stays in the journal.
+
+        One that waits for a server that hangs is left behind, a daemon.
+        """
+        self._stopping.set()
+        self._memory.news.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        # Workers that were started together must not ask together.
+        pause_s = self._lease_s * random.uniform(0.1, 0.9)
+        try:
+            self._duty.begin()
+            while not self._stopping.is_set():
+                self._memory.news.wait(pause_s)
+                self._stopping.wait(min(self._lease_s, self._gather_s))
+                self._memory.news.clear()
+                if not self._stopping.is_set():
+                    self.look()
+                pause_s = self._pause_s(monotonic_s())
+        finally:
+            self._duty.close()
+            self._rows.close()
+
+    @property
+    def _gather_s(self) -> float:
+        return max(self._duty.gather_s, self._asked_s / ASKING_SHARE)
+
+    def _pause_s(self, now_s: float) -> float:
+        if not self._hindrances.is_hindered:
+            return self._lease_s
+        return min(self._lease_s, max(0.0, self._hindrances.again_s - now_s))
+
+    def look(self) -> None:
+        """Write what waits now; with the database away it is the next look's business."""
+        try:
+            self._look(monotonic_s())
+        except JournalUnavailable as error:
+            self._log.debug(f"{self._duty.kind}.left", reason=error.reason)
+
+    def _look(self, now_s: float) -> None:
+        waiting = self._waiting(now_s)
+        self._asked_s = monotonic_s() - now_s
+        ours = [one for one in waiting if one.topic in self._duty.topics]
+        self._span.looked(
+            now_s, monotonic_s(), oldest_ms=max((one.oldest_ms for one in ours), default=0)
+        )
+        self._show(waiting, now_s)
+        has_mine = any(one.mine for one in ours)
+        if not has_mine:
+            self._memory.forget_before(now_s)
+        if self._hindrances.begins(now_s):
+            self._cursor = Cursor()
+        of_the_dead = self._is_my_turn(ours, now_s)
+        written: set[str] = set()
+        if has_mine or of_the_dead:
+            written = self._pass_on({one.topic for one in ours}, of_the_dead=of_the_dead)
+        left = {one.topic for one in ours} - written
+        self._hindrances.ends(monotonic_s(), waiting=left)
+
+    def _waiting(self, now_s: float) -> list[Waiting]:
+        try:
+            return self._rows.waiting(self._span.begin(now_s))
+        except JournalUnavailable:
+            self._span.ended(now_s, monotonic_s())
+            raise
+
+    def _is_my_turn(self, waiting: Iterable[Waiting], now_s: float) -> bool:
+        if all(one.mine == one.requests for one in waiting) or not self._may_sweep(now_s):
+            return False
+        return self._rows.take_turn(int(1000 * self._lease_s * TURN_EVERY))
+
+    def _pass_on(self, topics: Collection[str], *, of_the_dead: bool) -> set[str]:
+        """Write what waits behind the cursor; return the topics of which anything was written."""
+        written: set[str] = set()
+        while not self.is_stopping:
+            worth = [topic for topic in topics if self._hindrances.is_open(topic)]
+            if not worth:
+                break
+            page = self._rows.page(
+                self._cursor,
+                topics=worth,
+                limit=PAGE,
+                of_the_dead=of_the_dead,
+                within_ms=self._span.age_ms(monotonic_s()),
+            )
+            for posted in self._duty.settle(page):
+                self._note(posted)
+                written.update(row.topic for row in posted.written)
+            if page:
+                last = page[-1].row
+                self._cursor = Cursor(last.finished_at or 0, last.request_id)
+            if len(page) < PAGE:
+                break
+        return written
+
+    def _note(self, posted: Posted) -> None:
+        for topic, reason in posted.closed.items():
+            self._hindrances.closed(topic, reason)
+        for topic, reason in posted.refused.items():
+            self._hindrances.refused(topic, reason)
+
+    def _show(self, waiting: Iterable[Waiting], now_s: float) -> None:
+        # Of what others leave, a look that did not go back to the oldest knows only a part.
+        is_whole = self._span.is_all
+        found = {one.topic: one for one in waiting if is_whole or one.topic in self._duty.topics}
+        known = {topic for topic in self._shown if is_whole or topic in self._duty.topics}
+        for topic in known - found.keys():
+            self._duty.show(topic, 0, now_s)
+        for topic, one in found.items():
+            self._duty.show(topic, one.requests, now_s - one.oldest_ms / 1000)
+        self._shown = (self._shown - known) | found.keys()

@@ -1,0 +1,131 @@
+"""`onceward-worker` pause, resume, paused: what a person does about topics of the whole group."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from consumer.journal.pauses import PauseRow, Pauses
+from feedback.console.commands import config_option, json_option, settings_of, user_name
+from feedback.console.printable import printable
+from feedback.errors import ExitCode, KafkaUnavailable, SettingsError
+from feedback.kafka.topics import KafkaTopics
+from feedback.settings.settings import Settings
+
+Command = Callable[..., Any]
+
+
+def _by_option(command: Command) -> Command:
+    return click.option("--by", default=None, help="Who does it; default: user@host.")(command)
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--reason", required=True, help="Why; other people read it.")
+@_by_option
+@config_option
+def pause(topic: str, reason: str, by: str | None, config: str | None) -> None:
+    """Let no worker of the group run requests of TOPIC, until it is resumed.
+
+    Workers know within about a second. What runs is finished; requests stay in Kafka, and read as
+    PENDING or LOST meanwhile. Where TOPIC is paused already, the first reason stands.
+
+    \b
+    Example:
+      onceward-worker pause payments --reason "the bank is being migrated" --config payments.toml
+    """
+    settings = settings_of(config)
+    _require_topic(settings, topic)
+    with _pauses(settings) as pauses:
+        is_new = pauses.pause(topic, reason=reason, by=by or _me())
+    click.echo(f"{topic} {'is paused' if is_new else 'was paused already'}")
+
+
+@click.command()
+@click.argument("topic")
+@_by_option
+@config_option
+def resume(topic: str, by: str | None, config: str | None) -> int:
+    """Let requests of TOPIC run again. Ends with 1 when the group has not paused it.
+
+    What a worker's guard has paused because of an outage goes on by itself, as soon as a request
+    succeeds.
+
+    \b
+    Example:
+      onceward-worker resume payments --config payments.toml
+    """
+    settings = settings_of(config)
+    with _pauses(settings) as pauses:
+        ended = pauses.resume(topic, by=by or _me())
+    if ended is None:
+        click.echo(f"{topic} was not paused", err=True)
+        return ExitCode.BAD_ANSWER
+    click.echo(f"{topic} goes on; it was paused {_since(ended)}")
+    return ExitCode.FINE
+
+
+@click.command()
+@json_option
+@config_option
+def paused(as_json: bool, config: str | None) -> None:
+    """Name the topics that are paused for the group: since when, by whom and why.
+
+    What a single worker's guard has paused stands on its page /ready, in its metrics and its log.
+
+    \b
+    Example:
+      onceward-worker paused --json --config payments.toml
+    """
+    with _pauses(settings_of(config)) as pauses:
+        found = pauses.paused()
+    for one in found:
+        click.echo(json.dumps(one._asdict()) if as_json else f"{one.topic}  {_since(one)}")
+    if not (found or as_json):
+        click.echo("no topic is paused")
+
+
+COMMANDS = (pause, resume, paused)
+
+
+@contextmanager
+def _pauses(settings: Settings) -> Iterator[Pauses]:
+    made = Pauses(
+        settings.journal.url,
+        group=settings.kafka.group,
+        statement_timeout_s=settings.journal.timeout_s,
+    )
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _require_topic(settings: Settings, topic: str) -> None:
+    """Return when the topic exists, or nobody can tell: a pause must not wait for Kafka.
+
+    Raises:
+        SettingsError: it does not, so that a misspelt name stops nothing in silence.
+    """
+    try:
+        missing = KafkaTopics(settings.kafka, create=False).missing([topic])
+    except KafkaUnavailable as error:
+        click.echo(f"whether {printable(topic)} exists is not known: {error}", err=True)
+        return
+    if missing:
+        raise SettingsError(f"Kafka has no topic {topic}: correct the name")
+
+
+def _since(one: PauseRow) -> str:
+    at = datetime.fromtimestamp(one.since / 1000, UTC).isoformat(timespec="seconds")
+    return f"since {at} by {printable(one.by)}: {printable(one.reason)}"
+
+
+def _me() -> str:
+    return f"{user_name()}@{socket.gethostname()}"

@@ -1,0 +1,149 @@
+"""When failures are an outage, and when it is over. Pure but for its own state.
+
+Of each topic the last runs are kept in mind. When more than a share of them failed the same way,
+the topic is to be paused: what waits in Kafka costs nothing, what is emptied into the dead letters
+a person has to repair. From then on one request after the other is let through, after 1, 2, 4
+seconds and then every 4, until one succeeds.
+
+A run that began before the pause neither lengthens nor ends it. A probe that is rejected for its
+own reasons, or turns out to be no run at all, says nothing: the next one goes at once. What was
+kept in mind stays: where a lucky success opens a topic too early, a first failure closes it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from consumer.features.pausing.ways import FINE, Way
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 4.0
+AT_ONCE_S = 0.1
+
+
+class Change(StrEnum):
+    """What an ended run has changed."""
+
+    PAUSED = "paused"
+    RESUMED = "resumed"
+
+
+@dataclass(slots=True)
+class Outage:
+    """A topic that is paused.
+
+    Attributes:
+        way: in which the runs failed.
+        since_s: monotonic.
+        probe_s: monotonic time from which the next request may be let through.
+        pause_s: how long after that one the one after it.
+        probes: ids of those that were let through and have not ended.
+        tried: how many were let through.
+    """
+
+    way: Way
+    since_s: float
+    probe_s: float
+    pause_s: float
+    probes: set[str] = field(default_factory=set)
+    tried: int = 0
+
+
+class _Runs:
+    """The last runs of one topic."""
+
+    def __init__(self, window: int) -> None:
+        self._ways: deque[Way] = deque(maxlen=window)
+        self._counts: Counter[Way] = Counter()
+
+    def add(self, way: Way) -> int:
+        """Take one in; return how many of those that are kept ended like it."""
+        if len(self._ways) == self._ways.maxlen:
+            oldest = self._ways[0]
+            self._counts[oldest] -= 1
+            if not self._counts[oldest]:
+                del self._counts[oldest]
+        self._ways.append(way)
+        self._counts[way] += 1
+        return self._counts[way]
+
+
+class Guard:
+    """Judges ended runs. Belongs to one thread.
+
+    Args:
+        share: of the window; when more failed the same way, it is an outage. 0: nothing ever is.
+        window: how many of the last runs of a topic count; so many have to be possible, so a topic
+            with fewer runs is judged as if the others had succeeded.
+        probes: how many requests may be let through at once, where one takes longer than the pause.
+    """
+
+    def __init__(self, *, share: float, window: int, probes: int) -> None:
+        self._is_on = share > 0
+        self._most = share * window
+        self._window = window
+        self._probes = probes
+        self._runs: dict[str, _Runs] = {}
+        self.outages: dict[str, Outage] = {}
+
+    def ended(self, topic: str, request_id: str, way: Way | None, now_s: float) -> Change | None:
+        """Take in the end of a run.
+
+        Args:
+            way: None when it says nothing.
+        """
+        if not self._is_on:
+            return None
+        outage = self.outages.get(topic)
+        if outage is not None:
+            return self._ended_meanwhile(topic, outage, request_id, way, now_s)
+        if way is None:
+            return None
+        if self._kept(topic).add(way) <= self._most or way == FINE:
+            return None
+        self.outages[topic] = Outage(way, now_s, now_s + FIRST_PAUSE_S, 2 * FIRST_PAUSE_S)
+        return Change.PAUSED
+
+    def _ended_meanwhile(
+        self, topic: str, outage: Outage, request_id: str, way: Way | None, now_s: float
+    ) -> Change | None:
+        if request_id not in outage.probes:
+            return None
+        outage.probes.discard(request_id)
+        if way is None:
+            outage.probe_s = min(outage.probe_s, now_s + AT_ONCE_S)
+            return None
+        if way != FINE:
+            return None
+        del self.outages[topic]
+        return Change.RESUMED
+
+    def may_probe(self, topic: str, now_s: float) -> bool:
+        """Whether a request of this paused topic may be let through now."""
+        outage = self.outages.get(topic)
+        return outage is not None and now_s >= outage.probe_s and len(outage.probes) < self._probes
+
+    def probes(self, topic: str, request_id: str, now_s: float) -> None:
+        """Note that this request was let through."""
+        outage = self.outages[topic]
+        outage.probes.add(request_id)
+        outage.tried += 1
+        outage.probe_s = now_s + outage.pause_s
+        outage.pause_s = min(2 * outage.pause_s, LONGEST_PAUSE_S)
+
+    def lost(self, topic: str, request_id: str, now_s: float) -> None:
+        """Note that a probe is nowhere any more, and did not run."""
+        outage = self.outages.get(topic)
+        if outage is not None and request_id in outage.probes:
+            outage.probes.discard(request_id)
+            outage.probe_s = min(outage.probe_s, now_s + AT_ONCE_S)
+
+    def next_probe_s(self) -> float | None:
+        """Return the monotonic time from which the next request may be let through."""
+        times = (one.probe_s for one in self.outages.values() if len(one.probes) < self._probes)
+        return min(times, default=None)
+
+    def _kept(self, topic: str) -> _Runs:
+        return self._runs.setdefault(topic, _Runs(self._window))

@@ -1,0 +1,248 @@
+"""Which topics are paused, why and since when; what of them is let through all the same.
+
+A topic is paused by this worker's guard (an outage: only here, and until a request succeeds), or
+for the whole group: by a person, or by a dead letter where the strategy is to stop. The group's
+pauses stand in the journal; `watching` writes and reads them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
+
+from consumer.features.pausing.guard import Change, Guard
+from consumer.features.pausing.paused import GUARD, Paused
+from consumer.features.pausing.ways import Way
+from consumer.handlers.delivery import Delivery
+from consumer.journal import Row
+from consumer.journal.pauses import PauseRow
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.console.logs import EventLog
+from feedback.records.envelope import Record
+from feedback.status import State
+
+log = EventLog("onceward.pausing")
+
+Partition = tuple[str, int]
+
+
+class Alerts(Protocol):
+    """Tells the owner of the data."""
+
+    def paused(self, topic: str, *, reason: str, by: str) -> None: ...
+
+
+class Pausing:
+    """Knows the paused topics. Safe to share between threads, but for what belongs to the loop.
+
+    Args:
+        guard: judges how runs end.
+        topics: those of this worker's handlers.
+        stopping: those of which a dead letter stops the group.
+        me: who it is that stops them.
+        alerts: told of what this worker has paused.
+        wake: wakes the worker's loop; called when a topic goes on.
+    """
+
+    def __init__(
+        self,
+        *,
+        guard: Guard,
+        topics: Collection[str] = (),
+        stopping: Collection[str] = (),
+        me: str = "",
+        alerts: Alerts | None = None,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._guard = guard
+        self._topics = frozenset(topics)
+        self._stopping = frozenset(stopping)
+        self._me = me
+        self._alerts = alerts
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._outages: dict[str, Paused] = {}
+        self._stops: dict[str, Paused] = {}
+        self._group: dict[str, Paused] = {}
+        self._closed: frozenset[str] = frozenset()
+        self._hungry: set[str] = set()
+        self.news = threading.Event()
+
+    # asked ---------------------------------------------------------------------------------
+
+    def is_paused(self, topic: str) -> bool:
+        """Whether requests of this topic wait."""
+        return topic in self._closed
+
+    @property
+    def paused(self) -> list[Paused]:
+        """Every pause, one for each topic; the group's before the guard's."""
+        with self._lock:
+            return sorted({**self._outages, **self._stops, **self._group}.values())
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Topics of which nothing is to be read now: all that are paused, but those of which a
+        request is needed to see how they do now."""
+        closed = self._closed
+        return closed - self._hungry if closed else closed
+
+    def lets(self, topic: str) -> bool:
+        """Whether one more request of this topic may come in: of a hungry one, just one."""
+        if topic not in self._closed:
+            return True
+        with self._lock:
+            is_wanted = topic in self._hungry
+            self._hungry.discard(topic)
+        return is_wanted
+
+    def sift(self, records: Iterable[Record]) -> tuple[list[Record], dict[Partition, int]]:
+        """Return what of a poll may come in, and where the rest of each partition begins."""
+        if not self._closed:
+            return list(records), {}
+        kept: list[Record] = []
+        begins: dict[Partition, int] = {}
+        for one in records:
+            partition = (one.topic, one.partition)
+            if partition in begins or not self.lets(one.topic):
+                begins.setdefault(partition, one.offset)
+            else:
+                kept.append(one)
+        return kept, begins
+
+    # the loop ------------------------------------------------------------------------------
+
+    def ended(self, one: Delivery, way: Way | None) -> None:
+        """Hear how a run ended; None when that says nothing of whoever the handler calls."""
+        topic, now_s = one.handler.topic, monotonic_s()
+        change = self._guard.ended(topic, one.request_id, way, now_s)
+        if change is Change.PAUSED:
+            self._begin(topic, str(way))
+        elif change is Change.RESUMED:
+            self._end(topic)
+
+    def failed(self, topic: str, request_id: str, code: str | None) -> None:
+        """Hear of a failure that becomes a dead letter; where it is to stop the group, it does."""
+        if topic not in self._stopping or topic in self._stops or topic in self._group:
+            return
+        reason = f"dead letter {code or ''} of {request_id}"
+        with self._lock:
+            self._stops[topic] = Paused(topic, reason, epoch_ms(), self._me)
+            self._note()
+        log.error("topic.stopped", topic=topic, code=code, request_id=request_id)
+        self._alert(topic, reason, self._me)
+        self.news.set()
+
+    def stands(self, row: Row) -> None:
+        """Hear how a request stands in the journal that this worker has asked about."""
+        if row.state == State.FAILED and not row.resend:
+            self.failed(row.topic, row.request_id, row.code)
+
+    def probes(
+        self,
+        now_s: float,
+        room: int,
+        in_hand: Callable[[], Iterable[Delivery]],
+        take: Callable[[str], Delivery | None],
+    ) -> list[Delivery]:
+        """Return requests of paused topics that are to run, to see how they do now.
+
+        Args:
+            room: how many slots are free for them.
+            in_hand: what the worker claims or runs.
+            take: gives one that waits, of a topic.
+        """
+        if not self._outages:
+            return []
+        self._forget_lost(in_hand, now_s)
+        probes: list[Delivery] = []
+        hungry = set()
+        for topic in [one for one in self._outages if self._guard.may_probe(one, now_s)]:
+            if len(probes) >= room or topic in self._stops or topic in self._group:
+                continue
+            one = take(topic)
+            if one is None:
+                hungry.add(topic)
+                continue
+            probes.append(one)
+            self._guard.probes(topic, one.request_id, now_s)
+            log.debug("guard.probes", topic=topic, request_id=one.request_id)
+        with self._lock:
+            self._hungry = hungry
+        return probes
+
+    def next_s(self, now_s: float) -> float | None:
+        """Return the monotonic time at which the next request is to be let through.
+
+        None: no topic is paused, or it is due and nothing was there; then whoever reads wakes the
+        loop.
+        """
+        if not self._outages:
+            return None
+        at_s = self._guard.next_probe_s()
+        return None if at_s is None or at_s <= now_s else at_s
+
+    def _forget_lost(self, in_hand: Callable[[], Iterable[Delivery]], now_s: float) -> None:
+        probing = {
+            (topic, name) for topic, outage in self._guard.outages.items() for name in outage.probes
+        }
+        if not probing:
+            return
+        known = {one.request_id for one in in_hand()}
+        for topic, name in probing:
+            if name not in known:
+                self._guard.lost(topic, name, now_s)
+
+    def _begin(self, topic: str, reason: str) -> None:
+        with self._lock:
+            self._outages[topic] = Paused(topic, reason, epoch_ms(), GUARD)
+            self._note()
+        log.error("guard.paused", topic=topic, reason=reason)
+        self._alert(topic, reason, GUARD)
+
+    def _end(self, topic: str) -> None:
+        with self._lock:
+            outage = self._outages.pop(topic)
+            self._hungry.discard(topic)
+            self._note()
+        log.info("guard.resumed", topic=topic, after_s=round((epoch_ms() - outage.since) / 1000, 3))
+
+    def _alert(self, topic: str, reason: str, by: str) -> None:
+        if self._alerts is not None:
+            self._alerts.paused(topic, reason=reason, by=by)
+
+    # the journal ---------------------------------------------------------------------------
+
+    def unwritten(self) -> list[Paused]:
+        """Return what the group is to learn by the journal."""
+        with self._lock:
+            return list(self._stops.values())
+
+    def written(self, one: Paused) -> None:
+        """Hear that the journal has it."""
+        with self._lock:
+            self._stops.pop(one.topic, None)
+            self._group.setdefault(one.topic, one)
+            self._note()
+
+    def learn(self, rows: Iterable[PauseRow]) -> None:
+        """Take in the pauses of the group as the journal has them."""
+        found = {one.topic: Paused(*one) for one in rows if one.topic in self._topics}
+        if found == self._group:
+            return
+        with self._lock:
+            before, self._group = self._group, found
+            self._note()
+        for topic in found.keys() - before.keys():
+            one = found[topic]
+            log.warning("topic.paused", topic=topic, reason=one.reason, by=one.by)
+        for topic in before.keys() - found.keys():
+            log.info("topic.resumed", topic=topic)
+        self._wake()
+
+    def _note(self) -> None:
+        self._closed = frozenset((*self._outages, *self._stops, *self._group))
+
+
+NEVER_PAUSED = Pausing(guard=Guard(share=0, window=1, probes=1))

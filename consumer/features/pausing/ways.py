@@ -1,0 +1,87 @@
+"""In which way a run ended, as the outage guard compares them. Pure.
+
+Two runs fail the same way with the same code and, where the code only says that something was
+raised, the same class of error. What the request itself is to blame for (a final `Rejected`) says
+nothing about whoever the handler calls.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from consumer.handlers.declaration import Handler
+from consumer.handlers.error_classes import is_retryable_code
+from consumer.journal import Finish
+from consumer.loop.entries import CHILD_DIED, TIMEOUT
+from consumer.pool.outcome import (
+    HANDLER_ERROR,
+    JOURNAL_UNAVAILABLE,
+    QUERY_UNKNOWN,
+    Raised,
+)
+from feedback.status import State
+
+_CODE_LIMIT = 64
+# Codes that no handler has chosen.
+_OURS = (HANDLER_ERROR, TIMEOUT, CHILD_DIED, QUERY_UNKNOWN)
+
+
+class Way(NamedTuple):
+    """What an ended run says of whoever the handler calls.
+
+    Attributes:
+        code: stable; empty when the run did its work.
+        error_class: its last name, where it is known.
+    """
+
+    code: str = ""
+    error_class: str = ""
+
+    def __str__(self) -> str:
+        """Return it as a person reads it."""
+        return f"{self.code} {self.error_class}".rstrip()
+
+
+FINE = Way()
+
+
+def way_of(finish: Finish, handler: Handler, raised: Raised | None) -> Way | None:
+    """Return how a run ended; None when that says nothing of whoever the handler calls.
+
+    Args:
+        finish: as it was written.
+        handler: whose run it was.
+        raised: what it raised, if that is known.
+    """
+    if finish.state == State.SKIPPED:
+        return None  # nobody was called
+    if finish.state not in (State.FAILED, State.RETRYING, State.IN_DOUBT):
+        return FINE
+    code = finish.code or str(finish.state)
+    if code == JOURNAL_UNAVAILABLE or _is_its_own(finish, code, handler):
+        return None
+    return Way(code[:_CODE_LIMIT], _class(code, finish.message, raised))
+
+
+def way_without_end(because: str) -> Way:
+    """Return how a run went that left no end and is followed by another one.
+
+    Args:
+        because: the stable code of what became of it.
+    """
+    return Way(because[:_CODE_LIMIT])
+
+
+def _is_its_own(finish: Finish, code: str, handler: Handler) -> bool:
+    is_final = finish.state == State.FAILED and not finish.resend
+    return is_final and code not in _OURS and not is_retryable_code(code, handler)
+
+
+def _class(code: str, message: str | None, raised: Raised | None) -> str:
+    if code != HANDLER_ERROR:
+        return ""
+    if raised is not None:
+        return raised.error_class.rpartition(".")[2]
+    # In doubt, only the one line is kept: `Class: text`.
+    head = (message or "").partition(":")[0]
+    return head if head.isidentifier() else ""

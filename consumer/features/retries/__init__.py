@@ -1,0 +1,39 @@
+"""Automatic retries: which failures run again, when, and how they are woken up.
+
+```python
+from consumer import handler
+from consumer.features.retries import Exponential
+
+
+@handler(topic="payments", effect="marked", retry_on=("BANK_BUSY", ConnectionRefusedError),
+         blocking="20ms x 2", retries=Exponential("1s", tries=6, most="5m", jitter=0.5))
+def charge(request): ...
+```
+
+- `classes`: whether an error says that nothing happened and another run may help, pure. `checks`:
+  declarations that could run twice, or never do what they say.
+- `durations`, `backoff`: how long to wait before which retry, pure. `decision`: whether there is a
+  next one at all, pure.
+- `blocking`: tries within one run, in the child, for what is over in milliseconds.
+- `topics`, `headers`: names of the retry topics and what a record in one says, pure. `wakeups`
+  sends them, `waiting` (pure) and `tiers` read them back when they are due.
+
+A record in a retry topic is a wake-up and no more: the journal's RETRYING row is the truth. The row
+is committed first, then the record is sent; a claim from RETRYING needs the row's generation and
+its time. So a record that is lost is sent again by a sweep, and one too many does nothing.
+
+Not obvious. The readers of the retry topics are a consumer group of their own, `<group>.retry`
+(`feedback.records.retry_group` says why).
+"""
+
+from consumer.handlers.backoff import (
+    Backoff,
+    Custom,
+    Exponential,
+    Fixed,
+    Immediately,
+    Tiers,
+    Uniform,
+)
+
+__all__ = ["Backoff", "Custom", "Exponential", "Fixed", "Immediately", "Tiers", "Uniform"]

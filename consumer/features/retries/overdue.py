@@ -1,0 +1,205 @@
+"""The sweep of what waits for its next run and was not woken up.
+
+Its record was never sent (the worker died between the row and it), or it was read by a worker that
+died before it ran. It is sent once more; when that does not help either (the topic is away, the
+record too large for it, nobody reads it any more), it goes on here, without a record.
+
+What is overdue is gone through from the oldest on, a bounded part of it with each sweep: what can
+neither be sent nor ended yet stays where it is, however much it is, and those behind it go on. How
+far back it goes, `passage` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from consumer.features.pausing.pausing import NEVER_PAUSED, Pausing
+from consumer.features.retries.following import wakeup_of_row
+from consumer.features.retries.passage import Passage
+from consumer.features.retries.wakeup import WakeUp
+from consumer.handlers.declaration import Handler
+from consumer.handlers.delivery import Delivery
+from consumer.intake.buffer import Buffer
+from consumer.journal import Journal, JournalUnavailable, Overdue, Row
+from feedback.clock import monotonic_s
+from feedback.console.logs import EventLog
+from feedback.errors import KafkaUnavailable, RedisUnavailable
+
+log = EventLog("onceward.retries")
+
+# A busy worker is late by itself: what it is late with needs no second record.
+OVERDUE_MS = 3_000
+# Of one sweep: how many rows a page has, how many pages are looked through, and after how many
+# rows about which somebody else had to be asked no other page is begun.
+PAGE = 100
+PAGES = 10
+ASKED_LIMIT = 100
+# Longer than a session: who reads the record next may have to wait for the end of a dead member.
+FIRST_PAUSE_S, FACTOR = 10.0, 2.0
+REMEMBERED = 10_000
+GONE_AFTER_S = 60.0
+
+Name = tuple[str, int]
+
+
+class Source(Protocol):
+    """Where the payload of a request comes from."""
+
+    def of(self, row: Row) -> Delivery | None: ...
+
+
+class OverdueRetries:
+    """Wakes up what was forgotten. Belongs to the sweeper's thread.
+
+    Args:
+        journal: the sweeper's.
+        handlers: by topic; requests of other topics are left to workers that have theirs.
+        payloads: makes deliveries of rows.
+        send: sends a wake-up to its topic.
+        buffer: where due retries wait for a slot.
+        on_due: called after retries were buffered.
+        tell_ended: told of requests whose time is over, or whose payload is gone.
+        pausing: knows the topics of which nothing goes on now.
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        handlers: Mapping[str, Handler],
+        payloads: Source,
+        send: Callable[[Sequence[WakeUp]], None],
+        buffer: Buffer,
+        on_due: Callable[[], None],
+        tell_ended: Callable[[Iterable[Row]], None],
+        pausing: Pausing = NEVER_PAUSED,
+    ) -> None:
+        self._pausing = pausing
+        self._journal = journal
+        self._handlers = handlers
+        self._payloads = payloads
+        self._send = send
+        self._buffer = buffer
+        self._on_due = on_due
+        self._tell_ended = tell_ended
+        self._next_s: dict[Name, tuple[float, float]] = {}
+        self._passage = Passage(PAGE)
+        # Since when a payload has been gone; and those of them that this passage has met.
+        self._gone_s: dict[Name, float] = {}
+        self._met_gone: set[Name] = set()
+
+    def sweep(self) -> None:
+        """Go on through what is overdue, from where the last sweep ended.
+
+        Raises:
+            JournalUnavailable: it is the next sweep's business.
+        """
+        topics = self._handlers.keys() - self._pausing.unread
+        out_of_reach: set[str] = set()
+        now_s = monotonic_s()
+        self._passage.go_on(topics, now_s)
+        asked = 0
+        for _ in range(PAGES):
+            found, is_last = self._read(topics - out_of_reach)
+            asked += self._look_at(found, out_of_reach, now_s)
+            if is_last:
+                self._forget_gone()
+            if is_last or asked >= ASKED_LIMIT:
+                break
+        self._remember(now_s)
+
+    def _read(self, topics: Collection[str]) -> tuple[list[Overdue], bool]:
+        """Return the next page, and whether the passage ends with it."""
+        began_s = monotonic_s()
+        within_ms = self._passage.within_ms(began_s)
+        cursor = self._passage.cursor
+        try:
+            found = self._journal.overdue_retries(
+                topics, PAGE, OVERDUE_MS, cursor=cursor, within_ms=within_ms
+            )
+        except JournalUnavailable:
+            self._passage.failed(took_s=monotonic_s() - began_s)
+            raise
+        return found, self._passage.read(found, took_s=monotonic_s() - began_s)
+
+    def _look_at(self, page: Sequence[Overdue], out_of_reach: set[str], now_s: float) -> int:
+        """Do what can be done about a page; return about how many of it somebody was asked."""
+        asked = 0
+        ended: list[Row] = []
+        for one in page:
+            row = one.row
+            if row.topic in out_of_reach or not (one.is_too_late or self._is_its_turn(row, now_s)):
+                continue
+            asked += 1
+            if one.is_too_late:
+                ended.append(row)
+                continue
+            try:
+                delivery = self._delivery(one)
+            except (KafkaUnavailable, RedisUnavailable) as error:
+                # It would be as long for each other one of the topic, and others wait as well.
+                out_of_reach.add(row.topic)
+                log.debug("retry.left", request_id=row.request_id, reason=str(error))
+                continue
+            if delivery is not None:
+                self._wake(delivery, row, now_s)
+            elif self._is_gone_for_good(row, now_s):
+                ended.append(row)
+        if ended:
+            self._tell_ended(self._journal.end_retries(ended))
+        return asked
+
+    def _forget_gone(self) -> None:
+        """Forget of which requests the payload was gone: this passage has met all that are left."""
+        self._gone_s = {name: self._gone_s[name] for name in self._met_gone}
+        self._met_gone.clear()
+
+    def _is_gone_for_good(self, row: Row, now_s: float) -> bool:
+        """Whether nothing will wake it up any more.
+
+        A wake-up has the payload with it, wherever that is gone by now: one that is late, by a busy
+        worker or a pause, gets time to arrive.
+        """
+        if self._handlers[row.topic].retries is None:
+            return True
+        self._met_gone.add(_name(row))
+        return now_s - self._gone_s.setdefault(_name(row), now_s) >= GONE_AFTER_S
+
+    def _is_its_turn(self, row: Row, now_s: float) -> bool:
+        at_s, _ = self._next_s.get(_name(row), (now_s, 0.0))
+        return at_s <= now_s
+
+    def _delivery(self, one: Overdue) -> Delivery | None:
+        """Return what is to run; None when its payload is not where it was."""
+        delivery = self._payloads.of(one.row)
+        if delivery is None:
+            return None
+        return delivery._replace(
+            wakes=one.row.generation,
+            retried=one.retried.runs,
+            first_failed_at=one.retried.first_failed_at,
+        )
+
+    def _wake(self, delivery: Delivery, row: Row, now_s: float) -> None:
+        name = _name(row)
+        is_second = name in self._next_s
+        if delivery.handler.retries is not None and not is_second:
+            self._send([wakeup_of_row(delivery, row)])
+        elif self._buffer.room:
+            self._buffer.put([delivery])
+            self._on_due()
+        else:
+            return  # another sweep, or another worker's
+        _, pause_s = self._next_s.get(name, (0.0, FIRST_PAUSE_S / FACTOR))
+        self._next_s[name] = (now_s + pause_s * FACTOR, pause_s * FACTOR)
+        log.warning("retry.overdue", request_id=name[0], generation=name[1], again=is_second)
+
+    def _remember(self, now_s: float) -> None:
+        """Forget what was woken up long ago: it has gone on."""
+        if len(self._next_s) > REMEMBERED:
+            self._next_s = {name: at for name, at in self._next_s.items() if at[0] > now_s}
+
+
+def _name(row: Row) -> Name:
+    return row.request_id, row.generation

@@ -1,0 +1,95 @@
+"""The thread that sends wake-ups to the retry topics.
+
+Their RETRYING rows are committed before: what it cannot send, a sweep finds when it is overdue. So
+it waits for nobody, and what it holds is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from consumer.features.outgoing.sending import Sending
+from consumer.features.retries.headers import headers_of
+from consumer.features.retries.topics import retry_topic
+from consumer.features.retries.wakeup import WakeUp
+from consumer.handlers.backoff import topic_delay_ms
+from feedback.console.logs import EventLog
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
+
+log = EventLog("onceward.retries")
+
+BACKLOG_LIMIT = 10_000
+# Failures come in crowds.
+GATHER_S = 0.05
+
+
+class WakeUps:
+    """Sends each wake-up until Kafka has it, or refuses it for good.
+
+    Args:
+        writer: used by this thread alone.
+        group: the consumer group, whose retry topics they are.
+    """
+
+    def __init__(self, writer: KafkaWriter, *, group: str) -> None:
+        self._writer = writer
+        self._group = group
+        self._is_away = False
+        self._sending = Sending[WakeUp](
+            "wakeups",
+            write=self._write,
+            close=writer.close,
+            gather_s=GATHER_S,
+            limit=BACKLOG_LIMIT,
+        )
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._sending.start()
+
+    def send(self, wakeups: Iterable[WakeUp]) -> None:
+        """Take over wake-ups; returns at once. Any thread."""
+        self._sending.send(wakeups)
+
+    def stop(self) -> None:
+        """Send what waits while Kafka answers, and end the thread."""
+        self._sending.stop()
+
+    def _write(self, batch: Sequence[WakeUp]) -> list[WakeUp]:
+        """Return what is to be tried again."""
+        records = [record_of(one, group=self._group) for one in batch]
+        left: list[WakeUp] = []
+        away: KafkaUnavailable | None = None
+        for one, error in zip(batch, self._writer.write(records), strict=True):
+            if isinstance(error, RecordRefused):
+                # A sweep wakes it up without a record.
+                log.error("retry.refused", request_id=one.delivery.request_id, reason=str(error))
+            elif error is not None:
+                left.append(one)
+                away = error
+        self._note(away)
+        return left
+
+    def _note(self, error: KafkaUnavailable | None) -> None:
+        if error is not None and not self._is_away:
+            log.warning("retries.not_sent", reason=str(error))
+        elif error is None and self._is_away:
+            log.info("retries.sent_again")
+        self._is_away = error is not None
+
+
+def record_of(one: WakeUp, *, group: str) -> Outgoing:
+    """Return the record that wakes a request up; its key and value are those that were sent."""
+    record, handler = one.delivery.record, one.delivery.handler
+    delay_ms = one.delay_ms
+    if handler.retries is not None:
+        delay_ms = topic_delay_ms(handler.retries, one.delay_ms)
+    return Outgoing(
+        topic=retry_topic(handler.topic, group, delay_ms),
+        # Where its source stood, so that a key stays in one partition.
+        partition=record.partition,
+        key=record.key,
+        value=record.value,
+        headers=headers_of(one, group=group),
+    )

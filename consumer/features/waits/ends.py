@@ -1,0 +1,288 @@
+"""The threads that say in the wait topics how requests have ended, and what is put right there.
+
+A tombstone follows the final row of the journal: if the process dies before it, the next keeper
+takes the request over, its claim is answered from the row, and the tombstone follows then. Without
+a journal that outlives the worker it also follows the dead letter and the outcome's record.
+
+Some ends leave no dead letter otherwise, and nobody waits for these requests: one that has expired,
+and one of which nobody knows whether a dead worker has done it. They get theirs here, first, by a
+thread of its own: a letter that cannot be written must not hold up the tombstones of others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from consumer.features.dead_letters.dead_letters import KEEP
+from consumer.features.dead_letters.evidence import Evidence
+from consumer.features.dead_letters.making import NONE, STOP
+from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.sending import Sending
+from consumer.features.waits.ended import End, Place, Right, doubt, row_of
+from consumer.features.waits.record import GIVEN_BACK, Wait, encode, tombstone
+from consumer.handlers.delivery import Delivery
+from consumer.journal.dead_letters import Dead
+from consumer.journal.records import WORKER_DIED
+from consumer.status.availability import Outage
+from feedback.clock import epoch_ms
+from feedback.console.logs import EventLog
+from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
+from feedback.status import FINAL, State
+from feedback.statuses import StatusWrite
+
+log = EventLog("onceward.waits")
+
+GATHER_S = 0.01
+REMEMBERED = 10_000
+DEAD_LETTERS, OUTCOMES = "dead-letters", "outcomes"
+PAYLOAD_GONE = "PAYLOAD_GONE"
+_ME = "ends"
+
+Name = tuple[str, int]
+
+
+class Letters(Protocol):
+    """Writes dead letters."""
+
+    def post(self, page: Sequence[Dead]) -> Iterator[Posted]: ...
+
+
+class Ends:
+    """Writes until stopped.
+
+    Args:
+        group: the workers' consumer group.
+        worker_id: who says so.
+        strategies: for each topic whose requests may have wait records: what becomes of failures.
+        kept: those with `delivery="at_least_once"`: all of their requests have one. Of the others
+            those have one that were taken over.
+        outcomes: those of them whose outcomes are passed on.
+        outlives: whether the journal is there for others when this worker is not.
+        writer: used by one thread alone.
+        letters: writes dead letters, in another one.
+        evidence: what they are made of, where it is known here.
+        tell: tells clients.
+        outage: told when wait records cannot be written.
+        close: closes what `letters` uses, in its thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        worker_id: str,
+        strategies: Mapping[str, str],
+        kept: Collection[str],
+        outcomes: Collection[str],
+        outlives: bool,
+        writer: KafkaWriter,
+        letters: Letters,
+        evidence: Evidence,
+        tell: Callable[[Iterable[StatusWrite]], None],
+        outage: Outage,
+        close: Callable[[], None],
+    ) -> None:
+        self._group = group
+        self._worker_id = worker_id
+        self._strategies = strategies
+        self._kept_topics = frozenset(kept)
+        self._outcomes = frozenset(outcomes)
+        self._outlives = outlives
+        self._writer = writer
+        self._letters = letters
+        self._evidence = evidence
+        self._tell = tell
+        self._outage = outage
+        self._lock = threading.Lock()
+        self._places: dict[str, Place] = {}
+        self._kept: dict[Name, tuple[End, set[str]]] = {}
+        self._closed: dict[tuple[str, Name], None] = {}
+        self._saying = Sending[End | Right](
+            "wait-ends", write=self._say, close=writer.close, gather_s=GATHER_S
+        )
+        self._burying = Sending[End](
+            "wait-letters", write=self._bury, close=close, gather_s=GATHER_S, is_ordered=False
+        )
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._saying.start()
+        self._burying.start()
+
+    def stop(self) -> None:
+        """Say what is to be said while Kafka answers, and end the threads."""
+        # Its letters are followed by tombstones.
+        self._burying.stop()
+        self._saying.stop()
+
+    # hearing -------------------------------------------------------------------------------
+
+    def hear(self, writes: Iterable[StatusWrite]) -> None:
+        """Hear what clients are told: what is final has ended. Any thread; returns at once."""
+        for write in writes:
+            if write.state in FINAL and self._waits(write.topic, write.request_id):
+                self._ended(self._end_of(write), self._awaited(write))
+
+    def given_back(self, deliveries: Iterable[Delivery]) -> None:
+        """Hear of requests that this worker does not run: whoever comes first may."""
+        self._saying.send(
+            Right(
+                Wait(one.request_id, one.taken + 1, GIVEN_BACK, one.deadline_at, one.record),
+                self._partition_of(one.request_id),
+            )
+            for one in deliveries
+            if self._waits(one.record.topic, one.request_id) and not one.wakes
+        )
+
+    def _waits(self, topic: str, request_id: str) -> bool:
+        """Whether a request of ours has a wait record."""
+        return topic in self._kept_topics or request_id in self._places
+
+    def closed(self, kind: str, names: Collection[Name]) -> None:
+        """Hear that the dead letters or the outcomes of these runs are written. Any thread."""
+        if self._outlives:
+            return
+        ready: list[End] = []
+        with self._lock:
+            for name in names:
+                if name not in self._kept:
+                    # It is told a moment later.
+                    self._closed[kind, name] = None
+                    continue
+                end, awaited = self._kept[name]
+                awaited.discard(kind)
+                if not awaited:
+                    ready.append(end)
+                    del self._kept[name]
+            while len(self._closed) > REMEMBERED:
+                del self._closed[next(iter(self._closed))]
+        self._saying.send(ready)
+
+    def _ended(self, end: End, awaited: set[str]) -> None:
+        name = (end.ended_as, end.generation)
+        with self._lock:
+            early = {one for one in awaited if (one, name) in self._closed}
+            for one in early:
+                del self._closed[one, name]
+            awaited -= early
+            if awaited:
+                self._kept[name] = (end, awaited)
+                return
+        if end.row is None:
+            self._saying.send([end])
+        else:
+            self._burying.send([end])
+
+    def _end_of(self, write: StatusWrite) -> End:
+        is_buried = write.state is State.EXPIRED or (
+            write.state is State.IN_DOUBT
+            and (not self._outlives or write.fields.get("code") == WORKER_DIED)
+        )
+        has_letter = is_buried and self._strategies[write.topic] in (KEEP, STOP)
+        place = self._places.get(write.request_id)
+        return End(
+            write.request_id if place is None else place.request_id,
+            write.request_id,
+            write.topic,
+            write.generation,
+            write.state,
+            None if place is None else place.partition,
+            # By this worker's own clock: for the letter alone.
+            row_of(write, worker_id=self._worker_id, now_ms=epoch_ms()) if has_letter else None,
+        )
+
+    def _partition_of(self, request_id: str) -> int | None:
+        place = self._places.get(request_id)
+        return None if place is None else place.partition
+
+    def _awaited(self, write: StatusWrite) -> set[str]:
+        """Return what has to be written before a journal that ends with this worker is let go."""
+        if self._outlives:
+            return set()
+        awaited = set()
+        code, resend = write.fields.get("code"), write.fields.get("resend") == "1"
+        is_dead = write.state is State.FAILED and not resend and code != PAYLOAD_GONE
+        if is_dead and self._strategies[write.topic] != NONE:
+            awaited.add(DEAD_LETTERS)
+        if write.topic in self._outcomes and write.state is not State.IN_DOUBT:
+            awaited.add(OUTCOMES)
+        return awaited
+
+    # what a keeper says --------------------------------------------------------------------
+
+    def took(self, wait: Wait, partition: int, *, ends_as: str) -> None:
+        """Hear that this worker goes on with a request, whose wait record stands there.
+
+        Args:
+            ends_as: the id that it ends under: a refused one has that of its place.
+        """
+        self._places[ends_as] = Place(wait.request_id, partition)
+
+    def put_right(self, wait: Wait, partition: int) -> None:
+        """Have this record take the place of the one before."""
+        self._saying.send([Right(wait, partition)])
+
+    def ended_before(self, wait: Wait, partition: int) -> None:
+        """Have a record go again of a request that had ended before it was written."""
+        name = wait.request_id
+        ended = End(name, name, wait.record.topic, wait.generation, "", partition)
+        self._saying.send([ended])
+
+    def in_doubt(self, one: Delivery) -> None:
+        """End a request whose worker died, and that must not run again: for a person."""
+        self._evidence.failed((one.request_id, one.begins_at), one.record, None)
+        # Whoever tells clients is heard by us.
+        self._tell([doubt(one, worker_id=self._worker_id)])
+
+    # writing -------------------------------------------------------------------------------
+
+    def _bury(self, batch: Sequence[End]) -> list[End]:
+        """Write letters, and have the tombstones follow; return what is to be tried again."""
+        ends = {(one.ended_as, one.generation): one for one in batch}
+        settled: list[End] = []
+        dead = [Dead(one.row, None) for one in ends.values() if one.row is not None]
+        for posted in self._letters.post(dead):
+            rows = (*posted.written, *posted.gone)
+            settled += [ends.pop((row.request_id, row.generation)) for row in rows]
+            self._evidence.forget((row.request_id, row.generation) for row in rows)
+        self._saying.send(settled)
+        return [*ends.values()]
+
+    def _say(self, batch: Sequence[End | Right]) -> list[End | Right]:
+        """Write what is to be said; return what is to be tried again."""
+        left: list[End | Right] = []
+        reason = ""
+        answers = self._writer.write([self._record(one) for one in batch])
+        for one, error in zip(batch, answers, strict=True):
+            if isinstance(error, RecordRefused):
+                # A tombstone is never refused for its size, so this is a wait record.
+                log.error("wait.not_put_right", topic=_topic(one), reason=str(error))
+            elif error is not None:
+                left.append(one)
+                reason = str(error)
+            elif isinstance(one, End):
+                self._places.pop(one.ended_as, None)
+        if left:
+            self._outage.begins(_ME, reason)
+        else:
+            self._outage.ends(_ME)
+        return left
+
+    def _record(self, one: End | Right) -> Outgoing:
+        if isinstance(one, Right):
+            return encode(one.wait, group=self._group, partition=one.partition)
+        return tombstone(
+            one.request_id,
+            topic=one.topic,
+            group=self._group,
+            generation=one.generation,
+            worker=self._worker_id,
+            status=one.status,
+            partition=one.partition,
+        )
+
+
+def _topic(one: End | Right) -> str:
+    return one.wait.record.topic if isinstance(one, Right) else one.topic

@@ -1,0 +1,76 @@
+"""Who of the workers that wait records name is alive, by their heartbeats in Redis.
+
+One that has none may have lost it together with Redis' data, and beats again within a third of its
+length: so nobody is taken for gone before he was missing for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple, Protocol
+
+from consumer.features.waits.record import GIVEN_BACK
+
+
+class Store(Protocol):
+    """Where workers say that they live."""
+
+    def alive(self, worker_ids: Collection[str]) -> set[str]: ...
+
+
+class Holders(NamedTuple):
+    """Holders, sorted.
+
+    Args:
+        gone: those that do not live, and nobody.
+        living: those that have a heartbeat.
+        missing: those that have none, and perhaps will again in a moment.
+    """
+
+    gone: tuple[str, ...]
+    living: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+class Heartbeats:
+    """Looks for heartbeats. Belongs to one thread.
+
+    Args:
+        store: of the group.
+        grace_s: for how long a holder was missing who is gone; more than a third of the length of
+            a heartbeat.
+    """
+
+    def __init__(self, store: Store, *, grace_s: float) -> None:
+        self._store = store
+        self._grace_s = grace_s
+        self._missing_since_s: dict[str, float] = {}
+
+    def look(self, holders: Collection[str], *, now_s: float) -> Holders:
+        """Sort holders.
+
+        Args:
+            now_s: monotonic.
+
+        Raises:
+            RedisUnavailable: nobody is known to be gone now, whoever was missing before.
+        """
+        # Nobody is asked for as well: without Redis nothing is known, of anybody.
+        asked = sorted(set(holders))
+        alive = self._store.alive(asked)
+        gone: list[str] = []
+        missing: list[str] = []
+        for name in asked:
+            if name == GIVEN_BACK:
+                gone.append(name)
+            elif name in alive:
+                self._missing_since_s.pop(name, None)
+            else:
+                since_s = self._missing_since_s.setdefault(name, now_s)
+                (gone if now_s - since_s >= self._grace_s else missing).append(name)
+        living = tuple(name for name in asked if name in alive and name != GIVEN_BACK)
+        return Holders(tuple(gone), living, tuple(missing))
+
+    def forget(self) -> None:
+        """Begin anew: nobody was looking for a while, or Redis was away."""
+        self._missing_since_s.clear()

@@ -1,0 +1,286 @@
+"""The thread that reads the wait topics and goes on with what dead workers left unfinished.
+
+Each partition of a wait topic has one keeper in the group, `<group>.wait`. It reads it from its
+begin, so that it knows what is unfinished, and goes on reading. What nobody living holds it takes
+over: it writes that it is the holder from now on, and when it reads its own record it knows whether
+it was the first (`consumer.features.waits.table`). Only then the request goes into the buffer, like
+one that was just read and committed. If the process dies
+- before that record: nothing happened, the next keeper does the same;
+- after it: the record names a dead worker, and the next keeper goes on.
+
+Nothing is committed: who gets a partition reads all of it, which is what is unfinished and what
+compaction has not taken away yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple, Protocol
+
+from consumer.features.pausing.pausing import NEVER_PAUSED, Pausing
+from consumer.features.waits.holders import Heartbeats
+from consumer.features.waits.record import Ended, Wait, decode, source_topic
+from consumer.features.waits.resuming import Resuming
+from consumer.features.waits.table import Entry, Table, Taking
+from consumer.handlers.delivery import Delivery, RefusedRecord
+from consumer.intake.buffer import Buffer
+from consumer.intake.kafka_source import KafkaSource, Partition
+from consumer.intake.kafka_thread import KafkaThread
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.console.logs import EventLog
+from feedback.errors import InvalidMessage, KafkaUnavailable, RedisUnavailable
+from feedback.records.envelope import Record
+
+log = EventLog("onceward.waits")
+
+POLL_S = 0.25
+MAX_RECORDS = 500
+AWAY_PAUSE_S = 1.0
+READ_TIMEOUT_S = 5.0
+LOOK_EVERY_S = 0.5
+# Of the buffer: what is taken over must not keep others from reading their own.
+SHARE = 2
+
+
+class Reader(Protocol):
+    """Reads records again by their coordinates."""
+
+    def read(
+        self, topic: str, partition: int, offset: int, *, timeout_s: float
+    ) -> Record | None: ...
+    def close(self) -> None: ...
+
+
+class Takings(Protocol):
+    """Writes wait records and waits until Kafka has them."""
+
+    def hold(self, waits: Iterable[tuple[Wait, int | None]]) -> list[KafkaUnavailable | None]: ...
+
+
+class Ends(Protocol):
+    """Writes what is to be said of requests, later."""
+
+    def put_right(self, wait: Wait, partition: int) -> None: ...
+    def ended_before(self, wait: Wait, partition: int) -> None: ...
+    def in_doubt(self, one: Delivery) -> None: ...
+    def took(self, wait: Wait, partition: int, *, ends_as: str) -> None: ...
+
+
+class Asked(NamedTuple):
+    """A taking that is written and not read back yet.
+
+    Args:
+        before: as the holder before had it, for whom it is in doubt.
+    """
+
+    wait: Wait
+    before: Wait
+
+
+class Keeper(KafkaThread):
+    """Feeds the buffer with what nobody living holds, until it is told to stop.
+
+    Args:
+        worker_id: as wait records name us.
+        group: the workers' consumer group.
+        heartbeats: say who lives.
+        reader: reads payloads again.
+        takings: writes that we take something over.
+        ends: writes what else is to be said.
+        resuming: makes of a wait record what goes on.
+        buffer: where requests wait for a slot.
+        open_source: makes the `KafkaSource`; called in this thread. None: nothing waits.
+        on_buffered: called after requests were buffered, to wake the worker.
+        on_end: called with the error that ended the thread, or None after `stop`.
+        pausing: knows the topics of which nothing goes on now.
+    """
+
+    def __init__(
+        self,
+        *,
+        worker_id: str,
+        group: str,
+        heartbeats: Heartbeats,
+        reader: Reader,
+        takings: Takings,
+        ends: Ends,
+        resuming: Resuming,
+        buffer: Buffer,
+        open_source: Callable[[], KafkaSource | None],
+        on_buffered: Callable[[], None],
+        on_end: Callable[[BaseException | None], None],
+        pausing: Pausing = NEVER_PAUSED,
+    ) -> None:
+        super().__init__("waits", away="waits", open_source=open_source, on_end=on_end)
+        self._worker_id = worker_id
+        self._group = group
+        self._heartbeats = heartbeats
+        self._reader = reader
+        self._takings = takings
+        self._ends = ends
+        self._resuming = resuming
+        self._buffer = buffer
+        self._on_buffered = on_buffered
+        self._pausing = pausing
+        self._tables: dict[Partition, Table] = {}
+        self._asked: dict[tuple[Partition, str], Asked] = {}
+        self._looked_s = float("-inf")
+
+    def _turn(self, source: KafkaSource) -> None:
+        try:
+            records = source.poll(POLL_S, max_records=MAX_RECORDS)
+            self._let_go(source)
+            for record in records:
+                self._read(record)
+            self._take_over(source)
+            self._note_kafka(None)
+        except KafkaUnavailable as error:
+            self._note_kafka(error)
+            self._stopping.wait(AWAY_PAUSE_S)
+
+    def _leave(self, source: KafkaSource) -> None:
+        for partition in {partition for partition, _ in self._asked}:
+            self._give_back(partition)
+        self._reader.close()
+        super()._leave(source)
+
+    # reading -------------------------------------------------------------------------------
+
+    def _let_go(self, source: KafkaSource) -> None:
+        """Forget partitions that were taken away; those that came back are read from their begin.
+
+        What we have asked for there and not heard of is left to their next keeper.
+        """
+        revoked = source.take_revoked()
+        if not revoked:
+            return
+        for partition in revoked:
+            self._tables.pop(partition, None)
+            self._give_back(partition)
+        source.rewind(dict.fromkeys(revoked, 0))
+
+    def _give_back(self, partition: Partition) -> None:
+        for name in [name for name in self._asked if name[0] == partition]:
+            asked = self._asked.pop(name)
+            # For whoever comes next it is what it was before: begun, or not.
+            given_back = asked.before._replace(generation=asked.wait.generation + 1)
+            self._ends.put_right(given_back, partition[1])
+
+    def _read(self, record: Record) -> None:
+        partition = (record.topic, record.partition)
+        try:
+            said = decode(record, group=self._group)
+        except InvalidMessage as error:
+            log.warning("wait.malformed", topic=record.topic, reason=error.reason)
+            return
+        table = self._tables.setdefault(partition, Table(self._worker_id))
+        taking = table.apply(record.offset, said)
+        if taking is None or isinstance(said, Ended):
+            return
+        asked = self._asked.pop((partition, said.request_id))
+        known = table.of(said.request_id)
+        match taking:
+            case Taking.OURS:
+                self._go_on(asked, partition[1])
+            case Taking.OVER:
+                self._ends.ended_before(asked.wait, partition[1])
+            case Taking.LOST if known is not None:
+                # Ours is the latest record now: it has to say who has it.
+                other = asked.wait._replace(
+                    holder=known.holder,
+                    generation=known.generation,
+                    effect=known.effect,
+                    in_doubt=known.in_doubt,
+                )
+                self._ends.put_right(other, partition[1])
+
+    # taking over ---------------------------------------------------------------------------
+
+    def _take_over(self, source: KafkaSource) -> None:
+        room = self._buffer.room // SHARE - len(self._asked)
+        now_s = monotonic_s()
+        is_early = now_s - self._looked_s < LOOK_EVERY_S
+        if room <= 0 or is_early or self._stopping.is_set():
+            return
+        self._looked_s = now_s
+        tables = {
+            partition: table
+            for partition, table in self._tables.items()
+            if self._is_ours(partition) and source.is_read(partition)
+        }
+        gone = self._gone(set().union(*(table.holders() for table in tables.values())), now_s)
+        now_ms = epoch_ms()
+        for partition, table in tables.items():
+            found = [one for one in table if _is_left(one, table, gone, now_ms)][:room]
+            room -= len(found)
+            self._ask(partition, table, found)
+
+    def _gone(self, holders: set[str], now_s: float) -> Collection[str]:
+        """Return those who do not live; while nobody knows, nobody is taken for gone."""
+        try:
+            return self._heartbeats.look(holders - {self._worker_id}, now_s=now_s).gone
+        except RedisUnavailable as error:
+            log.debug("waits.left", reason=str(error))
+            self._heartbeats.forget()
+            return ()
+
+    def _is_ours(self, partition: Partition) -> bool:
+        topic = source_topic(partition[0], self._group)
+        return self._resuming.has(topic) and topic not in self._pausing.unread
+
+    def _ask(self, partition: Partition, table: Table, entries: Iterable[Entry]) -> None:
+        taking: list[Asked] = []
+        for entry in entries:
+            wait = self._payload(partition, entry)
+            if wait is not None:
+                generation = table.ask(entry)
+                ours = self._resuming.taken(wait, worker_id=self._worker_id, generation=generation)
+                taking.append(Asked(ours, wait))
+        # Noted before they are written: nobody knows which of them a dying connection has taken.
+        for one in taking:
+            self._asked[partition, one.wait.request_id] = one
+        said = self._takings.hold((one.wait, partition[1]) for one in taking)
+        for one, error in zip(taking, said, strict=True):
+            if error is None:
+                log.info(
+                    "wait.asked_for",
+                    request_id=one.wait.request_id,
+                    generation=one.wait.generation,
+                    holder=one.before.holder or "",
+                )
+            else:
+                table.withdraw(one.wait.request_id)
+                del self._asked[partition, one.wait.request_id]
+                log.warning("wait.not_taken", request_id=one.wait.request_id, reason=str(error))
+
+    def _payload(self, partition: Partition, entry: Entry) -> Wait | None:
+        record = self._reader.read(*partition, entry.offset, timeout_s=READ_TIMEOUT_S)
+        if record is None:
+            return None  # a newer record of it has come, and will be read
+        said = decode(record, group=self._group)
+        return said if isinstance(said, Wait) else None
+
+    def _go_on(self, asked: Asked, partition: int) -> None:
+        wait, before = asked
+        received = self._resuming.received(wait)
+        # What breaks the contract has never run.
+        runs = isinstance(received, RefusedRecord) or self._resuming.may_run(before)
+        log.warning(
+            "wait.taken_over",
+            request_id=wait.request_id,
+            generation=wait.generation,
+            holder=before.holder or "",
+            runs=runs,
+        )
+        self._ends.took(wait, partition, ends_as=received.request_id)
+        if runs:
+            self._buffer.put([received])
+            self._on_buffered()
+        elif isinstance(received, Delivery):
+            self._ends.in_doubt(received)
+
+
+def _is_left(one: Entry, table: Table, gone: Collection[str], now_ms: int) -> bool:
+    """Whether nobody living holds it; what is past its expiry is the registry's."""
+    is_free = not one.holder or one.holder in gone
+    return is_free and one.expires_at > now_ms and one.request_id not in table.asked

@@ -1,0 +1,122 @@
+"""What the intake does with requests that must not be lost, before it commits their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from consumer.features.waits.holding import Holding
+from consumer.features.waits.record import Wait
+from consumer.handlers.checks.waits import declared_by
+from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
+from consumer.intake.buffer import Received
+from consumer.status.availability import Outage
+from feedback.console.logs import EventLog
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.writer import RecordRefused
+
+log = EventLog("onceward.waits")
+
+_ME = "intake"
+
+
+class Prepared(NamedTuple):
+    """What became of some records that were read.
+
+    Args:
+        received: those that may be committed.
+        left: those that are read again: their wait records could not be written.
+    """
+
+    received: list[Received]
+    left: list[Received]
+
+
+class Prepares(Protocol):
+    """Does what is to be done before offsets are committed."""
+
+    def prepare(self, received: Sequence[Received]) -> Prepared: ...
+
+
+class _Nothing:
+    """For topics that want no wait records."""
+
+    def prepare(self, received: Sequence[Received]) -> Prepared:
+        """Return all of them."""
+        return Prepared([*received], [])
+
+
+NOTHING_PREPARED = _Nothing()
+
+
+class Preparing:
+    """Writes wait records for those topics that want them. Belongs to the intake's thread.
+
+    Args:
+        worker_id: who holds them from now on.
+        topics: those with `delivery="at_least_once"`.
+        holding: writes the records.
+        outage: told when they cannot be written.
+    """
+
+    def __init__(
+        self, *, worker_id: str, topics: Collection[str], holding: Holding, outage: Outage
+    ) -> None:
+        self._worker_id = worker_id
+        self._topics = frozenset(topics)
+        self._holding = holding
+        self._outage = outage
+
+    def prepare(self, received: Sequence[Received]) -> Prepared:
+        """Return which of these may be committed: those whose wait record Kafka has.
+
+        If the process dies before, they are read again; after, a wait record names a dead worker.
+        """
+        wanted = [one for one in received if one.record.topic in self._topics]
+        if not wanted:
+            return Prepared([*received], [])
+        said = self._holding.hold((self._wait(one), None) for one in wanted)
+        errors = {id(one): error for one, error in zip(wanted, said, strict=True)}
+        self._note(next((error for error in said if _is_away(error)), None))
+        return self._sorted(received, errors)
+
+    def _wait(self, one: Received) -> Wait:
+        wait = Wait(one.request_id, 1, self._worker_id, one.deadline_at, one.record)
+        return declared_by(wait, one.handler) if isinstance(one, Delivery) else wait
+
+    def _sorted(
+        self, received: Sequence[Received], errors: dict[int, KafkaUnavailable | None]
+    ) -> Prepared:
+        prepared = Prepared([], [])
+        # What comes behind one that is left cannot be committed without it.
+        closed: set[tuple[str, int]] = set()
+        for one in received:
+            error = errors.get(id(one))
+            place = (one.record.topic, one.record.partition)
+            if place in closed or _is_away(error):
+                closed.add(place)
+                prepared.left.append(one)
+            elif error is None:
+                prepared.received.append(one)
+            else:
+                prepared.received.append(self._refused(one, error))
+        return prepared
+
+    def _refused(self, one: Received, error: KafkaUnavailable) -> RefusedRecord:
+        """Return the refusal of what cannot be kept: its topic would stand still for ever."""
+        log.error("wait.refused", request_id=one.request_id, reason=str(error))
+        why = f"its wait record cannot be written: {error}"
+        if isinstance(one, Delivery):
+            return refused(one, INVALID_MESSAGE, why)
+        return replace(one, message=why)
+
+    def _note(self, error: KafkaUnavailable | None) -> None:
+        if error is None:
+            self._outage.ends(_ME)
+        else:
+            self._outage.begins(_ME, str(error))
+
+
+def _is_away(error: KafkaUnavailable | None) -> bool:
+    return error is not None and not isinstance(error, RecordRefused)

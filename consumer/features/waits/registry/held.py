@@ -1,0 +1,228 @@
+"""Which partitions are this registry's: taken when the group assigns them, read into the table."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+
+from consumer.features.waits.registry.changes import Changes, changes_of
+from consumer.features.waits.registry.facts import Place
+from consumer.features.waits.registry.owned import Owned
+from consumer.features.waits.registry.partitions import LeaseLost
+from consumer.features.waits.registry.source import MAX_RECORDS, WaitSource
+from consumer.features.waits.registry.table import WaitTable
+from consumer.features.waits.registry.tally import Tally
+from consumer.features.waits.registry.topics import WaitTopic
+from feedback.clock import monotonic_s
+from feedback.console.logs import EventLog
+from feedback.errors import KafkaUnavailable, OncewardError
+from feedback.kafka.fence import Fence
+from feedback.kafka.wire import KafkaWire
+from feedback.records.envelope import Record
+
+log = EventLog("onceward.waits")
+
+# Of a Kafka that gives nothing although there is something.
+SILENT_S = 30.0
+READ_S = 0.1
+
+
+class Stopping(OncewardError):
+    """The process is to end, and has not read to the end."""
+
+
+class Held:
+    """Keeps the table of unfinished requests for the partitions that are ours. Belongs to one
+    thread.
+
+    Args:
+        group: whose requests they are.
+        source: a member of the registries' group.
+        table: where it is kept.
+        wire: for the fences.
+        topics: the wait topics, by name.
+        lease_s: how long a partition stays ours without a word.
+        tally: counts.
+        stopping: set when the process is to end.
+        on_read: called after each reading.
+
+    Attributes:
+        owned: what is ours, by its place.
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        source: WaitSource,
+        table: WaitTable,
+        wire: KafkaWire,
+        topics: Mapping[str, WaitTopic],
+        lease_s: float,
+        tally: Tally,
+        stopping: threading.Event,
+        on_read: Callable[[], None],
+    ) -> None:
+        self._group = group
+        self._source = source
+        self._table = table
+        self._wire = wire
+        self._topics = topics
+        self._lease_s = lease_s
+        self._tally = tally
+        self._stopping = stopping
+        self._on_read = on_read
+        self._began_s = monotonic_s()
+        self.owned: dict[Place, Owned] = {}
+
+    def has_all(self) -> bool:
+        """Whether each partition is ours, or certainly another's who lives.
+
+        Raises:
+            JournalUnavailable: the database is away.
+        """
+        if not set(self._source.assigned()) <= self.owned.keys():
+            return False
+        others = [
+            (one.name, number)
+            for one in self._topics.values()
+            for number in range(one.partitions)
+            if (one.name, number) not in self.owned
+        ]
+        if not others:
+            return True
+        # A lease that a dead one has left is over by then.
+        is_sure = monotonic_s() - self._began_s > 2 * self._lease_s
+        return is_sure and self._table.count_leases(others) == len(others)
+
+    def read(self, timeout_s: float) -> None:
+        """Read once, into the table; take what was assigned, and drop what was taken away.
+
+        Raises:
+            KafkaUnavailable, JournalUnavailable: it is away; `drop` and read again.
+        """
+        records = self._source.poll(timeout_s, max_records=MAX_RECORDS)
+        gone = self._source.take_revoked()
+        assigned = set(self._source.assigned())
+        for place in [one for one in self.owned if one in gone or one not in assigned]:
+            self._leave(place)
+        for place, some in groupby(sorted(records, key=_order), key=_place):
+            if place in self.owned:
+                self._take_in(self.owned[place], list(some))
+        for owned in list(self.owned.values()):
+            if owned.lease_end_s - monotonic_s() < self._lease_s * 2 / 3:
+                self._take_in(owned, [])
+        for place in sorted(assigned - self.owned.keys()):
+            self._take(place)
+        self._on_read()
+
+    def read_to_end(self, owned: Owned) -> None:
+        """Read until the table has all that stood in a partition at the call.
+
+        Raises:
+            LeaseLost: the partition is not ours any more.
+            Stopping: the process is to end.
+            KafkaUnavailable, JournalUnavailable: it is away.
+        """
+        # Behind a transaction that is open, too, a tombstone may stand: nothing expires before it
+        # was read.
+        end = self._wire.end(*owned.place)
+        until_s, seen = monotonic_s() + SILENT_S, -1
+        while (position := self._source.position(owned.place)) < end:
+            if position > seen:
+                until_s, seen = monotonic_s() + SILENT_S, position
+            if monotonic_s() > until_s:
+                topic, number = owned.place
+                raise KafkaUnavailable(f"Kafka gives nothing of {topic}-{number}")
+            if self._stopping.is_set():
+                raise Stopping("it is to end")
+            self.read(READ_S)
+            if self.owned.get(owned.place) is not owned:
+                raise LeaseLost(f"partition {owned.place} was taken away")
+
+    def renew(self, owned: Owned) -> None:
+        """Hold a partition for another lease.
+
+        Raises:
+            LeaseLost: it is not ours any more.
+            JournalUnavailable: the database is away.
+        """
+        self._take_in(owned, [])
+        self.require_lease(owned)
+
+    def require_lease(self, owned: Owned) -> None:
+        """Return while a partition certainly is ours, by the monotonic clock.
+
+        Raises:
+            LeaseLost: perhaps it is not.
+        """
+        if monotonic_s() >= owned.lease_end_s or self.owned.get(owned.place) is not owned:
+            raise LeaseLost(f"the lease of {owned.place} is over")
+
+    def lose(self, owned: Owned) -> None:
+        """Throw away what is known of a partition; it is taken anew while it is assigned."""
+        self.owned.pop(owned.place, None)
+
+    def drop(self) -> None:
+        """Throw away all that is known: it is asked for again, from where the table stands."""
+        self.owned.clear()
+
+    def release(self) -> None:
+        """Let others take what is ours at once."""
+        places = list(self.owned)
+        self.drop()
+        if places:
+            self._table.release(places)
+
+    def _take(self, place: Place) -> None:
+        topic = self._topics.get(place[0])
+        if topic is None:
+            return
+        began_s = monotonic_s()
+        opened = self._table.take(place, topic.topic_id)
+        if opened is None:
+            # What it gives is thrown away until then, and read again.
+            return
+        if opened.forgotten:
+            log.error("waits.topic_made_anew", topic=place[0], forgotten=opened.forgotten)
+        name = f"onceward.{self._group}.expire.{place[0]}.{place[1]}"
+        self.owned[place] = Owned(
+            place=place,
+            source=topic.source,
+            position=opened.position,
+            lease_end_s=began_s + self._lease_s,
+            fence=Fence(self._wire, name),
+            begun=list(opened.expiries),
+        )
+        self._source.rewind({place: opened.position})
+
+    def _leave(self, place: Place) -> None:
+        # Its next owner need not wait for the lease; what was begun is found in the table.
+        del self.owned[place]
+        self._table.release([place])
+
+    def _take_in(self, owned: Owned, records: Sequence[Record]) -> None:
+        new = [one for one in records if one.offset >= owned.position]
+        # Not the source's position: that may be one of a later assignment by now.
+        position = new[-1].offset + 1 if new else owned.position
+        changes = changes_of(new, group=self._group)
+        began_s = monotonic_s()
+        try:
+            now_ms = self._table.apply(owned.place, changes, read_to=(owned.position, position))
+        except LeaseLost:
+            log.warning("waits.lease_lost", topic=owned.place[0], partition=owned.place[1])
+            self.lose(owned)
+            return
+        owned.position = position
+        owned.lease_end_s = began_s + self._lease_s
+        if changes != Changes():
+            self._tally.changed(owned.place, changes, now_ms=now_ms)
+
+
+def _order(record: Record) -> tuple[str, int, int]:
+    return record.topic, record.partition, record.offset
+
+
+def _place(record: Record) -> Place:
+    return record.topic, record.partition

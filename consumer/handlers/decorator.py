@@ -1,0 +1,229 @@
+"""What a user's module speaks to: `@handler`, and what a handler may raise.
+
+Imported in every child, so nothing heavy is imported here. A declaration is checked when it is
+read (`consumer.handlers.declaration`): a worker with a wrong one does not start.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from consumer.handlers.backoff import Backoff
+from consumer.handlers.checks.retries import backoff_of
+from consumer.handlers.dead_letters.declaring import placeholder
+from consumer.handlers.dead_letters.on_error import OnError
+from consumer.handlers.declaration import (
+    DeliveryKind,
+    EffectKind,
+    Handler,
+    HandlerDefinitionError,
+    InDoubtPolicy,
+    Order,
+    choose,
+)
+from consumer.handlers.registry import DECLARED, HandlerImportError, Registry
+from feedback.records.schemas import SchemaFile
+
+__all__ = [
+    "CODE",
+    "DeliveryKind",
+    "EffectKind",
+    "EffectRefused",
+    "Handler",
+    "HandlerDefinitionError",
+    "HandlerImportError",
+    "InDoubt",
+    "InDoubtPolicy",
+    "Registry",
+    "Rejected",
+    "handler",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Named = Iterable[type[BaseException] | str] | type[BaseException] | str
+
+CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+
+
+class Rejected(Exception):
+    """Raised by a handler: the request is refused for good, nothing was done.
+
+    Args:
+        code: the handler's own stable code, `[A-Z][A-Z0-9_]{0,63}`.
+        message: one sentence for the client, without the payload.
+
+    Raises:
+        ValueError: the code is not of that form.
+    """
+
+    def __init__(self, code: str, message: str = "") -> None:
+        if not CODE.fullmatch(code):
+            raise ValueError(f"a code is upper case like CARD_EXPIRED, not {code[:64]!r}")
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InDoubt(Exception):
+    """Raised by a handler: the counterparty may have acted, and the handler cannot know.
+
+    Args:
+        message: one sentence for the person who will decide, without the payload.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class EffectRefused(Exception):
+    """Raised by `request.effect()`: the claim is no longer ours, so nothing may be called.
+
+    However the handler ends after this, the run's outcome no longer counts and is not written:
+    the request belongs to a newer claim or already has its outcome.
+
+    Args:
+        request_id: the request.
+        generation: the claim that was lost.
+    """
+
+    def __init__(self, request_id: str, generation: int) -> None:
+        super().__init__(request_id, generation)
+        self.request_id = request_id
+        self.generation = generation
+
+    def __str__(self) -> str:
+        return f"claim {self.generation} of request {self.request_id} is no longer ours"
+
+
+def handler(
+    *,
+    topic: str | None = None,
+    dead_letters_of: str | None = None,
+    on_error: str | None = None,
+    effect: str = EffectKind.EXTERNAL,
+    in_doubt: str = InDoubtPolicy.PARK,
+    query: Callable[..., Any] | None = None,
+    time_limit_s: float | None = None,
+    deadline_s: float | None = None,
+    model: type | None = None,
+    retry_on: Named = (),
+    never_retry: Named = (),
+    follow_causes: bool = False,
+    retries: Backoff | str | None = None,
+    retries_within_s: float | None = None,
+    blocking: Backoff | str | None = None,
+    blocking_within_s: float = 0.5,
+    order: str = Order.NONE,
+    outcome_topic: str | None = None,
+    schema: str | Path | None = None,
+    delivery: str = DeliveryKind.AT_MOST_ONCE,
+    collapse: Callable[..., Any] | None = None,
+) -> Callable[[Function], Function]:
+    """Make the function the handler of `topic`; it stays callable as it was (contract, section 9).
+
+    Args:
+        topic: the Kafka topic; it has one handler.
+        dead_letters_of: instead of `topic`: the topic whose dead letters it is given, those of
+            this group; `request.dead_letter` says what happened.
+        on_error: of such a handler: `fail` (default: counted, and no more) or `retry` (every error
+            says that another run does no harm: it runs again, later and without end).
+        effect: `external` (the whole run may be the effect), `marked` or `transactional`.
+        in_doubt: `park`, `retry_same_key` or `query`.
+        query: with `in_doubt="query"`: asks the counterparty; returns Happened, Voided or Unknown.
+        time_limit_s: how long one run may take.
+        deadline_s: how long after its record's timestamp a request without a deadline may start.
+        model: a pydantic model; the value is validated before the claim.
+        retry_on: exceptions, and codes of `Rejected`, that promise nothing happened, so that
+            another run is safe. Of an external handler too: it is taken at its word. So name
+            `ConnectionRefusedError`, which reached nobody, and not `ConnectionError`, which is
+            also the reset that comes after the counterparty acted.
+        never_retry: exceptions and codes that do not, even where `retry_on` has a wider class.
+            Errors of validation, decoding and types never do, unless `retry_on` names them.
+        follow_causes: also look at what an error was raised `from`.
+        retries: when such a failure is run again, after its slot was given to others: tiers like
+            `"1s x 2, 5s x 2"`, or a back-off of `consumer.features.retries`. None: its client may
+            have it run again.
+        retries_within_s: how long after its first failure a request may be run again.
+        blocking: when such a failure is tried again at once, within the same run, before that.
+        blocking_within_s: how long after the run's beginning it may be tried again so.
+        order: `none`, or `key`: requests of one key run one at a time, in offset order.
+        outcome_topic: a Kafka topic; how each request ended goes there, see
+        `consumer.features.outcomes`.
+        schema: a JSON Schema file instead of a model, beside the handler's own file or absolute.
+        delivery: `at_most_once`; `at_least_once` (nothing is lost though no client waits, see
+            `consumer.features.waits`); or `batch` (read some, run all, and only then read on).
+        collapse: with `order="key"`: a function of the request. Of those of one key that wait
+            together, the first for which it returns true runs; once it has succeeded the others
+            end SKIPPED. One for which it returns false ends SKIPPED at once, see
+            `consumer.features.collapse`.
+
+    Raises:
+        HandlerDefinitionError: the declaration cannot be kept; the sentence says why.
+    """
+
+    def register(function: Function) -> Function:
+        name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+        if (topic is None) is (dead_letters_of is None):
+            raise HandlerDefinitionError(name, "give topic= or dead_letters_of=, and not both")
+        try:
+            backoffs = backoff_of(retries), backoff_of(blocking)
+        except ValueError as error:
+            raise HandlerDefinitionError(name, str(error)) from None
+        DECLARED.add(
+            Handler(
+                function=function,
+                topic=placeholder(dead_letters_of) if topic is None else topic,
+                name=name,
+                effect=choose(EffectKind, effect, name=name, setting="effect"),
+                in_doubt=choose(InDoubtPolicy, in_doubt, name=name, setting="in_doubt"),
+                query=query,
+                time_limit_s=time_limit_s,
+                deadline_s=deadline_s,
+                model=model,
+                retry_on=_named(retry_on),
+                never_retry=_named(never_retry),
+                follow_causes=follow_causes,
+                retries=backoffs[0],
+                retries_within_s=retries_within_s,
+                blocking=backoffs[1],
+                blocking_within_s=blocking_within_s,
+                order=choose(Order, order, name=name, setting="order"),
+                delivery=choose(DeliveryKind, delivery, name=name, setting="delivery"),
+                collapse=collapse,
+                outcome_topic=outcome_topic,
+                schema=None if schema is None else SchemaFile(_home(function) / schema),
+                is_coroutine=inspect.iscoroutinefunction(function),
+                dead_letters_of=dead_letters_of,
+                on_error=_on_error(on_error, dead_letters_of, name),
+            )
+        )
+        return function
+
+    return register
+
+
+def _home(function: Callable[..., Any]) -> Path:
+    """Return the folder of the file that a function is defined in."""
+    file = getattr(sys.modules.get(function.__module__), "__file__", None)
+    return Path.cwd() if file is None else Path(file).resolve().parent
+
+
+def _on_error(given: str | None, dead_letters_of: str | None, name: str) -> OnError | None:
+    if given is None:
+        return None if dead_letters_of is None else OnError.FAIL
+    return choose(OnError, given, name=name, setting="on_error")
+
+
+def _named(given: Named) -> tuple[type[BaseException] | str, ...]:
+    # A text is iterable too, and a class may be.
+    is_one = isinstance(given, (str, type)) or not isinstance(given, Iterable)
+    return (given,) if is_one else tuple(given)  # type: ignore[arg-type,return-value]

@@ -1,0 +1,149 @@
+"""A record as the worker received it: either a delivery that may run, or a refused one. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from consumer.handlers.declaration import Handler
+from feedback.errors import InvalidMessage
+from feedback.records.dead_letters import envelope_of_letter
+from feedback.records.envelope import MAX_EPOCH_MS, Envelope, Record, decode_headers, payload_sha256
+from feedback.records.schemas import fault_of
+
+INVALID_MESSAGE = "INVALID_MESSAGE"
+PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
+
+
+class Delivery(NamedTuple):
+    """One read of one record that names a request (contract, section 2).
+
+    Attributes:
+        deadline_at: epoch ms; the sender's, else the record's timestamp + `deadline_s`.
+        buffered_s: monotonic time at which it was read, to be committed and buffered.
+        wakes: for the record of a retry: the generation of the run that it is to follow; else 0.
+        retried: how many runs of this attempt have failed and are followed by this one.
+        first_failed_at: epoch ms of the first of them, by the journal's clock; 0 without one.
+        taken: which taking of an unfinished request this is: 1, and 1 more for each worker that
+            took it over from another one.
+        begins_at: generation of its first run, where a journal that is gone has had others.
+        voids: how often a run was declared void, once it is claimed: what its key derives from.
+        claimed_at: epoch ms of its claim, by the journal's clock; 0 before it is claimed.
+        is_known: whether Redis knew of a run of it when it was read, or others may have run it
+            since.
+    """
+
+    record: Record
+    envelope: Envelope
+    handler: Handler
+    payload_sha256: str
+    deadline_at: int
+    buffered_s: float
+    wakes: int = 0
+    retried: int = 0
+    first_failed_at: int = 0
+    taken: int = 1
+    begins_at: int = 1
+    voids: int = 0
+    claimed_at: int = 0
+    is_known: bool = False
+
+    @property
+    def request_id(self) -> str:
+        """The request's id."""
+        return self.envelope.request_id
+
+    @property
+    def may_have_run(self) -> bool:
+        """Whether a run of it may have been told already: it is a resend, a retry, taken over from
+        a worker that may have begun it, or known."""
+        is_again = self.envelope.attempt > 1 or self.wakes > 0 or self.taken > 1
+        return is_again or self.is_known
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRecord:
+    """A record that breaks the contract. It never runs; a row and a status say why.
+
+    Attributes:
+        request_id: its coordinates when the headers are at fault, so that no existing request
+            is touched; its own id when only the value is not what the handler's model or
+            schema says.
+    """
+
+    record: Record
+    request_id: str
+    attempt: int
+    payload_sha256: str
+    deadline_at: int
+    code: str
+    message: str
+
+
+def receive(
+    record: Record, handler: Handler, *, default_deadline_s: float, now_s: float, now_ms: int
+) -> Delivery | RefusedRecord:
+    """Return what a record asks for.
+
+    Args:
+        default_deadline_s: for requests without a deadline, where the handler names none.
+        now_s: monotonic now.
+        now_ms: epoch now, in place of a time that the record lacks.
+    """
+    deadline_s = default_deadline_s if handler.deadline_s is None else handler.deadline_s
+    # A record without a time, as old clients write it, is -1.
+    sent_ms = record.timestamp_ms if record.timestamp_ms >= 0 else now_ms
+    fallback = min(sent_ms + int(deadline_s * 1000), MAX_EPOCH_MS)  # senders choose their times
+    digest = payload_sha256(record.key, record.value)
+    decode = decode_headers if handler.dead_letters_of is None else envelope_of_letter
+    try:
+        envelope = decode(record)
+    except InvalidMessage as error:
+        return _invalid(record, record.coordinates_id, 1, digest, fallback, error.reason)
+    deadline_at = fallback if envelope.deadline_at is None else envelope.deadline_at
+    if handler.model is not None or handler.schema is not None:
+        fault = fault_of(record.value, model=handler.model, schema=handler.schema)
+        if fault is not None:
+            return _invalid(
+                record, envelope.request_id, envelope.attempt, digest, deadline_at, fault
+            )
+    return Delivery(record, envelope, handler, digest, deadline_at, now_s)
+
+
+def _invalid(
+    record: Record, request_id: str, attempt: int, digest: str, deadline_at: int, why: str
+) -> RefusedRecord:
+    return RefusedRecord(record, request_id, attempt, digest, deadline_at, INVALID_MESSAGE, why)
+
+
+def mismatch(delivery: Delivery) -> RefusedRecord:
+    """Return the refusal of a record whose id belongs to another payload, or to another topic
+    (contract, section 3)."""
+    return refused(delivery, PAYLOAD_MISMATCH, _taken(delivery.request_id))
+
+
+def mismatch_of_refused(one: RefusedRecord) -> RefusedRecord:
+    """Return the refusal of a record that was refused under an id which another payload has."""
+    return replace(
+        one,
+        request_id=one.record.coordinates_id,
+        code=PAYLOAD_MISMATCH,
+        message=_taken(one.request_id),
+    )
+
+
+def _taken(request_id: str) -> str:
+    return f"request id {request_id} is taken by another key, value or topic"
+
+
+def refused(delivery: Delivery, code: str, message: str) -> RefusedRecord:
+    """Return the refusal of a delivery under its coordinates: no existing request is touched."""
+    return RefusedRecord(
+        record=delivery.record,
+        request_id=delivery.record.coordinates_id,
+        attempt=delivery.envelope.attempt,
+        payload_sha256=delivery.payload_sha256,
+        deadline_at=delivery.deadline_at,
+        code=code,
+        message=message,
+    )

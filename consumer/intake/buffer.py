@@ -1,0 +1,86 @@
+"""The bounded buffer between intake and worker: committed requests that wait for a slot."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from consumer.handlers.delivery import Delivery, RefusedRecord
+
+Received = Delivery | RefusedRecord
+
+
+class Buffer:
+    """Holds at most `limit` requests; what is in it when the process dies is LOST and resent.
+
+    Args:
+        limit: requests, more than 0.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._waiting: deque[Received] = deque()
+        self._room = threading.Condition()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def room(self) -> int:
+        """How many more may be put."""
+        return max(0, self.limit - len(self._waiting))
+
+    @property
+    def waiting(self) -> list[Received]:
+        """What waits, the oldest first; a copy."""
+        with self._room:
+            return list(self._waiting)
+
+    def put(self, received: Iterable[Received]) -> None:
+        """Add requests behind those that wait."""
+        with self._room:
+            self._waiting.extend(received)
+
+    def take(self, most: int) -> list[Received]:
+        """Remove and return the oldest, at most `most`."""
+        with self._room:
+            taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+            if taken:
+                self._room.notify_all()
+            return taken
+
+    def remove(self, taken: Iterable[Received]) -> None:
+        """Remove what was taken from here otherwise."""
+        gone = {id(one) for one in taken}
+        if not gone:
+            return
+        with self._room:
+            self._waiting = deque(one for one in self._waiting if id(one) not in gone)
+            self._room.notify_all()
+
+    def take_older_than(self, buffered_s: float) -> list[Received]:
+        """Remove and return the deliveries that were read before `buffered_s` (monotonic).
+
+        A refused record stays: nobody waits for it, and its row is still to be written.
+        """
+        with self._room:
+            old: list[Received] = []
+            staying: deque[Received] = deque()
+            for one in self._waiting:
+                is_old = isinstance(one, Delivery) and one.buffered_s < buffered_s
+                (old if is_old else staying).append(one)
+            self._waiting = staying
+            if old:
+                self._room.notify_all()
+            return old
+
+    def wait_for_room(self, timeout_s: float, *, at_least: int = 1) -> bool:
+        """Return whether there is room for `at_least`, after at most `timeout_s`."""
+        with self._room:
+            return self._room.wait_for(lambda: self.room >= at_least, timeout_s)
+
+    def wake(self) -> None:
+        """End the waits, so that a stop is seen."""
+        with self._room:
+            self._room.notify_all()

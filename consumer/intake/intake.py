@@ -1,0 +1,277 @@
+"""The thread that reads Kafka: poll, ACCEPTED, commit, buffer (contract, section 5).
+
+Nothing leaves this thread before its offset is committed. If the process dies
+- after the poll: nothing happened, Kafka redelivers;
+- after the wait record, where one is wanted (`consumer.features.waits`): the same, and who reads it
+  again writes it again;
+- after ACCEPTED: the same, the status names a dead worker and reads as LOST;
+- after the commit: the request is LOST, nobody claimed it, a resend is safe; one with a wait record
+  goes on at a peer.
+
+While the buffer is full its partitions are paused and polled all the same, so that a handler of
+ten minutes costs no group membership. So are those of a topic that is paused, or of which as many
+as may wait for their keys; the others are read on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from consumer.features.pausing.pausing import NEVER_PAUSED, Pausing
+from consumer.features.waits.preparing import NOTHING_PREPARED, Prepares
+from consumer.handlers.declaration import Handler
+from consumer.handlers.delivery import Delivery, receive
+from consumer.intake.buffer import Buffer, Received
+from consumer.intake.kafka_source import CommitFailed, KafkaSource, Partition
+from consumer.intake.kafka_thread import KafkaThread
+from consumer.loop.order.keys import lane_of
+from consumer.status import status_messages as telling
+from consumer.status.status_writer import Teller
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.console.logs import EventLog
+from feedback.errors import KafkaUnavailable
+from feedback.records.envelope import Record
+from feedback.settings.settings import Settings
+from feedback.statuses import Refused
+
+log = EventLog("onceward.intake")
+
+POLL_S = 0.25
+FULL_WAIT_S = 0.25
+MAX_RECORDS = 500
+SPACING_S = 0.01
+FEW_RECORDS = 16
+AWAY_PAUSE_S = 1.0
+DROPPED_PAUSE_S = 0.2
+
+Place = tuple[str, int, int]
+
+
+class Intake(KafkaThread):
+    """Feeds the buffer from Kafka until it is told to stop.
+
+    Args:
+        handlers: those whose topics are read.
+        open_source: makes the `KafkaSource`; called in this thread.
+        may_take: whether the worker can take records now (its journal answers).
+        on_buffered: called after records were buffered, to wake the worker.
+        on_end: called with the error that ended the thread, or None after `stop`.
+        pausing: knows the topics of which nothing is to be read now; they stay in Kafka.
+        preparing: writes wait records of those topics that want them.
+        full: returns the topics of which as many wait for their keys as may.
+        gathers: whether more is read at a time than the buffer holds: its topics collapse, and
+            what they have in it goes to its key at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        worker_id: str,
+        handlers: Iterable[Handler],
+        teller: Teller,
+        buffer: Buffer,
+        open_source: Callable[[], KafkaSource],
+        may_take: Callable[[], bool],
+        on_buffered: Callable[[], None],
+        on_end: Callable[[BaseException | None], None],
+        pausing: Pausing = NEVER_PAUSED,
+        preparing: Prepares = NOTHING_PREPARED,
+        name: str = "intake",
+        full: Callable[[], frozenset[str]] = frozenset,
+        gathers: bool = False,
+    ) -> None:
+        super().__init__(name, away="kafka", open_source=open_source, on_end=on_end)
+        self._preparing = preparing
+        self._pausing = pausing
+        self._full = full
+        self._gathers = gathers
+        self._stays = False
+        self._settings = settings
+        self._worker_id = worker_id
+        self._handlers = {handler.topic: handler for handler in handlers}
+        self._teller = teller
+        self._buffer = buffer
+        self._may_take = may_take
+        self._on_buffered = on_buffered
+        self._taken = 0
+        self._taken_s = 0.0
+
+    def stop(self) -> None:
+        """Stop reading and leave the group; returns at once, see `join`."""
+        super().stop()
+        self._buffer.wake()
+
+    def _turn(self, source: KafkaSource) -> None:
+        try:
+            if not self._wait_for_room():
+                # Nobody took anything for a while: stay in the group without fetching.
+                source.leave(self._unread)
+                source.pause()
+                self._take(source, source.poll(0, max_records=1))
+                return
+            if self._stopping.is_set():
+                return  # the room is that of requests which were given up
+            self._space_out()
+            # In this order: of a topic that is found to have room for its keys now, not more than
+            # a buffer comes on top, whatever is taken from the buffer meanwhile.
+            most = self._most
+            source.leave(self._unread)
+            source.resume()
+            records = source.poll(POLL_S, max_records=most)
+            self._note_kafka(None)
+        except KafkaUnavailable as error:
+            self._note_kafka(error)
+            self._stopping.wait(AWAY_PAUSE_S)
+            return
+        if not self._stopping.is_set():
+            # Else nobody heard of them yet: uncommitted, they are the next owner's.
+            self._take(source, records)
+
+    @property
+    def _most(self) -> int:
+        is_wide = self._gathers and not self._stays
+        return MAX_RECORDS if is_wide else min(self._buffer.room, MAX_RECORDS)
+
+    @property
+    def _unread(self) -> frozenset[str]:
+        return self._pausing.unread | self._full()
+
+    def _may_take_now(self) -> bool:
+        if not self._may_take():
+            self._stopping.wait(FULL_WAIT_S)
+            return False
+        return True
+
+    def _wait_for_room(self) -> bool:
+        """Whether records can be taken now, after a short wait for it."""
+        if not self._may_take_now():
+            return False
+        # Half of the room at once: fewer, larger commits than one by one.
+        return self._buffer.wait_for_room(FULL_WAIT_S, at_least=max(1, self._buffer.limit // 2))
+
+    def _space_out(self) -> None:
+        """Let a few records come together when they come in quick succession.
+
+        A poll and its commit cost milliseconds of kafka-python whatever they carry: at 200/s, one
+        by one, they would take the processor from the handlers.
+        """
+        left_s = self._taken_s + SPACING_S - monotonic_s()
+        if left_s > 0 and self._taken < FEW_RECORDS:
+            self._stopping.wait(left_s)
+
+    def _take(self, source: KafkaSource, polled: Sequence[Record]) -> None:
+        records, paused = self._pausing.sift(polled)
+        if paused:
+            source.rewind(paused)
+        if not records:
+            return
+        self._taken, self._taken_s = len(records), monotonic_s()
+        received, left = self._preparing.prepare(self._receive(records))
+        if left:
+            self._read_again(source, left, why="their wait records could not be written")
+        if not received:
+            return
+        # What has no key stays in the buffer, and the next poll keeps to its room.
+        self._stays = any(not isinstance(one, Delivery) or lane_of(one) is None for one in received)
+        # While Redis is slow or away the commit does not wait for it, and whoever dies then leaves
+        # PENDING behind instead of LOST: its client resends later, and as safely.
+        received = self._accepted(received)
+        covered = self._commit(source, [one.record for one in received])
+        kept = [one for one in received if _is_covered(one, covered)]
+        if len(kept) < len(received):
+            self._drop(source, [one for one in received if not _is_covered(one, covered)])
+        if kept:
+            self._buffer.put(kept)
+            self._on_buffered()
+
+    def _receive(self, records: Sequence[Record]) -> list[Received]:
+        now_s, now_ms = monotonic_s(), epoch_ms()
+        received: list[Received] = []
+        for record in records:
+            one = receive(
+                record,
+                self._handlers[record.topic],
+                default_deadline_s=self._settings.worker.deadline_s,
+                now_s=now_s,
+                now_ms=now_ms,
+            )
+            received.append(one)
+        return received
+
+    def _accepted(self, received: list[Received]) -> list[Received]:
+        """Tell that these were read, and return them marked where Redis knows a run of one."""
+        valid = _valid(received)
+        if not valid:
+            return received
+        answers = self._teller.tell_now(
+            [telling.accepted(one, worker_id=self._worker_id) for one in valid]
+        )
+        return _marked(received, _known_among(valid, answers))
+
+    def _commit(self, source: KafkaSource, records: Sequence[Record]) -> Mapping[Partition, int]:
+        """Return the committed offset of each partition, as far as it is known."""
+        wanted: dict[Partition, int] = {}
+        for record in records:
+            partition = (record.topic, record.partition)
+            wanted[partition] = max(wanted.get(partition, 0), record.offset + 1)
+        try:
+            source.commit(wanted)
+        except CommitFailed as error:
+            log.warning("commit.failed", reason=str(error), partitions=len(wanted))
+        else:
+            return wanted
+        try:
+            return source.committed(list(wanted))
+        except KafkaUnavailable as error:
+            # Nothing was dispatched, so reading it all again is safe.
+            self._note_kafka(error)
+            return {}
+
+    def _drop(self, source: KafkaSource, dropped: Sequence[Received]) -> None:
+        # By way of the teller, which may still have their ACCEPTED.
+        self._teller.tell(
+            [telling.given_up(one, worker_id=self._worker_id) for one in _valid(dropped)]
+        )
+        self._read_again(source, dropped, why="their commit did not succeed")
+
+    def _read_again(self, source: KafkaSource, dropped: Sequence[Received], *, why: str) -> None:
+        source.rewind(first_of(one.record for one in dropped))
+        log.warning("records.dropped", count=len(dropped), why=why)
+        # They are read again at once: what is refused each time must not spin.
+        self._stopping.wait(DROPPED_PAUSE_S)
+
+
+def first_of(records: Iterable[Record]) -> dict[Partition, int]:
+    """Return the lowest offset of each partition."""
+    first: dict[Partition, int] = {}
+    for record in records:
+        partition = (record.topic, record.partition)
+        first[partition] = min(first.get(partition, record.offset), record.offset)
+    return first
+
+
+def _known_among(
+    valid: Sequence[Delivery], answers: Sequence[Refused | None]
+) -> dict[Place, Delivery]:
+    """Return those of which Redis knows a run, as its answers say, by where they were read."""
+    return {
+        (*one.record[:3],): one._replace(is_known=True)
+        for one, answer in zip(valid, answers, strict=False)
+        if answer is not None and answer.generation > 0
+    }
+
+
+def _marked(received: list[Received], known: Mapping[Place, Delivery]) -> list[Received]:
+    if not known:
+        return received
+    return [known.get((*one.record[:3],), one) for one in received]
+
+
+def _valid(received: Sequence[Received]) -> list[Delivery]:
+    return [one for one in received if isinstance(one, Delivery)]
+
+
+def _is_covered(one: Received, committed: Mapping[Partition, int]) -> bool:
+    record = one.record
+    return record.offset < committed.get((record.topic, record.partition), 0)

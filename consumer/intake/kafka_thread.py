@@ -1,0 +1,119 @@
+"""A thread that reads Kafka: its start, its turns, and its end, whatever ends it."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from consumer.intake.kafka_source import KafkaSource
+from feedback.console.logs import EventLog
+from feedback.errors import KafkaUnavailable, OncewardError
+
+
+class KafkaThread(ABC):
+    """Takes one turn after the other with a source of its own until it is told to stop.
+
+    Args:
+        name: of the thread and of its log.
+        away: the log's word for Kafka when it does not answer this thread.
+        open_source: makes the `KafkaSource`; called in this thread, since a kafka-python consumer
+            belongs to one thread. None: there is nothing to read, and the thread ends.
+        on_end: called with the error that ended the thread, or None after `stop`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        away: str,
+        open_source: Callable[[], KafkaSource | None],
+        on_end: Callable[[BaseException | None], None],
+    ) -> None:
+        self._name = name
+        self._away = away
+        self._log = EventLog(f"onceward.{name}")
+        self._open_source = open_source
+        self._on_end = on_end
+        self._is_away = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"onceward-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Join the group and begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reading and leave the group; returns at once, see `join`."""
+        self._stopping.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Return whether the thread has ended, after at most `timeout_s`."""
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @abstractmethod
+    def _turn(self, source: KafkaSource) -> None:
+        """Read once, and do what is to be done about it."""
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            source = self._open_source()
+            if source is not None:
+                self._read_on(source)
+        except OncewardError as fault:
+            error = fault
+            self._log.error(f"{self._name}.ended", reason=str(fault))
+        except BaseException as fault:
+            # Whatever it was, the worker must know: one that reads nothing must not live on.
+            error = fault
+            self._log.exception(f"{self._name}.failed")
+        self._on_end(error)
+
+    def _read_on(self, source: KafkaSource) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._turn(source)
+        finally:
+            self._leave(source)
+
+    def _leave(self, source: KafkaSource) -> None:
+        try:
+            source.close()
+        except KafkaUnavailable as error:
+            # The group finds out by itself, after the session; that is no reason to fail now.
+            self._log.warning("group.not_left", reason=str(error))
+
+    def _note_kafka(self, error: KafkaUnavailable | None) -> None:
+        if error is not None and not self._is_away:
+            self._log.warning(f"{self._away}.away", reason=str(error))
+        elif error is None and self._is_away:
+            self._log.info(f"{self._away}.back")
+        self._is_away = error is not None
+
+
+class Threads:
+    """Several of them, started and ended together.
+
+    Args:
+        threads: at least one.
+    """
+
+    def __init__(self, threads: Sequence[KafkaThread]) -> None:
+        self._threads = threads
+
+    def start(self) -> None:
+        """Join the group and begin to read."""
+        for one in self._threads:
+            one.start()
+
+    def stop(self) -> None:
+        """Stop reading and leave the group; returns at once, see `join`."""
+        for one in self._threads:
+            one.stop()
+
+    def join(self, timeout_s: float) -> bool:
+        """Return whether all have ended, after at most `timeout_s` for each."""
+        return all(one.join(timeout_s) for one in self._threads)

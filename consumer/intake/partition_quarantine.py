@@ -1,0 +1,67 @@
+"""Partitions that Kafka refuses to this worker while it serves the others.
+
+A topic whose access was taken away, or a batch that is corrupt on disk, fails each time it is
+fetched. It must neither look like an outage nor cost the others anything, so it is left out for a
+while and then tried again: what it comes from is mended by a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from feedback.console.logs import EventLog
+
+if TYPE_CHECKING:
+    from consumer.intake.kafka_source import Partition
+
+log = EventLog("onceward.set_aside")
+
+RETRY_S = 15.0
+# A partition that was tried again and said nothing wrong for so long is back, records or none.
+QUIET_S = 5.0
+
+
+class SetAside:
+    """Knows what is left out, and what is being tried again. Belongs to one thread.
+
+    Logs `partition.failed` once, however often it fails again, and `partition.back`.
+    """
+
+    def __init__(self) -> None:
+        self._out: dict[Partition, float] = {}
+        self._tried: dict[Partition, float] = {}
+
+    @property
+    def out(self) -> Collection[Partition]:
+        """What is left out now."""
+        return self._out.keys()
+
+    def fail(self, partitions: Iterable[Partition], reason: str, *, now_s: float) -> None:
+        """Leave these out."""
+        for one in partitions:
+            if self._tried.pop(one, None) is None and one not in self._out:
+                topic, partition = one
+                log.error("partition.failed", topic=topic, partition=partition, reason=reason)
+            self._out[one] = now_s + RETRY_S
+
+    def due(self, now_s: float) -> list[Partition]:
+        """Return what is to be tried again from now on."""
+        due = [one for one, until_s in self._out.items() if until_s <= now_s]
+        for one in due:
+            del self._out[one]
+            self._tried[one] = now_s + QUIET_S
+        return due
+
+    def note_polled(self, read: Collection[Partition], *, now_s: float) -> None:
+        """Take in a poll without a fault, and what it brought."""
+        back = [one for one, until_s in self._tried.items() if one in read or until_s <= now_s]
+        for one in back:
+            del self._tried[one]
+            log.info("partition.back", topic=one[0], partition=one[1])
+
+    def keep(self, assigned: Collection[Partition]) -> None:
+        """Forget what is another member's by now."""
+        for partitions in (self._out, self._tried):
+            for one in partitions.keys() - assigned:
+                del partitions[one]

@@ -1,0 +1,116 @@
+"""What follows a run that has no end: nobody told how it ended, or nobody can know. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from consumer.handlers.declaration import EffectKind, InDoubtPolicy
+from consumer.handlers.delivery import Delivery
+from consumer.journal import Takeover, TakeoverKind
+
+# A counterparty that has just failed is not asked again in the same instant.
+PAUSE_AFTER_ERROR_S = 1.0
+
+
+class After(StrEnum):
+    """What is to be done about a run that has no end."""
+
+    RUN_AGAIN = "RUN_AGAIN"  # it left nothing
+    SAME_KEY = "SAME_KEY"  # it may have had its effect; the counterparty knows it by its key
+    ASK = "ASK"  # it may have had its effect; the counterparty is asked
+    PARK = "PARK"  # it may have had its effect; a person decides
+
+
+_KINDS = {
+    After.RUN_AGAIN: TakeoverKind.EXCLUDED,
+    After.SAME_KEY: TakeoverKind.SAME_KEY,
+    After.ASK: TakeoverKind.ASK,
+}
+_IN_DOUBT = {
+    InDoubtPolicy.PARK: After.PARK,
+    InDoubtPolicy.RETRY_SAME_KEY: After.SAME_KEY,
+    InDoubtPolicy.QUERY: After.ASK,
+}
+
+
+class Continuation(NamedTuple):
+    """A request that goes on after a run without an end, as soon as the journal allows it.
+
+    Attributes:
+        delivery: what runs again, or what the counterparty is asked about.
+        takeover: names the run without an end, and why another may follow.
+        due_s: monotonic time before which it waits.
+    """
+
+    delivery: Delivery
+    takeover: Takeover
+    due_s: float = 0.0
+
+    @property
+    def run(self) -> tuple[str, int]:
+        """The run without an end: (request_id, generation)."""
+        return self.takeover.request_id, self.takeover.generation
+
+    @property
+    def asks(self) -> bool:
+        """Whether the counterparty is asked instead of running again."""
+        return self.takeover.kind is TakeoverKind.ASK
+
+
+def after_run(effect: EffectKind, policy: InDoubtPolicy, *, effect_begun: bool) -> After:
+    """Return what follows a run that died or failed without a word (contract, section 9).
+
+    Args:
+        effect: where doubt begins for this handler.
+        policy: who decides once it has begun.
+        effect_begun: whether a marked run may have entered its effect. What a plain external run
+            did is in doubt whatever this says, and what a transactional one did is undone.
+    """
+    if effect is EffectKind.TRANSACTIONAL:
+        return After.RUN_AGAIN
+    if effect is EffectKind.MARKED and not effect_begun:
+        return After.RUN_AGAIN
+    return _IN_DOUBT[policy]
+
+
+def policy_of_dead(claimed: str | None, declared: InDoubtPolicy) -> InDoubtPolicy:
+    """Return who decides about a dead worker's run: the stricter of two, where they differ.
+
+    The handler may have been declared anew since. What it says now is true of later runs: the
+    counterparty was not necessarily given a key by the run that died, and cannot be asked with a
+    function that is no longer there.
+
+    Args:
+        claimed: the policy as the run was claimed; None where the journal does not know.
+        declared: what the handler says now.
+    """
+    if claimed is None or claimed == declared:
+        return declared
+    if claimed == InDoubtPolicy.RETRY_SAME_KEY and declared is InDoubtPolicy.QUERY:
+        return declared  # it had its key, so the counterparty can be asked about it
+    return InDoubtPolicy.PARK
+
+
+def continuation(
+    delivery: Delivery, generation: int, after: After, *, because: str, due_s: float = 0.0
+) -> Continuation:
+    """Return how a request goes on after its run of this generation.
+
+    Args:
+        after: anything but PARK.
+        because: the code that becomes the run's outcome in the history.
+    """
+    return Continuation(delivery, _wish(delivery, generation, _KINDS[after], because), due_s)
+
+
+def after_voided(delivery: Delivery, generation: int) -> Continuation:
+    """Return the run under the next key: the counterparty will refuse the old one."""
+    return Continuation(delivery, _wish(delivery, generation, TakeoverKind.VOIDED, "VOIDED"))
+
+
+def _wish(delivery: Delivery, generation: int, kind: TakeoverKind, because: str) -> Takeover:
+    handler = delivery.handler
+    return Takeover(
+        delivery.request_id, generation, kind, because, handler.effect, handler.in_doubt
+    )

@@ -1,0 +1,108 @@
+"""Journal entries and pool jobs made of what was delivered and how it ended. Pure."""
+
+from __future__ import annotations
+
+from consumer.handlers.delivery import Delivery, RefusedRecord
+from consumer.journal import Claim, Finish, Refusal, Row
+from consumer.loop.order.keys import order_key
+from consumer.pool import Job, Outcome
+
+CHILD_DIED = "CHILD_DIED"
+CLAIM_LOST = "CLAIM_LOST"
+TIMEOUT = "TIMEOUT"
+
+Run = tuple[str, int]  # request_id, generation
+
+
+def in_doubt(run: Run, code: str, message: str | None) -> Finish:
+    """The end of a run of which nobody knows whether its effect happened."""
+    return Finish(
+        request_id=run[0],
+        generation=run[1],
+        state="IN_DOUBT",
+        code=code,
+        message=message,
+        result=None,
+        resend=False,
+    )
+
+
+def finish(run: Run, outcome: Outcome) -> Finish:
+    """The end of a run as its child told it."""
+    return Finish(
+        request_id=run[0],
+        generation=run[1],
+        state=outcome.state,
+        code=outcome.code,
+        message=outcome.message,
+        result=outcome.result,
+        resend=outcome.resend,
+    )
+
+
+def claim(one: Delivery) -> Claim:
+    """The wish to run a delivery."""
+    record = one.record
+    return Claim(
+        request_id=one.request_id,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        message_key=record.key,
+        payload_sha256=one.payload_sha256,
+        attempt=one.envelope.attempt,
+        deadline_at=one.deadline_at,
+        effect_kind=one.handler.effect,
+        wakes=one.wakes,
+        order_key=order_key(one),
+        begins_at=one.begins_at,
+        in_doubt=one.handler.in_doubt,
+        reopens=one.envelope.reopens,
+        sent_at=record.timestamp_ms if one.envelope.deadline_at is None else None,
+        voids=one.voids,
+        claimed_at=one.claimed_at or None,
+    )
+
+
+def refusal(one: RefusedRecord) -> Refusal:
+    """The row of a record that never runs."""
+    record = one.record
+    return Refusal(
+        request_id=one.request_id,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        message_key=record.key,
+        payload_sha256=one.payload_sha256,
+        attempt=one.attempt,
+        deadline_at=one.deadline_at,
+        code=one.code,
+        message=one.message,
+    )
+
+
+def job(delivery: Delivery, row: Row, *, asks: bool = False, collapses: bool = False) -> Job:
+    """One run of a delivery, under the claim that was granted for it.
+
+    Args:
+        asks: the counterparty is asked about this run, instead of running it.
+        collapses: the handler's predicate is asked first.
+    """
+    record = delivery.record
+    return Job(
+        request_id=row.request_id,
+        generation=row.generation,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=record.timestamp_ms,
+        key=record.key,
+        value=record.value,
+        headers=record.headers,
+        attempt=delivery.envelope.attempt,
+        deadline_at=delivery.deadline_at,
+        voids=row.voids,
+        time_limit_s=delivery.handler.time_limit_s,
+        asks=asks,
+        collapses=collapses,
+    )

@@ -1,0 +1,31 @@
+"""From where the next owner of a partition has to read, so that it overtakes nothing. Pure.
+
+What waits for its key here is committed in Kafka: the next owner of its partition would go on
+behind it. So its offset is committed once more when the partition goes, and the next owner reads it
+again. What of that has run meanwhile, or still waits here, is as harmless as any second delivery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from consumer.handlers.delivery import Delivery
+from consumer.intake.buffer import Received
+from consumer.loop.order.keys import lane_of
+
+Partition = tuple[str, int]
+
+
+def first_unclaimed(
+    waiting: Iterable[Received], partitions: Collection[Partition]
+) -> dict[Partition, int]:
+    """Return the lowest offset of what waits and keeps an order, for each of these partitions."""
+    first: dict[Partition, int] = {}
+    for one in waiting:
+        if not isinstance(one, Delivery) or one.wakes or lane_of(one) is None:
+            continue
+        record = one.record
+        partition = (record.topic, record.partition)
+        if partition in partitions:
+            first[partition] = min(first.get(partition, record.offset), record.offset)
+    return first

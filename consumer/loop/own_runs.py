@@ -1,0 +1,92 @@
+"""Whether the journal still says of a worker's runs what the worker knows of them.
+
+A database may lose commits that it acknowledged: at a failover to a standby that lagged, or in a
+crash with `synchronous_commit=off`. Then a claim stands whose run has ended here, or a run is in a
+child's hands whose claim is gone, or the mark of its effect. Left alone, the first would hold its
+key for as long as this worker lives, and run again once it ends; beside the second, a resend would
+run; and a sweep would run the third again, once this worker ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from consumer.journal import Journal, OwnRun, Row
+from consumer.journal.pacing import pause_s
+from consumer.journal.verdict import is_lost
+from consumer.loop.entries import Run
+from consumer.loop.held import Held
+from feedback.clock import monotonic_s
+from feedback.console.logs import EventLog
+
+log = EventLog("onceward.worker")
+
+# Of `every_s`: how long at most after a look the next one comes.
+FURTHEST = 60
+
+
+class OwnRuns:
+    """Compares the two once in a while. Belongs to the loop's thread.
+
+    Args:
+        held: what is in hand, and what is remembered; what is to be written again goes there.
+        every_s: between two looks; longer where they take the database long.
+    """
+
+    def __init__(self, *, held: Held, journal: Journal, every_s: float) -> None:
+        self._held = held
+        self._journal = journal
+        self._every_s = every_s
+        self._due_s = monotonic_s() + every_s
+        self._took_s = 0.0
+
+    def look_if_due(self, now_s: float) -> bool:
+        """Look, if the last look was long enough ago; return whether it was.
+
+        Raises:
+            JournalUnavailable: it is looked again soon.
+        """
+        if now_s < self._due_s:
+            return False
+        began_s = monotonic_s()
+        self.look()
+        took_s, before_s = monotonic_s() - began_s, self._took_s
+        self._took_s = took_s
+        # A stall, which may well come before a failover, draws out one look; a database whose index
+        # is full, each of them.
+        spared_s = pause_s(min(took_s, before_s))
+        self._due_s = now_s + max(self._every_s, min(spared_s, FURTHEST * self._every_s))
+        return True
+
+    def look_soon(self) -> None:
+        """Look before anything is written: a database that was away may come back older."""
+        self._due_s = 0.0
+
+    def look(self) -> None:
+        """Find what the database has lost, and leave to a sweep what nobody here knows of.
+
+        Raises:
+            JournalUnavailable: it is looked again soon.
+        """
+        rows = self._journal.own_claims()
+        standing = {(row.request_id, row.generation): row for row in rows}
+        in_hand = self._held.names()
+        loose = [row for row in rows if row.request_id not in in_hand]
+        known = {row.request_id: self._known(row) for row in loose}
+        unknown = [(row.request_id, row.generation) for row in loose if not known[row.request_id]]
+        if unknown:
+            log.error("claims.disowned", count=len(unknown), request_id=unknown[0][0])
+            self._journal.disown(unknown)
+        self._held.lost += [one for one in known.values() if one is not None]
+        self._held.lost += self._lost_in_hand(standing)
+
+    def _known(self, row: Row) -> OwnRun | None:
+        one = self._held.ended.of(row.request_id)
+        return one if one is not None and is_lost(one, row) else None
+
+    def _lost_in_hand(self, standing: Mapping[Run, Row]) -> Iterator[OwnRun]:
+        for run in self._held.running:
+            one, row = self._held.own_run(run), standing.get(run)
+            # A finish that is not written yet is written with the next turn.
+            if row is None or (one.finish is None and is_lost(one, row)):
+                yield from self._held.with_earlier(one)

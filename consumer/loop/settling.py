@@ -1,0 +1,147 @@
+"""What becomes of a claim that nobody holds, by the journal and by what its client was told. Pure.
+
+The journal is the truth. But a database may lose commits that it acknowledged; what a client was
+told after such a commit is then the only trace of it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from consumer.handlers.declaration import EffectKind
+from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row, State
+from consumer.journal.records import DEADLINE_OVER, cleaned
+from consumer.journal.takeover_rule import effect_excluded
+from feedback import status
+from feedback.statuses import Status
+
+PAYLOAD_GONE = "PAYLOAD_GONE"
+# The worker lives, and neither it nor the journal says how its run ended.
+END_LOST = "END_LOST"
+# Nobody's declaration says what is to be done about it.
+NO_HANDLER = "NO_HANDLER"
+
+_IN_DOUBT = {
+    WORKER_DIED: "the worker died during the run; whether the effect happened is not known",
+    END_LOST: "the database has lost how the run ended; whether the effect happened is not known",
+}
+_UNHANDLED = "no worker has a handler for its topic; whether the effect happened is not known"
+_GONE = "the worker died during the run; its payload is gone, so it cannot run again"
+# What the journal's column holds.
+_MOST_VOIDS = 2**31
+_ENDS = frozenset(
+    state.value
+    for state in (State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.EXPIRED, State.SKIPPED)
+)
+
+
+def cause(row: Row) -> str:
+    """Return why nobody holds a claim."""
+    return END_LOST if row.owner.endswith(DISOWNED) else WORKER_DIED
+
+
+def parked(row: Row) -> DeadEnd:
+    """Return the end of a claim whose effect may have happened: a person decides."""
+    code = cause(row)
+    return _in_doubt(row, code, _IN_DOUBT[code])
+
+
+def without_payload(row: Row) -> DeadEnd:
+    """Return the end of a claim that was to go on and has no payload any more."""
+    return _in_doubt(row, PAYLOAD_GONE, _GONE)
+
+
+def without_handler(row: Row, told: Status | None = None) -> DeadEnd:
+    """Return the end of a claim that nobody has a handler for, after its deadline."""
+    if effect_excluded(row) and not is_behind(row, told):
+        why = f"its run left nothing, and no worker has a handler for {row.topic} any more"
+        return DeadEnd(row.request_id, row.generation, State.EXPIRED, DEADLINE_OVER, why)
+    # Where the database has lost later runs it is about the latest: a client that was told of that
+    # one hears of no earlier one any more.
+    doubt = _in_doubt(row, NO_HANDLER, _UNHANDLED)
+    if told is None or not is_behind(row, told):
+        return doubt
+    return replace(doubt, told_generation=told.generation, voids=told_voids(told))
+
+
+def _in_doubt(row: Row, code: str, why: str) -> DeadEnd:
+    return DeadEnd(row.request_id, row.generation, State.IN_DOUBT, code, why)
+
+
+def as_told(row: Row, told: Status | None) -> DeadEnd | None:
+    """Return the end that a client was told of; None without one.
+
+    A final status is written after its finish was committed, so the database has lost that. Of a
+    transactional run it has lost the effect as well: that one runs again.
+
+    Args:
+        row: a claim that nobody holds.
+        told: the status of its request; None when it cannot be read.
+    """
+    if told is None or told.state.value not in _ENDS or not _is_of(row, told):
+        return None
+    effect_kind = told_kind(told) if is_behind(row, told) else row.effect_kind
+    if effect_kind == EffectKind.TRANSACTIONAL and told.state is status.State.SUCCEEDED:
+        return None
+    return DeadEnd(
+        row.request_id,
+        row.generation,
+        State(told.state.value),
+        plain(told.code),
+        plain(told.message),
+        result=result_text(told.result),
+        resend=told.resend,
+        told_generation=told.generation,
+        voids=told_voids(told) if is_behind(row, told) else None,
+    )
+
+
+def is_behind(row: Row, told: Status | None) -> bool:
+    """Whether a client was told of a later run, which may have had its effect."""
+    return told is not None and _is_of(row, told) and told.generation > row.generation
+
+
+def is_about(told: Status, *, topic: str, sha256: str) -> bool:
+    """Whether a status is of this request.
+
+    An id may have been another topic's request, which the journal has pruned or lost.
+
+    Args:
+        sha256: of the payload, in hex digits.
+    """
+    return told.topic in (None, topic) and told.payload_sha256 == sha256
+
+
+def _is_of(row: Row, told: Status) -> bool:
+    is_same = is_about(told, topic=row.topic, sha256=row.payload_sha256)
+    return is_same and told.generation >= row.generation
+
+
+def told_kind(told: Status) -> EffectKind:
+    """Return how the handler of a run was declared that a client was told of.
+
+    What an older worker has told says nothing of it: then its effect may have happened.
+    """
+    return next((kind for kind in EffectKind if kind == told.effect_kind), EffectKind.EXTERNAL)
+
+
+def told_voids(told: Status) -> int | None:
+    """Return how many runs before the told one were void: its key derives from that.
+
+    None where nobody can say: an older worker told it. Each void makes a generation.
+    """
+    if told.generation <= 1:
+        return 0
+    is_sound = told.voids is not None and 0 <= told.voids < min(told.generation, _MOST_VOIDS)
+    return told.voids if is_sound else None
+
+
+def plain(text: str | None) -> str | None:
+    """Return what a client was told without what no database may hold."""
+    return None if text is None else cleaned(text)
+
+
+def result_text(result: object) -> str | None:
+    """Return the result that a client was told of as the journal keeps it, in JSON."""
+    return None if result is None else json.dumps(result, separators=(",", ":"))

@@ -1,0 +1,34 @@
+"""The record of a request as its client has kept it for resends, where the journal's row fits."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from consumer.journal.records import Row
+from feedback.records.envelope import Record, payload_sha256
+from feedback.records.stored_payload import KeptPayload
+
+
+class Store(Protocol):
+    """Where clients keep payloads for resends."""
+
+    def kept_payload(self, request_id: str) -> KeptPayload | None: ...
+
+
+def kept_record(store: Store, row: Row, *, timestamp_ms: int) -> Record | None:
+    """Return the record of a row from what its client has kept; None when that is not there.
+
+    Args:
+        timestamp_ms: its time, which is not kept; -1 for none.
+
+    Raises:
+        RedisUnavailable: it may be there, and cannot be read now.
+    """
+    try:
+        kept = store.kept_payload(row.request_id)
+    except ValueError:
+        return None  # no client of ours has written that
+    if kept is None or payload_sha256(kept.key, kept.value) != row.payload_sha256:
+        return None
+    place = row.topic, row.partition, row.offset
+    return Record(*place, timestamp_ms, kept.key, kept.value, kept.headers)

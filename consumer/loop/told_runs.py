@@ -1,0 +1,175 @@
+"""What clients were told of requests that are about to run again: the journal may have lost it.
+
+A database may lose commits that it acknowledged. A status is told after its commit, so Redis may
+know of a later run than the journal: one that may have had its effect, and that no row will end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
+
+from consumer.handlers.declaration import EffectKind, InDoubtPolicy
+from consumer.handlers.delivery import Delivery
+from consumer.journal import DISOWNED, Claim, Finish, OwnRun, Row, State, ToldRun
+from consumer.journal.claim_sql import EXTERNAL
+from consumer.loop import entries
+from consumer.loop.entries import Run
+from consumer.loop.settling import END_LOST, is_about, plain, result_text, told_kind, told_voids
+from feedback import status
+from feedback.console.logs import EventLog
+from feedback.errors import RedisUnavailable
+from feedback.redis.split_batch import read_apart
+from feedback.statuses import Status
+
+log = EventLog("onceward.worker")
+
+_FAILURE_LOST = "the database has lost how its run failed; its client has asked for it again"
+_OPEN = (status.State.RUNNING, status.State.RETRYING)
+_ASKED_AGAIN = (status.State.PENDING, status.State.ACCEPTED, status.State.LOST)
+
+
+class Statuses(Protocol):
+    """What clients were told, and which workers live."""
+
+    def read_many(self, request_ids: Sequence[str]) -> list[Status]: ...
+
+    def alive(self, worker_ids: Iterable[str]) -> set[str]: ...
+
+
+class ToldRuns:
+    """Reads what clients were told; nothing while Redis is away.
+
+    Args:
+        statuses: in Redis; None where the journal forgets on purpose, and loses nothing.
+        redis_away: whether asking Redis would only cost time.
+    """
+
+    def __init__(self, statuses: Statuses | None, redis_away: Callable[[], bool]) -> None:
+        self._statuses = statuses
+        self._redis_away = redis_away
+
+    def of(self, batch: Sequence[Delivery]) -> list[ToldRun]:
+        """Return the latest runs of requests that are delivered again."""
+        return self._of([entries.claim(one) for one in batch])
+
+    def of_rows(self, rows: Sequence[Row]) -> list[ToldRun]:
+        """Return the runs of requests that have these rows."""
+        return self._of([claim_of_row(row) for row in rows])
+
+    def _of(self, claims: Sequence[Claim]) -> list[ToldRun]:
+        if self._statuses is None or not claims or self._redis_away():
+            return []
+        try:
+            found = read_statuses(self._statuses, [one.request_id for one in claims])
+            told = found.values()
+            running = {one.worker for one in told if one.state in _OPEN and one.worker}
+            alive = self._statuses.alive(running) if running else set()
+        except RedisUnavailable as error:
+            log.debug("statuses.unread", reason=str(error))
+            return []
+        known = [one for one in claims if one.request_id in found]
+        made = (told_run(one, found[one.request_id], alive=alive) for one in known)
+        return [one for one in made if one is not None]
+
+
+def read_statuses(statuses: Statuses, request_ids: Sequence[str]) -> dict[str, Status]:
+    """Return what clients were told of these requests, but for what no worker can read.
+
+    One of them must not hide what all others were told.
+
+    Raises:
+        RedisUnavailable: Redis did not answer.
+    """
+    unreadable: list[str] = []
+    found = {one.request_id: one for one in read_apart(statuses, request_ids, unreadable)}
+    if unreadable:
+        log.warning("statuses.unreadable", count=len(unreadable), request_id=unreadable[0])
+    return found
+
+
+def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun | None:
+    """Return the latest run that a client was told of; None when there is none. Pure.
+
+    A final status is how its run ended; but of a transactional success that the database has lost
+    the effect is lost as well, so it has no end. What is PENDING after a run stands for a failure
+    that its client was told of, and asked to run again. How the run was declared is what was told
+    with it: its handler may have been declared anew since. So is its key; where nobody told that,
+    a person decides: the counterparty must not be asked about another run's key, nor be given it.
+
+    Args:
+        claim: of the same request, as it is delivered or as its row says.
+        alive: the workers that have a heartbeat.
+    """
+    is_same = is_about(told, topic=claim.topic, sha256=claim.payload_sha256)
+    if told.generation < 1 or not is_same:
+        return None
+    attempt = told.attempt - (told.state in _ASKED_AGAIN)
+    deadline_at = told.deadline_at or claim.deadline_at
+    voids = told_voids(told)
+    policy = InDoubtPolicy.PARK if voids is None else plain(told.in_doubt)
+    claim = claim._replace(
+        attempt=max(1, attempt),
+        deadline_at=deadline_at,
+        effect_kind=told_kind(told),
+        in_doubt=policy or InDoubtPolicy.PARK,
+        voids=claim.voids if voids is None else voids,
+        claimed_at=told.claimed_at,
+    )
+    owner = (plain(told.worker) or "").removesuffix(DISOWNED)
+    run = ToldRun(claim, told.generation, State.CLAIMED, owner + DISOWNED)
+    if told.state in _ASKED_AGAIN:
+        return run._replace(
+            state=State.FAILED, owner=owner, code=END_LOST, message=_FAILURE_LOST, resend=True
+        )
+    if told.state in _OPEN:
+        return run._replace(owner=owner) if owner in alive else run
+    if claim.effect_kind == EffectKind.TRANSACTIONAL and told.state is status.State.SUCCEEDED:
+        return run
+    return run._replace(
+        state=State(told.state.value),
+        owner=owner,
+        code=plain(told.code),
+        message=plain(told.message),
+        result=result_text(told.result),
+        resend=told.resend,
+        by=plain(told.by),
+    )
+
+
+def leads(told: ToldRun | None, run: Run) -> bool:
+    """Whether a client was told more of a request than that this run of ours runs. Pure."""
+    if told is None or told.generation < run[1]:
+        return False
+    return told.generation > run[1] or told.state != State.CLAIMED
+
+
+def as_ended(told: ToldRun) -> OwnRun:
+    """Return a run of ours as it has ended by what its client was told. Pure."""
+    end = Finish(
+        request_id=told.request_id,
+        generation=told.generation,
+        state=told.state.value,
+        code=told.code,
+        message=told.message,
+        result=told.result,
+        resend=told.resend,
+    )
+    return OwnRun(told.claim, told.generation, entered=False, finish=end)
+
+
+def claim_of_row(row: Row) -> Claim:
+    """Return the claim that a row was made or reopened with, but for the key that it keeps."""
+    return Claim(
+        request_id=row.request_id,
+        topic=row.topic,
+        partition=row.partition,
+        offset=row.offset,
+        message_key=row.message_key,
+        payload_sha256=row.payload_sha256,
+        attempt=row.attempt,
+        deadline_at=row.deadline_at,
+        effect_kind=row.effect_kind or EXTERNAL,
+        in_doubt=row.in_doubt,
+        voids=row.voids,
+    )

@@ -1,0 +1,199 @@
+"""What one turn of the worker's loop writes into the journal, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from consumer.features.collapse.collapsing import Skipping
+from consumer.handlers.delivery import Delivery
+from consumer.journal import (
+    Applied,
+    Journal,
+    JournalUnavailable,
+    OwnRun,
+    Published,
+    Refusal,
+    ToldRun,
+)
+from consumer.loop import entries
+from consumer.loop.continuation import Continuation
+from consumer.loop.entries import Run
+from consumer.loop.held import Held
+from consumer.loop.told_runs import ToldRuns, as_ended, leads
+from consumer.status.status_writer import Teller
+
+PUBLISHED_AT_ONCE = 512
+PUBLISHED_EVERY_S = 1.0
+
+
+class Writing:
+    """Writes what is in hand, and what clients have been told. Belongs to the loop's thread.
+
+    Args:
+        held: what is in hand; it is left as it is, for whoever acts on what was written.
+        teller: knows what clients have been told.
+        told_runs: what clients were told of requests that are about to run again, or to end.
+        worker_id: whose claims these are.
+
+    Attributes:
+        published: what clients have been told, from before a write until the journal has it.
+    """
+
+    def __init__(
+        self,
+        *,
+        held: Held,
+        journal: Journal,
+        teller: Teller,
+        told_runs: ToldRuns,
+        worker_id: str,
+    ) -> None:
+        self._worker_id = worker_id
+        self._held = held
+        self._told_runs = told_runs
+        self._journal = journal
+        self._teller = teller
+        self._published_s = 0.0
+        self.published: tuple[Published, ...] = ()
+
+    def has_more(self, now_s: float) -> bool:
+        """Whether there is anything to write beside claims and takeovers."""
+        held = self._held
+        if held.refusing or held.finishes or held.effects or held.lost or self.published:
+            return True
+        return self._published_due(now_s)
+
+    def write(
+        self,
+        batch: Sequence[Delivery],
+        again: Sequence[Continuation],
+        now_s: float,
+        *,
+        skips: Sequence[Skipping] = (),
+    ) -> Applied:
+        """Write all of a turn; repeated as it is when its outcome is unknown.
+
+        Args:
+            batch: what is to be claimed.
+            again: what is to be taken over.
+            skips: what is to end, since others have succeeded in its stead.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; the same call may be repeated.
+        """
+        if not self.published and self._published_due(now_s):
+            # Kept until it is written: what is away must always have something to be tried with.
+            self.published = tuple(self._teller.take_told())
+            self._published_s = now_s
+        # Before the journal is: what a client was told by now, it must know.
+        delivered = [*batch, *(one.delivery for one in skips)]
+        told_runs = self._told_of(delivered, again)
+        try:
+            applied = self._journal.apply(
+                claims=[entries.claim(one) for one in batch],
+                refusals=self._refusals(),
+                skips=[one.entry for one in skips],
+                effects=list(self._held.effects.values()),
+                takeovers=[one.takeover for one in again],
+                finishes=list(self._held.finishes.values()),
+                published=self.published,
+                own_runs=[*self._held.lost, *self._remembered(delivered, again, told_runs)],
+                told_runs=told_runs,
+                # Also what waits to be taken over: it may be ours already, by a call of unknown
+                # outcome, and a resend of it must not pass for the run that this call allowed.
+                held=self._held.runs(),
+                tried=self._held.tried,
+            )
+        except JournalUnavailable:
+            self._held.tried.update(one.request_id for one in batch)
+            raise
+        self._held.tried.difference_update(one.request_id for one in batch)
+        self.published = ()
+        return applied
+
+    def write_ends(self) -> Applied:
+        """Write only how runs ended, and refusals.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown.
+        """
+        return self._journal.apply(
+            refusals=self._refusals(),
+            finishes=list(self._held.finishes.values()),
+            own_runs=self._held.lost,
+        )
+
+    def write_told(self) -> Applied:
+        """Write only refusals, and all that clients have been told.
+
+        Raises:
+            JournalUnavailable: a sweep tells clients again.
+        """
+        told = (*self.published, *self._teller.take_told())
+        return self._journal.apply(published=told, refusals=self._refusals())
+
+    def write_refusals(self) -> Applied:
+        """Write only refusals.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown.
+        """
+        return self._journal.apply(refusals=self._refusals())
+
+    def _remembered(
+        self,
+        delivered: Sequence[Delivery],
+        again: Sequence[Continuation],
+        told_runs: Sequence[ToldRun],
+    ) -> Iterator[OwnRun]:
+        """Yield how runs ended here of what is about to run again, or to end in another's stead:
+        the journal may not know."""
+        for one in delivered:
+            ended = self._held.ended.of(one.request_id)
+            # A wake-up is granted only where the run before it stands as it ended.
+            if ended is not None and one.wakes != ended.generation:
+                yield ended
+        yield from self._held.ended.among(one.takeover.request_id for one in again)
+        # What the journal has lost of a run of ours would be taken for one that never was.
+        told = {one.request_id: one for one in told_runs}
+        ours = [one.run for one in again if one.run in self._held.running]
+        yield from (self._held.own_run(run) for run in ours if not leads(told.get(run[0]), run))
+        for run in [*ours, *self._lapsed()]:
+            known = told.get(run[0])
+            if known is not None and known.run == run and leads(known, run):
+                yield as_ended(known)
+
+    def _lapsed(self) -> list[Run]:
+        """Return the runs at their effects that others may have gone on with meanwhile."""
+        return [run for run in self._held.effects if run in self._held.lapsed]
+
+    def _told_of(
+        self, delivered: Sequence[Delivery], again: Sequence[Continuation]
+    ) -> list[ToldRun]:
+        """Return what clients were told of runs that are not in hand: of those we know more.
+
+        But for those that others may have gone on with, and the database has lost that: what is
+        about to go on without its claim, for the dead, or into an effect after our lease was over.
+        """
+        asked = [one for one in delivered if one.may_have_run]
+        if asked:
+            in_hand = {name for name, _ in self._held.running}
+            asked = [one for one in asked if one.request_id not in in_hand]
+        asked += [one.delivery for one in again]
+        asked += [self._held.running[run] for run in self._lapsed()]
+        told = self._told_runs.of(asked) if asked else []
+        return [one.disowned() if self._is_over(one) else one for one in told]
+
+    def _is_over(self, one: ToldRun) -> bool:
+        """Whether a run was ours and is not in hand any more: as a claim of ours it would pass for
+        one that an earlier try made, and be granted."""
+        return one.owner == self._worker_id and one.run not in self._held.runs()
+
+    def _published_due(self, now_s: float) -> bool:
+        told = self._teller.told_count
+        return told >= PUBLISHED_AT_ONCE or (
+            told > 0 and now_s - self._published_s >= PUBLISHED_EVERY_S
+        )
+
+    def _refusals(self) -> list[Refusal]:
+        return [entries.refusal(one) for one in self._held.refusing]

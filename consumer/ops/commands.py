@@ -1,0 +1,142 @@
+"""`onceward-worker`: run, check, migrate, prune, pause, resume, paused."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from consumer.features.dead_letters.making import lettered_of
+from consumer.features.pausing.commands import COMMANDS as PAUSING
+from consumer.journal import Journal, migrate
+from consumer.ops.check import Finding, check_all
+from feedback.console import logs
+from feedback.console.commands import (
+    Group,
+    config_option,
+    json_option,
+    log_level_option,
+    settings_of,
+)
+from feedback.errors import ExitCode
+from feedback.settings.settings import Settings
+
+PRUNE_BATCH = 1000
+
+
+@click.group(cls=Group)
+@click.version_option(package_name="onceward")
+def cli() -> None:
+    """Runs requests from Kafka that must not run twice."""
+
+
+@cli.command()
+@config_option
+@log_level_option
+def run(config: str | None, log_level: str) -> int:
+    """Work until SIGTERM or Ctrl-C.
+
+    \b
+    Example:
+      onceward-worker migrate --config payments.toml
+      onceward-worker run --config payments.toml
+    """
+    from consumer.ops.service import Service
+
+    settings = settings_of(config)
+    logs.configure(level=log_level)
+    return Service(settings).run()
+
+
+@cli.command()
+@config_option
+@json_option
+def check(config: str | None, as_json: bool) -> int:
+    """Name each server, whether it answers, and each setting that is wrong.
+
+    \b
+    Example:
+      onceward-worker check --config payments.toml
+    """
+    findings = check_all(settings_of(config))
+    for finding in findings:
+        click.echo(_as_json(finding) if as_json else _as_text(finding))
+    worst = max((finding.exit_code for finding in findings), default=ExitCode.FINE)
+    return int(worst)
+
+
+@cli.command("migrate")
+@config_option
+def migrate_command(config: str | None) -> None:
+    """Make the journal's tables, or bring them to this version. Safe to repeat.
+
+    Those of `[registry] url` as well, where it names a database of its own.
+
+    \b
+    Example:
+      onceward-worker migrate --config payments.toml
+    """
+    settings = settings_of(config)
+    migrated = migrate(settings.journal.url)
+    click.echo(f"the journal has version {migrated.version}")
+    if settings.registry.url not in ("", settings.journal.url):
+        migrated = migrate(settings.registry.url)
+        click.echo(f"the registry's tables have version {migrated.version}")
+
+
+@cli.command()
+@config_option
+@json_option
+@click.option(
+    "--older-than-days",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Keep what ended later than this.",
+)
+def prune(config: str | None, as_json: bool, older_than_days: float) -> None:
+    """Remove ended requests from the journal, only such as are past their deadline.
+
+    What is removed is forgotten: the same id is a new request from then on. A record whose request
+    is forgotten does not run even if it is read again: that is IN_DOUBT, code FORGOTTEN. The
+    journal keeps of each partition how far it was pruned; copies of a record that lie behind that
+    mark (a resend, a duplicate) count as new when they are read again. A failure stays until its
+    dead letter is written.
+
+    \b
+    Example:
+      onceward-worker prune --older-than-days 30
+    """
+    requests, runs = _prune(settings_of(config), int(older_than_days * 86_400_000))
+    if as_json:
+        click.echo(json.dumps({"requests": requests, "runs": runs}))
+    else:
+        click.echo(f"removed {requests} requests and {runs} runs of their history")
+
+
+for command in PAUSING:
+    cli.add_command(command)
+
+
+def _prune(settings: Settings, retention_ms: int) -> tuple[int, int]:
+    """Delete in small batches, so that workers are never kept waiting for long."""
+    journal = Journal(settings.journal.url, group=settings.kafka.group, worker_id="")
+    requests = runs = 0
+    try:
+        while True:
+            pruned = journal.prune(retention_ms, PRUNE_BATCH, lettered=lettered_of(settings))
+            requests += pruned.requests
+            runs += pruned.runs
+            if pruned.requests < PRUNE_BATCH:
+                return requests, runs
+    finally:
+        journal.close()
+
+
+def _as_json(finding: Finding) -> str:
+    return json.dumps({"what": finding.what, "ok": finding.ok, "detail": finding.detail})
+
+
+def _as_text(finding: Finding) -> str:
+    mark = click.style("ok     ", fg="green") if finding.ok else click.style("WRONG  ", fg="red")
+    return f"{mark}{finding.what:10} {finding.detail}"

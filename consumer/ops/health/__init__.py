@@ -1,0 +1,30 @@
+"""The worker's health: does it get on, can it take work, and what happened (issue: /live, /ready).
+
+```
+loops ── tick ──▶ Progress ──▶ Watch ──▶ log `worker.stalled`, systemd's watchdog, /live
+worker's parts ──▶ Probe ──▶ Vitals ──▶ readiness ──▶ /ready
+                                   └──▶ gauges ─────▶ /metrics ◀── Metrics ◀── what took how long
+```
+
+`progress` is the rule: which loop owes a sign of life, and since when. `watch` is the one thread
+that applies it. `probe` reads the parts of the worker from outside, `vitals` is what it saw,
+`readiness` says what is missing. `metrics` is what the road calls (and costs nothing when nobody
+listens), `exposed` counts it for Prometheus, `gauges` adds what is read at a scrape. `watched` are
+the worker's own parts with a tick and a clock around what they do. `feedback.web.page_server` is
+the HTTP side, `stacks` what a stall is logged with, `health` puts it together for the service.
+
+Decisions. A loop lives when it comes round, so a handler of an hour is no stall, and neither is a
+server that is known to be away: restarting the worker would bring nothing back. Threads of the
+HTTP server only read: no lock of the road is taken by who asks. The id and the key of the oldest
+request stand in /ready, never in a label: they are unbounded, and anybody who can produce chooses
+them.
+
+Not obvious: after a stop of the whole process (SIGSTOP, a frozen cgroup, a suspended host) every
+loop looks late. The watching thread was late as well, which is how it knows.
+"""
+
+from consumer.ops.health.health import Health
+from consumer.ops.health.metrics import NO_METRICS, Metrics
+from consumer.ops.health.progress import Progress
+
+__all__ = ["NO_METRICS", "Health", "Metrics", "Progress"]

@@ -1,0 +1,140 @@
+"""A worker's health as one part of its service: made first, started first, stopped last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from consumer.ops.health.metrics import NO_METRICS, Metrics
+from consumer.ops.health.probe import Probe
+from consumer.ops.health.progress import (
+    DISPATCH,
+    HANDOVER,
+    HEARTBEAT,
+    INTAKE,
+    LEASE,
+    LOOP,
+    TELLER,
+    Progress,
+)
+from consumer.ops.health.watch import Watch
+from feedback.console.logs import EventLog
+from feedback.settings.settings import Settings
+from feedback.systemd import unit
+
+if TYPE_CHECKING:
+    from consumer.ops.health.exposed import ExposedMetrics
+    from feedback.web.page_server import PageServer
+
+log = EventLog("onceward.health")
+
+
+class Health:
+    """Hears the loops, watches them, and answers who asks.
+
+    Args:
+        settings: those of the worker.
+        worker_id: as in its claims.
+
+    Attributes:
+        progress: for the loops to tick.
+        metrics: for the road to call; without a port it does nothing.
+    """
+
+    def __init__(self, *, settings: Settings, worker_id: str) -> None:
+        self._settings = settings
+        self._worker_id = worker_id
+        self._unit = unit()
+        self.progress = Progress()
+        self._exposed = _exposed(settings.worker.http_port)
+        self.metrics: Metrics = self._exposed or NO_METRICS
+        self._probe: Probe | None = None
+        self._watch: Watch | None = None
+        self._server: PageServer | None = None
+
+    def start(self, probe: Probe) -> None:
+        """Begin to watch and to answer.
+
+        Args:
+            probe: sees the worker, from now on.
+
+        Raises:
+            NotAvailable: nobody can listen on `http_port`.
+        """
+        self._probe = probe
+        self._watch = watch = Watch(
+            progress=self.progress,
+            limits=limits(self._settings),
+            look=probe.look,
+            unit=self._unit,
+        )
+        if self._exposed is not None:
+            self._server = self._serve(self._exposed, probe, watch)
+        watch.start()
+
+    def drain(self) -> None:
+        """Tell that the worker ends: who asks learns it, and systemd does."""
+        if self._probe is not None:
+            self._probe.is_draining = True
+        self._unit.notify("STOPPING=1", "STATUS=draining")
+
+    def stop(self) -> None:
+        """Watch no more and answer no more; without a `start` it does nothing."""
+        if self._watch is not None:
+            self._watch.stop()
+        if self._server is not None:
+            self._server.close()
+
+    def _serve(self, exposed: ExposedMetrics, probe: Probe, watch: Watch) -> PageServer:
+        # Only here: who has no port pays neither their memory nor the time of their import.
+        from consumer.ops.health.gauges import Gauges
+        from consumer.ops.health.pages import pages
+        from feedback.web.page_server import PageServer
+
+        def late() -> dict[str, float]:
+            return dict(watch.stalled)
+
+        exposed.registry.register(
+            Gauges(
+                look=probe.look, oldest=probe.oldest, lateness=lambda: watch.lateness, stalled=late
+            )
+        )
+        worker = self._settings.worker
+        server = PageServer(
+            host=worker.http_host,
+            port=worker.http_port,
+            pages=pages(
+                worker_id=self._worker_id,
+                look=probe.look,
+                oldest=probe.oldest,
+                stalled=late,
+                registry=exposed.registry,
+            ),
+        )
+        log.info("health.listening", host=worker.http_host, port=server.port)
+        return server
+
+
+def limits(settings: Settings) -> dict[str, float]:
+    """Return how many seconds each loop may take to come round.
+
+    A call of the journal may last its `timeout_s` for a connection and again for a lock and for a
+    statement; until then its silence is that of a server, of which the worker says so itself.
+    """
+    limit_s = max(settings.worker.stall_after_s, 3 * settings.journal.timeout_s)
+    return {
+        LOOP: limit_s,
+        INTAKE: limit_s,
+        TELLER: limit_s,
+        LEASE: limit_s + settings.journal.lease_s,
+        HEARTBEAT: limit_s + settings.redis.heartbeat_ttl_s,
+        DISPATCH: limit_s,
+        HANDOVER: limit_s,
+    }
+
+
+def _exposed(http_port: int) -> ExposedMetrics | None:
+    if not http_port:
+        return None
+    from consumer.ops.health.exposed import ExposedMetrics
+
+    return ExposedMetrics()

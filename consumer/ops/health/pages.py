@@ -1,0 +1,68 @@
+"""What /live, /ready and /metrics say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+from consumer.ops.health.readiness import missing
+from consumer.ops.health.vitals import Oldest, Vitals
+from feedback.web.page_server import Answer, Pages
+
+
+def pages(
+    *,
+    worker_id: str,
+    look: Callable[[], Vitals],
+    oldest: Callable[[], Oldest | None],
+    stalled: Callable[[], Mapping[str, float]],
+    registry: CollectorRegistry,
+) -> Pages:
+    """Return the pages of a worker by their paths."""
+
+    def live() -> Answer:
+        late = {loop: round(late_s, 1) for loop, late_s in stalled().items()}
+        return _json(not late, {"live": not late, "worker_id": worker_id, "stalled": late})
+
+    def ready() -> Answer:
+        seen = look()
+        lacks = missing(seen)
+        return _json(not lacks, _ready(worker_id, seen, lacks, oldest()))
+
+    def metrics() -> Answer:
+        return Answer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(registry))
+
+    return {"/live": live, "/ready": ready, "/metrics": metrics}
+
+
+def _ready(
+    worker_id: str, seen: Vitals, lacks: Mapping[str, str], oldest: Oldest | None
+) -> dict[str, Any]:
+    return {
+        "ready": not lacks,
+        "missing": lacks,
+        "worker_id": worker_id,
+        "kafka": {"joined": seen.is_joined, "partitions": seen.partitions},
+        "journal": {"lease_left_s": round(seen.lease_left_s, 1)},
+        "pool": {
+            "children": seen.children,
+            "ready": seen.children_ready,
+            "late": seen.children_late,
+            "slots": seen.slots,
+            "busy": seen.slots_busy,
+        },
+        "held": seen.held,
+        "waiting": seen.waiting,
+        "oldest_unfinished": None if oldest is None else oldest._asdict(),
+        "paused": [one._asdict() for one in seen.paused],
+    }
+
+
+def _json(is_fine: bool, content: Mapping[str, Any]) -> Answer:
+    status = HTTPStatus.OK if is_fine else HTTPStatus.SERVICE_UNAVAILABLE
+    return Answer(status, "application/json", json.dumps(content).encode() + b"\n")

@@ -1,0 +1,107 @@
+"""Reads the worker's parts from outside, in any thread, without a lock of the road's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from consumer.features.pausing.pausing import Pausing
+from consumer.handlers.delivery import Delivery
+from consumer.loop.admission import Admission
+from consumer.ops.health.vitals import Oldest, Vitals
+from consumer.ops.health.watched import WatchedBuffer, WatchedLeases, WatchedSource
+from consumer.pool import Pool
+from consumer.status.availability import Outage
+from consumer.status.status_writer import Teller
+from feedback.clock import monotonic_s
+from feedback.settings.settings import WorkerSection
+
+if TYPE_CHECKING:
+    from consumer.loop.worker import Worker  # which tells its outcomes to this room
+
+
+class Probe:
+    """Sees how a worker stands.
+
+    Attributes:
+        sources: the worker's members of the group, as soon as they are there.
+        is_draining: whether the worker was told to end.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: WorkerSection,
+        worker: Worker,
+        buffer: WatchedBuffer,
+        admission: Admission,
+        pausing: Pausing,
+        pool: Pool,
+        teller: Teller,
+        leases: WatchedLeases,
+        redis: Outage,
+    ) -> None:
+        self._settings = settings
+        self._worker = worker
+        self._buffer = buffer
+        self._admission = admission
+        self._pausing = pausing
+        self._pool = pool
+        self._teller = teller
+        self._leases = leases
+        self._redis = redis
+        self.sources: list[WatchedSource] = []
+        self.is_draining = False
+
+    def look(self) -> Vitals:
+        """Return what there is to see now."""
+        sources, load = self.sources, self._pool.load
+        held = _oldest(self._admission.lanes.waiting)
+        return Vitals(
+            waiting=len(self._buffer),
+            waiting_limit=self._buffer.limit,
+            order_held=self._admission.lanes.held,
+            order_held_limit=self._admission.lanes.limit,
+            order_held_s=0.0 if held is None else monotonic_s() - held.buffered_s,
+            held=self._worker.held,
+            slots=self._settings.slots,
+            slots_busy=load.busy,
+            free_slots=self._pool.free_slots,
+            children=self._settings.processes,
+            children_ready=load.ready,
+            children_late=load.late,
+            children_late_s=load.late_s,
+            replaced=load.replaced,
+            is_open=bool(sources),
+            is_joined=bool(sources) and all(one.is_joined for one in sources),
+            partitions=sum(one.partitions for one in sources),
+            kafka_away=any(one.is_away for one in sources),
+            redis_away=self._redis.is_on,
+            journal_away=self._worker.journal_away or self._leases.is_away,
+            lease_left_s=self._leases.end_s - monotonic_s(),
+            untold=self._teller.backlog,
+            is_draining=self.is_draining,
+            paused=tuple(self._pausing.paused),
+        )
+
+    def oldest(self) -> Oldest | None:
+        """Return the request that has been here for longest, None when there is none."""
+        now_s = monotonic_s()
+        running = _oldest(self._worker.unfinished)
+        waiting = _oldest(one for one in self._admission.waiting if isinstance(one, Delivery))
+        found = _oldest(one for one in (running, waiting) if one is not None)
+        if found is None:
+            return None
+        record = found.record
+        return Oldest(
+            request_id=found.request_id,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            age_s=round(now_s - found.buffered_s, 3),
+            is_running=found is running,
+        )
+
+
+def _oldest(deliveries: Iterable[Delivery]) -> Delivery | None:
+    return min(deliveries, key=lambda one: one.buffered_s, default=None)

@@ -1,0 +1,99 @@
+"""What was seen of a worker at one moment, and who owes no progress then. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from consumer.features.pausing.paused import Paused
+from consumer.ops.health.progress import ALL, DISPATCH, HANDOVER, LEASE, TELLER
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """A worker's state, as its parts showed it one after the other.
+
+    Attributes:
+        waiting: committed requests in the buffer.
+        order_held: requests that wait for another one of their key, by topic.
+        order_held_limit: how many of a topic may, before nothing more of it is read.
+        order_held_s: since the oldest of them was read.
+        held: claimed and not yet finished in the journal.
+        free_slots: jobs that the ready children would take now.
+        children_late: of the ready children, those that do not start what they were given.
+        children_late_s: for how long the first of them has not.
+        replaced: children by the reason for which they were replaced.
+        is_open: Kafka answered at the start, and every topic is there.
+        is_joined: the group has given this worker its share, which may be none.
+        lease_left_s: seconds, by our own clock; not positive when it is over.
+        untold: statuses that wait to be written to Redis.
+        paused: topics that do not run now.
+    """
+
+    waiting: int
+    waiting_limit: int
+    held: int
+    slots: int
+    slots_busy: int
+    free_slots: int
+    children: int
+    children_ready: int
+    replaced: Mapping[str, int]
+    is_open: bool
+    is_joined: bool
+    partitions: int
+    kafka_away: bool
+    redis_away: bool
+    journal_away: bool
+    lease_left_s: float
+    untold: int
+    is_draining: bool
+    paused: tuple[Paused, ...] = ()
+    order_held: Mapping[str, int] = field(default_factory=dict)
+    order_held_limit: int = 1
+    order_held_s: float = 0.0
+    children_late: int = 0
+    children_late_s: float = 0.0
+
+    @property
+    def starts_nothing(self) -> bool:
+        """Whether no child begins what it was given."""
+        return 0 < self.children_ready <= self.children_late
+
+
+class Oldest(NamedTuple):
+    """The request that has been in the worker's hands for longest: at a stop, the one that blocks.
+
+    Not its key: that may be a card number, and the page is for whoever asks.
+
+    Attributes:
+        age_s: since it was read.
+    """
+
+    request_id: str
+    topic: str
+    partition: int
+    offset: int
+    age_s: float
+    is_running: bool
+
+
+def excused(seen: Vitals) -> tuple[str, ...]:
+    """Return the loops that cannot be expected to get on now.
+
+    Redis and Kafka away excuse nobody else: the requests in the buffer can run without them. A
+    worker that ends is bounded by `drain_timeout_s`, and by who told it to end.
+    """
+    if seen.is_draining:
+        return ALL
+    may_start = seen.free_slots > 0 and not seen.journal_away and seen.lease_left_s > 0
+    may_dispatch = may_start and seen.waiting > 0
+    may_tell = seen.untold > 0 and not seen.redis_away
+    owes = {
+        DISPATCH: may_dispatch,
+        HANDOVER: seen.starts_nothing,
+        TELLER: may_tell,
+        LEASE: not seen.journal_away,
+    }
+    return tuple(loop for loop, has_work in owes.items() if not has_work)

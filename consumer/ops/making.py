@@ -1,0 +1,174 @@
+"""What a worker is made of beside its packages: its name, its handlers, its sweeper, its source."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from consumer.features.dead_letter_handlers import topics as letters
+from consumer.features.pausing.pausing import Pausing
+from consumer.features.retries.overdue import OverdueRetries
+from consumer.features.retries.retries import Retries
+from consumer.handlers.declaration import Handler
+from consumer.handlers.decorator import Registry
+from consumer.journal import Journal, Row
+from consumer.journal.republish import Republication
+from consumer.loop.payload_lookup import Revival
+from consumer.loop.sweeper import Sweeper
+from consumer.loop.worker import Worker
+from consumer.ops.health.making import Watched
+from consumer.ops.health.metrics import Metrics
+from consumer.ops.health.watched import WatchedSource
+from consumer.status import status_messages as telling
+from consumer.status.status_restore import Republisher
+from consumer.status.status_writer import Teller
+from feedback.errors import NotAvailable, SettingsError
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
+from feedback.statuses import StatusWrite
+
+
+def new_worker_id() -> str:
+    """Return `<host>-<pid>-<random>`: one for the life of this process (contract, section 2)."""
+    host = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname())[:64]
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def load_registry(settings: Settings) -> Registry:
+    """Return the handlers that the settings name.
+
+    Raises:
+        SettingsError: there are none, or they do not import.
+    """
+    if not settings.worker.handlers:
+        raise SettingsError(
+            "[worker] handlers: name the modules that hold your handlers, "
+            'for example handlers = ["payments.handlers"]'
+        )
+    registry = Registry.load(settings.worker.handlers, group=settings.kafka.group)
+    registry.load_schemas()
+    return registry
+
+
+def open_source(settings: Settings, handlers: Sequence[Handler], watched: Watched) -> WatchedSource:
+    """Join the group and return its member; for the thread that is going to read.
+
+    Args:
+        handlers: those whose topics it reads.
+
+    Raises:
+        NotAvailable: a topic is not there.
+        OncewardError: Kafka is not.
+    """
+    letters.prepare_in_kafka(settings, handlers)
+    source = watched.source([one.topic for one in handlers])
+    missing = source.missing(letters.expected(handlers))
+    if missing:
+        source.close()
+        raise NotAvailable(
+            f"Kafka at {settings.kafka.bootstrap_servers} has no topic {', '.join(missing)}: "
+            "create it, or correct the handler's topic"
+        )
+    return source
+
+
+def make_republisher(
+    settings: Settings,
+    *,
+    worker_id: str,
+    store: StatusStore,
+    holding: Callable[[], Iterator[StatusWrite]],
+    teller: Teller,
+) -> Republisher:
+    """Return the thread that tells again what a restarted Redis forgot.
+
+    Args:
+        holding: the statuses of what this worker holds.
+        teller: its backlog goes first.
+    """
+    return Republisher(
+        republication=Republication(
+            settings.journal.url,
+            group=settings.kafka.group,
+            worker_id=worker_id,
+            statement_timeout_s=settings.journal.timeout_s,
+        ),
+        store=store,
+        holding=holding,
+        backlog=lambda: teller.backlog,
+        status_ttl_s=settings.redis.status_ttl_s,
+        resend_after_s=settings.client.resend_after_s,
+        lease_s=settings.journal.lease_s,
+    )
+
+
+def make_sweeper(
+    settings: Settings,
+    registry: Registry,
+    *,
+    journal: Journal,
+    worker_id: str,
+    worker: Worker,
+    teller: Teller,
+    retries: Retries,
+    pausing: Pausing,
+    store: StatusStore,
+    redis_away: Callable[[], bool],
+    may_sweep: Callable[[float], bool],
+    wake: Callable[[], None],
+    metrics: Metrics,
+) -> Sweeper:
+    """Return the thread that goes on with what was left: dead workers' requests, late retries.
+
+    Args:
+        journal: with a connection of its own.
+        worker: goes on with what is found.
+        retries: sends again the wake-ups that were lost.
+        redis_away: whether asking Redis would only cost time.
+        may_sweep: asked with the monotonic time whether the dead can be told from the living.
+        wake: wakes the worker's loop.
+    """
+    handlers = {handler.topic: handler for handler in registry.handlers}
+    payloads = Revival(store=store, kafka=settings.kafka, handlers=handlers, redis_away=redis_away)
+
+    def tell_ended(rows: Iterable[Row]) -> None:
+        teller.tell([telling.from_row(row) for row in rows])
+
+    overdue = OverdueRetries(
+        journal=journal,
+        handlers=handlers,
+        payloads=payloads,
+        send=retries.send,
+        buffer=retries.due,
+        on_due=wake,
+        tell_ended=tell_ended,
+        pausing=pausing,
+    )
+    return Sweeper(
+        journal=journal,
+        teller=teller,
+        worker_id=worker_id,
+        handlers=handlers,
+        payloads=payloads,
+        statuses=store,
+        revive=worker.revive,
+        room=lambda: worker.room_for_revived,
+        lease_s=settings.journal.lease_s,
+        may_sweep=may_sweep,
+        metrics=metrics,
+        overdue=overdue.sweep,
+        alive=store.alive,
+    )
+
+
+def share_interpreter(backlog: bool) -> None:
+    """Let threads change often while nothing queues, and seldom while something does.
+
+    kafka-python's loop computes for milliseconds after each fetch, and at Python's 5 ms the claim
+    of what it brought waits for that: 1 ms of 9 at the median of 50/s. With a backlog the changes
+    themselves cost 15 % of the processor.
+    """
+    sys.setswitchinterval(0.005 if backlog else 0.0005)

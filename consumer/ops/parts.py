@@ -1,0 +1,346 @@
+"""The parts of a worker, made and connected; `service` starts and ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from consumer.features.alerts.making import make_alerts
+from consumer.features.dead_letters.making import make_dead_letters, make_evidence
+from consumer.features.outcomes.making import make_outcomes, outcome_topics
+from consumer.features.outcomes.news import News
+from consumer.features.pausing.making import make_pausing, make_watching
+from consumer.features.retries.retries import Retries
+from consumer.features.waits.private_journal import NO_JOURNAL, PrivateJournal
+from consumer.features.waits.waits import Waits
+from consumer.handlers.checks.waits import require_no_journal
+from consumer.handlers.declaration import DeliveryKind, Handler
+from consumer.handlers.delivery import Delivery
+from consumer.intake.batch_intake import BatchIntake
+from consumer.intake.intake import Intake
+from consumer.intake.kafka_source import Partition, Unclaimed
+from consumer.intake.kafka_thread import Threads
+from consumer.loop.admission import Admission
+from consumer.loop.ended_runs import EndedRuns
+from consumer.loop.order.unclaimed import first_unclaimed
+from consumer.loop.worker import Worker
+from consumer.ops.health import Health
+from consumer.ops.health.making import Watched
+from consumer.ops.health.probe import Probe
+from consumer.ops.health.progress import HEARTBEAT, INTAKE
+from consumer.ops.health.watched import WatchedSource
+from consumer.ops.making import (
+    load_registry,
+    make_republisher,
+    make_sweeper,
+    new_worker_id,
+    open_source,
+    share_interpreter,
+)
+from consumer.ops.signals import Stop
+from consumer.pool.making import make_pool
+from consumer.status import status_messages as telling
+from consumer.status.availability import Outage
+from consumer.status.heartbeat import check_journal
+from consumer.status.liveness import Liveness
+from consumer.status.status_writer import Teller
+from feedback.clock import monotonic_s
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
+from feedback.statuses import StatusWrite
+
+
+class Parts:
+    """Everything of one worker, nothing of it started.
+
+    Args:
+        settings: checked settings with at least one handler module.
+
+    Raises:
+        SettingsError: no handlers, handlers that do not import, a journal of another version or
+            of another group's making.
+        NotAvailable: a server is not there.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        registry = load_registry(settings)
+        self._own_journal: PrivateJournal | None = None
+        if not settings.journal.url:
+            require_no_journal(registry.handlers)
+            self._own_journal = PrivateJournal(settings)
+            settings = self._own_journal.settings
+        self.settings = settings
+        self.worker_id = new_worker_id()
+        self.topics = registry.topics
+        self._outcomes = outcome_topics(registry.handlers)
+        self.health = Health(settings=settings, worker_id=self.worker_id)
+        self.progress = self.health.progress
+        self._watched = Watched(settings, self.worker_id, self.health)
+        self.buffer = self._watched.buffer()
+        self.journal = self._watched.journal(self._outcomes.keys())
+        self.journal.require_current()
+        journal_id = NO_JOURNAL if self._own_journal else self.journal.journal_id()
+        redis = connect(settings.redis)
+        self.store = StatusStore(redis, settings.kafka.group, settings.redis)
+        check_journal(self.store, journal_id)
+        self._outage = Outage("redis")
+        self.alerts = make_alerts(
+            settings,
+            worker_id=self.worker_id,
+            store=self.store,
+            redis_away=self._redis_away,
+            metrics=self.health.metrics,
+        )
+        self.teller = Teller(
+            self._watched.store(redis),
+            outage=self._outage,
+            resend_after_s=settings.client.resend_after_s,
+            on_tell=self._hear,
+            may_be_behind=self._own_journal is None,
+        )
+        self.republisher = make_republisher(
+            settings,
+            worker_id=self.worker_id,
+            store=self.store,
+            holding=self._holding,
+            teller=self.teller,
+        )
+        self.pool = make_pool(settings, registry.handlers)
+        self.stop = Stop(on_stop=self.pool.wake)
+        self._leases = self._watched.leases()
+        self.liveness = self._make_liveness(journal_id)
+        self._evidence = make_evidence(settings, self.topics)
+        self.pausing = make_pausing(
+            settings,
+            worker_id=self.worker_id,
+            topics=self.topics,
+            alerts=self.alerts,
+            wake=self.pool.wake,
+        )
+        self.pauses = make_watching(settings, self.pausing)
+        self.retries = Retries(
+            settings,
+            registry.handlers,
+            wake=self.pool.wake,
+            on_end=self._intake_ended,
+            pausing=self.pausing,
+        )
+        self.admission = Admission(
+            self.buffer,
+            self.retries.due,
+            order_held_limit=settings.worker.order_held_limit,
+            order_held_limit_bytes=settings.worker.order_held_limit_bytes,
+            is_paused=self.pausing.is_paused,
+            collapsing=[one.topic for one in registry.handlers if one.collapse is not None],
+        )
+        self._news = News(self._outcomes.keys())
+        self.waits = Waits(
+            settings,
+            worker_id=self.worker_id,
+            handlers=registry.handlers,
+            outlives=self._own_journal is None,
+            store=self.store,
+            redis_away=self._redis_away,
+            buffer=self.buffer,
+            tell=self.teller.tell,
+            wake=self.pool.wake,
+            on_end=self._intake_ended,
+            pausing=self.pausing,
+        )
+        self.worker = self._make_worker()
+        self.dead_letters = make_dead_letters(
+            settings,
+            worker_id=self.worker_id,
+            topics=self.topics,
+            evidence=self._evidence,
+            store=self.store,
+            redis_away=self._redis_away,
+            may_sweep=self.liveness.may_sweep,
+            metrics=self.health.metrics,
+            alerts=self.alerts,
+            on_closed=self.waits.ends.closed,
+        )
+        self.outcomes = make_outcomes(
+            settings,
+            self._outcomes,
+            worker_id=self.worker_id,
+            news=self._news,
+            may_sweep=self.liveness.may_sweep,
+            metrics=self.health.metrics,
+            on_closed=self.waits.ends.closed,
+        )
+        self.sweeper = make_sweeper(
+            settings,
+            registry,
+            journal=self._watched.journal(self._outcomes.keys()),
+            worker_id=self.worker_id,
+            worker=self.worker,
+            teller=self.teller,
+            retries=self.retries,
+            pausing=self.pausing,
+            store=self.store,
+            redis_away=self._redis_away,
+            may_sweep=self.liveness.may_sweep,
+            wake=self.pool.wake,
+            metrics=self.health.metrics,
+        )
+        self.batches: BatchIntake | None = None
+        self.intake = self._make_intakes(registry.handlers)
+        self.probe = Probe(
+            settings=settings.worker,
+            worker=self.worker,
+            buffer=self.buffer,
+            admission=self.admission,
+            pausing=self.pausing,
+            pool=self.pool,
+            teller=self.teller,
+            leases=self._leases,
+            redis=self._outage,
+        )
+
+    def _redis_away(self) -> bool:
+        return self._outage.is_on
+
+    def _may_take(self) -> bool:
+        # What is read before a child can run it would only wait, and be LOST with this worker.
+        is_able = self.pool.load.ready > 0 and not self.worker.journal_away
+        return is_able and self.liveness.lease_holds(monotonic_s())
+
+    def _intake_ended(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.stop.fail(error)
+        self.pool.wake()
+
+    def _load(self) -> Mapping[str, object]:
+        return {
+            "held": self.worker.held,
+            "waiting": len(self.admission),
+            "slots": self.settings.worker.slots,
+        }
+
+    def _make_liveness(self, journal_id: str) -> Liveness:
+        return Liveness(
+            settings=self.settings,
+            worker_id=self.worker_id,
+            journal_id=journal_id,
+            leases=self._leases,
+            store=self.store,
+            load=self.progress.ticking(HEARTBEAT, self._load),
+            outage=self._outage,
+            on_foreign_journal=self.stop.fail,
+            on_run_id=self.republisher.redis_is,
+            forgets=self._own_journal is not None,
+        )
+
+    def _make_worker(self) -> Worker:
+        return Worker(
+            worker_id=self.worker_id,
+            admission=self.admission,
+            journal=self.journal,
+            pool=self.pool,
+            teller=self.teller,
+            lease=self.liveness,
+            slots=self.settings.worker.slots,
+            journal_wait_s=self.settings.journal.wait_s,
+            on_backlog=share_interpreter,
+            metrics=self.health.metrics,
+            evidence=self._evidence,
+            on_retrying=self.retries.send,
+            pausing=self.pausing,
+            news=self._news,
+            on_given_up=self._given_up,
+            looks_every_s=self.settings.journal.lease_s,
+            # A journal of one's own forgets on purpose, and loses nothing while this worker lives.
+            ended=None if self._own_journal is None else EndedRuns(limit_bytes=0),
+            statuses=self.store if self._own_journal is None else None,
+        )
+
+    def _make_intakes(self, handlers: Sequence[Handler]) -> Threads:
+        """Return who reads requests.
+
+        Those of batches apart, since they wait for their ends; those that collapse, since what
+        the lanes take is not bound by the buffer.
+        """
+        batched = [one for one in handlers if one.delivery is DeliveryKind.BATCH]
+        collapsing = [one for one in handlers if one.collapse is not None]
+        others = [one for one in handlers if one not in batched and one not in collapsing]
+        made: list[Intake] = []
+        if collapsing:
+            made.append(
+                Intake(
+                    **self._of_intake(collapsing),
+                    open_source=lambda: self._open_source(collapsing, self._unclaimed),
+                    gathers=True,
+                    name="collapse-intake",
+                )
+            )
+        if others:
+            made.append(
+                Intake(
+                    **self._of_intake(others),
+                    open_source=lambda: self._open_source(others, self._unclaimed),
+                    preparing=self.waits.preparing,
+                )
+            )
+        if batched:
+            worker = self.settings.worker
+            batches: BatchIntake = BatchIntake(
+                **self._of_intake(batched),
+                open_source=lambda: self._open_source(batched, batches.uncommitted),
+                limit=worker.batch_size,
+                has_any=self.worker.has_any,
+                end_s=worker.drain_timeout_s,
+            )
+            self.batches = batches
+            made.append(batches)
+        return Threads(made)
+
+    def _of_intake(self, handlers: Sequence[Handler]) -> dict[str, Any]:
+        return {
+            "settings": self.settings,
+            "worker_id": self.worker_id,
+            "handlers": handlers,
+            "teller": self.teller,
+            "buffer": self.buffer,
+            "may_take": self.progress.ticking(INTAKE, self._may_take),
+            "on_buffered": self.pool.wake,
+            "on_end": self._intake_ended,
+            "pausing": self.pausing,
+            "full": lambda: self.admission.full,
+        }
+
+    def _hear(self, told: Sequence[StatusWrite]) -> None:
+        self.waits.ends.hear(told)
+        if self.batches is not None:
+            self.batches.hear(told)
+
+    def _given_up(self, deliveries: Sequence[Delivery]) -> None:
+        self.waits.ends.given_back(deliveries)
+        if self.batches is not None:
+            self.batches.given_up(deliveries)
+
+    def start_own(self) -> None:
+        """Let the journal that nobody else has forget what has ended."""
+        if self._own_journal is not None:
+            self._own_journal.start()
+
+    def close_own(self) -> None:
+        """Remove the journal that nobody else has; everything has ended before."""
+        if self._own_journal is not None:
+            self._own_journal.stop()
+
+    def _holding(self) -> Iterator[StatusWrite]:
+        for one in self.admission.waiting:
+            if isinstance(one, Delivery):
+                yield telling.accepted(one, worker_id=self.worker_id)
+        yield from self.worker.holding()
+
+    def _open_source(self, handlers: Sequence[Handler], unclaimed: Unclaimed) -> WatchedSource:
+        source = open_source(self.settings, handlers, self._watched)
+        self.probe.sources.append(source)
+        source.unclaimed = unclaimed
+        return source
+
+    def _unclaimed(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
+        return first_unclaimed(self.worker.unclaimed, revoked)

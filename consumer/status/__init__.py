@@ -1,0 +1,7 @@
+"""Clients are told, and others see that the worker lives.
+
+- `status_messages` makes statuses of deliveries, outcomes and rows; they wait in `status_backlog`
+  until `status_writer`, a thread, has written them to Redis.
+- `status_restore` tells again what a restarted Redis forgot.
+- `liveness` keeps the lease in SQL and the `heartbeat` in Redis; `availability` logs who is away.
+"""

@@ -1,0 +1,145 @@
+"""What keeps the worker alive for others: its lease in SQL, its heartbeat in Redis.
+
+Each has a thread of its own and is renewed three times within its length: a Redis that hangs must
+not cost the lease, nor a database the heartbeat. A lease is compared by the database's clock only;
+here its end is kept on the monotonic clock, counted from before the renewal was sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from consumer.journal import JournalUnavailable, Leases
+from consumer.status.availability import Outage
+from consumer.status.heartbeat import ForeignJournal, Heartbeat, Reading
+from feedback.clock import monotonic_s
+from feedback.console.logs import EventLog
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
+
+log = EventLog("onceward.liveness")
+
+
+class Liveness:
+    """Renews the lease and the heartbeat until stopped.
+
+    Args:
+        leases: with a database connection of its own.
+        load: what the heartbeat says of the worker.
+        outage: told when Redis is away.
+        on_foreign_journal: called when the group turns out to have another journal.
+        on_run_id: called with the `run_id` of the Redis server and the word of its contents.
+        forgets: whether the journal goes with this worker, and so knows of none before it.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        worker_id: str,
+        journal_id: str,
+        leases: Leases,
+        store: StatusStore,
+        load: Callable[[], Mapping[str, object]],
+        outage: Outage,
+        on_foreign_journal: Callable[[ForeignJournal], None],
+        on_run_id: Callable[[str], None],
+        forgets: bool = False,
+    ) -> None:
+        self._forgets = forgets
+        self._lease_s = settings.journal.lease_s
+        self._leases = leases
+        self._heartbeat = Heartbeat(
+            store=store,
+            worker_id=worker_id,
+            journal_id=journal_id,
+            heartbeat_ttl_s=settings.redis.heartbeat_ttl_s,
+            load=load,
+            outage=outage,
+            on_foreign_journal=on_foreign_journal,
+            on_run_id=on_run_id,
+            timeline=lambda: self._timeline,
+        )
+        self._timeline: Reading | None = None
+        self._lease_end_s = 0.0
+        self._renewed_since_s: float | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="onceward-lease", daemon=True)
+
+    def start(self) -> None:
+        """Take the lease, tell the first heartbeat, and go on renewing both.
+
+        Raises:
+            JournalUnavailable, RedisUnavailable: the worker cannot start without them.
+        """
+        before_s = monotonic_s()
+        self._leases.register(self._lease_s)
+        self._read_timeline()
+        self._lease_end_s = before_s + self._lease_s
+        self._renewed_since_s = before_s
+        self._heartbeat.start(is_first_worker=not self._forgets and self._leases.is_first_worker())
+        self._thread.start()
+
+    def lease_holds(self, now_s: float) -> bool:
+        """Whether our lease certainly has not ended yet. It only narrows a window; the
+        generation of a claim closes it."""
+        return now_s < self._lease_end_s
+
+    def may_sweep(self, now_s: float) -> bool:
+        """Whether the database answered for one whole lease, so that everybody could renew."""
+        since_s = self._renewed_since_s
+        return since_s is not None and now_s - since_s >= self._lease_s and self.lease_holds(now_s)
+
+    def unbroken_since_s(self, now_s: float) -> float | None:
+        """Return since when our lease has been renewed each time before its end, on the monotonic
+        clock; None when it is over, or its renewal has failed. Before that, others may have gone on
+        with what is ours."""
+        return self._renewed_since_s if self.lease_holds(now_s) else None
+
+    def stop(self) -> None:
+        """End the renewals; the lease and the heartbeat are given back by `release`."""
+        self._stopping.set()
+        self._heartbeat.stop()
+        self._thread.join()
+
+    def release(self) -> None:
+        """Say that this worker is gone, so that nobody waits for its lease to end."""
+        try:
+            self._leases.release()
+        except JournalUnavailable as error:
+            log.warning("lease.not_released", reason=str(error))
+        finally:
+            self._leases.close()
+        self._heartbeat.end()
+
+    def _run(self) -> None:
+        due_s = monotonic_s() + self._lease_s / 3
+        while not self._stopping.wait(max(0.0, due_s - monotonic_s())):
+            # From its beginning: an answer that takes long must not put off the next renewal, or
+            # the lease ends in between, each time.
+            due_s = monotonic_s() + self._lease_s / 3
+            self._renew()
+
+    def _read_timeline(self) -> None:
+        asked_s = monotonic_s()
+        found = self._leases.timeline()
+        self._timeline = None if found is None else Reading(found, asked_s)
+
+    def _renew(self) -> None:
+        before_s = monotonic_s()
+        try:
+            if self._leases.renew(self._lease_s) is None:
+                self._leases.register(self._lease_s)
+            self._read_timeline()
+        except JournalUnavailable as error:
+            if self._renewed_since_s is not None:
+                log.warning("lease.not_renewed", reason=str(error))
+            self._renewed_since_s = None
+            return
+        was_over = monotonic_s() >= self._lease_end_s
+        self._lease_end_s = before_s + self._lease_s
+        if self._renewed_since_s is None or was_over:
+            # Whatever held us up may have held up the others: they renew before anybody sweeps.
+            log.info("lease.renewed_again")
+            self._renewed_since_s = before_s

@@ -1,0 +1,264 @@
+"""The thread that tells clients: Redis may be slow or away, and processing does not stop for it.
+
+What it could not tell is told by a sweep later, since the journal is the truth: so the backlog is
+bounded, and dropping from it loses nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from consumer.journal import Published, Row
+from consumer.status.availability import Outage
+from consumer.status.status_backlog import Untold
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.console.logs import EventLog
+from feedback.errors import RedisRefused, RedisUnavailable
+from feedback.redis.split_batch import BATCH, write_apart
+from feedback.redis.store import StatusStore
+from feedback.status import BEFORE_CLAIM, FINAL, Refusal, State
+from feedback.statuses import Refused, StatusWrite
+
+log = EventLog("onceward.teller")
+
+# A slow Redis is asked more at a time: what a backlog costs is round trips then.
+LARGEST_BATCH = 1024
+# A run shorter than this is told by its outcome alone: half the writes for short handlers.
+RUNNING_AFTER_S = 0.02
+# An answer that takes longer must not be waited for on the way of a request.
+SLOW_S = 0.2
+FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 2.0
+STOP_S = 1.0
+# What is more is found again: the journal goes on saying that nobody was told.
+BEHIND_LIMIT = 500
+_ME = "teller"
+
+
+class Teller:
+    """Writes statuses in batches, the newest of each request.
+
+    Args:
+        store: the group's statuses.
+        outage: told when Redis is away.
+        resend_after_s: when the resender looks first at what is told as ACCEPTED here.
+        on_tell: hears what is to be told, before Redis does; from any thread, and returns at once.
+        may_be_behind: whether the journal has lost something where Redis knows of a later run; else
+            it forgets on purpose, and whoever it is was told enough.
+    """
+
+    def __init__(
+        self,
+        store: StatusStore,
+        *,
+        outage: Outage | None = None,
+        resend_after_s: float = 30.0,
+        on_tell: Callable[[Sequence[StatusWrite]], None] | None = None,
+        may_be_behind: bool = True,
+    ) -> None:
+        self._store = store
+        self._may_be_behind = may_be_behind
+        self._behind: deque[str] = deque(maxlen=BEHIND_LIMIT)
+        self._on_tell = on_tell
+        self._outage = outage or Outage("redis")
+        self._look_after_ms = int(resend_after_s * 1000)
+        self._untold = Untold()
+        self._told: deque[Published] = deque()
+        self._changed = threading.Condition()
+        self._busy = False
+        self._stopping = False
+        self._failures = 0
+        self._retry_at_s = 0.0
+        self._took_s = 0.0
+        self._thread = threading.Thread(target=self._run, name="onceward-teller", daemon=True)
+
+    def start(self) -> None:
+        """Begin to tell."""
+        self._thread.start()
+
+    def tell(self, writes: Iterable[StatusWrite]) -> None:
+        """Take over statuses; returns at once. Of one request the newest is told."""
+        if self._on_tell is not None:
+            writes = [*writes]
+            self._on_tell(writes)
+        now_s = monotonic_s()
+        with self._changed:
+            for write in writes:
+                self._untold.add(write, now_s)
+            self._changed.notify_all()
+
+    def tell_running(self, rows: Iterable[Row]) -> None:
+        """Take over claims that were just dispatched; one that ends soon is never told as such."""
+        with self._changed:
+            # Only the first of a new row of runs can be due before what the thread waits for.
+            if self._untold.add_running(rows, monotonic_s() + RUNNING_AFTER_S):
+                self._changed.notify_all()
+
+    def tell_now(self, writes: Sequence[StatusWrite]) -> list[Refused | None]:
+        """Tell in the caller's thread while Redis answers promptly, else take over like `tell`.
+
+        Returns what Redis answered to each; nothing where it has not been heard yet.
+        """
+        if self.redis_slow:
+            self.tell(writes)
+            return []
+        began_s = monotonic_s()
+        try:
+            answers = self._store.write(writes, look_at=epoch_ms() + self._look_after_ms)
+        except RedisRefused:
+            self.tell(writes)  # they are told one by one
+        except RedisUnavailable as error:
+            with self._changed:
+                self._fail(writes, str(error))
+        else:
+            self._took_s = monotonic_s() - began_s
+            return answers
+        return []
+
+    def take_told(self) -> list[Published]:
+        """Return the journal states that Redis has since the last call."""
+        told = []
+        while self._told:
+            told.append(self._told.popleft())
+        return told
+
+    def take_behind(self) -> list[str]:
+        """Return the requests of which Redis knows a later run than the journal, since the last
+        call."""
+        behind = set()
+        while self._behind:
+            behind.add(self._behind.popleft())
+        return sorted(behind)
+
+    @property
+    def told_count(self) -> int:
+        """How many are there for `take_told`."""
+        return len(self._told)
+
+    @property
+    def backlog(self) -> int:
+        """How many statuses wait to be told."""
+        return len(self._untold)
+
+    @property
+    def is_all_told(self) -> bool:
+        """Whether nothing waits to be told."""
+        return not self._untold and not self._busy
+
+    @property
+    def redis_away(self) -> bool:
+        """Whether the last write found no Redis."""
+        return self._failures > 0
+
+    @property
+    def redis_slow(self) -> bool:
+        """Whether a write cannot be expected to return soon."""
+        return self._failures > 0 or self._took_s > SLOW_S
+
+    def flush(self, timeout_s: float) -> bool:
+        """Return whether everything was told, after at most `timeout_s`.
+
+        A Redis that is away is tried once more, and not waited for.
+        """
+        with self._changed:
+            failures = self._failures
+            self._retry_at_s = 0.0
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.is_all_told or self._failures > failures, timeout_s)
+            return self.is_all_told
+
+    def stop(self) -> bool:
+        """End the thread; call `flush` before.
+
+        Returns whether it ended within a second: in the middle of a write to a Redis that hangs it
+        is left behind, a daemon that still uses the store.
+        """
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        self._thread.join(STOP_S)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (batch := self._next_batch()) is not None:
+            began_s = monotonic_s()
+            try:
+                answers = write_apart(self._store, batch, look_at=self._look_at(batch))
+            except RedisUnavailable as error:
+                with self._changed:
+                    self._fail(batch, str(error))
+            else:
+                self._took_s = monotonic_s() - began_s
+                self._note_told(batch, answers)
+
+    def _next_batch(self) -> list[StatusWrite] | None:
+        with self._changed:
+            self._busy = False
+            self._changed.notify_all()
+            while not self._stopping:
+                now_s = monotonic_s()
+                next_s = self._untold.promote(now_s)
+                if self._failures and now_s < self._retry_at_s:
+                    next_s = self._retry_at_s
+                elif self._untold:
+                    self._busy = True
+                    most = BATCH if self._took_s < SLOW_S else LARGEST_BATCH
+                    return self._untold.take(most)
+                self._changed.wait(None if next_s is None else next_s - now_s)
+            return None
+
+    def _look_at(self, batch: Sequence[StatusWrite]) -> int | None:
+        if any(write.state in BEFORE_CLAIM for write in batch):
+            return epoch_ms() + self._look_after_ms
+        return None
+
+    def _note_told(
+        self, batch: Sequence[StatusWrite], answers: Sequence[Refused | RedisRefused | None]
+    ) -> None:
+        self._failures = 0
+        self._outage.ends(_ME)
+        for write, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, RedisRefused):
+                self._give_up(write, str(answer))
+            elif self._is_behind(write, answer):
+                self._behind.append(write.request_id)
+            elif _is_told(write, answer):
+                name = write.request_id, write.generation, str(write.state)
+                self._told.append(Published(*name))
+
+    def _is_behind(self, write: StatusWrite, answer: Refused | None) -> bool:
+        """Whether a client was told of a later run than this, which the journal says was the last.
+
+        Or the journal has gone on meanwhile: then it is found to be behind nothing.
+        """
+        if answer is None or answer.reason is not Refusal.GENERATION or not _ends_a_run(write):
+            return False
+        return self._may_be_behind
+
+    def _give_up(self, write: StatusWrite, reason: str) -> None:
+        log.error("status.not_told", request_id=write.request_id, state=write.state, reason=reason)
+        with self._changed:
+            self._untold.note_refused(write, monotonic_s())
+
+    def _fail(self, batch: Sequence[StatusWrite], reason: str) -> None:
+        """Keep what could not be told, and wait a while, longer each time; under the lock."""
+        self._outage.begins(_ME, reason)
+        pause_s = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(self._failures, 10))
+        self._failures += 1
+        self._retry_at_s = monotonic_s() + pause_s * random.uniform(0.8, 1.2)
+        self._untold.put_back(batch)
+
+
+def _is_told(write: StatusWrite, answer: Refused | None) -> bool:
+    """Whether the journal may note that its client knows."""
+    if not _ends_a_run(write):
+        return False
+    # A refused write is told too: what stands there is newer. But for another payload's status:
+    # that is no answer to this request, and a sweep puts the journal's row there.
+    return answer is None or answer.reason is not Refusal.PAYLOAD
+
+
+def _ends_a_run(write: StatusWrite) -> bool:
+    return write.state in FINAL or write.state is State.RETRYING

@@ -1,0 +1,112 @@
+"""What the console commands of all rooms share: options, exit codes, and errors in one sentence."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import click
+
+from feedback.console import logs
+from feedback.console.printable import printable
+from feedback.errors import ExitCode, OncewardError
+from feedback.settings.settings import Settings, load
+from feedback.statuses import Status
+
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Group(click.Group):
+    """A group of commands that ends with the exit codes of contract section 11."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command and exit; a fault that is ours shows its stack and exits with 4."""
+        kwargs["standalone_mode"] = False
+        try:
+            code = super().main(*args, **kwargs)
+        except click.ClickException as error:
+            error.show()
+            code = ExitCode.USAGE
+        except click.Abort:
+            click.echo("interrupted", err=True)
+            code = ExitCode.CUT
+        except OncewardError as error:
+            # Errors of several lines are our own lists of faults.
+            click.echo("error: " + printable(str(error), also="\n"), err=True)
+            code = error.exit_code
+        except BrokenPipeError:
+            sys.stderr.close()
+            code = ExitCode.FINE
+        except Exception:  # the last line of defence: a stack for us, a number for the caller
+            logs.configure()
+            logs.EventLog("onceward.command").exception("command.failed")
+            code = ExitCode.INTERNAL
+        sys.exit(int(code or ExitCode.FINE))
+
+
+def config_option(command: Command) -> Command:
+    """Add `--config FILE` to a command."""
+    return click.option(
+        "--config",
+        type=click.Path(dir_okay=False),
+        help="TOML settings; each can also come from ONCEWARD_<SECTION>__<NAME>.",
+    )(command)
+
+
+def json_option(command: Command) -> Command:
+    """Add `--json` to a command that prints data."""
+    return click.option("--json", "as_json", is_flag=True, help="Print data as JSON lines.")(
+        command
+    )
+
+
+def log_level_option(command: Command) -> Command:
+    """Add `--log-level LEVEL`, in either case, to a command that works for long."""
+    return click.option(
+        "--log-level",
+        type=click.Choice(LOG_LEVELS, case_sensitive=False),
+        default="INFO",
+        show_default=True,
+        help="DEBUG shows each verdict.",
+    )(command)
+
+
+def settings_of(config: str | None) -> Settings:
+    """Return the settings a command works with.
+
+    Raises:
+        SettingsError: names everything that is wrong.
+    """
+    return load(config)
+
+
+def print_status(status: Status, *, as_json: bool) -> None:
+    """Print one status: a JSON line, or a line for a person."""
+    if as_json:
+        fields = {name: value for name, value in asdict(status).items() if value is not None}
+        fields["status"] = str(fields.pop("state"))
+        click.echo(json.dumps(fields))
+        return
+    words = [status.request_id, str(status.state)]
+    if status.code:
+        words.append(status.code)
+    if status.message:
+        words.append(status.message)
+    if status.result is not None:
+        words.append(json.dumps(status.result))
+    click.echo(printable("  ".join(words)))
+
+
+def user_name() -> str:
+    """Return who runs this process, for the records of what people did."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a name for its user
+        return f"uid-{os.getuid()}"

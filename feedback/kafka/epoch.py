@@ -1,0 +1,158 @@
+"""The taking of a transactional id: its epoch is raised, and partitions are marked with it.
+
+See `feedback.kafka.fence` for what it is good for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple, TypeVar
+
+from kafka.errors import (
+    ConcurrentTransactionsError,
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    InvalidProducerEpochError,
+    NotCoordinatorError,
+    ProducerFencedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from kafka.protocol.producer import (
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
+
+from feedback.clock import monotonic_s
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.scan import Place
+from feedback.kafka.wire import CoordinatorAway, KafkaWire
+
+# Of the empty transaction: a holder that dies in the middle of a taking holds up the next so long.
+TRANSACTION_MS = 10_000
+# A coordinator that is being found, or writes the markers, is ready within milliseconds.
+ASK_AGAIN_S = 0.02
+FENCED = (InvalidProducerEpochError, ProducerFencedError)
+
+_SOON = (
+    ConcurrentTransactionsError,
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+    UnknownTopicOrPartitionError,
+)
+
+
+Answer = TypeVar("Answer")
+
+
+class Fenced(KafkaUnavailable):
+    """Another process has taken the name since; nothing was written."""
+
+
+class _Soon(KafkaUnavailable):
+    """The coordinator is not ready."""
+
+
+class Producer(NamedTuple):
+    """Who writes: Kafka's number of the name, and which of its takings this is."""
+
+    number: int
+    epoch: int
+
+
+class Taking:
+    """Takes a name. Belongs to one thread.
+
+    Args:
+        wire: asks the brokers.
+        name: the transactional id.
+    """
+
+    def __init__(self, wire: KafkaWire, name: str) -> None:
+        self._wire = wire
+        self._name = name
+
+    def take(self, places: Collection[Place]) -> Producer:
+        """Mark partitions, and return as whom to write to them, when the markers are there.
+
+        Raises:
+            Fenced: another takes the name at the same time.
+            KafkaUnavailable: Kafka is away, or refuses; nobody is kept out for sure.
+        """
+        deadline_s = monotonic_s() + self._wire.timeout_s + TRANSACTION_MS / 1000
+        first = self._soon(self._begin, deadline_s)
+        self._soon(lambda: self._add(first, places), deadline_s)
+        self._soon(lambda: self._end(first), deadline_s)
+        # Answered when the markers are written, and not before.
+        return self._soon(self._begin, deadline_s)
+
+    def _begin(self) -> Producer:
+        answer = self._asked(
+            InitProducerIdRequest(
+                transactional_id=self._name,
+                transaction_timeout_ms=TRANSACTION_MS,
+                producer_id=-1,
+                producer_epoch=-1,
+                max_version=4,
+            )
+        )
+        self._judge(answer.error_code)
+        return Producer(answer.producer_id, answer.producer_epoch)
+
+    def _add(self, producer: Producer, places: Collection[Place]) -> None:
+        numbers: dict[str, list[int]] = {}
+        for topic, number in sorted(places):
+            numbers.setdefault(topic, []).append(number)
+        of_topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        answer = self._asked(
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self._name,
+                v3_and_below_producer_id=producer.number,
+                v3_and_below_producer_epoch=producer.epoch,
+                v3_and_below_topics=[
+                    of_topic(name=one, partitions=numbers[one]) for one in numbers
+                ],
+                max_version=3,
+            )
+        )
+        for found in answer.results_by_topic_v3_and_below:
+            for one in found.results_by_partition:
+                self._judge(one.partition_error_code)
+
+    def _end(self, producer: Producer) -> None:
+        answer = self._asked(
+            EndTxnRequest(
+                transactional_id=self._name,
+                producer_id=producer.number,
+                producer_epoch=producer.epoch,
+                committed=True,
+                max_version=3,
+            )
+        )
+        self._judge(answer.error_code)
+
+    def _asked(self, request: Any) -> Any:
+        return self._wire.ask(self._wire.transaction_coordinator(self._name), request)
+
+    def _judge(self, code: int) -> None:
+        if not code:
+            return
+        error = for_code(code)
+        if issubclass(error, _SOON):
+            raise _Soon(f"Kafka: {error.__name__}")
+        if issubclass(error, FENCED):
+            raise Fenced(f"another process takes {self._name}: {error.__name__}")
+        raise KafkaUnavailable(f"Kafka refuses the transactional id {self._name}: {error.__name__}")
+
+    def _soon(self, ask: Callable[[], Answer], deadline_s: float) -> Answer:
+        while True:
+            try:
+                return ask()
+            except (_Soon, CoordinatorAway):
+                if monotonic_s() > deadline_s:
+                    raise
+            # Nothing tells when the coordinator is ready.
+            time.sleep(ASK_AGAIN_S)

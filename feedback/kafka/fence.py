@@ -1,0 +1,196 @@
+"""Records written by the one holder of a name: whoever held it before can write no more.
+
+What makes one writer out of several processes, of which any may be paused or cut off for as long as
+it likes, and may have a record under way all the time. A lease alone cannot: the moment between
+looking at a clock and sending has no end for a process that stands still in it.
+
+How. A transactional id has an epoch, and each taking raises it. A transaction that is empty, and
+committed, puts a marker with the new epoch into each partition that is to be written to; from that
+marker on its broker refuses batches of an older one. Taking returns when the markers are there, so
+what an earlier holder has written stands before the partition's end, or never will. The records
+themselves belong to no transaction: any reader sees them, and none can be taken back.
+
+What it costs: a tenth of a second for a taking, an offset of each partition for its marker, and
+the right to write under the name (ACL: Write on the TransactionalId). After some 32,000 takings a
+name gets another producer id; for that one taking an earlier holder is kept out by time alone.
+
+Nothing is written twice by trying again: after an unknown outcome there is no trying again, the
+holder has to take the name anew and to look for itself. See KIP-98 and KIP-360.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from kafka.errors import (
+    InvalidRecordError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+    for_code,
+)
+from kafka.protocol.producer import ProduceRequest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.memory_records import MemoryRecordsBuilder
+
+from feedback.clock import epoch_ms
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.epoch import FENCED, Fenced, Producer, Taking
+from feedback.kafka.scan import Place
+from feedback.kafka.wire import KafkaWire
+from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge
+
+BATCH_BYTES = 256 * 1024
+
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_REFUSED = (InvalidRecordError, PolicyViolationError)
+
+
+class Fence:
+    """The right to write under a name. Belongs to one thread.
+
+    Args:
+        wire: asks the brokers.
+        name: of what may have one writer only: the transactional id.
+    """
+
+    def __init__(self, wire: KafkaWire, name: str) -> None:
+        self._wire = wire
+        self._taking = Taking(wire, name)
+        self._producer: Producer | None = None
+        self._sequences: dict[Place, int] = {}
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing that is known says otherwise."""
+        return self._producer is not None
+
+    def take(self, places: Collection[Place]) -> None:
+        """Keep everybody else out of these partitions, and return when they are.
+
+        Raises:
+            Fenced: another takes the name at the same time.
+            KafkaUnavailable: Kafka is away, or refuses; nobody is kept out for sure.
+        """
+        self._producer = None
+        self._producer = self._taking.take(places)
+        self._sequences = dict.fromkeys(places, 0)
+
+    def write(
+        self,
+        topic: str,
+        partition: int,
+        records: Sequence[Outgoing],
+        *,
+        before_each: Callable[[], None],
+    ) -> list[RecordRefused | None]:
+        """Write records in their order; None for each that Kafka has, else why it takes it never.
+
+        Args:
+            partition: one that was taken; those of the records do not matter.
+            before_each: called right before each request; what it raises ends the writing.
+
+        Raises:
+            Fenced: another has taken the name; what was not acknowledged was not written.
+            KafkaUnavailable: the outcome of some is unknown: take the name, and look.
+        """
+        answers: list[RecordRefused | None] = []
+        for batch in _batches(records):
+            answers += self._write(topic, partition, batch, before_each)
+        return answers
+
+    def _write(
+        self,
+        topic: str,
+        partition: int,
+        batch: Sequence[Outgoing],
+        before_each: Callable[[], None],
+    ) -> list[RecordRefused | None]:
+        try:
+            self._send(topic, partition, batch, before_each)
+        except RecordRefused as refused:
+            if len(batch) == 1:
+                return [refused]
+        else:
+            return [None] * len(batch)
+        middle = len(batch) // 2
+        return [
+            *self._write(topic, partition, batch[:middle], before_each),
+            *self._write(topic, partition, batch[middle:], before_each),
+        ]
+
+    def _send(
+        self,
+        topic: str,
+        partition: int,
+        batch: Sequence[Outgoing],
+        before_each: Callable[[], None],
+    ) -> None:
+        producer, place = self._producer, (topic, partition)
+        if producer is None or place not in self._sequences:
+            raise Fenced(f"the right to write to {topic}-{partition} is not held")
+        node_id = self._wire.leader(topic, partition)
+        request = self._request(place, _encoded(batch, producer, self._sequences[place]))
+        before_each()
+        # Until it is answered nobody knows; only an answer gives the right back.
+        self._producer = None
+        answer = self._wire.ask(node_id, request)
+        (of_topic,) = answer.responses
+        (found,) = of_topic.partition_responses
+        error = for_code(found.error_code)
+        reason = f"{topic}-{partition}: {error.__name__} {found.error_message or ''}".strip()
+        if not found.error_code:
+            self._producer = producer
+            self._sequences[place] += len(batch)
+            return
+        if issubclass(error, FENCED):
+            raise Fenced(f"Kafka has another writer for {reason}")
+        if issubclass(error, _TOO_LARGE + _REFUSED):
+            self._producer = producer
+            kind = RecordTooLarge if issubclass(error, _TOO_LARGE) else RecordRefused
+            raise kind(f"Kafka refused the record: {reason}")
+        self._wire.close()
+        raise KafkaUnavailable(f"Kafka did not acknowledge: {reason}")
+
+    def _request(self, place: Place, records: bytearray) -> Any:
+        of_topic = ProduceRequest.TopicProduceData
+        data = of_topic.PartitionProduceData(index=place[1], records=records)
+        return ProduceRequest(
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=int(self._wire.timeout_s * 1000),
+            topic_data=[of_topic(name=place[0], partition_data=[data])],
+            min_version=3,
+            max_version=9,
+        )
+
+
+def _batches(records: Sequence[Outgoing]) -> list[list[Outgoing]]:
+    batches: list[list[Outgoing]] = []
+    left_bytes = 0
+    for one in records:
+        size_bytes = one.size_bytes
+        if not batches or size_bytes > left_bytes:
+            batches.append([])
+            left_bytes = BATCH_BYTES
+        batches[-1].append(one)
+        left_bytes -= size_bytes
+    return batches
+
+
+def _encoded(batch: Sequence[Outgoing], producer: Producer, sequence: int) -> bytearray:
+    builder = MemoryRecordsBuilder(
+        2,
+        DefaultRecordBatchBuilder.CODEC_GZIP,
+        2**31 - 1,
+        producer_id=producer.number,
+        producer_epoch=producer.epoch,
+        base_sequence=sequence,
+    )
+    now = epoch_ms()
+    for one in batch:
+        builder.append(timestamp=now, key=one.key, value=one.value, headers=list(one.headers))
+    builder.close()
+    records: bytearray = builder.buffer()
+    return records

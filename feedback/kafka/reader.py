@@ -1,0 +1,159 @@
+"""One record read again from Kafka by its coordinates, or the word that it is gone.
+
+A resend needs it where no payload was kept, and so does a sweep that runs a request again. Gone
+means that it can never be read again: below the log's start (retention), no longer among the
+records (compaction, a transaction that was aborted), beyond its end or without its topic (deleted,
+created anew). Whether another record stands at those coordinates now, in a topic that was created
+anew, only its hash tells: whoever asks compares that.
+
+Facts it stands on (kafka-python 3.0.12): a consumer belongs to one thread at a time; without a
+reset policy an offset out of range is raised by `poll`; a topic that does not exist is polled in
+silence until the time is over, so that the broker is asked about it after the first silence.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import (
+    KafkaError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+
+from feedback.clock import monotonic_s
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.admin import administrator
+from feedback.kafka.records import record_of
+from feedback.kafka.sockets import closed_at_a_fault
+from feedback.records.envelope import Record
+from feedback.settings.settings import KafkaSection
+
+# A record that is there comes within milliseconds: after so long the topic itself is asked about.
+SILENCE_S = 0.5
+# One record is wanted: a batch is given whole all the same, however large it is.
+FETCH_BYTES = 65_536
+
+
+class RecordReader:
+    """Reads records one by one, over a connection that is made at the first. Safe to share.
+
+    Args:
+        settings: brokers and security; no group is joined, nothing is committed.
+    """
+
+    def __init__(self, settings: KafkaSection) -> None:
+        self._settings = settings
+        self._consumer: Any = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> RecordReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, topic: str, partition: int, offset: int, *, timeout_s: float) -> Record | None:
+        """Return the record that stands there; None when there is none any more.
+
+        Args:
+            timeout_s: seconds to wait for Kafka, the connection included.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer in time or refused; nothing is known.
+        """
+        deadline_s = monotonic_s() + timeout_s
+        where = TopicPartition(topic, partition)
+        if not self._lock.acquire(timeout=timeout_s):
+            raise self._away("others are reading")
+        try:
+            return self._read(where, offset, deadline_s)
+        except KafkaError as error:
+            self._disconnect()
+            raise self._away(f"{type(error).__name__} {error}".strip()) from error
+        except (ValueError, OSError) as error:
+            # An address that is none, a certificate that cannot be read.
+            self._disconnect()
+            raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Close the connection; a later read makes a new one."""
+        with self._lock:
+            self._disconnect()
+
+    def _read(self, where: TopicPartition, offset: int, deadline_s: float) -> Record | None:
+        consumer = self._connected(deadline_s)
+        if consumer.assignment() != {where}:
+            consumer.assign([where])
+        consumer.seek(where, offset)
+        try:
+            for longest_s in (SILENCE_S, math.inf):
+                wait_s = min(longest_s, max(0.0, deadline_s - monotonic_s()))
+                polled = consumer.poll(int(wait_s * 1000) + 1, max_records=1)
+                for found in polled.get(where, ()):
+                    return record_of(found) if found.offset == offset else None
+                if longest_s == SILENCE_S and not self._exists(where, deadline_s):
+                    return None
+        except OffsetOutOfRangeError:
+            return None
+        end = consumer.highwater(where)
+        if end is None:
+            raise self._away("it does not answer")
+        # It answered all that time and has nothing there: it ends before the offset (a new leader
+        # would know its true end sooner), or compaction or an aborted transaction left no record.
+        if end > offset and (consumer.position(where, timeout_ms=1) or 0) <= offset:
+            raise self._away("it does not give the record")
+        return None
+
+    def _connected(self, deadline_s: float) -> Any:
+        if self._consumer is not None:
+            return self._consumer
+        with closed_at_a_fault() as connect:
+            self._consumer = KafkaConsumer(
+                **self._settings.reading(),
+                kafka_client=connect,
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                allow_auto_create_topics=False,
+                max_partition_fetch_bytes=FETCH_BYTES,
+                fetch_max_wait_ms=100,
+                bootstrap_timeout_ms=_left_ms(deadline_s),
+                reconnect_backoff_max_ms=1000,
+                metrics_enabled=False,
+            )
+        return self._consumer
+
+    def _exists(self, where: TopicPartition, deadline_s: float) -> bool:
+        """Whether the broker knows the partition; asked by a client of its own, since the
+        consumer has no call for it that ends in time."""
+        with administrator(self._settings, timeout_s=deadline_s - monotonic_s()) as admin:
+            (topic,) = admin.describe_topics([where.topic])
+        if topic["error_code"] == UnknownTopicOrPartitionError.errno:
+            return False
+        return where.partition in {one["partition_index"] for one in topic["partitions"]}
+
+    def _disconnect(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close(autocommit=False, timeout_ms=1000)
+
+    def _away(self, why: str) -> KafkaUnavailable:
+        return KafkaUnavailable(f"Kafka at {self._settings.bootstrap_servers} is away: {why}")
+
+
+def read_record(
+    settings: KafkaSection, topic: str, partition: int, offset: int, timeout_s: float
+) -> Record | None:
+    """Return one record over a connection of its own; see `RecordReader.read`."""
+    with RecordReader(settings) as reader:
+        return reader.read(topic, partition, offset, timeout_s=timeout_s)
+
+
+def _left_ms(deadline_s: float) -> int:
+    return max(1, int((deadline_s - monotonic_s()) * 1000))

@@ -1,0 +1,233 @@
+"""Whole topics read once, in pages, up to where they ended when it began.
+
+What is written meanwhile is not read, so that a scan ends, and so that one which was cut off and
+goes on later sees no more than it would have seen. Memory does not grow with the topics: a page is
+at most `PAGE_RECORDS` records, and Kafka is asked for `FETCH_BYTES` at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import UnknownTopicOrPartitionError, for_code
+
+from feedback.clock import monotonic_s
+from feedback.errors import KafkaUnavailable
+from feedback.kafka import fetching as kafka_fetching
+from feedback.kafka.admin import administrator, kafka_faults
+from feedback.kafka.records import record_of
+from feedback.kafka.sockets import closed_at_a_fault
+from feedback.records.envelope import Record
+from feedback.settings.settings import KafkaSection
+
+PAGE_RECORDS = 1000
+FETCH_BYTES = 8 * 2**20
+# One partition's share of that; a larger record is given whole all the same.
+PARTITION_FETCH_BYTES = 2**20
+POLL_MS = 500
+
+Place = tuple[str, int]
+
+
+class Span(NamedTuple):
+    """Offsets of one partition: the first to be read, and the one behind the last."""
+
+    begin: int
+    end: int
+
+
+Spans = dict[Place, Span]
+
+
+class ScanPage(NamedTuple):
+    """Some records, and how far the scan has come with them.
+
+    Args:
+        positions: of each partition: the next offset to be read.
+        read: how many offsets were passed since the scan's begin.
+        total: how many there are.
+    """
+
+    records: list[Record]
+    positions: dict[Place, int]
+    read: int
+    total: int
+
+
+def resumed(spans: Mapping[Place, Span], positions: Mapping[Place, int]) -> Spans:
+    """Return what is left of spans behind these positions."""
+    return {
+        place: span._replace(begin=max(span.begin, positions.get(place, span.begin)))
+        for place, span in spans.items()
+    }
+
+
+class KafkaScan:
+    """Reads topics over a connection that is made at the first scan. Belongs to one thread.
+
+    Args:
+        settings: brokers and security; no group is joined, nothing is committed.
+        committed_only: whether to leave out what belongs to transactions that failed, and to end
+            before the first that is open. Without, for whoever looks only for records that it
+            wrote itself, outside of transactions: a foreign one that is open must not hide them.
+        timeout_s: how long Kafka may take for an answer, and to give more records.
+    """
+
+    def __init__(
+        self, settings: KafkaSection, *, committed_only: bool = True, timeout_s: float = 10.0
+    ) -> None:
+        self._settings = settings
+        self._isolation = "read_committed" if committed_only else "read_uncommitted"
+        self._timeout_s = timeout_s
+        self._consumer: Any = None
+
+    def __enter__(self) -> KafkaScan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics that we may see.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer.
+        """
+        with (
+            kafka_faults(self._settings),
+            administrator(self._settings, timeout_s=self._timeout_s) as admin,
+        ):
+            return sorted(admin.list_topics())
+
+    def spans(self, topics: Iterable[str], *, since_ms: int | None = None) -> Spans:
+        """Return what there is to read now; a topic that does not exist has nothing.
+
+        Args:
+            since_ms: epoch ms; records before the first that is not older are left out.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer, or does not let us read a topic.
+        """
+        with kafka_faults(self._settings):
+            places = self._places(sorted(set(topics)))
+            if not places:
+                return {}
+            consumer, limit_ms = self._connected(), int(self._timeout_s * 1000)
+            # The end first, so that no span ends before it begins.
+            ends = consumer.end_offsets(places, timeout_ms=limit_ms)
+            begins = consumer.beginning_offsets(places, timeout_ms=limit_ms)
+            if since_ms is not None:
+                wanted = dict.fromkeys(places, max(0, since_ms))
+                for place, found in consumer.offsets_for_times(wanted, timeout_ms=limit_ms).items():
+                    begins[place] = ends[place] if found is None else found.offset
+        return {
+            (one.topic, one.partition): Span(min(begins[one], ends[one]), ends[one])
+            for one in places
+        }
+
+    def pages(self, spans: Mapping[Place, Span]) -> Iterator[ScanPage]:
+        """Read spans to their ends; within a partition in its order.
+
+        Raises:
+            KafkaUnavailable: Kafka has given nothing for too long.
+        """
+        left = {TopicPartition(*place): span for place, span in spans.items()}
+        left = {place: span for place, span in left.items() if span.begin < span.end}
+        if not left:
+            return
+        positions = {place: span.begin for place, span in spans.items()}
+        total = sum(span.end - span.begin for span in left.values())
+        with kafka_faults(self._settings):
+            consumer = self._connected()
+            consumer.assign(list(left))
+            # An earlier scan has paused what it had read.
+            consumer.resume(*left)
+            for place, span in left.items():
+                consumer.seek(place, span.begin)
+        deadline_s = monotonic_s() + self._timeout_s
+        while left:
+            with kafka_faults(self._settings):
+                records = self._poll(left)
+                passed = self._passed(left)
+            if any(passed[place] > positions[place] for place in passed):
+                deadline_s = monotonic_s() + self._timeout_s
+            elif monotonic_s() > deadline_s:
+                raise self._silent()
+            positions.update(passed)
+            if records:
+                read = sum(positions[place] - span.begin for place, span in spans.items())
+                yield ScanPage(records, dict(positions), read, total)
+                # Whoever took the page may have taken his time.
+                deadline_s = monotonic_s() + self._timeout_s
+
+    def close(self) -> None:
+        """Close the connection; a later call makes a new one."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close(autocommit=False, timeout_ms=1000)
+
+    def _poll(self, left: Mapping[TopicPartition, Span]) -> list[Record]:
+        polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=PAGE_RECORDS)
+        return [
+            record_of(one)
+            for place, found in polled.items()
+            for one in found
+            if place in left and one.offset < left[place].end
+        ]
+
+    def _passed(self, left: dict[TopicPartition, Span]) -> dict[Place, int]:
+        """Return how far each partition was read; those that were read whole leave `left`."""
+        passed = {}
+        for place, span in list(left.items()):
+            position = self._consumer.position(place, timeout_ms=1)
+            if position is None:
+                continue  # its leader is being looked for
+            passed[place.topic, place.partition] = min(position, span.end)
+            if position >= span.end:
+                del left[place]
+                self._consumer.pause(place)
+        return passed
+
+    def _places(self, topics: list[str]) -> list[TopicPartition]:
+        if not topics:
+            return []
+        with administrator(self._settings, timeout_s=self._timeout_s) as admin:
+            described = admin.describe_topics(topics)
+        places = []
+        for topic in described:
+            code = topic["error_code"]
+            if code == UnknownTopicOrPartitionError.errno:
+                continue
+            if code:
+                raise for_code(code)(topic["name"])
+            numbers = sorted(one["partition_index"] for one in topic["partitions"])
+            places += [TopicPartition(topic["name"], number) for number in numbers]
+        return places
+
+    def _connected(self) -> Any:
+        if self._consumer is None:
+            with closed_at_a_fault() as connect:
+                self._consumer = KafkaConsumer(
+                    **self._settings.reading() | {"isolation_level": self._isolation},
+                    kafka_client=connect,
+                    group_id=None,
+                    enable_auto_commit=False,
+                    # What retention took away meanwhile cannot be read.
+                    auto_offset_reset="earliest",
+                    allow_auto_create_topics=False,
+                    fetch_max_bytes=FETCH_BYTES,
+                    max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
+                    fetch_max_wait_ms=100,
+                    bootstrap_timeout_ms=int(self._timeout_s * 1000),
+                    reconnect_backoff_max_ms=1000,
+                    metrics_enabled=False,
+                )
+            # Partitions that were read whole are paused, with records of later in them.
+            kafka_fetching.mend(self._consumer)
+        return self._consumer
+
+    def _silent(self) -> KafkaUnavailable:
+        where = self._settings.bootstrap_servers
+        return KafkaUnavailable(f"Kafka at {where} has given nothing for {self._timeout_s:.0f} s")

@@ -1,0 +1,88 @@
+"""Closes the sockets of failed connections, which kafka-python 3.0 leaves to the collector.
+
+Its retries keep the errors, whose frames keep the sockets: with the brokers away a process lost
+some 20 descriptors a minute, and after an hour all it may have. The same becomes of a connection
+that is closed, with its client, before all is written. And it waits for the resolver, its loop with
+it, for as long as that takes. Importing this module mends all of it.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kafka.errors import KafkaConnectionError
+from kafka.net.compat import KafkaNetClient
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+import feedback.kafka.failures
+import feedback.kafka.logs  # noqa: F401 - both mend kafka-python for this process
+from feedback.names import addresses
+
+# Of one look: what comes later is there for the next try.
+LOOKUP_S = 0.5
+
+_connect = KafkaNetSocket.sock_connect
+_handshake = KafkaSSLTransport.handshake
+_write = KafkaTCPTransport._write_to_sock
+
+
+async def _connect_or_close(self: Any, net: Any, sock: Any, *address: Any, **named: Any) -> Any:
+    try:
+        return await _connect(self, net, sock, *address, **named)
+    except BaseException:
+        sock.close()
+        raise
+
+
+async def _handshake_or_close(self: Any) -> None:
+    try:
+        await _handshake(self)
+    except BaseException:
+        self._sock.close()
+        raise
+
+
+async def _write_or_close(self: Any) -> None:
+    try:
+        await _write(self)
+    except BaseException:
+        if self.is_closing():
+            self._write_task = None  # it is this one, which closing would end as well
+            self._close()
+        raise
+
+
+def _lookup(self: Any, host: str, port: int, raise_error: bool = False) -> list[Any]:
+    try:
+        return addresses(host, port, socket.AF_UNSPEC, within_s=LOOKUP_S)
+    except OSError as error:
+        # Also where no error was asked for: an empty list ends in one that names nothing.
+        raise KafkaConnectionError(f"{host}:{port}: {error}") from error
+
+
+KafkaNetSocket.dns_lookup = _lookup
+KafkaNetSocket.sock_connect = _connect_or_close
+KafkaSSLTransport.handshake = _handshake_or_close
+KafkaTCPTransport._write_to_sock = _write_or_close
+
+
+@contextmanager
+def closed_at_a_fault() -> Iterator[Callable[..., KafkaNetClient]]:
+    """Yield what makes a client's network, and close that when the client cannot be made:
+    kafka-python would leave its sockets open."""
+    made: list[KafkaNetClient] = []
+
+    def connect(*given: Any, **named: Any) -> KafkaNetClient:
+        made.append(KafkaNetClient(*given, **named))
+        return made[0]
+
+    try:
+        yield connect
+    except BaseException:
+        for one in made:
+            one.close()
+        raise

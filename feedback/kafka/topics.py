@@ -1,0 +1,193 @@
+"""Topics that stand beside a topic of the user's: its dead letters, its retries.
+
+They are made with the partitions and the replication of their source, where they are missing, or
+expected to exist. What a user makes beforehand is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import (
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.admin import administrator, kafka_faults
+from feedback.settings.settings import KafkaSection
+
+# Kafka's own default, of brokers and topics, for who may not read their settings.
+MAX_MESSAGE_BYTES = 1_048_588
+_LIMIT = "max.message.bytes"
+_MIN_INSYNC = "min.insync.replicas"
+CLEANUP, COMPACT = "cleanup.policy", "compact"
+
+
+class TopicMissing(KafkaUnavailable):
+    """The topic does not exist and is not made: a person has to."""
+
+
+class KafkaTopics:
+    """Sees to it that topics exist; asks Kafka once for each. Belongs to one thread.
+
+    Args:
+        settings: brokers and security.
+        create: whether to make what is missing.
+        timeout_s: how long Kafka may take for one answer.
+    """
+
+    def __init__(self, settings: KafkaSection, *, create: bool, timeout_s: float = 5.0) -> None:
+        self._settings = settings
+        self._create = create
+        self._timeout_s = timeout_s
+        self._known: set[str] = set()
+
+    def ensure(self, name: str, *, like: str, room_bytes: int = 0, compacted: bool = False) -> None:
+        """Return when the topic exists.
+
+        Args:
+            like: the topic whose partitions and replication a new one gets.
+            room_bytes: how much larger than a record there a record here may be.
+            compacted: whether a new one keeps the last record of each key, and nothing else.
+
+        Raises:
+            TopicMissing: it does not, and may not be made.
+            KafkaUnavailable: Kafka did not answer, or refused to make it.
+        """
+        if name in self._known:
+            return
+        with self._admin() as admin:
+            if _described(admin, name) is None:
+                if not self._create:
+                    raise TopicMissing(
+                        f"topic {name} does not exist: create it, or set [worker] create_topics"
+                    )
+                self._make(admin, name, like, room_bytes, compacted=compacted)
+        self._known.add(name)
+
+    def missing(self, names: list[str]) -> list[str]:
+        """Return those that do not exist.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer.
+        """
+        with self._admin() as admin:
+            return [name for name in names if _described(admin, name) is None]
+
+    def visible(self, names: Collection[str]) -> list[str]:
+        """Return those that exist and that we may see; what is forbidden is no fault.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer.
+        """
+        if not names:
+            return []
+        with self._admin() as admin:
+            return sorted(set(admin.list_topics()).intersection(names))
+
+    def partitions(self, name: str) -> int:
+        """Return how many partitions a topic has; 0 when it does not exist.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer.
+        """
+        with self._admin() as admin:
+            found = _described(admin, name)
+        return 0 if found is None else len(found["partitions"])
+
+    def is_compacted(self, name: str) -> bool | None:
+        """Return whether a topic keeps the last record of each key; None when it does not say.
+
+        Raises:
+            KafkaUnavailable: Kafka did not answer.
+        """
+        with self._admin() as admin:
+            said = topic_setting(admin, name, CLEANUP)
+        return None if said is None else COMPACT in said
+
+    def forget(self, name: str) -> None:
+        """Ask Kafka again: writing there has failed."""
+        self._known.discard(name)
+
+    def _make(self, admin: Any, name: str, like: str, room_bytes: int, *, compacted: bool) -> None:
+        source = _described(admin, like)
+        wanted: dict[str, Any] = {}  # a source that is gone: as the broker makes topics
+        if source is not None:
+            partitions = source["partitions"]
+            wanted["num_partitions"] = len(partitions)
+            wanted["replication_factor"] = len(partitions[0]["replica_nodes"])
+        configs: dict[str, str] = {}
+        if room_bytes:
+            limit = MAX_MESSAGE_BYTES if source is None else _max_message_bytes(admin, like)
+            configs[_LIMIT] = str(limit + room_bytes)
+        if compacted:
+            configs[CLEANUP] = COMPACT
+        if configs:
+            wanted["configs"] = configs
+        limit_ms = int(self._timeout_s * 1000)
+        with suppress(TopicAlreadyExistsError):  # another worker was quicker
+            admin.create_topics({name: wanted}, timeout_ms=limit_ms)
+        admin.wait_for_topics([name], timeout_ms=limit_ms)
+
+    @contextmanager
+    def _admin(self) -> Iterator[Any]:
+        with (
+            kafka_faults(self._settings),
+            administrator(self._settings, timeout_s=self._timeout_s) as admin,
+        ):
+            yield admin
+
+
+def _described(admin: Any, name: str) -> dict[str, Any] | None:
+    found: dict[str, Any]
+    (found,) = admin.describe_topics([name])
+    if found["error_code"] == UnknownTopicOrPartitionError.errno:
+        return None
+    if found["error_code"]:
+        raise for_code(found["error_code"])(name)
+    return found
+
+
+def _max_message_bytes(admin: Any, name: str) -> int:
+    said = topic_setting(admin, name, _LIMIT)
+    return MAX_MESSAGE_BYTES if said is None else int(said)
+
+
+def topic_setting(admin: Any, name: str, setting: str) -> str | None:
+    """Return a setting of a topic; None when Kafka does not say.
+
+    Args:
+        setting: by Kafka's name, as `cleanup.policy`.
+    """
+    wanted = ConfigResource(ConfigResourceType.TOPIC, name, [setting])
+    try:
+        found = admin.describe_configs([wanted], config_filter="all")
+        return str(found["topic"][name][setting]["value"])
+    except (KafkaError, KeyError):
+        return None  # who may make topics may still not read their settings
+
+
+def min_insync_replicas(settings: KafkaSection, topic: str, *, timeout_s: float) -> int | None:
+    """Return how many replicas of a topic must have a record before `acks=all` is answered; None
+    when this user may not know, or there is no such topic.
+
+    Args:
+        timeout_s: how long Kafka may take for one answer.
+
+    Raises:
+        KafkaUnavailable: Kafka did not answer.
+    """
+    wanted = ConfigResource(ConfigResourceType.TOPIC, topic, [_MIN_INSYNC])
+    with kafka_faults(settings), administrator(settings, timeout_s=timeout_s) as admin:
+        found = admin.describe_configs([wanted], config_filter="all")
+    try:
+        # kafka-python leaves out what it was refused.
+        return int(found["topic"][topic][_MIN_INSYNC]["value"])
+    except KeyError:
+        return None

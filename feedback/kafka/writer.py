@@ -1,0 +1,212 @@
+"""Records that a worker writes itself, in batches: each is acknowledged, or the reason is named.
+
+Its producer is not the idempotent one, which in kafka-python 3.0.12 never sends again after a
+record has run out of time: what is written twice (a wake-up, a dead letter) does no harm here.
+Batches are compressed, so that what came compressed fits into a topic of the same limit again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from kafka import KafkaProducer
+from kafka.errors import (
+    InvalidRecordError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+)
+from kafka.serializer import Serializer
+
+import feedback.kafka.records  # noqa: F401 - mends kafka-python for this process
+from feedback.clock import monotonic_s
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.sockets import closed_at_a_fault
+from feedback.settings.settings import KafkaSection
+
+# The broker's limit is the one that counts, and it says so for one record alone.
+ANY_SIZE_BYTES = 2**30
+# Records that are written together go in few batches; the last ones do not wait for it.
+LINGER_MS = 50
+BATCH_BYTES = 65_536
+
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_REFUSED = (InvalidRecordError, PolicyViolationError)
+
+
+class Outgoing(NamedTuple):
+    """A record to be written.
+
+    Args:
+        partition: where the topic has it; else, and with None, the key decides.
+    """
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes of a batch."""
+        headers = sum(len(name) + len(value) for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
+    def __repr__(self) -> str:
+        return f"Outgoing({self.topic})"  # no payload in a log
+
+
+class TopicAway(KafkaUnavailable):
+    """Nobody acknowledged in time: Kafka, the topic or its leader is away."""
+
+
+class RecordRefused(KafkaUnavailable):
+    """The broker does not take this record as it is, however often it is written."""
+
+
+class RecordTooLarge(RecordRefused):
+    """It is larger than what the topic takes."""
+
+
+class KafkaWriter:
+    """Writes records over a connection that is made at the first. Belongs to one thread.
+
+    Args:
+        settings: brokers and security.
+        timeout_s: how long to wait for the connection, for a topic, and for the acknowledgements.
+    """
+
+    def __init__(self, settings: KafkaSection, *, timeout_s: float = 5.0) -> None:
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._producer: Any = None
+
+    def prepare(self, topics: Iterable[str]) -> None:
+        """Connect and learn of these topics, so that the first record need not wait for it.
+
+        Raises:
+            KafkaUnavailable: Kafka or one of them is away.
+        """
+        try:
+            producer = self._connected()
+            for topic in topics:
+                producer.partitions_for(topic)
+        except KafkaError as error:
+            raise self._away(error) from error
+
+    def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]:
+        """Return for each record None when Kafka has it, else what is known of it.
+
+        After `RecordRefused` Kafka does not have it, after any other error it may.
+        """
+        away: dict[str, KafkaUnavailable] = {}
+        handed = [self._hand_over(one, away) for one in records]
+        # Counted from here: handing over may have waited for a topic that is away.
+        deadline_s = monotonic_s() + self._timeout_s
+        if self._producer is not None:
+            # What became of each is said below; of a batch that had to be split this knows nothing.
+            with contextlib.suppress(KafkaError):
+                self._producer.flush(timeout=self._timeout_s)
+        return [
+            one if isinstance(one, KafkaUnavailable) else self._acknowledged(one, deadline_s)
+            for one in handed
+        ]
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Close the connection; what is not acknowledged in time may or may not be written."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            # Its closing flushes first, and raises when that takes too long.
+            with contextlib.suppress(KafkaTimeoutError):
+                producer.close(timeout=timeout_s)
+
+    def _hand_over(self, one: Outgoing, away: dict[str, KafkaUnavailable]) -> Any:
+        """Return the future of a record; an error where its topic is away, asked for once."""
+        if one.topic in away:
+            return away[one.topic]
+        try:
+            return self._send(self._connected(), one)
+        except KafkaUnavailable as error:
+            away[one.topic] = error
+        except KafkaError as error:
+            away[one.topic] = self._away(error)
+        except (ValueError, TypeError) as error:
+            return RecordRefused(f"{type(error).__name__} {error}")
+        return away[one.topic]
+
+    def _send(self, producer: Any, one: Outgoing) -> Any:
+        partition = one.partition
+        if partition is not None and partition not in producer.partitions_for(one.topic):
+            partition = None
+        # A tombstone without a key is a record like any other; kafka-python takes it only so.
+        value = _NULL if one.key is None and one.value is None else one.value
+        return producer.send(
+            one.topic, key=one.key, value=value, headers=list(one.headers), partition=partition
+        )
+
+    def _acknowledged(self, future: Any, deadline_s: float) -> KafkaUnavailable | None:
+        try:
+            future.get(timeout=max(0.001, deadline_s - monotonic_s()))
+        except _TOO_LARGE as error:
+            return RecordTooLarge(_in_words(error))
+        except _REFUSED as error:
+            return RecordRefused(f"Kafka refused the record: {_in_words(error)}")
+        except KafkaError as error:
+            return self._away(error)
+        return None
+
+    def _connected(self) -> Any:
+        if self._producer is not None:
+            return self._producer
+        timeout_ms = int(self._timeout_s * 1000)
+        try:
+            with closed_at_a_fault() as connect:
+                self._producer = KafkaProducer(
+                    **self._settings.connection(),
+                    kafka_client=connect,
+                    acks="all",
+                    enable_idempotence=False,
+                    max_in_flight_requests_per_connection=1,
+                    delivery_timeout_ms=timeout_ms,
+                    request_timeout_ms=max(100, timeout_ms - 2 * LINGER_MS),
+                    max_block_ms=timeout_ms,
+                    bootstrap_timeout_ms=timeout_ms,
+                    max_request_size=ANY_SIZE_BYTES,
+                    compression_type="gzip",
+                    value_serializer=_Nullable(),
+                    linger_ms=LINGER_MS,
+                    batch_size=BATCH_BYTES,
+                    allow_auto_create_topics=False,
+                    metrics_enabled=False,
+                    reconnect_backoff_max_ms=1000,
+                )
+        except (ValueError, OSError) as error:
+            # An address that is none, a certificate that cannot be read.
+            raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
+        return self._producer
+
+    def _away(self, error: KafkaError) -> TopicAway:
+        return TopicAway(
+            f"Kafka at {self._settings.bootstrap_servers} did not acknowledge: {_in_words(error)}"
+        )
+
+
+_NULL = object()
+
+
+class _Nullable(Serializer):  # type: ignore[misc]
+    """Writes bytes as they are, and null where `_NULL` stands for it."""
+
+    def serialize(self, topic: str, headers: object, data: object) -> object:
+        """Return what is written as the value."""
+        return None if data is _NULL else data
+
+
+def _in_words(error: KafkaError) -> str:
+    detail = str(error.args[0]).splitlines()[0] if error.args and error.args[0] else ""
+    return f"{type(error).__name__} {detail}".strip()

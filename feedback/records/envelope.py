@@ -1,0 +1,203 @@
+"""What a record carries beside the user's bytes: id, attempt, deadline and trace context.
+
+Wire format: contract, section 7. Headers are UTF-8 text, numbers in decimal. The user's key and
+value are never touched; `payload_sha256` is what tells two payloads apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import struct
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from feedback.errors import InvalidMessage
+
+# What begins so is no user's.
+RESERVED = "onceward-"
+REQUEST_ID = "onceward-request-id"
+ATTEMPT = "onceward-attempt"
+DEADLINE = "onceward-deadline"
+# The generation of the failure that a resend may reopen: what its sender had been told of.
+REOPENS = "onceward-reopens"
+TRACEPARENT = "traceparent"
+# Of the record of an outcome: it is a request of its own to a worker that reads it.
+OUTCOME_ID = "onceward-outcome-id"
+
+Headers = Sequence[tuple[str, bytes]]
+
+MAX_REQUEST_ID_LENGTH = 128
+MAX_ATTEMPT = 2**31 - 1
+# 9999-12-31: beyond it neither a database timestamp nor a person can read the time.
+MAX_EPOCH_MS = 253_402_300_799_999
+
+_PRINTABLE_ID = re.compile(r"[!-~]{1,128}\Z")
+# Eleven digits would overflow MAX_ATTEMPT anyway, and int() of hostile text costs time.
+_DECIMAL = re.compile(r"[0-9]{1,15}\Z")
+
+
+class NullHeader(bytes):
+    """The value of a header that is null in Kafka: empty to whoever reads it, and null again where
+    the record is written on (`feedback.kafka.records`)."""
+
+
+NULL_HEADER = NullHeader()
+
+
+class Record(NamedTuple):
+    """One Kafka record as it was read, with nothing interpreted.
+
+    What is made for every request is a named tuple: a third of a frozen dataclass's cost.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+    def __repr__(self) -> str:
+        return f"Record({self.topic}-{self.partition}-{self.offset})"  # no payload in a log
+
+    @property
+    def coordinates_id(self) -> str:
+        """The id of a record that carries none, and of every refused one (contract, section 7)."""
+        return _bounded(f"{self.topic}-{self.partition}-{self.offset}-{self.timestamp_ms}")
+
+
+class Envelope(NamedTuple):
+    """What Onceward knows of one sending of a request.
+
+    Attributes:
+        request_id: 1 to 128 printable ASCII characters.
+        attempt: 1 is the first sending, each resend adds 1.
+        deadline_at: epoch ms after which no claim is granted; None when the sender set none.
+        reopens: the highest generation whose failure this sending may reopen. What is sent by
+            itself, since nothing was heard, names none that its client was not told of before it
+            asked again. None: any, as of who does not know this header.
+    """
+
+    request_id: str
+    attempt: int = 1
+    deadline_at: int | None = None
+    reopens: int | None = None
+
+
+def new_request_id() -> str:
+    """Return a UUIDv7 (RFC 9562): sortable by time, unique without coordination."""
+    ms = time.time_ns() // 1_000_000
+    bits = (ms & (2**48 - 1)) << 80 | int.from_bytes(os.urandom(10), "big")
+    bits = bits & ~(0xF << 76) | 0x7 << 76
+    bits = bits & ~(0x3 << 62) | 0x2 << 62
+    text = f"{bits:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def check_request_id(request_id: str) -> str:
+    """Return the id when it is one.
+
+    Raises:
+        InvalidMessage: it is not 1 to 128 printable ASCII characters without spaces.
+    """
+    if not _PRINTABLE_ID.match(request_id):
+        raise InvalidMessage(
+            f"request id of {len(request_id)} characters: "
+            "1 to 128 printable ASCII characters without spaces are allowed"
+        )
+    return request_id
+
+
+def outcome_id(request_id: str, generation: int) -> str:
+    """Return the id of the outcome that a request ended with in this generation."""
+    return _bounded(f"{request_id}.outcome.{generation}")
+
+
+def payload_sha256(key: bytes | None, value: bytes | None) -> str:
+    """Return the hex digest that tells payloads apart.
+
+    Key and value are each preceded by their length as a signed 64-bit big-endian number, -1 for
+    null: so null is not empty, and bytes cannot move from key to value (contract, section 3).
+    """
+    digest = hashlib.sha256()
+    for part in (key, value):
+        digest.update(struct.pack(">q", -1 if part is None else len(part)))
+        if part:
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def encode_headers(envelope: Envelope, user_headers: Headers = ()) -> list[tuple[str, bytes]]:
+    """Return the headers to send: the user's in their order, then ours.
+
+    Headers of ours among the user's are dropped, since the last word on them is the envelope's.
+    """
+    headers = [(name, value) for name, value in user_headers if name not in OURS]
+    headers.append((REQUEST_ID, envelope.request_id.encode("ascii")))
+    headers.append((ATTEMPT, b"%d" % envelope.attempt))
+    if envelope.deadline_at is not None:
+        headers.append((DEADLINE, b"%d" % envelope.deadline_at))
+    if envelope.reopens is not None:
+        headers.append((REOPENS, b"%d" % envelope.reopens))
+    return headers
+
+
+def decode_headers(record: Record) -> Envelope:
+    """Return the envelope of a record; one without an id is named by its coordinates.
+
+    An outcome that is passed on is a request of its own, unless it is sent again by that id: then
+    what the header of the outcome says is the user's, garbage or not.
+
+    Raises:
+        InvalidMessage: a header of ours is repeated, not UTF-8, or not what section 7 allows.
+    """
+    is_sent_by_id = any(name == ATTEMPT for name, _ in record.headers)
+    found = _ours_once(record.headers, OURS if is_sent_by_id else _READ)
+    is_outcome = OUTCOME_ID in found
+    request_id = found.get(OUTCOME_ID if is_outcome else REQUEST_ID)
+    return Envelope(
+        request_id=record.coordinates_id if request_id is None else check_request_id(request_id),
+        attempt=_number(found, ATTEMPT, low=1, high=MAX_ATTEMPT, default=1) or 1,
+        deadline_at=_number(found, DEADLINE, low=0, high=MAX_EPOCH_MS, default=None),
+        reopens=_number(found, REOPENS, low=0, high=MAX_ATTEMPT, default=None),
+    )
+
+
+OURS = frozenset({REQUEST_ID, ATTEMPT, DEADLINE, REOPENS})
+_READ = OURS | {OUTCOME_ID}
+
+
+def _bounded(text: str) -> str:
+    """Return an id made of the text: itself, or its hash where it is too long."""
+    if len(text) <= MAX_REQUEST_ID_LENGTH:
+        return text
+    return "sha256-" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _ours_once(headers: Iterable[tuple[str, bytes]], read: frozenset[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, raw in headers:
+        if name not in read:
+            continue
+        if name in found:
+            raise InvalidMessage(f"header {name} is repeated")
+        try:
+            found[name] = raw.decode("utf-8")
+        except (UnicodeDecodeError, AttributeError):
+            raise InvalidMessage(f"header {name} is not UTF-8 text") from None
+    return found
+
+
+def _number(
+    found: dict[str, str], name: str, *, low: int, high: int, default: int | None
+) -> int | None:
+    text = found.get(name)
+    if text is None:
+        return default
+    if not _DECIMAL.match(text) or not low <= int(text) <= high:
+        raise InvalidMessage(f"header {name} is not a decimal number from {low} to {high}")
+    return int(text)

@@ -1,0 +1,71 @@
+"""The payload kept in Redis: what a resend needs when the sender is gone (contract, section 6)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from feedback.records.envelope import NULL_HEADER, NullHeader
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPayload:
+    """A request as its sender gave it, without our headers.
+
+    Stored as one line of JSON (topic, lengths, headers in hex) and then the raw key and value, so
+    that a payload costs no more room in Redis than it has.
+    """
+
+    topic: str
+    # Not shown: whoever logs one logs no payload.
+    key: bytes | None = field(repr=False)
+    value: bytes | None = field(repr=False)
+    headers: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+
+    @property
+    def size_bytes(self) -> int:
+        """About how long its stored form is."""
+        headers = sum(len(name) + 2 * len(value) for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
+    def encode(self) -> bytes:
+        """Return the stored form."""
+        head = {
+            "topic": self.topic,
+            "key": None if self.key is None else len(self.key),
+            "value": None if self.value is None else len(self.value),
+            "headers": [
+                [name, None if isinstance(value, NullHeader) else value.hex()]
+                for name, value in self.headers
+            ],
+        }
+        return json.dumps(head).encode() + b"\n" + (self.key or b"") + (self.value or b"")
+
+    @classmethod
+    def decode(cls, raw: bytes) -> KeptPayload:
+        """Return the payload of its stored form.
+
+        Raises:
+            ValueError: it was not written by `encode`.
+        """
+        line, _, body = raw.partition(b"\n")
+        try:
+            head = json.loads(line)
+            key_size, value_size = head["key"], head["value"]
+            cut = key_size or 0
+            whole = len(body) == cut + (value_size or 0)
+            headers = tuple(
+                (name, NULL_HEADER if value is None else bytes.fromhex(value))
+                for name, value in head["headers"]
+            )
+            topic = head["topic"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a kept payload without what it must say: {error}") from error
+        if not whole:
+            raise ValueError("a kept payload is shorter or longer than it says")
+        return cls(
+            topic=topic,
+            key=None if key_size is None else body[:cut],
+            value=None if value_size is None else body[cut:],
+            headers=headers,
+        )

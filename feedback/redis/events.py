@@ -1,0 +1,221 @@
+"""Waiting for a status to change: by event, with polling as the fallback.
+
+One thread and one Redis connection serve all waits of a process. A missed event costs one polling
+interval, never correctness: whoever waits reads the status itself again.
+
+Theory of operation. Callers subscribe and unsubscribe in their own threads, under the lock, because
+a subscription that waited for the listening thread would come too late for a fast request. That
+thread alone reads, and it alone replaces a connection after a fault, with all subscriptions at
+once. Two things bite the next editor:
+
+- A watch begins when Redis has confirmed its subscriptions. Until then a change that is published
+  over another connection could pass between what the caller read and what it hears. One that begins
+  without it, because Redis takes long or is away, counts as changed when it is confirmed.
+- A connection always has one channel that nobody publishes on: redis-py's PubSub forgets that it is
+  subscribed when its last channel goes while another thread adds the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from redis import Redis
+from redis.client import PubSub
+from redis.exceptions import RedisError
+
+from feedback.redis.store import StatusStore
+
+CONFIRMED_S = 0.25
+READ_S = 0.25
+AWAY_PAUSE_S = 0.5
+# The last three: a send that fails closes the socket, and redis-py stumbles over that in our read.
+FAULTS = (RedisError, OSError, ValueError, AttributeError, TypeError)
+
+
+class Watch:
+    """The changes of some requests, as they are published. Made by `EventListener.watch`."""
+
+    def __init__(self, states: Collection[str] | None = None) -> None:
+        self._states = states
+        self.has_begun = False
+        self._changed: set[str] = set()
+        self._condition = threading.Condition()
+
+    def tell(self, request_ids: Iterable[str], state: str | None = None) -> None:
+        """Note that requests changed to `state` (None: nobody knows), and wake whoever waits."""
+        if state is not None and self._states is not None and state not in self._states:
+            return
+        with self._condition:
+            self._changed.update(request_ids)
+            self._condition.notify()
+
+    def wait(self, timeout_s: float) -> set[str]:
+        """Return the requests that changed since the last call, after at most `timeout_s`."""
+        with self._condition:
+            if not self._changed:
+                self._condition.wait(timeout_s)
+            changed, self._changed = self._changed, set()
+            return changed
+
+
+class EventListener:
+    """Hears the events of the requests that somebody of this process waits for.
+
+    Args:
+        redis: from `feedback.redis.server.connect`; one of its connections is used from the first
+            wait on.
+        store: names the channels.
+    """
+
+    def __init__(self, redis: Redis, store: StatusStore) -> None:
+        self._redis = redis
+        self._store = store
+        self._pubsub: PubSub | None = None
+        self._broken = False
+        self._confirmed: set[str] = set()
+        self._watches: dict[str, set[Watch]] = {}
+        self._ids: dict[str, str] = {}
+        self._lock = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    @contextlib.contextmanager
+    def watch(
+        self,
+        request_ids: Sequence[str],
+        *,
+        states: Collection[str] | None = None,
+        within_s: float | None = None,
+    ) -> Iterator[Watch]:
+        """Hear the changes of these requests until the block is left.
+
+        With Redis away nothing is heard and nothing is raised: the caller's polling finds out. When
+        it is back all watched requests count as changed.
+
+        Args:
+            states: only changes to one of these; None for all.
+            within_s: how long the caller has, if that is less than Redis may take to confirm.
+        """
+        watch = Watch(states)
+        channels = {self._store.events_channel(one): one for one in request_ids}
+        with self._lock:
+            fresh = [channel for channel in channels if channel not in self._watches]
+            for channel in channels:
+                self._watches.setdefault(channel, set()).add(watch)
+            self._ids.update(channels)
+            self._hear(fresh)
+            self._lock.wait_for(
+                lambda: self._broken or self._confirmed >= channels.keys(),
+                CONFIRMED_S if within_s is None else min(CONFIRMED_S, within_s),
+            )
+            watch.has_begun = True
+        try:
+            yield watch
+        finally:
+            self._leave(watch, channels)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is heard any more; every watch has then been woken."""
+        return self._closed.is_set()
+
+    def wake_all(self) -> None:
+        """Hear nothing more, and wake whoever waits."""
+        self._closed.set()
+        with self._lock:
+            for channel, watches in self._watches.items():
+                for watch in watches:
+                    watch.tell([self._ids[channel]])
+
+    def close(self) -> None:
+        """Stop hearing and give the connection back."""
+        self.wake_all()
+        if self._thread is not None:
+            self._thread.join()
+        with self._lock:
+            self._disconnect()
+
+    def _leave(self, watch: Watch, channels: Iterable[str]) -> None:
+        with self._lock:
+            for channel in channels:
+                self._watches[channel].discard(watch)
+            gone = [channel for channel in channels if not self._watches[channel]]
+            for channel in gone:
+                del self._watches[channel], self._ids[channel]
+            self._confirmed.difference_update(gone)
+            if gone and self._pubsub is not None and not self._broken:
+                with self._noting_faults():
+                    self._pubsub.unsubscribe(*gone)  # type: ignore[no-untyped-call]
+
+    def _hear(self, fresh: Sequence[str]) -> None:
+        """Subscribe, under the lock; what fails here is made good by the listening thread."""
+        with self._noting_faults():
+            # The thread connects, which may take long, and subscribes to all that it finds.
+            if fresh and self._pubsub is not None and not self._broken:
+                self._pubsub.subscribe(*fresh)
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._listen, name="onceward-events", daemon=True
+            )
+            self._thread.start()
+
+    @contextlib.contextmanager
+    def _noting_faults(self) -> Iterator[None]:
+        try:
+            yield
+        except FAULTS:
+            self._broken = True
+
+    def _listen(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._read(self._connected())
+            except FAULTS:
+                with self._lock:
+                    self._broken = True
+                    self._lock.notify_all()
+                self._closed.wait(AWAY_PAUSE_S)
+
+    def _connected(self) -> PubSub:
+        with self._lock:
+            if self._pubsub is not None and not self._broken:
+                return self._pubsub
+            self._disconnect()
+            self._confirmed.clear()
+        pubsub = self._connect()
+        with self._lock:
+            self._pubsub, self._broken = pubsub, False
+            if self._watches:
+                pubsub.subscribe(*self._watches)
+        return pubsub
+
+    def _connect(self) -> PubSub:
+        pubsub: PubSub = self._redis.pubsub()  # type: ignore[no-untyped-call]
+        pubsub.subscribe(f"{self._store.prefix}events")
+        return pubsub
+
+    def _disconnect(self) -> None:
+        if self._pubsub is not None:
+            self._pubsub.close()
+            self._pubsub = None
+
+    def _read(self, pubsub: PubSub) -> None:
+        message = pubsub.get_message(timeout=READ_S)
+        if message is None:
+            return
+        channel = message["channel"].decode()
+        with self._lock:
+            watches = list(self._watches.get(channel, ()))
+            request_id = self._ids.get(channel)
+            if message["type"] == "subscribe" and request_id is not None:
+                self._confirmed.add(channel)
+                self._lock.notify_all()
+                # For a watch that has begun this comes late: nobody knows what was missed.
+                for watch in watches:
+                    if watch.has_begun:
+                        watch.tell([request_id])
+        if message["type"] == "message" and request_id is not None:
+            for watch in watches:
+                watch.tell([request_id], message["data"].decode())

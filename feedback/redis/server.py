@@ -1,0 +1,193 @@
+"""The connection to Redis: bounded in time and number, with every fault as one error."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import hiredis
+from redis import BlockingConnectionPool, Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, DataError, RedisError, ResponseError
+from redis.retry import Retry
+
+from feedback.errors import RedisRefused, RedisUnavailable
+from feedback.redis.sockets import connection_class
+
+MAX_CONNECTIONS = 64
+_NO_CONNECTION = (ConnectionRefusedError, FileNotFoundError, socket.gaierror, queue.Empty)
+_NO_CLUSTER = "this is a Redis Cluster, which we do not support; name one primary in [redis] url"
+# A server that answers one of these refuses whatever is asked now: it is as good as away, and it
+# did nothing of what was asked. With each, what an operator does about it.
+REFUSES_ALL = MappingProxyType(
+    {
+        "OOM": "raise its maxmemory, or keep statuses for less long (status_ttl_s)",
+        "LOADING": "it is reading its data; wait",
+        "READONLY": "it is a replica; name the primary in [redis] url",
+        "MASTERDOWN": "it has lost its primary; start that, or name another in [redis] url",
+        "NOREPLICAS": "too few replicas follow it; start them, or lower min-replicas-to-write",
+        "BUSY": "a script that is not ours keeps it busy; end that with SCRIPT KILL",
+        "MISCONF": "it cannot write to its disk; see its log",
+        "CLUSTERDOWN": "its cluster lacks a part; see CLUSTER INFO",
+        "TRYAGAIN": "its cluster is moving data; wait",
+        "NOSCRIPT": "it forgot our script twice; wait",
+        "NOAUTH": "put user and password into [redis] url",
+        "WRONGPASS": "correct user and password in [redis] url",
+        "NOPERM": "allow this user the commands, the keys (~onceward:*) and the channels of "
+        "onceward (&onceward:*)",
+        "MOVED": _NO_CLUSTER,
+        "ASK": _NO_CLUSTER,
+        "CROSSSLOT": _NO_CLUSTER,
+    }
+)
+# What a script reports whose user may not publish: by then it has written.
+_NO_CHANNEL = re.compile(r"publish|channel")
+_ALLOW_CHANNELS = "allow this user the channels as well (&onceward:*)"
+# At the beginning; before Redis 7, with a dash in front, somewhere in what a script reports.
+_CODE = re.compile(r"(?:^|\s-)([A-Z]{3,})\b")
+
+
+class Packer:
+    """Packs commands in C. redis-py's own packer looks at each argument in Python first, which
+    for our scripts of some thousand arguments costs as much again."""
+
+    def pack(self, *arguments: Any) -> list[bytes]:
+        """Return the bytes of one command; its first word may be two, like SCRIPT LOAD."""
+        name = arguments[0]
+        if isinstance(name, str) and " " in name:
+            arguments = (*name.split(), *arguments[1:])
+        try:
+            return [hiredis.pack_command(arguments)]
+        except (TypeError, UnicodeEncodeError) as error:
+            # Its text may quote a payload.
+            raise DataError(f"{type(error).__name__} in an argument of {name}") from None
+
+
+class RedisSettings(Protocol):
+    """What the store needs to know; `feedback.settings.settings.RedisSection` has it."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def status_ttl_s(self) -> float: ...
+    @property
+    def heartbeat_ttl_s(self) -> float: ...
+    @property
+    def timeout_s(self) -> float: ...
+
+
+def connect(settings: RedisSettings) -> Redis:
+    """Return a client that fails within `timeout_s` instead of waiting for an absent server.
+
+    An idle connection that the server dropped is replaced when it is taken from the pool. A call
+    that failed is not repeated here: redis-py's default would sleep and retry for seconds in the
+    middle of a worker's loop, and after a second try that was refused nobody could tell any more
+    that the first one had reached the server (`RedisUnavailable.never_reached`).
+    """
+    # A socket file has no such thing, and redis-py refuses the argument.
+    keepalive = {} if settings.url.startswith("unix:") else {"socket_keepalive": True}
+    pool = BlockingConnectionPool.from_url(
+        settings.url,
+        # More threads than that wait for each other instead of failing.
+        max_connections=MAX_CONNECTIONS,
+        timeout=settings.timeout_s,
+        socket_timeout=settings.timeout_s,
+        socket_connect_timeout=settings.timeout_s,
+        **keepalive,
+        **connection_class(settings.url),
+        retry=Retry(NoBackoff(), 0, supported_errors=()),
+        command_packer=Packer(),
+        health_check_interval=0,
+    )
+    return Redis.from_pool(pool)
+
+
+def execute(pipe: Any) -> list[Any]:
+    """Return a pipeline's replies.
+
+    Raises:
+        RedisError: the first error, as the server said it: redis-py's own text would quote the
+            command, and with it ids and keys.
+    """
+    return replies_of(pipe.execute(raise_on_error=False))
+
+
+def replies_of(replies: list[Any]) -> list[Any]:
+    """Return what a pipeline that raises nothing gave.
+
+    Raises:
+        RedisError: the first error among the replies, as the server said it.
+    """
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
+
+
+@contextlib.contextmanager
+def guarded(*, reached: bool = False) -> Iterator[None]:
+    """Turn what redis-py raises in the block into one error.
+
+    Args:
+        reached: an earlier command of the same call went through.
+
+    Raises:
+        RedisRefused: what the call carries is at fault.
+        RedisUnavailable: with what happened in one line.
+    """
+    # Our caller may be handling an error of its own, which Python puts behind whatever comes now.
+    handled = sys.exception()
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        code = refusal_code(error)
+        kind = RedisUnavailable
+        if code not in REFUSES_ALL and isinstance(error, ResponseError | DataError):
+            kind = RedisRefused
+        absent = code in REFUSES_ALL or _never_reached(error, handled)
+        raise kind(_one_line(error, code), never_reached=absent and not reached) from error
+
+
+def refusal_code(error: BaseException) -> str:
+    """Return the word by which a server says why it refuses; empty when it said none.
+
+    >>> refusal_code(ResponseError("MISCONF Redis is configured to save"))
+    'MISCONF'
+    >>> refusal_code(ResponseError("ERR Error running script: @user_script:7: -OOM command"))
+    'OOM'
+    """
+    known = getattr(error, "status_code", None)
+    if known and known != "ERR":
+        return str(known)
+    if not isinstance(error, ResponseError):
+        return ""
+    codes: list[str] = _CODE.findall(str(error))
+    return codes[-1] if codes else ""
+
+
+def _one_line(error: BaseException, code: str) -> str:
+    text = str(error).splitlines()[0] if str(error) else ""
+    text = text.partition(" script: ")[0]  # Redis 7 names the script's hash and line
+    advice = REFUSES_ALL.get(code)
+    if advice is None and isinstance(error, ResponseError) and _NO_CHANNEL.search(text):
+        advice = _ALLOW_CHANNELS
+    said = f"Redis: {type(error).__name__} {text}".strip()
+    return said if advice is None else f"{said.rstrip('.')}: {advice}"
+
+
+def _never_reached(error: BaseException, handled: BaseException | None) -> bool:
+    # redis-py wraps what the socket said; refused and unresolved connections carried no command,
+    # and neither did one that the pool could not give in time (Empty). What was being handled when
+    # the call began says nothing about the call.
+    cause: BaseException | None = error
+    while cause is not None and cause is not handled:
+        if isinstance(cause, _NO_CONNECTION):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return isinstance(error, AuthenticationError | DataError)

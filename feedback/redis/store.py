@@ -1,0 +1,311 @@
+"""Statuses, kept payloads, deadlines, heartbeats, the journal's id in Redis (contract, section 6).
+
+The store carries out what `status.judge` allows; the rule itself runs inside Redis as one script.
+Every method is one round trip for its whole batch, a second where nobody had told where a request
+came from, or a worker's heartbeat must be looked at. Safe to share between threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from redis import Redis
+from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
+
+from feedback.errors import SettingsError
+from feedback.records.stored_payload import KeptPayload
+from feedback.redis.memory import KEEP, LOOK, RedisMemory, decode_look
+from feedback.redis.server import RedisSettings, execute, guarded
+from feedback.redis.status_script import FORGET, PLACE, SCRIPT, UNPLACED
+from feedback.redis.store_calls import StoreCalls, holders_of
+from feedback.statuses import (
+    Answer,
+    Refused,
+    Replaced,
+    Status,
+    StatusWrite,
+    decode_answer,
+    decode_hash,
+    refusals_of,
+    status_of,
+)
+
+_HIGHEST = """\
+local stands, mine = tonumber(redis.call('GET', KEYS[1]) or '0'), tonumber(ARGV[1])
+if mine <= stands then return stands end
+redis.call('SET', KEYS[1], mine)
+return mine
+"""
+
+
+class StatusStore(StoreCalls):
+    """The statuses of one group.
+
+    Args:
+        redis: a client from `connect`, or a fake that passes the store's contract suite.
+        group: the Kafka consumer group; it is part of every key.
+        settings: lifetimes, in seconds.
+    """
+
+    def __init__(self, redis: Redis, group: str, settings: RedisSettings) -> None:
+        super().__init__(group, settings)
+        self.redis = redis
+        self._heartbeat_ttl_ms = int(settings.heartbeat_ttl_s * 1000)
+
+    @property
+    def timeline_key(self) -> str:
+        """Key of the timeline that the journal's database writes on."""
+        return f"{self.journal_key}:timeline"
+
+    @property
+    def journal_key(self) -> str:
+        """The key of the id of the group's one journal."""
+        return f"{self.prefix}journal"
+
+    def write(
+        self, writes: Sequence[StatusWrite], *, look_at: int | None = None
+    ) -> list[Refused | None]:
+        """Tell a batch of statuses; None for each that was taken.
+
+        Args:
+            writes: at most one for a request, or they are applied in their order.
+            look_at: epoch ms of the resender's next look at those that are not in its set yet.
+                Requests that cannot be reopened leave the set.
+
+        Raises:
+            RedisRefused: one of the writes is at fault, or its key holds something else;
+                `write_apart` finds out which.
+            RedisUnavailable: nothing is known of what was written; repeating is harmless.
+        """
+        return refusals_of(self.replace(writes, look_at=look_at))
+
+    def replace(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> list[Answer]:
+        """Tell a batch of statuses as `write` does; say as well what each PENDING of a next attempt
+        took the place of, for `forget`.
+
+        Raises:
+            RedisRefused, RedisUnavailable: as for `write`.
+        """
+        if not writes:
+            return []
+        with guarded():
+            pipe = self.redis.pipeline(transaction=False)
+            self.fill_write(pipe, writes, look_at=look_at)
+            (replies,) = self._execute(pipe)
+        if UNPLACED in replies:
+            self._place(writes, replies)
+        return [decode_answer(reply) for reply in replies]
+
+    def _place(self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]) -> None:
+        """Tell where requests came from, where Redis did not know; rare, so a trip of its own."""
+        keys, words = self.unplaced(writes, replies)
+        if keys:
+            with guarded(reached=True):
+                self.redis.eval(PLACE, len(keys), *keys, *words)
+
+    def _execute(self, pipe: Any) -> list[Any]:
+        commands = list(pipe.command_stack)
+        try:
+            return execute(pipe)
+        except NoScriptError:
+            # A restarted Redis has forgotten the script.
+            self.redis.script_load(SCRIPT)
+            pipe.command_stack = commands
+            return execute(pipe)
+
+    def read(self, request_id: str) -> Status:
+        """Return what is known of one request; UNKNOWN when nothing is."""
+        return self.read_many([request_id])[0]
+
+    def read_many(self, request_ids: Sequence[str]) -> list[Status]:
+        """Return the statuses in the order of the ids, LOST derived from the heartbeats.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        with guarded():
+            pipe = self.redis.pipeline(transaction=False)
+            self.fill_reads(pipe, request_ids)
+            hashes = [decode_hash(found) for found in execute(pipe)]
+            alive = self.alive(holders_of(hashes))
+        return [
+            status_of(request_id, found, alive)
+            for request_id, found in zip(request_ids, hashes, strict=True)
+        ]
+
+    def alive(self, worker_ids: Iterable[str]) -> set[str]:
+        """Return which of these workers have a heartbeat.
+
+        Raises:
+            RedisUnavailable: nobody knows.
+        """
+        ids = list(worker_ids)
+        if not ids:
+            return set()
+        pipe = self.redis.pipeline(transaction=False)
+        self.fill_heartbeats(pipe, ids)
+        with guarded():
+            found = execute(pipe)
+        return {worker_id for worker_id, is_there in zip(ids, found, strict=True) if is_there}
+
+    def kept_payload(self, request_id: str) -> KeptPayload | None:
+        """Return what a resend needs, or None when nothing was kept or it is gone.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        with guarded():
+            raw = cast("bytes | None", self.redis.get(self.payload_key(request_id)))
+        return None if raw is None else KeptPayload.decode(raw)
+
+    def forget(
+        self,
+        request_id: str,
+        *,
+        attempt: int,
+        payload_sha256: str,
+        deadline_at: int | None,
+        replaced: Replaced | None = None,
+    ) -> bool:
+        """Take back what was told of a sending that certainly was none; say whether that changed
+        what clients see.
+
+        Only what this very sending told is taken back: PENDING with the same attempt, payload and
+        deadline. Then there stands again what it took the place of, or no trace is left of a first
+        attempt. What others told since stays, and so does a PENDING that another sending told too.
+
+        Args:
+            deadline_at: epoch ms, as PENDING told it.
+            replaced: what `replace` answered to that PENDING.
+
+        Raises:
+            RedisUnavailable: the trace may still be there.
+        """
+        keys, facts = self.forgetting(
+            request_id,
+            attempt=attempt,
+            payload_sha256=payload_sha256,
+            deadline_at=deadline_at,
+            replaced=replaced,
+        )
+        with guarded():
+            return bool(self.redis.eval(FORGET, len(keys), *keys, *facts))
+
+    def beat(self, worker_id: str, load: Mapping[str, object]) -> str:
+        """Say that the worker is alive for another `heartbeat_ttl_s`.
+
+        Returns the server's `run_id`, another one after each of its starts; empty when it may not
+        be asked for it.
+
+        Raises:
+            RedisUnavailable: readers may soon take the worker for dead.
+        """
+        key = self.worker_key(worker_id)
+        with guarded():
+            pipe = self.redis.pipeline(transaction=False)
+            pipe.set(key, json.dumps(load), px=self._heartbeat_ttl_ms)
+            pipe.info("server")
+            told, server = pipe.execute(raise_on_error=False)
+            # A full server takes no new value, but lets the one that is there live on.
+            is_full = isinstance(told, OutOfMemoryError)
+            lives_on = is_full and self.redis.pexpire(key, self._heartbeat_ttl_ms)
+            if isinstance(told, Exception) and not lives_on:
+                raise told
+        # A server of others may forbid INFO.
+        return "" if isinstance(server, ResponseError) else str(server["run_id"])
+
+    def end_heartbeat(self, worker_id: str) -> None:
+        """Say that the worker is gone, at once.
+
+        Raises:
+            RedisUnavailable: the key goes by itself after `heartbeat_ttl_s`.
+        """
+        with guarded():
+            self.redis.delete(self.worker_key(worker_id))
+
+    def agree_on_journal(self, journal_id: str) -> str:
+        """Put the journal's id there if none is, and return the one that stands.
+
+        Two workers of a group with two journals would run requests twice (contract, section 8).
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        with guarded():
+            stands = cast(
+                "bytes | None", self.redis.set(self.journal_key, journal_id, nx=True, get=True)
+            )
+        return journal_id if stands is None else stands.decode()
+
+    def agree_on_contents(self, journal_id: str, *, is_first: bool = False) -> str:
+        """Return a word that stands in Redis as long as the journal's id does, put there now if
+        there is none: another one says that Redis has lost its contents since. With it goes the
+        witness of how far back this Redis remembers; see `redis_memory`.
+
+        Args:
+            journal_id: put there with it, if none is.
+            is_first: whether the group had no worker before, so that there is nothing to forget.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        keys = (self.journal_key, f"{self.prefix}contents", self.witness_key)
+        facts = (journal_id, os.urandom(8).hex(), "1" if is_first else "0")
+        with guarded():
+            found = self.redis.eval(KEEP, len(keys), *keys, *facts)
+        return cast(bytes, found).decode()
+
+    def memory(self, request_id: str | None) -> RedisMemory:
+        """Return how far back Redis remembers.
+
+        Args:
+            request_id: whether it is still known there is said as well.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        keys = self.remembering(request_id)
+        with guarded():
+            return decode_look(self.redis.eval(LOOK, len(keys), *keys))
+
+    def agree_on_timeline(self, timeline: int) -> int:
+        """Put the timeline of the journal's database there unless a higher one is, and return the
+        one that stands.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        with guarded():
+            return cast("int", self.redis.eval(_HIGHEST, 1, self.timeline_key, timeline))
+
+    def server_version(self) -> str:
+        """Return the server's version.
+
+        Raises:
+            SettingsError: it is no Redis that this works with.
+            RedisUnavailable: Redis did not answer, with its reason.
+        """
+        with guarded():
+            info = self.redis.info("server")
+            self.redis.publish(self.events_channel("check"), "")
+        mode = str(info.get("redis_mode", "standalone"))
+        if mode != "standalone":
+            raise SettingsError(f"this is a Redis {mode.title()}: name one primary in [redis] url")
+        return str(info.get("redis_version", "unknown"))
+
+    def evicts_by(self) -> str:
+        """Return the policy by which a full server drops what it holds; empty where it does not.
+
+        Raises:
+            RedisUnavailable: Redis did not answer, with its reason.
+        """
+        with guarded():
+            policy = str(self.redis.info("memory").get("maxmemory_policy", "noeviction"))
+        return "" if policy == "noeviction" else policy
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.redis.close()

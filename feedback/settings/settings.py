@@ -1,0 +1,158 @@
+"""Settings from one TOML file and the environment, checked as a whole (contract, section 12).
+
+The environment wins over the file, the file over the defaults. Every fault is reported at once:
+who runs a worker under systemd gets one chance to read the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import PrivateAttr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+from pydantic_settings import SettingsError as UnreadableVariable
+
+from feedback.errors import SettingsError
+from feedback.settings.sections import (
+    AlertsSection,
+    AuditSection,
+    ClientSection,
+    JournalSection,
+    KafkaSection,
+    OutboxSection,
+    RedisSection,
+    RegistrySection,
+    WorkerSection,
+)
+
+__all__ = [
+    "AlertsSection",
+    "AuditSection",
+    "ClientSection",
+    "JournalSection",
+    "KafkaSection",
+    "OutboxSection",
+    "RedisSection",
+    "RegistrySection",
+    "Settings",
+    "WorkerSection",
+    "load",
+]
+
+ENV_PREFIX = "ONCEWARD_"
+ENV_DELIMITER = "__"
+
+
+class Settings(BaseSettings):
+    """All sections; every one has working defaults for one host."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=ENV_DELIMITER,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+    )
+
+    kafka: KafkaSection = KafkaSection()
+    redis: RedisSection = RedisSection()
+    journal: JournalSection = JournalSection()
+    registry: RegistrySection = RegistrySection()
+    worker: WorkerSection = WorkerSection()
+    client: ClientSection = ClientSection()
+    outbox: OutboxSection = OutboxSection()
+    audit: AuditSection = AuditSection()
+    alerts: AlertsSection = AlertsSection()
+    _file: str | None = PrivateAttr(None)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over what was read from the file (passed as init arguments)."""
+        assert isinstance(env_settings, EnvSettingsSource)
+        return env_settings, init_settings
+
+    @property
+    def file(self) -> str | None:
+        """The file that they were read from, for commands that a person is told."""
+        return self._file
+
+
+def load(config: Path | str | None = None, **overrides: Mapping[str, Any]) -> Settings:
+    """Return the settings of a file, the environment and the defaults.
+
+    Args:
+        config: a TOML file; None for the environment and the defaults alone.
+        overrides: sections given in code; they stand in for the file's of the same name.
+
+    Raises:
+        SettingsError: the file cannot be read, or any names or values are wrong; all are named.
+    """
+    sections = {**_from_file(config), **overrides}
+    faults = _unknown_environment()
+    try:
+        settings = Settings(**sections)
+        settings._file = None if config is None else str(config)
+    except ValidationError as error:
+        faults += [_fault(one) for one in error.errors()]
+    except UnreadableVariable as error:
+        # A whole section in one variable, which must then be JSON.
+        faults.append(f"environment: {error}")
+    if faults:
+        where = f" (file {config} and the environment)" if config else ""
+        raise SettingsError(f"settings are wrong{where}:\n  " + "\n  ".join(sorted(faults)))
+    return settings
+
+
+def _from_file(config: Path | str | None) -> dict[str, Any]:
+    if config is None:
+        return {}
+    try:
+        return tomllib.loads(Path(config).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"settings file {config}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings file {config} is not TOML: {error}") from error
+
+
+def _unknown_environment() -> list[str]:
+    # pydantic looks only for names it knows: a misspelt section would be passed over in silence
+    faults = []
+    for name in os.environ:
+        if not name.startswith(ENV_PREFIX):
+            continue
+        section, delimiter, _ = name.removeprefix(ENV_PREFIX).lower().partition(ENV_DELIMITER)
+        if delimiter and section not in Settings.model_fields:
+            faults.append(f"{name}: there is no section [{section}]")
+        head, underscore, _ = section.partition("_")
+        if not delimiter and underscore and head in Settings.model_fields:
+            faults.append(f"{name}: two underscores divide the section from the name")
+    return faults
+
+
+def _fault(error: Any) -> str:
+    place = error["loc"]
+    if error["type"] == "extra_forbidden":
+        return f"{_name(place)}: there is no such setting"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{_name(place)}: {message}"
+
+
+def _name(place: tuple[int | str, ...]) -> str:
+    head, *rest = [str(part) for part in place]
+    return f"[{head}] {'.'.join(rest)}" if rest else f"[{head}]"

@@ -1,0 +1,162 @@
+"""The pages over HTTP: a thread a client, few clients at a time, and none that holds up another."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any, NamedTuple
+
+from feedback.console.logs import EventLog
+from feedback.errors import NotAvailable
+
+log = EventLog("onceward.http")
+
+# A client that says or reads nothing is let go after this time.
+CLIENT_LIMIT_S = 5.0
+MAX_CLIENTS = 16
+STOP_CHECK_S = 0.1
+READING = ("GET", "HEAD")
+
+
+class Answer(NamedTuple):
+    """What a page says."""
+
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+
+
+Pages = Mapping[str, Callable[[], Answer]]
+
+
+class PageServer:
+    """Serves pages by their path, from its making on.
+
+    Args:
+        host: the address to listen on.
+        port: the port; 0 takes any that is free.
+        pages: by path; each is called in a thread of its own.
+        section: of the settings, where host and port stand.
+
+    Raises:
+        NotAvailable: nobody can listen there.
+    """
+
+    def __init__(self, *, host: str, port: int, pages: Pages, section: str = "worker") -> None:
+        try:
+            self._server = _Server(host, port, pages)
+        except OSError as error:
+            raise NotAvailable(
+                f"[{section}] http_port: nobody can listen on {host}:{port} "
+                f"({error.strerror or error}): choose another port or http_host, "
+                "or end what has it"
+            ) from error
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            args=(STOP_CHECK_S,),
+            name="onceward-http",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Listen no more; clients that are being answered are not waited for."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    # The standard 5 would keep the sixth of many probes waiting for a second.
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int, pages: Pages) -> None:
+        where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family = where[0][0]
+        self.pages = pages
+        # In the order in which they came.
+        self._clients: dict[socket.socket, None] = {}
+        self._counting = threading.Lock()
+        super().__init__((host, port), _Client)
+
+    def server_bind(self) -> None:
+        """Bind, without HTTPServer's question to the DNS for our own name."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread; where there is no room, hang up on who has had theirs for longest.
+
+        A page takes milliseconds: whoever is still there is slow, and must not cost a probe its
+        answer, on which somebody may kill the worker.
+        """
+        with self._counting:
+            self._clients[request] = None
+            slowest = next(iter(self._clients)) if len(self._clients) > MAX_CLIENTS else None
+            if slowest is not None:
+                del self._clients[slowest]
+                with suppress(OSError):  # it has gone by itself
+                    slowest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer one client."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._counting:
+                self._clients.pop(request, None)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what went wrong; that a client went away is nothing wrong."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            log.exception("page.failed")
+
+
+class _Client(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = CLIENT_LIMIT_S
+    error_content_type = "text/plain; charset=utf-8"
+    error_message_format = "%(code)d %(message)s: %(explain)s\n"
+
+    def do_GET(self) -> None:
+        """Answer with the page of this path."""
+        page = self.server.pages.get(self.path.partition("?")[0])
+        if page is None:
+            self.send_error(HTTPStatus.NOT_FOUND, explain=" ".join(self.server.pages))
+            return
+        answer = page()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    do_HEAD = do_GET
+
+    def do_POST(self) -> None:
+        """Refuse: nothing here can be changed."""
+        self.send_response(HTTPStatus.METHOD_NOT_ALLOWED)
+        self.send_header("Allow", ", ".join(READING))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST
+
+    def version_string(self) -> str:
+        """Name ourselves, and neither our version nor Python's."""
+        return "onceward"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep silent: probes come every few seconds, and what they ask for is theirs."""
