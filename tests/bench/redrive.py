@@ -32,7 +32,7 @@ from feedback.kafka.scan import KafkaScan
 from feedback.settings.settings import KafkaSection
 from tests.bench.rows import write_json
 from tests.bench.systems.onceward import fresh_journal
-from tests.consumer.redrive.planting import plant
+from tests.consumer.dlq.redrive.planting import plant
 from tests.consumer.running import ROOT, environment, toml
 from tests.stack import Servers, Stack
 

@@ -24,8 +24,8 @@ from consumer.journal import migrate
 from feedback.clock import monotonic_s
 from tests.bench.rows import write_json
 from tests.bench.systems.onceward import fresh_journal
+from tests.consumer.features.waits.registry.scene import Scene
 from tests.consumer.running import ROOT
-from tests.consumer.waits.registry.scene import Scene
 from tests.eventually import eventually
 from tests.stack import Servers, Stack
 

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from feedback.clock import monotonic_s
+from tests.consumer.features.waits.topics import unfinished
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage, open_stage
-from tests.consumer.waits.topics import unfinished
 from tests.eventually import eventually
 from tests.stack import Servers, Stack
 

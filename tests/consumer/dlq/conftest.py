@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from consumer.dlq.commands import cli
-from tests.consumer.dead_letters.conftest import make_box as make_box
+from tests.consumer.features.dead_letters.conftest import make_box as make_box
 
 
 @dataclass(frozen=True, slots=True)

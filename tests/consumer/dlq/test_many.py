@@ -10,9 +10,9 @@ import pytest
 
 from consumer.dlq.letter import DeadLetter
 from feedback.errors import ExitCode
-from tests.consumer.dead_letters.conftest import MakeBox
 from tests.consumer.dlq.letters import write
 from tests.consumer.dlq.samples import FAILED_AT, letter
+from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.consumer.running import ROOT, environment
 
 # Few fill what is held at a time.

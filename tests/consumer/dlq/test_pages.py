@@ -15,8 +15,8 @@ from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
 from feedback.status import State
 from feedback.statuses import Status
-from tests.consumer.dead_letters.samples import failed
 from tests.consumer.dlq.samples import FAILED_AT, letter
+from tests.consumer.features.dead_letters.samples import failed
 
 RUN = PastRun(1, 1, "worker-1", "payments", 3, 41, 1, None, FAILED_AT, "FAILED", "claim", None)
 

@@ -9,8 +9,8 @@ from consumer.dlq.letter import DeadLetter
 from consumer.dlq.standing import Standing, standing_of
 from consumer.journal.actions import Action
 from consumer.journal.records import Row
-from tests.consumer.dead_letters.samples import failed
 from tests.consumer.dlq.samples import letter, record
+from tests.consumer.features.dead_letters.samples import failed
 from tests.consumer.samples import row
 
 NOW = 1_700_000_000_000

@@ -14,7 +14,7 @@ from consumer.handlers.declaration import EffectKind, Handler
 from consumer.pool import Job, Outcome
 from consumer.pool.predicates import refusal, refusal_coroutine
 from feedback.status import State
-from tests.consumer.collapse.samples import collapsing
+from tests.consumer.features.collapse.samples import collapsing
 from tests.consumer.pool.driving import job
 
 NO = Outcome(State.SKIPPED, code="NOT_APPLICABLE")

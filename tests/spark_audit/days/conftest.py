@@ -16,8 +16,8 @@ from spark_audit.run import audit_with
 from spark_audit.run_lock import alone
 from spark_audit.verdict import parse_fail_on
 from spark_audit.window import window_of
-from tests.consumer.dead_letters.conftest import make_box as make_box
-from tests.consumer.redrive.conftest import make_scene as make_scene
+from tests.consumer.dlq.redrive.conftest import make_scene as make_scene
+from tests.consumer.features.dead_letters.conftest import make_box as make_box
 from tests.consumer.stage import Stage
 from tests.spark_audit.days.judged import Judged
 

@@ -4,7 +4,7 @@ import pytest
 
 from feedback.errors import ExitCode
 from feedback.status import State
-from tests.consumer.dead_letters.conftest import MakeBox
+from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.consumer.foreign import identity
 from tests.spark_audit.days.conftest import Audit
 

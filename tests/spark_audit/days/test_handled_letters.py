@@ -9,8 +9,8 @@ from feedback.kafka.writer import KafkaWriter, Outgoing
 from feedback.records.envelope import Envelope, encode_headers
 from feedback.settings.settings import KafkaSection
 from feedback.status import State
-from tests.consumer.dead_letters.conftest import FAILING, MakeBox
-from tests.consumer.dead_letters.ward import LETTERS, Ward
+from tests.consumer.features.dead_letters.conftest import FAILING, MakeBox
+from tests.consumer.features.dead_letters.ward import LETTERS, Ward
 from tests.consumer.stage import HANDLERS
 from tests.spark_audit.days.conftest import Audit
 

@@ -6,7 +6,7 @@ import pytest
 
 from feedback.errors import ExitCode
 from feedback.status import State
-from tests.consumer.dead_letters.conftest import MakeBox
+from tests.consumer.features.dead_letters.conftest import MakeBox
 from tests.spark_audit.days.conftest import Audit
 from tests.spark_audit.days.judged import Judged
 

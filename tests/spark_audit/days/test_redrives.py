@@ -4,7 +4,7 @@ import pytest
 
 from feedback.errors import ExitCode
 from feedback.status import State
-from tests.consumer.redrive.conftest import MakeScene
+from tests.consumer.dlq.redrive.conftest import MakeScene
 from tests.spark_audit.days.conftest import Audit
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]

@@ -1,0 +1,199 @@
+"""What a person decides about a doubt or a failure, from the command to the client."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import threading
+from subprocess import PIPE, STDOUT
+
+import pytest
+
+from feedback.status import State
+from tests.consumer.dlq.redrive.conftest import MakeScene
+from tests.consumer.dlq.redrive.scene import COMMAND, LIMIT_S, Scene
+from tests.consumer.running import ROOT, environment
+from tests.eventually import eventually
+
+
+@pytest.fixture
+def scene(make_scene: MakeScene) -> Scene:
+    """Return a scene whose worker runs."""
+    made = make_scene("repairable", "doubtful")
+    made.stage.start()
+    return made
+
+
+def doubt(scene: Scene) -> str:
+    topic = scene.stage.topics["doubtful"]
+    sent = scene.stage.client.send({"amount": 5}, topic=topic)
+    assert sent.wait(60).state is State.IN_DOUBT
+    return sent.request_id
+
+
+def test_a_waiting_client_sees_a_doubt_resolved(scene: Scene) -> None:
+    request_id = doubt(scene)
+    events = scene.stage.client.store.redis.pubsub()  # type: ignore[no-untyped-call]
+    events.subscribe(scene.stage.client.store.events_channel(request_id))
+    how = ("--succeeded", "--result", '{"receipt": 7}', "--reason", "the list", "--by", "zoe")
+    said = scene.said("resolve", request_id, *how)
+    assert (said["resolved"], said["status"], said["told"]) == (True, "SUCCEEDED", True)
+    heard = [events.get_message(timeout=60)["data"] for _ in range(2)]
+    assert heard[-1] == b"SUCCEEDED"
+    events.close()
+    status = scene.stage.client.status(request_id)
+    assert (status.state, status.result) == (State.SUCCEEDED, {"receipt": 7})
+    row = scene.stage.row(request_id)
+    assert row is not None and row["published_at"] is not None
+    assert [one["outcome"] for one in scene.stage.history(request_id)] == ["IN_DOUBT"]
+    (done,) = scene.actions(request_id)
+    assert (done["action"], done["by"], done["reason"]) == ("resolve", "zoe", "the list")
+    again = scene.said("resolve", request_id, "--failed", "--reason", "no", code=1)
+    assert (again["resolved"], again["status"]) == (False, "SUCCEEDED")
+    assert scene.said("resolve", "nobody", "--failed", "--reason", "no", code=1)["status"] is None
+
+
+def test_what_did_not_happen_gets_a_letter_and_can_be_sent_back(scene: Scene) -> None:
+    request_id = doubt(scene)
+    scene.said("resolve", request_id, "--failed", "--code", "NOT_CHARGED", "--reason", "no such")
+    failed = scene.stage.client.status(request_id)
+    assert (failed.state, failed.code, failed.message) == (State.FAILED, "NOT_CHARGED", "no such")
+    scene.box.closed([request_id])
+    scene.repair()
+    assert scene.said("redrive", request_id)["sent"] == 1
+    assert scene.stage.final(request_id).state is State.SUCCEEDED
+    outcomes = [one["outcome"] for one in scene.stage.history(request_id)]
+    assert outcomes == ["IN_DOUBT", "FAILED"]
+
+
+def test_with_redis_away_a_worker_tells_it_later(make_scene: MakeScene) -> None:
+    scene = make_scene("doubtful")
+    worker = scene.stage.start()
+    request_id = doubt(scene)
+    nowhere = scene.stage.config(redis={"url": "redis://127.0.0.1:1/0"})
+    scene.config = nowhere
+    said = scene.said("resolve", request_id, "--succeeded", "--reason", "the list")
+    assert (said["resolved"], said["told"]) == (True, False)
+    eventually(lambda: scene.stage.client.status(request_id).state is State.SUCCEEDED, timeout_s=30)
+    assert worker.stop() == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("resolve", "a", "--reason", "x"),
+        ("resolve", "a", "--succeeded"),
+        ("resolve", "a", "--succeeded", "--reason", ""),
+        ("resolve", "a", "--failed", "--reason", " "),
+        ("discard", "a", "--reason", ""),
+        ("resolve", "a", "--succeeded", "--code", "X", "--reason", "x"),
+        ("resolve", "a", "--failed", "--result", "1", "--reason", "x"),
+        ("resolve", "a", "--failed", "--code", "no code", "--reason", "x"),
+        ("resolve", "a", "--succeeded", "--result", "NaN", "--reason", "x"),
+        ("discard", "a"),
+        ("discard", "--reason", "x"),
+    ],
+)
+def test_what_makes_no_sense_changes_nothing(
+    make_scene: MakeScene, arguments: tuple[str, ...]
+) -> None:
+    assert make_scene("doubtful").dlq(*arguments, code=2).stderr
+
+
+def test_discarded_failures_are_kept_and_listed_no_more(scene: Scene) -> None:
+    one, two, other = scene.fail({"amount": 1}, {"amount": 2}, {"amount": 3}, key="k")
+    said = scene.said("discard", one, "--reason", "a test", "--by", "zoe")
+    assert (said["discarded"], said["refused"], said["requests"]) == (1, {}, {one: "taken"})
+    assert scene.said("discard", one, "--reason", "x", code=1)["refused"] == {"discarded": 1}
+    assert scene.said("discard", "--id", two, "--reason", "a test")["discarded"] == 1
+    listed = scene.dlq("list", "--json").stdout.splitlines()
+    ids = [found["request_id"] for found in map(json.loads, listed) if "request_id" in found]
+    assert ids == [other]
+    for request_id in (one, two):
+        assert scene.stage.client.status(request_id).state is State.FAILED
+        assert [found["action"] for found in scene.actions(request_id)] == ["discard"]
+    assert scene.said("discard", "--label", "BANK_CLOSED", "--reason", "x")["discarded"] == 1
+    assert scene.said("redrive", "--all")["refused"] == {"discarded": 3}
+
+
+def test_only_what_has_failed_or_has_a_letter_can_be_discarded(scene: Scene) -> None:
+    known, unknown = scene.fail({"amount": 1}, {"amount": 2})
+    scene.stage.execute(f"DELETE FROM onceward_request WHERE request_id = '{unknown}'")
+    said = scene.said("discard", known, unknown, "nobody", "--reason", "a test", code=1)
+    assert (said["discarded"], said["refused"]) == (2, {})
+    assert said["requests"] == {known: "taken", unknown: "taken", "nobody": "no_letter"}
+    assert [one["request_id"] for one in scene.actions()] == [known, unknown]
+    done = scene.dlq("discard", "nobody", "--reason", "a test", code=1)
+    assert "nobody: no dead letter is of it" in done.stdout
+    assert len(scene.actions()) == 2
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04"])
+@pytest.mark.parametrize("command", [("redrive",), ("discard", "--reason", "a test")])
+def test_what_is_not_confirmed_is_not_done(
+    make_scene: MakeScene, command: tuple[str, ...], answer: str
+) -> None:
+    scene = make_scene("doubtful")
+    code, said = at_a_terminal((*COMMAND, *command, "--all", "--config", str(scene.config)), answer)
+    assert code == 1
+    assert "it was not confirmed, so nothing was changed" in said
+    assert not scene.actions() and not scene.redrives()
+
+
+def at_a_terminal(command: tuple[str, ...], answer: str) -> tuple[int, str]:
+    """Run a command whose questions are answered; return its exit code and all that it said."""
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stdin=theirs, stdout=PIPE, stderr=STDOUT
+        ) as process:
+            os.write(ours, answer.encode())
+            said, _ = process.communicate(timeout=LIMIT_S)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    return process.returncode, said.decode()
+
+
+def test_of_a_redrive_and_a_clients_resend_at_once_one_runs(
+    make_scene: MakeScene, journal_url: str
+) -> None:
+    scene = make_scene(journal_url=journal_url)
+    stage = scene.stage
+    stage.start()
+    stage.start()
+    failed = scene.fail(*({"amount": number} for number in range(20)))
+    scene.repair()
+    resending, over = threading.Event(), threading.Event()
+
+    def resend() -> None:
+        # A client that never heard of the failure: one attempt after the other.
+        attempt = 2
+        while not over.is_set():
+            for request_id in failed:
+                kept = {"amount": failed.index(request_id)}
+                stage.produce(
+                    json.dumps(kept, separators=(",", ":")).encode(),
+                    headers=[
+                        ("onceward-request-id", request_id.encode()),
+                        ("onceward-attempt", b"%d" % attempt),
+                    ],
+                    handler="repairable",
+                )
+            resending.set()
+            attempt += 1
+
+    thread = threading.Thread(target=resend)
+    thread.start()
+    try:
+        assert resending.wait(30)
+        assert scene.said("redrive", "--all")["sent"] == len(failed)
+    finally:
+        over.set()
+        thread.join(30)
+    for request_id in failed:
+        assert stage.final(request_id, timeout_s=60).state is State.SUCCEEDED
+    runs = [(run["request_id"], run["generation"]) for run in stage.runs()]
+    assert sorted(runs) == sorted((one, number) for one in failed for number in (1, 2))

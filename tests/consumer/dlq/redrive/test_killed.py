@@ -1,0 +1,271 @@
+"""A redrive that is cut off anywhere goes on where it was: nothing is sent twice, nothing is
+forgotten. Killed is whoever raises what nobody catches: what stands then in the journal, in Redis
+and in Kafka is what a SIGKILL at that place leaves behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from consumer.dlq.filter import Filter
+from consumer.dlq.redrive_plan import RedrivePlan
+from consumer.dlq.redrive_sessions import Ending, How, NotResumed, begin, resume
+from consumer.dlq.redrive_telling import Tellings
+from consumer.dlq.setting import Setting
+from consumer.journal.redrive_work import RedriveWork
+from feedback.errors import KafkaUnavailable, NotAvailable
+from feedback.kafka.writer import KafkaWriter, Outgoing, TopicAway
+from tests.consumer.dlq.redrive.conftest import PlantLetters
+from tests.consumer.dlq.redrive.planted import LETTERS, Planted
+from tests.consumer.dlq.redrive.scene import COMMAND
+from tests.consumer.running import ROOT, environment
+from tests.eventually import eventually
+
+pytestmark = pytest.mark.waits
+
+# In chunks of 50, by the rate.
+RATE = 100.0
+HALF = 20
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+def nth(call: Callable[..., Any], number: int, *, after: bool) -> Callable[..., Any]:
+    """Return a call that is the process's last when it is made for the `number`-th time."""
+    made = iter(range(1, 1_000_000))
+
+    def last(*arguments: Any, **named: Any) -> Any:
+        is_last = next(made) == number
+        if is_last and not after:
+            raise Killed
+        answer = call(*arguments, **named)
+        if is_last:
+            raise Killed
+        return answer
+
+    return last
+
+
+WRITE = KafkaWriter.write
+
+
+class Place(NamedTuple):
+    """Where a process is killed: at this call of it, the how-manieth, before or after its work."""
+
+    owner: type
+    name: str
+    number: int
+    after: bool
+
+    @property
+    def last(self) -> Callable[..., Any]:
+        """The call that a test puts in the place of the real one."""
+        return nth(getattr(self.owner, self.name), self.number, after=self.after)
+
+
+class HalfWritten(Place):
+    """Killed while Kafka has some of the records."""
+
+    @property
+    def last(self) -> Callable[..., Any]:
+        made = iter(range(1, 1_000_000))
+
+        def write(writer: KafkaWriter, records: list[Outgoing]) -> list[KafkaUnavailable | None]:
+            if next(made) < self.number:
+                return WRITE(writer, records)
+            WRITE(writer, records[:HALF])
+            raise Killed
+
+        return write
+
+
+# A page is two batches, and one of them is carried while the next is reopened: that of the second
+# page saves none of the first, that of the third page does.
+PLACES = {
+    "before the first reopening": Place(RedriveWork, "reopen", 1, after=False),
+    "after the first reopening": Place(RedriveWork, "reopen", 1, after=True),
+    "before the next page's reopening": Place(RedriveWork, "reopen", 3, after=False),
+    "after a reopening": Place(RedriveWork, "reopen", 3, after=True),
+    "before a reopening that saves a page": Place(RedriveWork, "reopen", 5, after=False),
+    "after a reopening that saves a page": Place(RedriveWork, "reopen", 5, after=True),
+    "after FAILED that may be sent again": Place(Tellings, "reopened", 2, after=True),
+    "after PENDING": Place(Tellings, "sent_back", 3, after=True),
+    "in the middle of a write": HalfWritten(KafkaWriter, "write", 1, after=False),
+    "in the middle of a later write": HalfWritten(KafkaWriter, "write", 4, after=False),
+    "after a write": Place(KafkaWriter, "write", 2, after=True),
+    "before the last save": Place(RedriveWork, "save", 1, after=False),
+    "after the last save": Place(RedriveWork, "save", 1, after=True),
+    "before its end": Place(RedriveWork, "leave", 1, after=False),
+}
+PAGE = 70
+
+
+EVERYTHING = RedrivePlan(Filter())
+
+
+@pytest.fixture(autouse=True)
+def _the_dead_are_gone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a process that was killed here count as gone, though this one lives; pages are small."""
+    monkeypatch.setattr("consumer.dlq.redrive_sessions.is_gone", lambda owner: True)
+    monkeypatch.setattr("feedback.kafka.scan.PAGE_RECORDS", PAGE)
+    yield
+
+
+def cut(planted: Planted, place: str, plan: RedrivePlan = EVERYTHING) -> str:
+    """Begin a redrive that is killed, and return its id."""
+    where = PLACES[place]
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(where.owner, where.name, where.last)
+        begin(planted.settings, plan, by="zoe", because=None, how=How(RATE))
+    return planted.redrive().redrive_id
+
+
+def go_on(planted: Planted, redrive_id: str, rate: float | None = None) -> Ending:
+    return resume(planted.settings, redrive_id, by="bob", because=None, how=How(rate))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_killed_anywhere_it_goes_on_and_sends_each_once(planted: Planted, place: str) -> None:
+    redrive_id = cut(planted, place)
+    ending = go_on(planted, redrive_id)
+    assert ending.state == "done"
+    sent = planted.sent(redrive_id)
+    assert len(sent) == LETTERS
+    assert set(sent.values()) == {1}
+    assert ending.counts == {"read": LETTERS, "chosen": LETTERS, "sent": LETTERS}
+    assert go_on(planted, redrive_id).state == "done"
+    assert planted.sent(redrive_id) == sent
+
+
+def test_killed_again_and_again_at_each_place_it_ends(planted: Planted) -> None:
+    redrive_id = cut(planted, "in the middle of a write")
+    for where in PLACES.values():
+        # The first call of each kind is made whatever is left to do, but for the save.
+        first = where._replace(number=1)
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(first.owner, first.name, first.last)
+            go_on(planted, redrive_id, RATE)
+    go_on(planted, redrive_id, RATE)
+    sent = planted.sent(redrive_id)
+    assert (len(sent), set(sent.values())) == (LETTERS, {1})
+
+
+def test_a_replacement_is_made_once_as_well(planted: Planted) -> None:
+    plan = RedrivePlan(Filter(), setting=Setting.parse("filling=x"))
+    redrive_id = cut(planted, "in the middle of a write", plan)
+    go_on(planted, redrive_id)
+    sent = planted.sent(redrive_id)
+    assert (len(sent), set(sent.values())) == (LETTERS, {1})
+
+
+def test_whoever_goes_on_knows_of_the_requests_that_were_named_and_is_recorded(
+    planted: Planted,
+) -> None:
+    named = ("request-00000000", "request-00000249", "nobody")
+    plan = RedrivePlan(Filter(ids=frozenset(named)))
+    redrive_id = cut(planted, "before its end", plan)
+    ending = go_on(planted, redrive_id)
+    assert ending.of_named == {named[2]: "no_letter", named[0]: "sent", named[1]: "sent"}
+    assert go_on(planted, redrive_id).of_named == ending.of_named
+    assert planted.redrive().counts == {"read": LETTERS, "chosen": 2, "sent": 2}
+    done = [(one["action"], one["by"], one["request_id"]) for one in planted.actions()]
+    sent = sorted(("redrive", "zoe", one) for one in named[:2])
+    assert (sorted(done[:2]), done[2:]) == (sent, [("resume", "bob", None)])
+
+
+def test_what_is_sent_after_a_resume_is_sent_by_whoever_resumed(planted: Planted) -> None:
+    redrive_id = cut(planted, "after a reopening")
+    go_on(planted, redrive_id)
+    by = Counter(one["by"] for one in planted.actions() if one["action"] == "redrive")
+    assert by.keys() == {"zoe", "bob"} and by.total() == LETTERS
+
+
+def test_it_looks_for_its_traces_where_it_sends_to_whatever_a_producer_wrote(
+    plant_letters: PlantLetters,
+) -> None:
+    planted = plant_letters(from_elsewhere=True)
+    redrive_id = cut(planted, "in the middle of a write")
+    go_on(planted, redrive_id)
+    sent = planted.sent(redrive_id)
+    assert (len(sent), set(sent.values())) == (LETTERS, {1})
+
+
+def test_kafka_away_stops_it_and_says_how_to_go_on(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(writer: KafkaWriter, records: list[Outgoing]) -> list[KafkaUnavailable | None]:
+        WRITE(writer, records[:HALF])
+        return [*[None] * HALF, *[TopicAway("away")] * (len(records) - HALF)]
+
+    monkeypatch.setattr(KafkaWriter, "write", away)
+    with pytest.raises(NotAvailable, match="redrive --resume"):
+        begin(planted.settings, RedrivePlan(Filter()), by="zoe", because=None, how=How(RATE))
+    monkeypatch.setattr(KafkaWriter, "write", WRITE)
+    stands = planted.redrive()
+    assert (stands.state, stands.owner) == ("running", None)
+    go_on(planted, stands.redrive_id)
+    sent = planted.sent(stands.redrive_id)
+    assert (len(sent), set(sent.values())) == (LETTERS, {1})
+
+
+def test_a_redrive_that_lives_elsewhere_is_left_to_it(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redrive_id = cut(planted, "after a reopening")
+    monkeypatch.setattr("consumer.dlq.redrive_sessions.is_gone", lambda owner: False)
+    how = How()
+    how.stopping.set()
+    with pytest.raises(NotResumed, match="goes on in the process"):
+        resume(planted.settings, redrive_id, by="bob", because=None, how=how)
+    with pytest.raises(NotResumed, match="there is no redrive"):
+        go_on(planted, "nobody's")
+
+
+def test_a_real_kill_a_signal_and_a_cancel_leave_it_to_be_resumed(planted: Planted) -> None:
+    def started(*arguments: str) -> subprocess.Popen[str]:
+        command = (*COMMAND, "redrive", *arguments, "--config", str(planted.config))
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    first = started("--all", "--rate", "10")
+    eventually(planted.redrives, timeout_s=60)
+    redrive_id = planted.redrive().redrive_id
+    eventually(lambda: planted.sent(redrive_id), timeout_s=60)
+    first.kill()
+    first.communicate()
+    before = sum(planted.sent(redrive_id).values())
+    assert 0 < before < LETTERS
+
+    second = started("--resume", redrive_id, "--rate", "10")
+    eventually(lambda: sum(planted.sent(redrive_id).values()) > before, timeout_s=60)
+    second.send_signal(signal.SIGINT)
+    said, _ = second.communicate(timeout=60)
+    assert second.returncode == 5
+    assert f"onceward-dlq redrive --resume {redrive_id}" in said
+
+    third = started("--resume", redrive_id, "--rate", "10")
+    eventually(lambda: planted.redrive().owner is not None, timeout_s=60)
+    fourth = started("--cancel", redrive_id)
+    assert (fourth.communicate(timeout=60), fourth.returncode)[1] == 0
+    said, _ = third.communicate(timeout=60)
+    assert (third.returncode, planted.redrive().state) == (1, "cancelled")
+
+    last = started("--resume", redrive_id)
+    last.communicate(timeout=60)
+    assert last.returncode == 0
+    sent = planted.sent(redrive_id)
+    assert (len(sent), set(sent.values())) == (LETTERS, {1})

@@ -1,0 +1,21 @@
+"""Webhooks that listen."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.consumer.features.alerts.hooks import Hook, open_hook
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    """Yield a webhook."""
+    with open_hook() as opened:
+        yield opened
+
+
+@pytest.fixture
+def other_hook() -> Iterator[Hook]:
+    """Yield another one."""
+    with open_hook() as opened:
+        yield opened

@@ -1,0 +1,237 @@
+"""What a run stands in for: what waited when it began, and only with its success."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import pytest
+
+from consumer.features.collapse.collapsing import Collapsing, Skipping
+from consumer.handlers.declaration import EffectKind, InDoubtPolicy
+from consumer.handlers.delivery import Delivery
+from consumer.journal import Row
+from consumer.loop.held import Held
+from consumer.loop.order.lanes import Lanes
+from consumer.pool import Finished, Outcome
+from feedback.status import State
+from tests.consumer.features.collapse.samples import asked, collapsing
+from tests.consumer.loop.order.samples import names
+from tests.consumer.samples import payments, row
+
+DONE = Outcome(State.SUCCEEDED, result="1")
+COMMITTED = Outcome(State.SUCCEEDED, result="1", committed=True)
+FAR_S = 1000.0
+
+
+def always(topic: str) -> bool:
+    return True
+
+
+class Scene:
+    """A worker's hands and lanes, without a worker."""
+
+    def __init__(self) -> None:
+        self.held, self.lanes = Held(), Lanes(1000)
+        self.collapsing = Collapsing(held=self.held, lanes=self.lanes)
+
+    def read(self, *deliveries: Delivery) -> None:
+        for one in deliveries:
+            assert not self.lanes.gather(one, 0.0)
+
+    def begin(self, generation: int = 1) -> Delivery:
+        """Let the head of the only lane that is free begin."""
+        self.lanes.note(self.held.in_hand())
+        (head,) = self.lanes.take(1, FAR_S, always)
+        self.dispatch(head, generation)
+        return head
+
+    def dispatch(self, head: Delivery, generation: int = 1) -> None:
+        self.collapsing.begin([(head, claimed(head, generation))])
+        self.held.running[head.request_id, generation] = head
+
+    def ends(self, head: Delivery, outcome: Outcome, generation: int = 1) -> list[str]:
+        """Let it end, and return what is to be skipped."""
+        self.held.hear(Finished(head.request_id, generation, outcome))
+        return ids(self.collapsing.skips())
+
+
+def claimed(one: Delivery, generation: int) -> Row:
+    return row(one.request_id, "CLAIMED", generation=generation)
+
+
+def ids(skips: list[Skipping]) -> list[str]:
+    return [one.delivery.request_id for one in skips]
+
+
+def test_with_its_success_what_waited_behind_it_ends_and_what_came_later_does_not() -> None:
+    scene = Scene()
+    scene.read(asked("a1"), asked("a2"), asked("a3"))
+    head = scene.begin()
+    scene.read(asked("a4"))
+    assert scene.collapsing.skips() == [], "it runs"
+    assert scene.ends(head, DONE) == ["a2", "a3"]
+    skips = scene.collapsing.skips()
+    assert [(one.entry.request_id, one.entry.by, one.entry.by_generation) for one in skips] == [
+        ("a2", "a1", 1),
+        ("a3", "a1", 1),
+    ]
+    scene.collapsing.written(skips, [row("a2", "SKIPPED"), row("a3", "EXPIRED")])
+    scene.held.finishes.clear()
+    scene.held.forget(("a1", 1))
+    assert names(scene.lanes.waiting) == ["a4"]
+    assert scene.collapsing.skips() == []
+    assert scene.begin().request_id == "a4"
+
+
+def test_what_the_journal_did_not_skip_goes_on_in_its_lane() -> None:
+    scene = Scene()
+    scene.read(asked("a1"), asked("a2"), asked("a3"))
+    scene.ends(scene.begin(), DONE)
+    scene.collapsing.written(scene.collapsing.skips(), [row("a3", "SKIPPED")])
+    assert names(scene.lanes.waiting) == ["a2"]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(State.FAILED, code="CARD_EXPIRED"),
+        Outcome(State.FAILED, code="BUSY", resend=True),
+        Outcome(State.IN_DOUBT),
+        Outcome(State.SKIPPED, code="NOT_APPLICABLE"),
+        Outcome(State.FAILED, stale=True),
+    ],
+)
+def test_where_it_has_not_succeeded_nothing_ends_with_it_and_the_next_one_begins(
+    outcome: Outcome,
+) -> None:
+    scene = Scene()
+    scene.read(asked("a1"), asked("a2"), asked("a3"))
+    assert scene.ends(scene.begin(), outcome) == []
+    scene.held.finishes.clear()
+    scene.held.forget(("a1", 1))
+    assert scene.ends(scene.begin(), DONE) == ["a3"]
+
+
+def test_a_success_that_a_child_has_committed_keeps_its_key_until_the_others_have_ended() -> None:
+    scene = Scene()
+    scene.read(asked("a1"), asked("a2"))
+    head = scene.begin()
+    assert scene.ends(head, COMMITTED) == ["a2"]
+    assert (scene.held.running, scene.held.idle) == ({}, False)
+    assert list(scene.held.in_hand()) == [head]
+    scene.lanes.note(scene.held.in_hand())
+    assert scene.lanes.take(1, FAR_S, always) == [], "its key is not free yet"
+    scene.collapsing.written(scene.collapsing.skips(), [row("a2", "SKIPPED")])
+    assert (scene.held.idle, scene.lanes.waiting) == (True, [])
+
+
+def test_a_committed_success_lets_go_when_what_waited_was_given_up_meanwhile() -> None:
+    scene = Scene()
+    scene.read(asked("a1"), asked("a2"))
+    head = scene.begin()
+    scene.lanes.take_all()
+    assert scene.ends(head, COMMITTED) == []
+    assert scene.held.idle
+
+
+def test_a_second_run_stands_in_for_what_waits_when_it_begins() -> None:
+    scene = Scene()
+    scene.read(asked("a1"), asked("a2"))
+    head = scene.begin()
+    scene.held.forget(("a1", 1))
+    scene.read(asked("a3"))
+    scene.dispatch(head, generation=2)
+    scene.read(asked("a4"))
+    assert scene.ends(head, DONE, generation=2) == ["a2", "a3"]
+
+
+def test_an_answer_of_the_counterparty_stands_in_for_nothing() -> None:
+    scene = Scene()
+    scene.read(asked("a1"), asked("a2"))
+    (head,) = scene.lanes.take(1, FAR_S, always)
+    scene.held.asking.add(("a1", 1))
+    scene.dispatch(head)
+    assert scene.ends(head, DONE) == []
+
+
+def test_a_second_delivery_of_the_one_a_wake_up_and_a_second_payload_are_not_skipped() -> None:
+    scene = Scene()
+    scene.read(asked("a1"), asked("a2"), asked("a1", value=b"other"), asked("a2", value=b"other"))
+    due = asked("a5", wakes=1)
+    scene.lanes.hold_back(due, now_s=0.0, for_s=0.0)
+    scene.lanes.hold_back(asked("a0"), now_s=0.0, for_s=0.0)
+    head = scene.begin()
+    assert head.request_id == "a0"
+    assert scene.ends(head, DONE) == ["a1", "a2"]
+    (first, second) = scene.collapsing.skips()
+    assert (first.delivery.record.value, second.delivery.record.value) == (b"{}", b"{}")
+    assert due in scene.lanes.waiting
+
+
+def test_the_predicate_is_asked_but_for_a_run_after_one_in_doubt() -> None:
+    scene = Scene()
+    one = asked("a1")
+    assert scene.collapsing.asks_first(one, ("a1", 1))
+    assert not scene.collapsing.asks_first(one._replace(handler=payments()), ("a1", 1))
+    scene.held.doubtful.add(("a1", 2))
+    assert not scene.collapsing.asks_first(one, ("a1", 2))
+
+
+def test_a_death_before_its_effect_ends_nothing() -> None:
+    scene = Scene()
+    marked = collapsing(effect=EffectKind.MARKED, in_doubt=InDoubtPolicy.PARK)
+    scene.read(asked("a1")._replace(handler=marked), asked("a2")._replace(handler=marked))
+    scene.begin()
+    scene.held.forget(("a1", 1))
+    assert (scene.held.covers, scene.collapsing.skips()) == ({}, [])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_happens_each_request_runs_or_is_skipped_by_one_that_began_after_it_came(
+    seed: int,
+) -> None:
+    """Rounds of four keys whose runs succeed and fail at random, in children or without."""
+    dice = random.Random(seed)
+    scene = Scene()
+    coming = [asked(f"{number}", bytes([dice.randrange(4)])) for number in range(80)]
+    came_at: dict[str, int] = {}
+    began_at: dict[str, int] = {}
+    skipped: dict[str, str] = {}
+    ran: dict[bytes | None, list[int]] = defaultdict(list)
+    step = 0
+    while coming or scene.held.running or len(scene.lanes) or scene.held.stood_in:
+        step += 1
+        assert step < 10_000, "a lane was forgotten"
+        for _ in range(dice.randrange(4)):
+            if coming:
+                one = coming.pop(0)
+                came_at[one.request_id] = step
+                scene.read(one)
+        scene.lanes.note(scene.held.in_hand())
+        for head in scene.lanes.take(dice.randrange(3), FAR_S + step, always):
+            began_at[head.request_id] = step
+            ran[head.record.key].append(head.record.offset)
+            scene.dispatch(head)
+        for run in list(scene.held.running):
+            if dice.random() < 0.3:
+                good = dice.choice([DONE, COMMITTED])
+                bad = Outcome(State.FAILED, code="BUSY")
+                scene.held.hear(Finished(*run, good if dice.random() < 0.6 else bad))
+        skips = scene.collapsing.skips()
+        if dice.random() < 0.3:
+            continue  # the journal is away
+        for each in skips:
+            assert each.delivery.request_id not in {*skipped, *began_at}
+            skipped[each.delivery.request_id] = each.by[0]
+        scene.collapsing.written(skips, [row(name, "SKIPPED") for name in ids(skips)])
+        for run in list(scene.held.finishes):
+            del scene.held.finishes[run]
+            scene.held.forget(run)
+        scene.held.committed.clear()
+    assert came_at.keys() == began_at.keys() | skipped.keys()
+    assert not began_at.keys() & skipped.keys()
+    assert skipped, "nothing waited together"
+    for name, by in skipped.items():
+        assert came_at[name] <= began_at[by], f"{name} came after {by} had begun"
+    assert all(offsets == sorted(offsets) for offsets in ran.values())

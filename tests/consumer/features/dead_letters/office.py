@@ -1,0 +1,184 @@
+"""The thread that writes dead letters, not started, on a journal and a box in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import pytest
+
+from consumer.features.alerts.alerts import NoAlerts
+from consumer.features.dead_letters import dead_letters
+from consumer.features.dead_letters.dead_letters import DROP, KEEP, DeadLetters
+from consumer.features.dead_letters.evidence import Evidence
+from consumer.features.outgoing import rounds as module
+from consumer.features.outgoing.posting import Posted
+from consumer.journal import JournalUnavailable
+from consumer.journal.dead_letters import Cursor, Dead, Waiting
+from consumer.journal.records import Row
+from consumer.loop.entries import Run
+from consumer.ops.health.metrics import Metrics
+from tests.consumer.features.dead_letters.samples import FAILED_AT, dead
+
+STRATEGIES = {"payments": KEEP, "orders": KEEP, "news": DROP}
+
+
+class Rows:
+    """A journal in memory: failures in their order, mine unless they begin with `their`."""
+
+    def __init__(self, *ids: str) -> None:
+        self.waits: dict[Run, Dead] = {}
+        self.is_away = False
+        self.is_closed = False
+        self.turns = 0
+        self.looks = 0
+        self.asked: list[Cursor] = []
+        self.spans: list[int] = []
+        self.spend: Callable[[], None] = lambda: None
+        for request_id in ids:
+            self.add(request_id)
+
+    def add(self, request_id: str, topic: str = "payments") -> None:
+        """Let a request fail, later than those before."""
+        at = FAILED_AT + len(self.waits)
+        one = dead(request_id, topic=topic, finished_at=at)
+        self.waits[request_id, 1] = one
+
+    def waiting(self, within_ms: int) -> list[Waiting]:
+        self.looks += 1
+        self.spans.append(within_ms)
+        self.spend()
+        if self.is_away:
+            raise JournalUnavailable("away")
+        topics = sorted({one.row.topic for one in self.waits.values()})
+        return [self._of(topic) for topic in topics]
+
+    def _of(self, topic: str) -> Waiting:
+        ids = [run[0] for run, one in self.waits.items() if one.row.topic == topic]
+        mine = sum(not name.startswith("their") for name in ids)
+        return Waiting(topic, len(ids), 1000, mine)
+
+    def take_turn(self, every_ms: int) -> bool:
+        self.turns += 1
+        return True
+
+    def page(
+        self,
+        cursor: Cursor,
+        *,
+        topics: Collection[str],
+        limit: int,
+        of_the_dead: bool,
+        within_ms: int,
+    ) -> list[Dead]:
+        self.asked.append(cursor)
+        found = [
+            one
+            for one in self.waits.values()
+            if one.row.topic in topics
+            and ((one.row.finished_at or 0), one.row.request_id) > cursor
+            and (of_the_dead or not one.row.request_id.startswith("their"))
+        ]
+        return sorted(found, key=lambda one: (one.row.finished_at, one.row.request_id))[:limit]
+
+    def close_case(self, names: Collection[Run]) -> None:
+        for name in names:
+            del self.waits[name]
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Poster:
+    """Writes every letter, but what a test has put in its way."""
+
+    def __init__(self) -> None:
+        self.tried: list[str] = []
+        self.refused: set[str] = set()
+        self.gone: set[str] = set()
+        self.closed: set[str] = set()
+
+    def post(self, page: Sequence[Dead]) -> Iterator[Posted]:
+        posted = Posted()
+        for one in page:
+            row = one.row
+            if row.topic in posted.closed:
+                continue
+            self.tried.append(row.request_id)
+            if row.topic in self.closed:
+                posted.closed[row.topic] = "away"
+            elif row.request_id in self.refused:
+                posted.refused[row.topic] = "too large"
+            elif row.request_id in self.gone:
+                posted.gone.append(row)
+            else:
+                posted.written.append(row)
+        yield posted
+
+    def taken(self) -> list[str]:
+        """Return what was tried since the last time."""
+        tried, self.tried = self.tried, []
+        return tried
+
+
+class Counting(Metrics):
+    """Counts what it is told."""
+
+    def __init__(self) -> None:
+        self.counted: dict[tuple[str, str], int] = {}
+        self.shown: dict[str, int] = {}
+
+    def dead_letters(self, topic: str, what: str, count: int) -> None:
+        self.counted[topic, what] = self.counted.get((topic, what), 0) + count
+
+    def dead_letters_waiting(self, topic: str, count: int, since_s: float) -> None:
+        self.shown[topic] = count
+
+
+class Heard(NoAlerts):
+    """Notes what it hears."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+
+    def written(self, rows: Sequence[Row]) -> None:
+        self.told += [("written", row.request_id) for row in rows]
+
+    def waiting(self, topic: str, failures: int, oldest_s: float) -> None:
+        self.told.append(("waiting", topic, failures, oldest_s))
+
+    def hindered(self, topic: str, reason: str) -> None:
+        self.told.append(("hindered", topic, reason))
+
+
+class Office:
+    """A thread that is not started, with all that it stands on, and a clock of its own."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        lease_s: float = 0.05,
+        strategies: Mapping[str, str] = STRATEGIES,
+    ) -> None:
+        self.now_s = 1.0
+        for one in (module, dead_letters):
+            monkeypatch.setattr(one, "monotonic_s", lambda: self.now_s)
+        self.rows = Rows()
+        self.poster = Poster()
+        self.evidence = Evidence()
+        self.metrics = Counting()
+        self.alerts = Heard()
+        self.may_sweep = True
+        self.closed = threading.Event()
+        self.letters = DeadLetters(
+            rows=self.rows,
+            posting=self.poster,
+            evidence=self.evidence,
+            strategies=strategies,
+            lease_s=lease_s,
+            may_sweep=lambda now_s: self.may_sweep,
+            close=self.closed.set,
+            metrics=self.metrics,
+            alerts=self.alerts,
+        )

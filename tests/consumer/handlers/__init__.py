@@ -1,0 +1,1 @@
+"""Declarations, deliveries and requests."""

@@ -1,0 +1,1 @@
+"""The loop, its parts, and the sweeper."""

@@ -1,0 +1,1 @@
+"""The worker as a process: started, ended, checked, watched."""

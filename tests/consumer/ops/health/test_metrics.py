@@ -1,0 +1,147 @@
+"""What Prometheus reads: its own parser understands it, and its labels stay few."""
+
+from collections.abc import Mapping
+
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from consumer.ops.health.exposed import MAX_CODES, OTHER, ExposedMetrics
+from consumer.ops.health.gauges import Gauges
+from consumer.ops.health.metrics import NO_METRICS
+from consumer.ops.health.vitals import Oldest
+from feedback.clock import monotonic_s
+from tests.consumer.ops.health.samples import vitals
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def scrape(metrics: ExposedMetrics) -> Samples:
+    text = generate_latest(metrics.registry).decode()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples[f"onceward_{name}", frozenset(labels.items())]
+
+
+def test_what_the_road_reports_is_counted() -> None:
+    metrics = ExposedMetrics()
+    metrics.outcome("pay", "SUCCEEDED")
+    metrics.outcome("pay", "FAILED", "CARD_EXPIRED")
+    metrics.outcome("pay", "FAILED", "CARD_EXPIRED")
+    metrics.delivered("pay", 5)
+    metrics.swept("IN_DOUBT", 2)
+    metrics.repaired(7)
+    for took in (metrics.commit_took, metrics.claim_took, metrics.finish_took, metrics.status_took):
+        took(0.004)
+    samples = scrape(metrics)
+    assert value(samples, "requests_total", topic="pay", state="SUCCEEDED", code="") == 1
+    assert value(samples, "requests_total", topic="pay", state="FAILED", code="CARD_EXPIRED") == 2
+    assert value(samples, "deliveries_total", topic="pay") == 5
+    assert value(samples, "claims_swept_total", state="IN_DOUBT") == 2
+    assert value(samples, "statuses_repaired_total") == 7
+    for what in ("commit", "claim", "finish", "status"):
+        assert value(samples, f"{what}_seconds_count") == 1
+        assert value(samples, f"{what}_seconds_bucket", le="0.002") == 0
+        assert value(samples, f"{what}_seconds_bucket", le="0.005") == 1
+
+
+def test_dead_letters_are_counted_and_what_waits_for_its_own_grows_older() -> None:
+    metrics = ExposedMetrics()
+    metrics.dead_letters("pay", "written", 2)
+    metrics.dead_letters("pay", "written", 1)
+    metrics.dead_letters("pay", "dropped", 4)
+    metrics.dead_letters_waiting("pay", 7, monotonic_s() - 100)
+    samples = scrape(metrics)
+    assert value(samples, "dead_letters_total", topic="pay", what="written") == 3
+    assert value(samples, "dead_letters_total", topic="pay", what="dropped") == 4
+    assert value(samples, "dead_letters_waiting", topic="pay") == 7
+    age_s = value(samples, "dead_letters_oldest_seconds", topic="pay")
+    assert age_s >= 100
+    # At each scrape, also where the thread that told it hangs.
+    assert value(scrape(metrics), "dead_letters_oldest_seconds", topic="pay") > age_s
+    metrics.dead_letters_waiting("pay", 0, monotonic_s() - 100)
+    assert value(scrape(metrics), "dead_letters_oldest_seconds", topic="pay") == 0
+
+
+def test_codes_that_never_end_are_counted_together() -> None:
+    metrics = ExposedMetrics()
+    for number in range(3 * MAX_CODES):
+        metrics.outcome("pay", "FAILED", f"ID_{number}")
+    metrics.outcome("pay", "FAILED", "ID_0")
+    samples = scrape(metrics)
+    series = [name for name, _ in samples if name == "onceward_requests_total"]
+    assert len(series) == MAX_CODES + 1
+    assert value(samples, "requests_total", topic="pay", state="FAILED", code="ID_0") == 2
+    others = value(samples, "requests_total", topic="pay", state="FAILED", code=OTHER)
+    assert others == 2 * MAX_CODES
+
+
+def test_two_workers_of_one_process_do_not_share_a_registry() -> None:
+    first, second = ExposedMetrics(), ExposedMetrics()
+    first.repaired(1)
+    assert value(scrape(second), "statuses_repaired_total") == 0
+
+
+def test_gauges_are_what_stands_at_the_scrape() -> None:
+    seen = vitals(
+        waiting=3,
+        held=2,
+        slots_busy=1,
+        children_ready=1,
+        children_late=1,
+        partitions=5,
+        lease_left_s=-1.0,
+        redis_away=True,
+        replaced={"died": 2, "memory": 1},
+    )
+    oldest = Oldest("a", "pay", 0, 17, 12.5, True)
+    lateness: Mapping[str, float] = {"loop": 0.25}
+    metrics = ExposedMetrics()
+    metrics.registry.register(
+        Gauges(
+            look=lambda: seen,
+            oldest=lambda: oldest,
+            lateness=lambda: lateness,
+            stalled=lambda: {"loop": 31.0},
+        )
+    )
+    samples = scrape(metrics)
+    plain = {
+        "slots": 2,
+        "slots_busy": 1,
+        "buffer_requests": 3,
+        "buffer_limit_requests": 8,
+        "held_requests": 2,
+        "partitions": 5,
+        "lease_remaining_seconds": 0,
+        "oldest_unfinished_seconds": 12.5,
+        "stalled": 1,
+    }
+    assert {name: value(samples, name) for name in plain} == plain
+    up = {server: value(samples, "server_up", server=server) for server in ("kafka", "redis")}
+    assert up == {"kafka": 1, "redis": 0}
+    assert value(samples, "children", state="ready") == 1
+    assert value(samples, "children", state="late") == 1
+    assert value(samples, "children", state="missing") == 1
+    assert value(samples, "children_replaced_total", reason="died") == 2
+    assert value(samples, "children_replaced_total", reason="memory") == 1
+    assert value(samples, "progress_age_seconds", loop="loop") == 0.25
+
+
+def test_every_name_says_whose_it_is_and_none_holds_an_id() -> None:
+    metrics = ExposedMetrics()
+    metrics.outcome("pay", "SUCCEEDED")
+    for name, labels in scrape(metrics):
+        assert name.startswith(("onceward_", "process_"))
+        assert {label for label, _ in labels} <= {"topic", "state", "code", "le"}
+
+
+def test_without_a_port_reports_go_nowhere() -> None:
+    NO_METRICS.outcome("pay", "SUCCEEDED")
+    NO_METRICS.commit_took(1.0)
+    assert not hasattr(NO_METRICS, "registry")

@@ -1,0 +1,1 @@
+"""Statuses told, and the worker's signs of life."""

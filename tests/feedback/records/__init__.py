@@ -1,0 +1,1 @@
+"""Envelopes, ids, schemas, kept payloads."""

@@ -1,0 +1,1 @@
+"""Redis: the store, the script, events."""
