@@ -25,6 +25,7 @@ from feedback.clock import monotonic_s
 # What comes of speaking TLS to a port that does not, without it to one that does, and the like.
 _OTHER_PROTOCOL = (
     "closed the connection",
+    "connection has been closed (EOF)",
     "IllegalSaslState",
     "InvalidReceiveError",
     "UNEXPECTED_EOF",

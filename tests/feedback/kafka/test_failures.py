@@ -118,6 +118,11 @@ def test_no_sentence_holds_a_password_or_a_second_line(said: dict[str, str]) -> 
         (KafkaConnectionError("111 ECONNREFUSED"), "111 ECONNREFUSED"),
         (KafkaConnectionError(), f"the broker closed the connection of SSL; {ASKED}"),
         (InvalidReceiveError("Invalid\nframe"), f"InvalidReceiveError Invalid frame; {ASKED}"),
+        # OpenSSL 3.0 of Debian 12 says so where later ones say UNEXPECTED_EOF.
+        (
+            KafkaConnectionError("Handshake failed: TLS/SSL connection has been closed (EOF)"),
+            f"Handshake failed: TLS/SSL connection has been closed (EOF); {ASKED}",
+        ),
         (
             SaslAuthenticationFailedError("SaslAuthenticationFailedError: no"),
             "SaslAuthenticationFailedError: no",
