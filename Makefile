@@ -67,10 +67,11 @@ simulate: $(READY) ## schedules of a simulated world with faults: ARGS="--schedu
 	$(RUN) -m tests.simulation $(ARGS)
 
 .PHONY: lint
-lint: $(READY) ## ruff, codespell and mypy
+lint: $(READY) ## ruff, codespell, mypy, and the layers of the rooms
 	$(BIN)/ruff check .
 	$(BIN)/codespell
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --config setup.cfg --no-cache
 	$(BIN)/mypy
 
 .PHONY: stack

@@ -24,7 +24,8 @@ Not obvious: nothing in the buffer is claimed, nothing claimed is in the buffer;
 leaves in doubt is only what was running.
 """
 
-from consumer.handlers.decorator import InDoubt, Rejected, handler
+from consumer.handlers.decorator import handler
+from consumer.handlers.errors import InDoubt, Rejected
 from consumer.handlers.query_result import Happened, Unknown, Voided
 from consumer.handlers.request import Request
 

@@ -10,8 +10,8 @@ store (`redis/`) by the rule of `status`, and wait for changes through events.
 - `redis/`: statuses, deadlines, heartbeats, events. `kafka/`: the only folder that knows a Kafka
   library, beside the clients that send. `sql/`: what all databases of ours have in common.
 - `settings/`: TOML and environment, every fault reported at once.
-- `console/`: commands, logs, progress. `web/`: pages and webhooks. `systemd`: what a service tells
-  its manager.
+- `logs`: events with fields. `console/`: what all commands share. `web/`: pages and webhooks.
+  `systemd`: what a service tells its manager.
 - `names`: hosts found in bounded time. `tasks`: ending tasks of asyncio for certain. `foreign`:
   objects of the user's code, whatever they do when they are asked.
 

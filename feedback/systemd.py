@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Self
 
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 log = EventLog("onceward.systemd")
 

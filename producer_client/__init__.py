@@ -1,7 +1,7 @@
 """The producer's room: send a request, follow it, resend it.
 
 A request flows: `submission` (checked, encoded, named) → PENDING in Redis (`feedback.redis.store`)
-→ Kafka (`kafka_sender`) → a wait hears its events and resends by `resending`'s decision.
+→ Kafka (`feedback.kafka.sender`) → a wait hears its events and resends by `resending`'s decision.
 
 - `client`: what a user holds, the `Client` and its `Handle`; `async_client`: the same for asyncio.
 - `way`: the way of a send and of a resend, written once for both `worlds`; `flights`: of many.
@@ -11,8 +11,6 @@ A request flows: `submission` (checked, encoded, named) → PENDING in Redis (`f
 - `pursuit`: when a wait resends, and when it is over; pure.
 - `submission`: what is asked to be sent, made ready; what became of it.
 - `resending`: when a waiting client, and when the resender, sends again; pure.
-- `kafka_sender`: the one file that imports kafka-python. `delivery`: who must have a record before
-  it counts as sent; `topic_safety`: whether a topic then keeps it.
 - `owner`: which process a client belongs to.
 - `commands`, `outbox_commands`: `onceward-client`; `lines` reads what it sends.
 - `outbox/`: requests written into the caller's own transaction, and what Kafka failed to take,

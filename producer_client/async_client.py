@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable
+from feedback.kafka.sender import CLOSED
 from feedback.records.stored_payload import KeptPayload
 from feedback.redis.async_events import AsyncEventListener
 from feedback.redis.async_store import AsyncStatusStore, connect_async
@@ -25,7 +26,6 @@ from producer_client.async_following import AsyncFollowing
 from producer_client.async_kafka import AsyncSender
 from producer_client.async_sending_many import AsyncSource, send_many
 from producer_client.client import Shares, schema_of, sender_of
-from producer_client.kafka_sender import CLOSED
 from producer_client.owner import ClientClosed, Owner
 from producer_client.pursuit import Pursuit, shown_by
 from producer_client.sent_before import sent_before

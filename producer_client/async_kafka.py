@@ -22,7 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from feedback.clock import monotonic_s
-from producer_client.kafka_sender import (
+from feedback.kafka.sender import (
     CLOSE_GRACE_S,
     CLOSED,
     KafkaSender,

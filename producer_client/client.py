@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from feedback.clock import monotonic_s
 from feedback.errors import SettingsError
+from feedback.kafka.delivery import delivery_of
+from feedback.kafka.sender import CLOSED, KafkaSender
 from feedback.records.schemas import SchemaFile
 from feedback.records.stored_payload import KeptPayload
 from feedback.redis.events import EventListener
@@ -21,9 +23,7 @@ from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
-from producer_client.delivery import delivery_of
 from producer_client.following import Following
-from producer_client.kafka_sender import CLOSED, KafkaSender
 from producer_client.owner import ClientClosed, Owner
 from producer_client.pursuit import Pursuit, shown_by
 from producer_client.sending import Sending

@@ -13,8 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from feedback import __version__
-from feedback.console import logs
+from feedback import __version__, logs
 from feedback.console.commands import (
     Group,
     config_option,

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import RedisUnavailable
+from feedback.logs import EventLog
 from producer_client.resends import Batch
 
 log = EventLog("onceward.resender")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from feedback.console import logs
+from feedback import logs
 from feedback.console.commands import (
     Group,
     config_option,

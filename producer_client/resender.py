@@ -23,16 +23,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import RedisUnavailable
 from feedback.kafka.reader import RecordReader
+from feedback.kafka.sender import KafkaSender
+from feedback.logs import EventLog
 from feedback.redis.deadlines import Deadlines, Taken
 from feedback.redis.server import connect
 from feedback.redis.split_batch import read_apart
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from feedback.statuses import Status
-from producer_client.kafka_sender import KafkaSender
 from producer_client.lanes import Lanes
 from producer_client.lost_scan import LostScan
 from producer_client.payloads import Payloads

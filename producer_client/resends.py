@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import NotSent, OncewardError, RedisUnavailable, SendUnknown
+from feedback.kafka.sender import TopicAway
+from feedback.logs import EventLog
 from feedback.records.stored_payload import KeptPayload
 from feedback.redis.deadlines import Deadlines, Taken
 from feedback.redis.store import StatusStore
 from feedback.status import FINAL, State
 from feedback.statuses import Refused, Status, StatusWrite
-from producer_client.kafka_sender import TopicAway
 from producer_client.payloads import Missing, Payloads
 from producer_client.resending import MAX_BACKOFF_FACTOR, Why, draw_of, pause_s
 from producer_client.sending import Sending

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from feedback.errors import OncewardError
+from feedback.kafka.sender import KafkaSender
 from feedback.records.schemas import SchemaFile
 from feedback.records.stored_payload import KeptPayload
 from feedback.redis.memory import RedisMemory
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import ClientSection
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
-from producer_client.kafka_sender import KafkaSender
 from producer_client.sent_before import SentBefore
 from producer_client.submission import Prepared, Submission
 from producer_client.way import Way

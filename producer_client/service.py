@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import ExitCode, RedisUnavailable
+from feedback.logs import EventLog
 from feedback.systemd import notify, unit
 from producer_client.resender import Resender
 

@@ -25,13 +25,13 @@ from feedback.errors import (
     RedisUnavailable,
     SendUnknown,
 )
+from feedback.kafka.sender import RecordNotSent, RecordUnknown, TopicAway
 from feedback.records.envelope import Envelope, encode_headers, payload_sha256
 from feedback.records.schemas import SchemaFile, fault_of
 from feedback.records.stored_payload import KeptPayload
 from feedback.settings.settings import ClientSection
 from feedback.status import FINAL, Refusal, State
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
-from producer_client.kafka_sender import RecordNotSent, RecordUnknown, TopicAway
 from producer_client.resending import reopens
 from producer_client.sent_before import SentBefore
 from producer_client.submission import Prepared, Submission, prepare

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.batches import silent
 from feedback.kafka.wire import KafkaWire
+from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
 from spark_audit.gaps import offset_gaps
 from spark_audit.location import Location, uri_of

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import click
 
-from feedback import __version__
+from feedback import __version__, logs
 from feedback.clock import epoch_ms
-from feedback.console import logs
 from feedback.console.commands import Group, config_option, json_option, settings_of
 from feedback.errors import NotAvailable
 from spark_audit.location import Location

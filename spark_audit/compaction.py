@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from spark_audit.manifest import Kind
 
 _POLICY = "cleanup.policy"

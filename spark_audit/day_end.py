@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.reader import RecordReader
+from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
 from spark_audit.kafka_asked import offsets_of
 

@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from feedback.console.logs import EventLog
 from feedback.errors import NotAvailable
+from feedback.logs import EventLog
 from spark_audit.location import Location
 from spark_audit.outputs import put_text
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
-from feedback.console.logs import EventLog
 from feedback.errors import NotAvailable, SettingsError
+from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 from spark_audit.chain import Chain
 from spark_audit.freeze import source_of

@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from feedback.console.logs import EventLog
 from feedback.errors import NotAvailable
+from feedback.logs import EventLog
 from spark_audit.hadoop_path import HadoopPath
 from spark_audit.holder import Holder
 

@@ -20,8 +20,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from feedback.console.logs import EventLog
 from feedback.errors import NotAvailable
+from feedback.logs import EventLog
 from spark_audit.hadoop_lock import require_held
 from spark_audit.hadoop_path import HadoopPath
 

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from statistics import median
 from typing import Any
 
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from spark_audit.day_table import read_lines
 from spark_audit.findings import Finding
 from spark_audit.location import Location

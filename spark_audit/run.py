@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import ExitCode, RedisUnavailable
+from feedback.logs import EventLog
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
-from feedback.console.logs import EventLog
 from feedback.errors import RedisUnavailable
+from feedback.logs import EventLog
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings

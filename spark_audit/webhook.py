@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.web.slack import escaped
 from feedback.web.webhook import post_json
 from spark_audit.summary import one_line

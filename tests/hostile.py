@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from consumer.handlers.decorator import EffectRefused, InDoubt, Rejected
+from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
 
 Parts = dict[str, Any]
 

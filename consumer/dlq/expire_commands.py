@@ -6,7 +6,7 @@ import click
 
 from consumer.dlq.acting_options import stopping_at_signals
 from consumer.dlq.redrive_owner import new_owner
-from feedback.console import logs
+from feedback import logs
 from feedback.console.commands import config_option, log_level_option, settings_of
 from feedback.errors import ExitCode
 from feedback.systemd import notify, unit

@@ -7,7 +7,6 @@ read (`consumer.handlers.declaration`): a worker with a wrong one does not start
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -26,82 +25,11 @@ from consumer.handlers.declaration import (
     Order,
     choose,
 )
-from consumer.handlers.registry import DECLARED, HandlerImportError, Registry
+from consumer.handlers.registry import DECLARED
 from feedback.records.schemas import SchemaFile
-
-__all__ = [
-    "CODE",
-    "DeliveryKind",
-    "EffectKind",
-    "EffectRefused",
-    "Handler",
-    "HandlerDefinitionError",
-    "HandlerImportError",
-    "InDoubt",
-    "InDoubtPolicy",
-    "Registry",
-    "Rejected",
-    "handler",
-]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Named = Iterable[type[BaseException] | str] | type[BaseException] | str
-
-CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-
-
-class Rejected(Exception):
-    """Raised by a handler: the request is refused for good, nothing was done.
-
-    Args:
-        code: the handler's own stable code, `[A-Z][A-Z0-9_]{0,63}`.
-        message: one sentence for the client, without the payload.
-
-    Raises:
-        ValueError: the code is not of that form.
-    """
-
-    def __init__(self, code: str, message: str = "") -> None:
-        if not CODE.fullmatch(code):
-            raise ValueError(f"a code is upper case like CARD_EXPIRED, not {code[:64]!r}")
-        super().__init__(code, message)
-        self.code = code
-        self.message = message
-
-    def __str__(self) -> str:
-        return self.message
-
-
-class InDoubt(Exception):
-    """Raised by a handler: the counterparty may have acted, and the handler cannot know.
-
-    Args:
-        message: one sentence for the person who will decide, without the payload.
-    """
-
-    def __init__(self, message: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-
-
-class EffectRefused(Exception):
-    """Raised by `request.effect()`: the claim is no longer ours, so nothing may be called.
-
-    However the handler ends after this, the run's outcome no longer counts and is not written:
-    the request belongs to a newer claim or already has its outcome.
-
-    Args:
-        request_id: the request.
-        generation: the claim that was lost.
-    """
-
-    def __init__(self, request_id: str, generation: int) -> None:
-        super().__init__(request_id, generation)
-        self.request_id = request_id
-        self.generation = generation
-
-    def __str__(self) -> str:
-        return f"claim {self.generation} of request {self.request_id} is no longer ours"
 
 
 def handler(

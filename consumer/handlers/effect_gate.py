@@ -7,7 +7,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from consumer.handlers.decorator import EffectRefused
+from consumer.handlers.errors import EffectRefused
 
 if TYPE_CHECKING:
     import asyncio

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from consumer.handlers.decorator import EffectRefused, InDoubt
+from consumer.handlers.errors import EffectRefused, InDoubt
 from feedback.foreign import attribute_of, plain
 
 Declared = tuple[type[BaseException] | str, ...]

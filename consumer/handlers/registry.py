@@ -14,7 +14,7 @@ from pathlib import Path
 from consumer.handlers.dead_letters.declaring import in_group
 from consumer.handlers.declaration import Handler, HandlerDefinitionError, check
 from feedback.errors import SettingsError
-from feedback.records.schemas import SchemaError
+from feedback.records.schema_faults import SchemaError
 
 
 class HandlerImportError(SettingsError):

@@ -15,10 +15,10 @@ from typing import Any
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Received
 from consumer.intake.intake import AWAY_PAUSE_S, POLL_S, Intake, first_of
-from consumer.intake.kafka_source import CommitFailed, KafkaSource, Partition
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.source import CommitFailed, KafkaSource, Partition
+from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.status import FINAL, State
 from feedback.statuses import StatusWrite

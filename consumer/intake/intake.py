@@ -21,15 +21,15 @@ from consumer.features.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.features.waits.preparing import NOTHING_PREPARED, Prepares
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, receive
+from consumer.handlers.order_keys import lane_of
 from consumer.intake.buffer import Buffer, Received
-from consumer.intake.kafka_source import CommitFailed, KafkaSource, Partition
 from consumer.intake.kafka_thread import KafkaThread
-from consumer.loop.order.keys import lane_of
 from consumer.status import status_messages as telling
 from consumer.status.status_writer import Teller
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.source import CommitFailed, KafkaSource, Partition
+from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.settings.settings import Settings
 from feedback.statuses import Refused

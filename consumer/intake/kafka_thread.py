@@ -6,9 +6,9 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from consumer.intake.kafka_source import KafkaSource
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable, OncewardError
+from feedback.kafka.source import KafkaSource
+from feedback.logs import EventLog
 
 
 class KafkaThread(ABC):

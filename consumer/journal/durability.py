@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from consumer.handlers.declaration import EffectKind
-from consumer.handlers.decorator import Handler
+from consumer.handlers.declaration import EffectKind, Handler
 from consumer.journal.standing import Standby, Standing
 
 # Its loop, its lease, its sweeps, its pauses, its dead letters, and for a moment what it tells an

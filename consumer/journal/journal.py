@@ -48,7 +48,7 @@ from consumer.journal.sweep import end_dead, take_turn, unpublished
 from consumer.journal.takeover import granted_names
 from consumer.journal.told_rule import ToldRun
 from consumer.journal.work import Work
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 log = EventLog("onceward.journal")
 

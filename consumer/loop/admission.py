@@ -13,11 +13,11 @@ from typing import TypeGuard
 
 from consumer.features.retries.share import Share
 from consumer.handlers.delivery import Delivery
+from consumer.handlers.order_keys import lane_of
 from consumer.intake.buffer import Buffer, Received
-from consumer.loop.order.keys import lane_of
 from consumer.loop.order.lanes import LIMIT_BYTES, Lanes
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 log = EventLog("onceward.worker")
 

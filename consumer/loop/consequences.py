@@ -40,7 +40,7 @@ from consumer.ops.health.metrics import Metrics
 from consumer.status import status_messages as telling
 from consumer.status.status_writer import Teller
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.status import State
 from feedback.statuses import StatusWrite
 

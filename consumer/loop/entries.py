@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from consumer.handlers.delivery import Delivery, RefusedRecord
+from consumer.handlers.order_keys import order_key
 from consumer.journal import Claim, Finish, Refusal, Row
-from consumer.loop.order.keys import order_key
 from consumer.pool import Job, Outcome
 
 CHILD_DIED = "CHILD_DIED"

@@ -33,7 +33,7 @@ from consumer.pool import (
 from consumer.pool.death import of_process
 from consumer.pool.outcome import HANDLER_ERROR, JOURNAL_UNAVAILABLE, Raised
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.status import State
 
 log = EventLog("onceward.worker")

@@ -17,7 +17,7 @@ from consumer.journal.verdict import is_lost
 from consumer.loop.entries import Run
 from consumer.loop.held import Held
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 log = EventLog("onceward.worker")
 

@@ -35,8 +35,8 @@ from consumer.ops.health.metrics import NO_METRICS, Metrics
 from consumer.status import status_messages as telling
 from consumer.status.status_writer import Teller
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable, RedisUnavailable
+from feedback.logs import EventLog
 from feedback.statuses import Status
 
 log = EventLog("onceward.sweeper")

@@ -17,8 +17,8 @@ from consumer.loop import entries
 from consumer.loop.entries import Run
 from consumer.loop.settling import END_LOST, is_about, plain, result_text, told_kind, told_voids
 from feedback import status
-from feedback.console.logs import EventLog
 from feedback.errors import RedisUnavailable
+from feedback.logs import EventLog
 from feedback.redis.split_batch import read_apart
 from feedback.statuses import Status
 

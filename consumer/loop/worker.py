@@ -46,7 +46,7 @@ from consumer.pool import Job, Pool
 from consumer.status import status_messages as telling
 from consumer.status.status_writer import Teller
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.worker")

@@ -16,9 +16,8 @@ from consumer.features.dead_letters.dead_letters import KEEP
 from consumer.features.dead_letters.making import STOP
 from consumer.features.waits.looking import faults
 from consumer.handlers.checks.waits import require_no_journal
-from consumer.handlers.declaration import DeliveryKind
-from consumer.handlers.decorator import Handler, Registry
-from consumer.intake.kafka_source import KafkaSource
+from consumer.handlers.declaration import DeliveryKind, Handler
+from consumer.handlers.registry import Registry
 from consumer.journal import Journal, Leases, durability
 from consumer.status.heartbeat import compare_journals, compare_timelines
 from feedback.errors import (
@@ -28,6 +27,7 @@ from feedback.errors import (
     RedisUnavailable,
     SettingsError,
 )
+from feedback.kafka.source import KafkaSource
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore

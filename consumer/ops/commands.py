@@ -10,7 +10,7 @@ from consumer.features.dead_letters.making import lettered_of
 from consumer.features.pausing.commands import COMMANDS as PAUSING
 from consumer.journal import Journal, migrate
 from consumer.ops.check import Finding, check_all
-from feedback.console import logs
+from feedback import logs
 from feedback.console.commands import (
     Group,
     config_option,

@@ -13,7 +13,7 @@ from consumer.features.pausing.pausing import Pausing
 from consumer.features.retries.overdue import OverdueRetries
 from consumer.features.retries.retries import Retries
 from consumer.handlers.declaration import Handler
-from consumer.handlers.decorator import Registry
+from consumer.handlers.registry import Registry
 from consumer.journal import Journal, Row
 from consumer.journal.republish import Republication
 from consumer.loop.payload_lookup import Revival

@@ -18,7 +18,6 @@ from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.batch_intake import BatchIntake
 from consumer.intake.intake import Intake
-from consumer.intake.kafka_source import Partition, Unclaimed
 from consumer.intake.kafka_thread import Threads
 from consumer.loop.admission import Admission
 from consumer.loop.ended_runs import EndedRuns
@@ -45,6 +44,7 @@ from consumer.status.heartbeat import check_journal
 from consumer.status.liveness import Liveness
 from consumer.status.status_writer import Teller
 from feedback.clock import monotonic_s
+from feedback.kafka.source import Partition, Unclaimed
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings

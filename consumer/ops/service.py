@@ -15,8 +15,8 @@ from consumer.journal import JournalUnavailable
 from consumer.ops.health.progress import LOOP
 from consumer.ops.parts import Parts
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import ExitCode, NotAvailable
+from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 
 log = EventLog("onceward.service")

@@ -15,8 +15,8 @@ import sys
 from socket import socket
 from types import FrameType
 
-from consumer.handlers.decorator import Registry
 from consumer.handlers.fingerprint import digest
+from consumer.handlers.registry import Registry
 from consumer.pool.effects import Effects
 from consumer.pool.fault import ends_child
 from consumer.pool.frames import Decoder
@@ -26,7 +26,7 @@ from consumer.pool.outcome import describe
 from consumer.pool.runs import Runs
 from consumer.pool.slots import Slots
 from consumer.pool.wire import pack_failure, pack_ready, unpack_jobs
-from feedback.console import logs
+from feedback import logs
 from feedback.errors import OncewardError
 
 FAILED_EXIT_CODE = 2

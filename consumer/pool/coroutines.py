@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from consumer.pool.fault import ends_child
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 if TYPE_CHECKING:
     import asyncio

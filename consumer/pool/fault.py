@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import NoReturn, ParamSpec, TypeVar
 
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 BROKEN_EXIT_CODE = 70
 

@@ -10,8 +10,9 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import NamedTuple
 
 from consumer.handlers.dead_letters.on_error import OnError
-from consumer.handlers.decorator import CODE, EffectKind, Handler, InDoubt, Rejected
+from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.error_classes import is_retryable, is_retryable_code
+from consumer.handlers.errors import CODE, InDoubt, Rejected
 from consumer.handlers.query_result import Answer, Happened, Voided
 from feedback.foreign import attribute_of, class_name, plain, qualified_name, text_of
 from feedback.status import State

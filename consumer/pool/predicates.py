@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from consumer.handlers.checks.collapse import is_coroutine
-from consumer.handlers.decorator import Handler
+from consumer.handlers.declaration import Handler
 from consumer.handlers.request import Request
 from consumer.pool.job import Job, request_of
 from consumer.pool.outcome import (
@@ -16,7 +16,7 @@ from consumer.pool.outcome import (
     raised_by,
     refuse_unstarted,
 )
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.status import State
 
 if TYPE_CHECKING:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 
-from consumer.handlers.decorator import Handler, Registry
+from consumer.handlers.declaration import Handler
 from consumer.handlers.query_result import Unknown, understand
+from consumer.handlers.registry import Registry
 from consumer.handlers.request import Request
 from consumer.pool.job import Job, PoolSettings, request_of
 from consumer.pool.outcome import Outcome, judge_answer, refuse_unstarted
-from feedback.console.logs import EventLog
 from feedback.foreign import class_name
+from feedback.logs import EventLog
 
 _log = EventLog("onceward.child")
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from consumer.handlers.decorator import EffectKind, Handler, Registry
+from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.effect_gate import EffectGate
+from consumer.handlers.registry import Registry
 from consumer.pool.blocking_retries import Tries
 from consumer.pool.effects import Effects
 from consumer.pool.job import Job, PoolSettings, request_of
@@ -25,7 +26,7 @@ from consumer.pool.outcome import (
 )
 from consumer.pool.predicates import refusal, refusal_coroutine
 from consumer.pool.queries import Queries
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.status import State
 
 if TYPE_CHECKING:

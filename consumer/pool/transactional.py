@@ -21,8 +21,8 @@ from consumer.pool.outcome import (
     one_line,
 )
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import NotAvailable
+from feedback.logs import EventLog
 from feedback.status import State
 
 _log = EventLog("onceward.child")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 log = EventLog("onceward.outage")
 

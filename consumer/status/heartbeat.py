@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from consumer.status.availability import Outage
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import RedisUnavailable, SettingsError
+from feedback.logs import EventLog
 from feedback.redis.store import StatusStore
 
 log = EventLog("onceward.heartbeat")

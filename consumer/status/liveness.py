@@ -14,7 +14,7 @@ from consumer.journal import JournalUnavailable, Leases
 from consumer.status.availability import Outage
 from consumer.status.heartbeat import ForeignJournal, Heartbeat, Reading
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 

@@ -17,8 +17,8 @@ from consumer.journal import JournalUnavailable, Row
 from consumer.journal.republish import Cursor, Republication, Turn
 from consumer.status import status_messages as telling
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import RedisUnavailable
+from feedback.logs import EventLog
 from feedback.redis.split_batch import batches, write_apart
 from feedback.redis.store import StatusStore
 from feedback.statuses import StatusWrite

@@ -15,8 +15,8 @@ from consumer.journal import Published, Row
 from consumer.status.availability import Outage
 from consumer.status.status_backlog import Untold
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import RedisRefused, RedisUnavailable
+from feedback.logs import EventLog
 from feedback.redis.split_batch import BATCH, write_apart
 from feedback.redis.store import StatusStore
 from feedback.status import BEFORE_CLAIM, FINAL, Refusal, State

@@ -1,1 +1,1 @@
-"""The console: options, exit codes and errors of all `commands`, `logs`, `progress`, safe text."""
+"""The console: options, exit codes and errors of all `commands`, `progress`, safe text."""

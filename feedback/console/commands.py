@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from feedback.console import logs
+from feedback import logs
 from feedback.console.printable import printable
 from feedback.errors import ExitCode, OncewardError
 from feedback.settings.settings import Settings, load

@@ -1,8 +1,11 @@
 """Kafka: the connections, and what kafka-python 3.0 has no call for or does wrong.
 
-- `reader` reads one record by its coordinates, `scan` whole topics once, `writer` writes in
-  batches; `records` makes kafka-python's records ours. `topics` and `admin` ask about topics and
-  make them.
+- `source` reads as a member of a group and commits offsets; `partition_quarantine` leaves out
+  partitions that Kafka refuses to it. `reader` reads one record by its coordinates, `scan` whole
+  topics once; `records` makes kafka-python's records ours.
+- `sender` sends single records for clients (`delivery`: who must have a record before it counts as
+  sent; `topic_safety`: whether the topic then keeps it); `writer` writes a worker's in batches.
+- `topics` and `admin` ask about topics and make them.
 - `wire` asks a broker single questions of the protocol: `batches`, `epoch` and `fence` need them.
 - `membership`, `fetching`, `sockets`, `failures` and `logs` mend faults of kafka-python.
 """

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import jsonschema_rs
 
-from feedback.records.schemas import PLACE_LIMIT, SHOWN, SchemaError
+from feedback.records.schema_faults import PLACE_LIMIT, SHOWN, SchemaError
 
 MESSAGE_LIMIT = 200
 

@@ -16,19 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from feedback.errors import SettingsError
 from feedback.foreign import class_name, name_of
+from feedback.records.schema_faults import PLACE_LIMIT, SHOWN
 
-SHOWN = 5
-PLACE_LIMIT = 100
 FAULT_LIMIT = 1000
 
 # C0 and C1 controls and lone surrogates, which no database takes: a validator names its own rules.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-class SchemaError(SettingsError):
-    """A schema cannot be used; the sentence names the file and what is wrong with it."""
 
 
 class SchemaFile:

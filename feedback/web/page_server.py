@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any, NamedTuple
 
-from feedback.console.logs import EventLog
 from feedback.errors import NotAvailable
+from feedback.logs import EventLog
 
 log = EventLog("onceward.http")
 

@@ -19,13 +19,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import NotSent, OncewardError, SendUnknown
-from feedback.records.envelope import Envelope
-from feedback.records.stored_payload import KeptPayload
-from feedback.settings.settings import Settings
-from feedback.statuses import Refused
-from producer_client.kafka_sender import (
+from feedback.kafka.sender import (
     CLOSED,
     OutOfTime,
     RecordNotSent,
@@ -33,6 +28,11 @@ from producer_client.kafka_sender import (
     TopicAway,
     TopicUnknown,
 )
+from feedback.logs import EventLog
+from feedback.records.envelope import Envelope
+from feedback.records.stored_payload import KeptPayload
+from feedback.settings.settings import Settings
+from feedback.statuses import Refused
 from producer_client.outbox import writing
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.errors import OutboxForbidden, OutboxUnavailable

@@ -18,12 +18,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import NotAvailable, RedisUnavailable
+from feedback.kafka.sender import OrderedSender
+from feedback.logs import EventLog
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
-from producer_client.kafka_sender import OrderedSender
 from producer_client.outbox.errors import OutboxUnavailable, OutboxVersionError
 from producer_client.outbox.metrics import NO_METRICS, RelayMetrics
 from producer_client.outbox.rests import Rests

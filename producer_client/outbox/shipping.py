@@ -19,8 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
-from feedback.records.envelope import encode_headers
-from producer_client.kafka_sender import (
+from feedback.kafka.sender import (
     OrderedSender,
     PendingRecord,
     RecordNotSent,
@@ -29,6 +28,7 @@ from producer_client.kafka_sender import (
     TopicForbidden,
     TopicUnknown,
 )
+from feedback.records.envelope import encode_headers
 from producer_client.outbox.row import WaitingRow
 from producer_client.outbox.table import Batch, Place
 from producer_client.outbox.telling import Step, Telling, Told

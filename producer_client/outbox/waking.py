@@ -13,7 +13,7 @@ from sqlalchemy import Connection, NullPool
 from sqlalchemy.exc import DBAPIError
 
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.sql.engine import open_engine
 from producer_client.outbox.writing import CHANNEL
 

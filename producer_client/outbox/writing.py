@@ -30,9 +30,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, scoped_session
 
 from feedback.errors import InvalidMessage, OncewardError
+from feedback.kafka.sender import size_of_record
 from feedback.records.envelope import encode_headers
 from feedback.sql.clock import now_ms
-from producer_client.kafka_sender import size_of_record
 from producer_client.outbox.errors import NoTransaction
 from producer_client.outbox.faults import translate
 from producer_client.outbox.row import columns_of

@@ -30,9 +30,9 @@ from pathlib import Path
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.clock import monotonic_s
+from feedback.kafka.delivery import Acks, Delivery
+from feedback.kafka.sender import KafkaSender, RecordNotSent, RecordUnknown
 from feedback.settings.settings import KafkaSection
-from producer_client.delivery import Acks, Delivery
-from producer_client.kafka_sender import KafkaSender, RecordNotSent, RecordUnknown
 from tests.bench.launching import ROOT
 from tests.bench.measure.cost import Reading, cost
 from tests.bench.measure.figures import percentile

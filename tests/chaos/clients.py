@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Self
 
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import OncewardError, RedisUnavailable
+from feedback.logs import EventLog
 from feedback.redis.events import FAULTS
 from feedback.status import State
 from producer_client import Client, NotSent

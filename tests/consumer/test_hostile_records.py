@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_validator
 
-from consumer.handlers.decorator import EffectRefused, InDoubt, Rejected
 from consumer.handlers.delivery import Delivery, RefusedRecord, receive
+from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
 from feedback.records.envelope import ATTEMPT, DEADLINE, MAX_EPOCH_MS, OUTCOME_ID, REQUEST_ID
 from feedback.records.schemas import FAULT_LIMIT, SchemaFile
 from tests.consumer.samples import payments, record

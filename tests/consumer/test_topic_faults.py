@@ -16,9 +16,9 @@ from kafka.admin import (
     ResourceType,
 )
 
-from consumer.intake import partition_quarantine as set_aside
-from consumer.intake.kafka_source import KafkaSource
-from feedback.console.logs import event_of
+from feedback.kafka import partition_quarantine as set_aside
+from feedback.kafka.source import KafkaSource
+from feedback.logs import event_of
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually

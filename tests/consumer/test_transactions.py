@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from consumer.intake.kafka_source import KafkaSource
 from feedback.kafka.reader import RecordReader
+from feedback.kafka.source import KafkaSource
 from feedback.kafka.wire import KafkaWire
 from feedback.settings.settings import KafkaSection
 from feedback.status import State

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from feedback.console.logs import configure
+from feedback.logs import configure
 from feedback.systemd import Unit
 from tests.service_manager import NotifySocket
 

@@ -8,13 +8,13 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, SendUnknown, SettingsError
+from feedback.kafka.delivery import FAST, PLAIN, delivery_of
+from feedback.kafka.sender import TopicUnsafe
+from feedback.kafka.topic_safety import TopicSafety
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 from feedback.status import State
 from producer_client import Client, Submission
-from producer_client.delivery import FAST, PLAIN, delivery_of
-from producer_client.kafka_sender import TopicUnsafe
-from producer_client.topic_safety import TopicSafety
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient, MakeSettings
 from tests.stack import Servers
@@ -75,7 +75,7 @@ def test_of_many_each_is_refused_and_kafka_is_asked_once(
         asked.append(topic)
         return 1
 
-    monkeypatch.setattr("producer_client.topic_safety.min_insync_replicas", ask)
+    monkeypatch.setattr("feedback.kafka.topic_safety.min_insync_replicas", ask)
     client = make_client(durability="safe")
     results = list(client.send_many(Submission(b"v") for _ in range(200)))
     assert {type(result.error) for result in results} == {NotSent}
@@ -117,7 +117,7 @@ def test_a_topic_that_was_mended_is_taken_without_a_restart(
     _demand(servers, name, 2)
     # Not asked again at once.
     assert safety.fault(name, until_s=monotonic_s() + 10) == fault
-    monkeypatch.setattr("producer_client.topic_safety.ASKED_AGAIN_S", 0.0)
+    monkeypatch.setattr("feedback.kafka.topic_safety.ASKED_AGAIN_S", 0.0)
     assert safety.fault(name, until_s=monotonic_s() + 10) is None
     assert safety.knows(name)
 
@@ -126,7 +126,7 @@ def test_who_may_not_read_the_setting_is_told_so(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "producer_client.topic_safety.min_insync_replicas", lambda *given, **named: None
+        "feedback.kafka.topic_safety.min_insync_replicas", lambda *given, **named: None
     )
     safety = TopicSafety(KafkaSection(bootstrap_servers=servers.kafka), at_least=2)
     fault = safety.fault("payments", until_s=monotonic_s() + 10)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from feedback.errors import ExitCode, InvalidMessage, InvalidValue, SettingsError
 from feedback.records.envelope import Record
-from feedback.records.schemas import SchemaError
+from feedback.records.schema_faults import SchemaError
 from feedback.status import State
 from producer_client import Client, Submission
 from tests.producer_client.acting import Worker

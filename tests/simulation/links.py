@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from consumer.intake.kafka_source import CommitFailed, Partition
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.sender import RecordUnknown, TopicAway
+from feedback.kafka.source import CommitFailed, Partition
 from feedback.records.envelope import Record
-from producer_client.kafka_sender import RecordUnknown, TopicAway
 from tests.simulation.processes import FaultKind, Process
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.intake.intake import Intake
-from consumer.intake.kafka_source import CommitFailed
 from consumer.journal import (
     Applied,
     Claim,
@@ -36,6 +35,7 @@ from consumer.status.status_restore import Republisher
 from feedback import status
 from feedback.clock import epoch_ms
 from feedback.errors import NotSent, SendUnknown
+from feedback.kafka.source import CommitFailed
 from feedback.records.envelope import MAX_ATTEMPT
 from feedback.redis.deadlines import Taken
 from feedback.status import State as Told

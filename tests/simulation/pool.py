@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
-from consumer.handlers.decorator import InDoubt, Rejected
+from consumer.handlers.errors import InDoubt, Rejected
 from consumer.handlers.query_result import Happened, Unknown, Voided
 from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, Outcome, Started
 from consumer.pool.outcome import STALE, judge_answer, judge_error, judge_return

@@ -8,7 +8,7 @@ from typing import Any
 
 from consumer.features.alerts.grouping import Alert
 from consumer.features.alerts.message import Sender, body_of
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 log = EventLog("onceward.alerts")
 

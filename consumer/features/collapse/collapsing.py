@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from consumer.handlers.delivery import Delivery
+from consumer.handlers.order_keys import lane_of
 from consumer.journal import Row, Skip
 from consumer.loop import entries
 from consumer.loop.entries import Run
 from consumer.loop.held import Held
-from consumer.loop.order.keys import lane_of
 from consumer.loop.order.lanes import Lanes
 from feedback.status import State
 

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from consumer.features.dead_letters.letter import ROOM_BYTES
 from consumer.handlers.declaration import Handler
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.topics import KafkaTopics
+from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 
 log = EventLog("onceward.dead_letters")

@@ -16,7 +16,7 @@ from consumer.journal.records import Row
 from consumer.loop.entries import Run
 from consumer.ops.health.metrics import NO_METRICS, Metrics
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 log = EventLog("onceward.dead_letters")
 

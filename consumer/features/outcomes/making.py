@@ -12,10 +12,10 @@ from consumer.handlers.declaration import Handler
 from consumer.journal.outcomes import Ended, OutcomeRows
 from consumer.journal.waiting import OnClosed
 from consumer.ops.health.metrics import Metrics
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter
+from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 
 log = EventLog("onceward.outcomes")

@@ -13,7 +13,7 @@ from consumer.features.outgoing.rounds import Duty, Rounds
 from consumer.journal.outcomes import Ended
 from consumer.loop.entries import Run
 from consumer.ops.health.metrics import NO_METRICS, Metrics
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 log = EventLog("onceward.outcomes")
 

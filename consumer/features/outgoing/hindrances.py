@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from consumer.journal.records import Row
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge
+from feedback.logs import EventLog
 
 # What is on its way to Kafka at the same time.
 BATCH_BYTES = 8 * 2**20

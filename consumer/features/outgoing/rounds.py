@@ -19,7 +19,7 @@ from consumer.journal import JournalUnavailable
 from consumer.journal.span import Span
 from consumer.journal.waiting import Cursor, Waiting
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 PAGE = 200
 STOP_S = 2.0

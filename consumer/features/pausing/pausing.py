@@ -18,7 +18,7 @@ from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
 from consumer.journal.pauses import PauseRow
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.status import State
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from consumer.features.pausing.pausing import Pausing
 from consumer.journal import JournalUnavailable
 from consumer.journal.pauses import PauseRow
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 log = EventLog("onceward.pausing")
 

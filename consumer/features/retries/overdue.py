@@ -23,8 +23,8 @@ from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
 from consumer.journal import Journal, JournalUnavailable, Overdue, Row
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable, RedisUnavailable
+from feedback.logs import EventLog
 
 log = EventLog("onceward.retries")
 

@@ -10,10 +10,10 @@ from consumer.features.retries.topics import retry_topics
 from consumer.features.retries.wakeups import WakeUps
 from consumer.handlers.declaration import Handler
 from consumer.intake.buffer import Buffer
-from consumer.intake.kafka_source import KafkaSource
-from feedback.console.logs import EventLog
+from feedback.kafka.source import KafkaSource
 from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter
+from feedback.logs import EventLog
 from feedback.records.retry_group import retry_group
 from feedback.settings.settings import Settings
 

@@ -21,11 +21,11 @@ from consumer.features.retries.waiting import Held, Waiting
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
-from consumer.intake.kafka_source import CommitFailed, KafkaSource, Partition
 from consumer.intake.kafka_thread import KafkaThread
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import InvalidMessage, KafkaUnavailable
+from feedback.kafka.source import CommitFailed, KafkaSource, Partition
+from feedback.logs import EventLog
 from feedback.records.envelope import Record
 
 log = EventLog("onceward.retries")

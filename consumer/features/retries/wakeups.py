@@ -13,9 +13,9 @@ from consumer.features.retries.headers import headers_of
 from consumer.features.retries.topics import retry_topic
 from consumer.features.retries.wakeup import WakeUp
 from consumer.handlers.backoff import topic_delay_ms
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
+from feedback.logs import EventLog
 
 log = EventLog("onceward.retries")
 

@@ -27,8 +27,8 @@ from consumer.journal.dead_letters import Dead
 from consumer.journal.records import WORKER_DIED
 from consumer.status.availability import Outage
 from feedback.clock import epoch_ms
-from feedback.console.logs import EventLog
 from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
+from feedback.logs import EventLog
 from feedback.status import FINAL, State
 from feedback.statuses import StatusWrite
 

@@ -24,11 +24,11 @@ from consumer.features.waits.resuming import Resuming
 from consumer.features.waits.table import Entry, Table, Taking
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.intake.buffer import Buffer
-from consumer.intake.kafka_source import KafkaSource, Partition
 from consumer.intake.kafka_thread import KafkaThread
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import InvalidMessage, KafkaUnavailable, RedisUnavailable
+from feedback.kafka.source import KafkaSource, Partition
+from feedback.logs import EventLog
 from feedback.records.envelope import Record
 
 log = EventLog("onceward.waits")

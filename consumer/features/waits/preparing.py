@@ -12,9 +12,9 @@ from consumer.handlers.checks.waits import declared_by
 from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
 from consumer.intake.buffer import Received
 from consumer.status.availability import Outage
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import RecordRefused
+from feedback.logs import EventLog
 
 log = EventLog("onceward.waits")
 

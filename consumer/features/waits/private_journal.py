@@ -17,7 +17,7 @@ from consumer.journal import migrate
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.tables import DEAD, OUTCOME, request, run
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 
 log = EventLog("onceward.waits")

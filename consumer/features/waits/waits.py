@@ -25,13 +25,13 @@ from consumer.features.waits.record import wait_topic
 from consumer.features.waits.resuming import Resuming
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.intake.buffer import Buffer
-from consumer.intake.kafka_source import KafkaSource
 from consumer.status.availability import Outage
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.reader import RecordReader
+from feedback.kafka.source import KafkaSource
 from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter
+from feedback.logs import EventLog
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from feedback.statuses import StatusWrite

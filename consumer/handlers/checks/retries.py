@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from consumer.handlers.backoff import Backoff
+from consumer.handlers.backoff import Backoff, Tiers
+from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
 
 if TYPE_CHECKING:
     from consumer.handlers.declaration import Handler
@@ -41,9 +42,6 @@ def _fault_of_names(handler: Handler, setting: str) -> str | None:
 
 
 def _fault_of_meaning(handler: Handler) -> str | None:
-    # Only here: that module is made with the declarations that are checked.
-    from consumer.handlers.decorator import EffectRefused, InDoubt, Rejected
-
     for one in _classes(handler.retry_on):
         if issubclass(one, (InDoubt, EffectRefused)):
             return f"retry_on has {one.__name__}, which does not say that nothing happened"
@@ -114,8 +112,6 @@ def backoff_of(given: Backoff | str | None) -> Backoff | None:
     Raises:
         ValueError: the text names none.
     """
-    from consumer.handlers.backoff import Tiers
-
     return Tiers.parse(given) if isinstance(given, str) else given
 
 

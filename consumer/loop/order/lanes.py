@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from consumer.handlers.delivery import Delivery
-from consumer.loop.order.keys import Key, lane_of
+from consumer.handlers.order_keys import Key, lane_of
 
 # How long a key is left alone that another worker has, or that waits for its next run: at least
 # so long that a busy key costs few claims, at most so long that an end elsewhere is soon seen.

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from consumer.handlers.delivery import Delivery
+from consumer.handlers.order_keys import lane_of
 from consumer.intake.buffer import Received
-from consumer.loop.order.keys import lane_of
 
 Partition = tuple[str, int]
 

@@ -17,7 +17,7 @@ from consumer.ops.health.progress import (
     Progress,
 )
 from consumer.ops.health.watch import Watch
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 from feedback.systemd import unit
 

@@ -9,7 +9,7 @@ from consumer.ops.health.progress import Progress, stalled
 from consumer.ops.health.stacks import thread_stacks
 from consumer.ops.health.vitals import Vitals, excused
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 from feedback.systemd import Unit
 
 log = EventLog("onceward.health")

@@ -10,16 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from kafka.structs import MemberState
-
 from consumer.intake.buffer import Buffer, Received
-from consumer.intake.kafka_source import KafkaSource, Partition
 from consumer.journal import Applied, Claim, Finish, Journal, JournalUnavailable, Leases
 from consumer.journal.leases import LeaseTimes
 from consumer.ops.health.metrics import Metrics
 from consumer.ops.health.progress import DISPATCH, INTAKE, LEASE, TELLER, Progress
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable
+from feedback.kafka.source import KafkaSource, Partition
 from feedback.records.envelope import Record
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import KafkaSection
@@ -101,10 +99,8 @@ class WatchedSource(KafkaSource):
             self._metrics.commit_took(monotonic_s() - started_s)
 
     def _note_group(self) -> None:
-        # With all brokers gone the member's state stays "stable".
-        state = self._consumer.group_metadata().state
-        self.is_joined = not self.is_away and state is MemberState.STABLE
-        self.partitions = len(self._consumer.assignment())
+        self.is_joined = self.is_stable()
+        self.partitions = len(self.assigned())
 
 
 class WatchedStore(StatusStore):

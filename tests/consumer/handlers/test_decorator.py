@@ -9,19 +9,16 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from consumer.handlers.declaration import check
-from consumer.handlers.decorator import (
+from consumer.handlers.declaration import (
     EffectKind,
-    EffectRefused,
     Handler,
     HandlerDefinitionError,
-    HandlerImportError,
-    InDoubt,
     InDoubtPolicy,
-    Registry,
-    Rejected,
-    handler,
+    check,
 )
+from consumer.handlers.decorator import handler
+from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
+from consumer.handlers.registry import HandlerImportError, Registry
 from feedback.errors import SettingsError
 
 _numbers = itertools.count()

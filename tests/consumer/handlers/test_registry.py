@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from consumer.handlers.decorator import HandlerImportError, Registry, handler
+from consumer.handlers.decorator import handler
+from consumer.handlers.registry import HandlerImportError, Registry
 
 _numbers = itertools.count()
 

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 import consumer.handlers.request
-from consumer.handlers.decorator import EffectRefused
 from consumer.handlers.effect_gate import EffectGate
+from consumer.handlers.errors import EffectRefused
 from consumer.handlers.request import Request
 
 

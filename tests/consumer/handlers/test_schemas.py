@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from consumer.handlers.declaration import HandlerDefinitionError
-from consumer.handlers.decorator import Registry
 from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, receive
+from consumer.handlers.registry import Registry
 from feedback.records.schemas import SchemaFile
 from feedback.status import State
 from tests.consumer.conftest import MakeStage

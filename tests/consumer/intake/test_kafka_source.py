@@ -8,8 +8,8 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
-from consumer.intake.kafka_source import KafkaSource
-from feedback.console.logs import event_of
+from feedback.kafka.source import KafkaSource
+from feedback.logs import event_of
 from feedback.settings import sections
 from feedback.settings.settings import KafkaSection
 from tests.eventually import eventually

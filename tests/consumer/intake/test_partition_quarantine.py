@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from consumer.intake.partition_quarantine import QUIET_S, RETRY_S, SetAside
-from feedback.console.logs import event_of
+from feedback.kafka.partition_quarantine import QUIET_S, RETRY_S, SetAside
+from feedback.logs import event_of
 
 Events = Callable[[], list[str]]
 

@@ -34,8 +34,8 @@ from consumer.loop.continuation import Continuation
 from consumer.loop.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper, nobody
 from consumer.status.status_writer import Teller
 from feedback.clock import epoch_ms
-from feedback.console.logs import event_of
 from feedback.errors import KafkaUnavailable
+from feedback.logs import event_of
 from feedback.records.envelope import Envelope, Record
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection

@@ -13,7 +13,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from consumer.handlers.decorator import EffectRefused, InDoubt, Rejected, handler
+from consumer.handlers.decorator import handler
+from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
 from consumer.handlers.request import Request
 
 _running = 0

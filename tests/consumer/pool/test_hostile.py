@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.handlers.declaration import EffectKind, Handler
-from consumer.handlers.decorator import InDoubt, Rejected
+from consumer.handlers.errors import InDoubt, Rejected
 from consumer.handlers.registry import Registry
 from consumer.pool.frames import Decoder
 from consumer.pool.job import PoolSettings

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.handlers.decorator import EffectKind, Handler, InDoubt, Rejected
+from consumer.handlers.declaration import EffectKind, Handler
+from consumer.handlers.errors import InDoubt, Rejected
 from consumer.pool.outcome import (
     CLASS_LIMIT,
     STACK_LIMIT_BYTES,

@@ -4,7 +4,8 @@ import os
 
 from sqlalchemy import text
 
-from consumer.handlers.decorator import Rejected, handler
+from consumer.handlers.decorator import handler
+from consumer.handlers.errors import Rejected
 from consumer.handlers.request import Request
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from consumer.status.availability import Outage
-from feedback.console.logs import event_of
+from feedback.logs import event_of
 
 pytestmark = pytest.mark.waits
 

@@ -15,7 +15,7 @@ from consumer.journal.republish import Republication
 from consumer.status import status_messages as telling
 from consumer.status import status_restore as module
 from consumer.status.status_restore import Republisher
-from feedback.console.logs import event_of
+from feedback.logs import event_of
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import State

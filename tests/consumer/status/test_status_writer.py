@@ -13,7 +13,7 @@ from consumer.journal import Finish, Published, Row
 from consumer.status import status_backlog as untold
 from consumer.status import status_messages as telling
 from consumer.status.status_writer import RUNNING_AFTER_S, Teller
-from feedback.console.logs import event_of
+from feedback.logs import event_of
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import State

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from feedback.console.logs import EventLog, configure, event_of
+from feedback.logs import EventLog, configure, event_of
 
 log = EventLog("onceward.test")
 HOSTILE = [

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from feedback.errors import ExitCode
-from feedback.records.schemas import SchemaError, SchemaFile, fault_of
+from feedback.records.schema_faults import SchemaError
+from feedback.records.schemas import SchemaFile, fault_of
 
 CARD = "4111111111111111"
 PAYMENT = {

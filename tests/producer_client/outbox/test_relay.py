@@ -11,12 +11,12 @@ from sqlalchemy import Connection, Engine, delete
 
 from feedback.clock import epoch_ms
 from feedback.errors import WaitTimeout
+from feedback.kafka.sender import OrderedSender, RecordNotSent, TopicUnknown
 from feedback.records.envelope import Envelope, Record, decode_headers, payload_sha256
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from producer_client import Client
-from producer_client.kafka_sender import OrderedSender, RecordNotSent, TopicUnknown
 from producer_client.outbox.parked import OutboxDesk
 from producer_client.outbox.tables import RowState, row
 from tests.eventually import eventually

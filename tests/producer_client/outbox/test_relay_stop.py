@@ -10,9 +10,9 @@ from kafka.errors import KafkaTimeoutError
 from sqlalchemy import Connection
 
 from feedback.clock import monotonic_s
+from feedback.kafka.sender import PendingRecord, RecordNotSent
 from feedback.settings.settings import Settings
 from producer_client import Client
-from producer_client.kafka_sender import PendingRecord, RecordNotSent
 from producer_client.outbox import relay as relay_module
 from tests.eventually import eventually
 from tests.producer_client.outbox.conftest import Rows, relaying

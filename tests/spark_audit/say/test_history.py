@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from feedback.console.logs import event_of
+from feedback.logs import event_of
 from spark_audit.day_table import NAME, put_in, read_lines, take_out
 from spark_audit.findings import Finding
 from spark_audit.history import History, line_of, read_history

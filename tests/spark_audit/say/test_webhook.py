@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from feedback.console.logs import event_of
+from feedback.logs import event_of
 from spark_audit.webhook import TRIES, post, text_of
 from tests.spark_audit.say.samples import summary
 from tests.stack.ports import free_port

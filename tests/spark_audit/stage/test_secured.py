@@ -12,8 +12,8 @@ from kafka import KafkaProducer
 from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
 from pyspark.sql import SparkSession
 
-from feedback.console.logs import event_of
 from feedback.errors import ExitCode, NotAvailable
+from feedback.logs import event_of
 from feedback.settings.settings import Settings
 from spark_audit.freeze import freeze
 from spark_audit.manifest import Manifest

@@ -10,15 +10,15 @@ from consumer.features.waits.registry.changes import Changes, changes_of
 from consumer.features.waits.registry.facts import Place
 from consumer.features.waits.registry.owned import Owned
 from consumer.features.waits.registry.partitions import LeaseLost
-from consumer.features.waits.registry.source import MAX_RECORDS, WaitSource
 from consumer.features.waits.registry.table import WaitTable
 from consumer.features.waits.registry.tally import Tally
 from consumer.features.waits.registry.topics import WaitTopic
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable, OncewardError
 from feedback.kafka.fence import Fence
+from feedback.kafka.source import KafkaSource
 from feedback.kafka.wire import KafkaWire
+from feedback.logs import EventLog
 from feedback.records.envelope import Record
 
 log = EventLog("onceward.waits")
@@ -26,6 +26,8 @@ log = EventLog("onceward.waits")
 # Of a Kafka that gives nothing although there is something.
 SILENT_S = 30.0
 READ_S = 0.1
+# Far more than one poll of the network brings: one transaction for as much as is there.
+MAX_RECORDS = 5000
 
 
 class Stopping(OncewardError):
@@ -55,7 +57,7 @@ class Held:
         self,
         *,
         group: str,
-        source: WaitSource,
+        source: KafkaSource,
         table: WaitTable,
         wire: KafkaWire,
         topics: Mapping[str, WaitTopic],

@@ -44,10 +44,10 @@ from consumer.features.waits.registry.owned import Owned
 from consumer.features.waits.registry.reading import records_at
 from consumer.features.waits.registry.table import WaitTable
 from consumer.features.waits.registry.tally import Tally
-from feedback.console.logs import EventLog
 from feedback.errors import InvalidMessage
 from feedback.kafka.scan import KafkaScan, Span
 from feedback.kafka.writer import Outgoing, RecordRefused
+from feedback.logs import EventLog
 from feedback.records.dead_letter_topics import dead_letter_topic
 
 log = EventLog("onceward.waits")

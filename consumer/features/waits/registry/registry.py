@@ -17,19 +17,19 @@ from consumer.features.waits.registry.held import Held, Stopping
 from consumer.features.waits.registry.moving import Moving
 from consumer.features.waits.registry.owned import Owned
 from consumer.features.waits.registry.partitions import LeaseLost
-from consumer.features.waits.registry.source import WaitSource
 from consumer.features.waits.registry.table import WaitTable
 from consumer.features.waits.registry.tally import Tally
 from consumer.features.waits.registry.topics import WaitTopic, WaitTopics
 from consumer.journal.errors import JournalUnavailable
 from consumer.status.availability import Outage
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable, NotAvailable, RedisUnavailable
 from feedback.kafka.epoch import Fenced
 from feedback.kafka.scan import KafkaScan
+from feedback.kafka.source import KafkaSource
 from feedback.kafka.topics import KafkaTopics, TopicMissing
 from feedback.kafka.wire import KafkaWire
+from feedback.logs import EventLog
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
@@ -97,7 +97,7 @@ class Registry:
         self._wire = KafkaWire(settings.kafka)
         self._dlqs = KafkaTopics(settings.kafka, create=settings.worker.create_topics)
         self._known: dict[str, WaitTopic] = {}
-        self._source: WaitSource | None = None
+        self._source: KafkaSource | None = None
         self._held: Held | None = None
         self._away = {name: Outage(name) for name in ("kafka", "redis", "registry_database")}
         self._topics_due_s = self._look_due_s = 0.0
@@ -221,7 +221,7 @@ class Registry:
         if not found:
             return
         kafka = self._settings.kafka.model_copy(update={"group": group_of(self._group)})
-        self._source = WaitSource(kafka, sorted(found))
+        self._source = KafkaSource(kafka, sorted(found))
         self._held = Held(
             group=self._group,
             source=self._source,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from consumer.features.waits.registry.changes import Changes
 from consumer.features.waits.registry.facts import Place, Standing
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 log = EventLog("onceward.waits")
 

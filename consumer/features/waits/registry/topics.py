@@ -6,10 +6,10 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from consumer.features.waits.record import source_topic, wait_topic
-from feedback.console.logs import EventLog
 from feedback.errors import NotAvailable
 from feedback.kafka.admin import administrator, kafka_faults
 from feedback.kafka.topics import CLEANUP, COMPACT, topic_setting
+from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
 
 log = EventLog("onceward.waits")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from consumer.features.alerts.outlet import AT_ONCE, LONGEST_PAUSE_S, MOST_WAITING, TRIES, Outlet
-from feedback.console.logs import event_of
+from feedback.logs import event_of
 from tests.consumer.features.alerts.samples import SENDER, alert
 
 

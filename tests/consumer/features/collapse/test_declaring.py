@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from consumer.handlers.decorator import Handler, HandlerDefinitionError, handler
+from consumer.handlers.declaration import Handler, HandlerDefinitionError
+from consumer.handlers.decorator import handler
 from consumer.handlers.registry import DECLARED
 
 _numbers = itertools.count()

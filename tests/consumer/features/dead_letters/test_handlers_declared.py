@@ -11,9 +11,11 @@ from consumer.features.retries.topics import retry_topics
 from consumer.handlers.dead_letters.declaring import ENDLESS_S, in_group
 from consumer.handlers.dead_letters.endless import ENDLESS
 from consumer.handlers.dead_letters.on_error import OnError
-from consumer.handlers.declaration import EffectKind, Handler
-from consumer.handlers.decorator import HandlerDefinitionError, InDoubt, Registry, Rejected, handler
+from consumer.handlers.declaration import EffectKind, Handler, HandlerDefinitionError
+from consumer.handlers.decorator import handler
+from consumer.handlers.errors import InDoubt, Rejected
 from consumer.handlers.registry import DECLARED as declared_handlers
+from consumer.handlers.registry import Registry
 from consumer.pool.outcome import Outcome, judge_error
 from feedback.errors import SettingsError
 from feedback.status import State

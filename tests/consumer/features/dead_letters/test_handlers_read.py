@@ -10,8 +10,8 @@ from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, receive
 from consumer.pool.job import Job, request_of
 from consumer.pool.outcome import Raised
-from feedback.console.logs import event_of
 from feedback.errors import KafkaUnavailable
+from feedback.logs import event_of
 from feedback.settings.settings import load
 from tests.consumer.features.dead_letters.samples import FAILED_AT, dead
 from tests.consumer.samples import KEY, TIMESTAMP_MS, payments, record

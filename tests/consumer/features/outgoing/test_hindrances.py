@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.features.outgoing.hindrances import FIRST_PAUSE_S, LONGEST_PAUSE_S, Hindrances
-from feedback.console.logs import event_of
+from feedback.logs import event_of
 
 
 def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:

@@ -9,11 +9,11 @@ import pytest
 
 from consumer.features.pausing.guard import Guard
 from consumer.features.pausing.pausing import Pausing
-from consumer.handlers.decorator import Registry
+from consumer.handlers.registry import Registry
 from consumer.intake.buffer import Buffer
 from consumer.intake.intake import Intake
-from consumer.intake.kafka_source import Partition
 from consumer.journal.pauses import PauseRow
+from feedback.kafka.source import Partition
 from feedback.records.envelope import Record
 from feedback.settings.settings import load
 from tests.consumer.samples import payments, record

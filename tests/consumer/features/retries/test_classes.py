@@ -6,8 +6,9 @@ import json
 import pytest
 from pydantic import BaseModel
 
-from consumer.handlers.decorator import EffectKind, EffectRefused, Handler, InDoubt, Rejected
+from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.error_classes import Declared, is_retryable
+from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
 from consumer.pool.outcome import Outcome, judge_error
 from feedback.status import State
 

@@ -9,16 +9,11 @@ import pytest
 
 from consumer.features.retries import Fixed, Tiers
 from consumer.features.retries.topics import retry_topics
-from consumer.handlers.decorator import (
-    EffectRefused,
-    Handler,
-    HandlerDefinitionError,
-    InDoubt,
-    Registry,
-    Rejected,
-    handler,
-)
+from consumer.handlers.declaration import Handler, HandlerDefinitionError
+from consumer.handlers.decorator import handler
+from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
 from consumer.handlers.registry import DECLARED as declared_handlers
+from consumer.handlers.registry import Registry
 from feedback.errors import SettingsError
 
 _numbers = itertools.count()

@@ -21,10 +21,10 @@ from consumer.features.retries.wakeup import WakeUp
 from consumer.features.retries.wakeups import record_of
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer, Received
-from consumer.intake.kafka_source import CommitFailed, KafkaSource, Partition
 from consumer.journal.pauses import PauseRow
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.source import CommitFailed, KafkaSource, Partition
 from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter, Outgoing
 from feedback.settings.settings import KafkaSection

@@ -10,9 +10,8 @@ import pytest
 from consumer import Request, handler
 from consumer.features.waits.record import Wait, decode, encode
 from consumer.handlers.checks.waits import declared_by, may_run_again, require_no_journal
-from consumer.handlers.declaration import Handler, InDoubtPolicy
-from consumer.handlers.decorator import HandlerDefinitionError, Registry
-from consumer.handlers.registry import DECLARED
+from consumer.handlers.declaration import Handler, HandlerDefinitionError, InDoubtPolicy
+from consumer.handlers.registry import DECLARED, Registry
 from feedback.errors import SettingsError
 from feedback.records.envelope import Record
 

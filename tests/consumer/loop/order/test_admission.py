@@ -11,7 +11,7 @@ from consumer.handlers.declaration import Order
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.intake.buffer import Buffer
 from consumer.loop.admission import Admission
-from feedback.console.logs import event_of
+from feedback.logs import event_of
 from tests.consumer.loop.order.samples import asked, names
 
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from consumer.handlers.declaration import Order
-from consumer.handlers.decorator import Handler, HandlerDefinitionError, Registry, handler
+from consumer.handlers.declaration import Handler, HandlerDefinitionError, Order
+from consumer.handlers.decorator import handler
 from consumer.handlers.registry import DECLARED as declared_handlers
+from consumer.handlers.registry import Registry
 
 _numbers = itertools.count()
 

@@ -10,7 +10,7 @@ import pytest
 
 from consumer.handlers.declaration import Order
 from consumer.handlers.delivery import Delivery
-from consumer.loop.order.keys import order_key
+from consumer.handlers.order_keys import order_key
 from consumer.loop.order.lanes import LOOK_AFTER_S, Lanes
 from tests.consumer.loop.order.samples import asked, names
 

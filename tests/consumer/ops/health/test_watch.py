@@ -12,7 +12,7 @@ from consumer.ops.health.stacks import MAX_FRAMES, thread_stacks
 from consumer.ops.health.vitals import Vitals
 from consumer.ops.health.watch import Watch
 from feedback.clock import monotonic_s
-from feedback.console.logs import configure
+from feedback.logs import configure
 from feedback.systemd import Unit
 from tests.consumer.ops.health.samples import vitals
 from tests.service_manager import NotifySocket

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from feedback.console.logs import EventLog
+from feedback.logs import EventLog
 
 if TYPE_CHECKING:
-    from consumer.intake.kafka_source import Partition
+    from feedback.kafka.source import Partition
 
 log = EventLog("onceward.set_aside")
 

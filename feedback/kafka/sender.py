@@ -1,4 +1,4 @@
-"""The one place of this room that knows kafka-python: sending a record, and how it ended.
+"""Single records sent, and how each send ended: the producer of the clients.
 
 kafka-python's producer retries without end and has no memory bound: so its delivery timeout is
 `send_timeout_s`, and callers bound what is in flight. By default it is not the idempotent one: what
@@ -36,10 +36,10 @@ import feedback.kafka.records
 import feedback.kafka.sockets  # noqa: F401 - both mend kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.delivery import PLAIN, Delivery
 from feedback.kafka.failures import why_lost
+from feedback.kafka.topic_safety import TopicSafety
 from feedback.settings.settings import KafkaSection
-from producer_client.delivery import PLAIN, Delivery
-from producer_client.topic_safety import TopicSafety
 
 # A record runs out of time inside the producer a moment after its sender was told.
 CLOSE_GRACE_S = 0.5

@@ -1,4 +1,4 @@
-"""The one place of this room that knows kafka-python: reading records and committing offsets.
+"""Records read as a member of a consumer group, and their offsets committed.
 
 Facts it stands on (kafka-python 3.0): a consumer belongs to one thread; a poll with everything
 paused sleeps its time away, at most 0.1 s; paused partitions keep what was fetched; what is wrong
@@ -18,16 +18,17 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import IllegalStateError, KafkaError, TopicAuthorizationFailedError
+from kafka.structs import MemberState
 
 import feedback.kafka.sockets  # noqa: F401 - mends kafka-python for this process
-from consumer.intake.partition_quarantine import SetAside
 from feedback.clock import monotonic_s
-from feedback.console.logs import EventLog
 from feedback.errors import KafkaUnavailable
 from feedback.kafka import fetching as kafka_fetching
 from feedback.kafka.failures import why_lost
 from feedback.kafka.membership import SHORTEST_POLL_S, mend
+from feedback.kafka.partition_quarantine import SetAside
 from feedback.kafka.records import record_of
+from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
@@ -315,6 +316,20 @@ class KafkaSource:
             end = self._consumer.highwater(one)
             return end is not None and (self._consumer.position(one, timeout_ms=1) or 0) >= end
         return False
+
+    def is_stable(self) -> bool:
+        """Whether the group is stable with this member in it, as of the last poll."""
+        # With all brokers gone the member's state stays "stable".
+        return not self.is_away and self._consumer.group_metadata().state is MemberState.STABLE
+
+    def position(self, partition: Partition) -> int:
+        """Return the next offset to be read, behind those that compaction took and those that hold
+        no record; -1 where it is not known, or the partition is not ours."""
+        try:
+            found = self._consumer.position(TopicPartition(*partition), timeout_ms=1)
+        except NOT_OURS:
+            return -1
+        return -1 if found is None else int(found)
 
     def close(self) -> None:
         """Leave the group, so that the others take over at once.
