@@ -1,5 +1,7 @@
 """One folder for each feature that a user may declare or set; the road works without them.
 
+Each is a `consumer.loop.feature.Feature`, and one line in the list that `consumer/ops/` makes.
+
 - `retries/`: failed runs that left nothing run again by themselves, later.
 - `dead_letters/` sets aside what failed for good; `dead_letter_handlers/` gives it to the user's
   code.
@@ -7,5 +9,6 @@
   journal owes are written until Kafka has them, for letters and outcomes alike.
 - `pausing/`: topics that do not run for a while; `alerts/` tells the owner of the data.
 - `waits/`: at-least-once delivery, for requests that no client waits for, and their registry.
+- `batches/`: a topic is read batch by batch, and committed when a batch has ended.
 - `collapse/`: of the requests of one key that wait together, one runs in the others' stead.
 """

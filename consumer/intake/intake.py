@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from consumer.features.pausing.pausing import NEVER_PAUSED, Pausing
-from consumer.features.waits.preparing import NOTHING_PREPARED, Prepares
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, receive
 from consumer.handlers.order_keys import lane_of
+from consumer.intake.before_commit import BeforeCommit
 from consumer.intake.buffer import Buffer, Received
+from consumer.intake.gate import Gate, Gates
 from consumer.intake.kafka_thread import KafkaThread
 from consumer.status import status_messages as telling
 from consumer.status.status_writer import Teller
@@ -56,8 +56,8 @@ class Intake(KafkaThread):
         may_take: whether the worker can take records now (its journal answers).
         on_buffered: called after records were buffered, to wake the worker.
         on_end: called with the error that ended the thread, or None after `stop`.
-        pausing: knows the topics of which nothing is to be read now; they stay in Kafka.
-        preparing: writes wait records of those topics that want them.
+        gates: close topics, of which nothing is to be read then; they stay in Kafka.
+        before_commit: steps between a poll and its commit, in their order.
         full: returns the topics of which as many wait for their keys as may.
         gathers: whether more is read at a time than the buffer holds: its topics collapse, and
             what they have in it goes to its key at once.
@@ -75,15 +75,15 @@ class Intake(KafkaThread):
         may_take: Callable[[], bool],
         on_buffered: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
-        pausing: Pausing = NEVER_PAUSED,
-        preparing: Prepares = NOTHING_PREPARED,
+        gates: Iterable[Gate] = (),
+        before_commit: Sequence[BeforeCommit] = (),
         name: str = "intake",
         full: Callable[[], frozenset[str]] = frozenset,
         gathers: bool = False,
     ) -> None:
         super().__init__(name, away="kafka", open_source=open_source, on_end=on_end)
-        self._preparing = preparing
-        self._pausing = pausing
+        self._before_commit = before_commit
+        self._gates = Gates(gates)
         self._full = full
         self._gathers = gathers
         self._stays = False
@@ -135,7 +135,7 @@ class Intake(KafkaThread):
 
     @property
     def _unread(self) -> frozenset[str]:
-        return self._pausing.unread | self._full()
+        return self._gates.unread | self._full()
 
     def _may_take_now(self) -> bool:
         if not self._may_take():
@@ -161,15 +161,17 @@ class Intake(KafkaThread):
             self._stopping.wait(left_s)
 
     def _take(self, source: KafkaSource, polled: Sequence[Record]) -> None:
-        records, paused = self._pausing.sift(polled)
+        records, paused = self._gates.sift(polled)
         if paused:
             source.rewind(paused)
         if not records:
             return
         self._taken, self._taken_s = len(records), monotonic_s()
-        received, left = self._preparing.prepare(self._receive(records))
-        if left:
-            self._read_again(source, left, why="their wait records could not be written")
+        received = self._receive(records)
+        for step in self._before_commit:
+            received, left = step.prepare(received)
+            if left:
+                self._read_again(source, left, why="their wait records could not be written")
         if not received:
             return
         # What has no key stays in the buffer, and the next poll keeps to its room.

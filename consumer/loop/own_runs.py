@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from consumer.journal import Journal, OwnRun, Row
 from consumer.journal.pacing import pause_s
 from consumer.journal.verdict import is_lost
-from consumer.loop.entries import Run
-from consumer.loop.held import Held
+from consumer.loop.in_flight import InFlight
+from consumer.loop.mapping import Run
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
@@ -29,12 +29,12 @@ class OwnRuns:
     """Compares the two once in a while. Belongs to the loop's thread.
 
     Args:
-        held: what is in hand, and what is remembered; what is to be written again goes there.
+        in_flight: what is in hand, and what is remembered; what is to be written again goes there.
         every_s: between two looks; longer where they take the database long.
     """
 
-    def __init__(self, *, held: Held, journal: Journal, every_s: float) -> None:
-        self._held = held
+    def __init__(self, *, in_flight: InFlight, journal: Journal, every_s: float) -> None:
+        self._in_flight = in_flight
         self._journal = journal
         self._every_s = every_s
         self._due_s = monotonic_s() + every_s
@@ -70,23 +70,23 @@ class OwnRuns:
         """
         rows = self._journal.own_claims()
         standing = {(row.request_id, row.generation): row for row in rows}
-        in_hand = self._held.names()
+        in_hand = self._in_flight.names()
         loose = [row for row in rows if row.request_id not in in_hand]
         known = {row.request_id: self._known(row) for row in loose}
         unknown = [(row.request_id, row.generation) for row in loose if not known[row.request_id]]
         if unknown:
             log.error("claims.disowned", count=len(unknown), request_id=unknown[0][0])
             self._journal.disown(unknown)
-        self._held.lost += [one for one in known.values() if one is not None]
-        self._held.lost += self._lost_in_hand(standing)
+        self._in_flight.lost += [one for one in known.values() if one is not None]
+        self._in_flight.lost += self._lost_in_hand(standing)
 
     def _known(self, row: Row) -> OwnRun | None:
-        one = self._held.ended.of(row.request_id)
+        one = self._in_flight.ended.of(row.request_id)
         return one if one is not None and is_lost(one, row) else None
 
     def _lost_in_hand(self, standing: Mapping[Run, Row]) -> Iterator[OwnRun]:
-        for run in self._held.running:
-            one, row = self._held.own_run(run), standing.get(run)
+        for run in self._in_flight.running:
+            one, row = self._in_flight.own_run(run), standing.get(run)
             # A finish that is not written yet is written with the next turn.
             if row is None or (one.finish is None and is_lost(one, row)):
-                yield from self._held.with_earlier(one)
+                yield from self._in_flight.with_earlier(one)

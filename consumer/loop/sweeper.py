@@ -20,7 +20,7 @@ from consumer.journal import DeadEnd, Journal, JournalUnavailable, Row, State
 from consumer.journal.dead_claims import FIRST
 from consumer.journal.left_over import Unhandled
 from consumer.journal.pacing import EVER_MS, pause_unless_quick_s
-from consumer.loop import settling
+from consumer.loop import dead_ends
 from consumer.loop.continuation import (
     After,
     Continuation,
@@ -29,9 +29,9 @@ from consumer.loop.continuation import (
     policy_of_dead,
 )
 from consumer.loop.far_leases import FarLeases
+from consumer.loop.feature import Feature
 from consumer.loop.look_back import Ages, LookBack
 from consumer.loop.told_runs import Statuses, ToldRuns, read_statuses
-from consumer.ops.health.metrics import NO_METRICS, Metrics
 from consumer.status import status_messages as telling
 from consumer.status.status_writer import Teller
 from feedback.clock import epoch_ms, monotonic_s
@@ -85,8 +85,7 @@ class Sweeper:
         revive: takes over what is to go on.
         room: how much `revive` takes now.
         may_sweep: asked with the monotonic time before each sweep.
-        metrics: told what was found.
-        overdue: wakes up retries that were forgotten, with every sweep.
+        features: sweep as well, and hear what was found.
         alive: which of these workers have a heartbeat in Redis.
     """
 
@@ -103,14 +102,12 @@ class Sweeper:
         room: Callable[[], int],
         lease_s: float,
         may_sweep: Callable[[float], bool],
-        metrics: Metrics = NO_METRICS,
-        overdue: Callable[[], None] | None = None,
+        features: Sequence[Feature] = (),
         alive: Callable[[Collection[str]], set[str]] = nobody,
     ) -> None:
         self._alive = alive
         self._said_to_live: set[str] = set()
-        self._metrics = metrics
-        self._overdue = overdue
+        self._features = features
         self._journal = journal
         self._teller = teller
         self._worker_id = worker_id
@@ -162,8 +159,8 @@ class Sweeper:
             self._end_far_leases()
             self._go_on_for_the_dead()
             self._end_unhandled()
-            if self._overdue is not None:
-                self._overdue()
+            for feature in self._features:
+                feature.sweep()
             self._repair_statuses()
         except JournalUnavailable as error:
             self._failed(error)
@@ -202,12 +199,12 @@ class Sweeper:
     def _go_on_for_the_dead(self) -> None:
         rows = self._dead_claims()
         told = self._told(rows)
-        ends = {row.request_id: settling.as_told(row, told.get(row.request_id)) for row in rows}
+        ends = {row.request_id: dead_ends.as_told(row, told.get(row.request_id)) for row in rows}
         open_ = [row for row in rows if ends[row.request_id] is None]
         behind = {
             row.request_id: row
             for row in open_
-            if settling.is_behind(row, told.get(row.request_id))
+            if dead_ends.is_behind(row, told.get(row.request_id))
         }
         judged = [
             (row, after_dead(row, self._handlers[row.topic]))
@@ -216,7 +213,7 @@ class Sweeper:
         ]
         # First what needs nobody else: reading payloads may take its time.
         self._end([end for end in ends.values() if end is not None])
-        self._end([settling.parked(row) for row, after in judged if after is After.PARK])
+        self._end([dead_ends.parked(row) for row, after in judged if after is After.PARK])
         # The next sweep judges the run that its client was told of, as that one was declared.
         self._catch_up(list(behind.values()))
         self._go_on([(row, after) for row, after in judged if after is not After.PARK])
@@ -285,7 +282,7 @@ class Sweeper:
         told = self._told(claims)
         self._end(
             [
-                settling.as_told(row, known) or settling.without_handler(row, known)
+                dead_ends.as_told(row, known) or dead_ends.without_handler(row, known)
                 for row in claims
                 for known in (told.get(row.request_id),)
             ]
@@ -338,9 +335,9 @@ class Sweeper:
                 unreadable.add(row.topic)
                 continue
             if delivery is None:
-                ends.append(settling.without_payload(row))
+                ends.append(dead_ends.without_payload(row))
             else:
-                because = settling.cause(row)
+                because = dead_ends.cause(row)
                 found.append((row, continuation(delivery, row.generation, after, because=because)))
         self._end(ends)
         self._tell_retrying(found)
@@ -361,12 +358,12 @@ class Sweeper:
                 state=row.state,
                 code=row.code,
             )
-            self._metrics.swept(row.state)
+            self._hear_swept(row.state)
             self._teller.tell([telling.from_row(row)])
 
     def _tell_retrying(self, found: Sequence[tuple[Row, Continuation]]) -> None:
         for _ in found:
-            self._metrics.swept("RETRYING")
+            self._hear_swept("RETRYING")
         now_ms = epoch_ms()
         self._teller.tell(
             telling.retrying(
@@ -379,6 +376,10 @@ class Sweeper:
             for row, one in found
             if not one.asks
         )
+
+    def _hear_swept(self, state: str) -> None:
+        for feature in self._features:
+            feature.swept(state)
 
     def _repair_statuses(self) -> None:
         if self._teller.redis_away:
@@ -395,7 +396,8 @@ class Sweeper:
             now_s = monotonic_s()
         if count:
             log.info("statuses.repaired", count=count)
-            self._metrics.repaired(count)
+            for feature in self._features:
+                feature.repaired(count)
 
     def _repair_within(self, ages: Ages, until_s: float) -> tuple[int, float | None]:
         """Return how many were told anew, and how long the database took; None: there are more."""

@@ -13,9 +13,9 @@ from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery
 from consumer.journal import DISOWNED, Claim, Finish, OwnRun, Row, State, ToldRun
 from consumer.journal.claim_sql import EXTERNAL
-from consumer.loop import entries
-from consumer.loop.entries import Run
-from consumer.loop.settling import END_LOST, is_about, plain, result_text, told_kind, told_voids
+from consumer.loop import mapping
+from consumer.loop.dead_ends import END_LOST, is_about, plain, result_text, told_kind, told_voids
+from consumer.loop.mapping import Run
 from feedback import status
 from feedback.errors import RedisUnavailable
 from feedback.logs import EventLog
@@ -51,7 +51,7 @@ class ToldRuns:
 
     def of(self, batch: Sequence[Delivery]) -> list[ToldRun]:
         """Return the latest runs of requests that are delivered again."""
-        return self._of([entries.claim(one) for one in batch])
+        return self._of([mapping.claim(one) for one in batch])
 
     def of_rows(self, rows: Sequence[Row]) -> list[ToldRun]:
         """Return the runs of requests that have these rows."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from consumer.features.collapse.collapsing import Skipping
 from consumer.handlers.delivery import Delivery
 from consumer.journal import (
     Applied,
@@ -15,10 +14,11 @@ from consumer.journal import (
     Refusal,
     ToldRun,
 )
-from consumer.loop import entries
+from consumer.loop import mapping
 from consumer.loop.continuation import Continuation
-from consumer.loop.entries import Run
-from consumer.loop.held import Held
+from consumer.loop.in_flight import InFlight
+from consumer.loop.mapping import Run
+from consumer.loop.settlement import Skipping
 from consumer.loop.told_runs import ToldRuns, as_ended, leads
 from consumer.status.status_writer import Teller
 
@@ -30,7 +30,7 @@ class Writing:
     """Writes what is in hand, and what clients have been told. Belongs to the loop's thread.
 
     Args:
-        held: what is in hand; it is left as it is, for whoever acts on what was written.
+        in_flight: what is in hand; it is left as it is, for whoever acts on what was written.
         teller: knows what clients have been told.
         told_runs: what clients were told of requests that are about to run again, or to end.
         worker_id: whose claims these are.
@@ -42,14 +42,14 @@ class Writing:
     def __init__(
         self,
         *,
-        held: Held,
+        in_flight: InFlight,
         journal: Journal,
         teller: Teller,
         told_runs: ToldRuns,
         worker_id: str,
     ) -> None:
         self._worker_id = worker_id
-        self._held = held
+        self._in_flight = in_flight
         self._told_runs = told_runs
         self._journal = journal
         self._teller = teller
@@ -58,8 +58,8 @@ class Writing:
 
     def has_more(self, now_s: float) -> bool:
         """Whether there is anything to write beside claims and takeovers."""
-        held = self._held
-        if held.refusing or held.finishes or held.effects or held.lost or self.published:
+        hands = self._in_flight
+        if hands.refusing or hands.settlements or hands.effects or hands.lost or self.published:
             return True
         return self._published_due(now_s)
 
@@ -90,24 +90,24 @@ class Writing:
         told_runs = self._told_of(delivered, again)
         try:
             applied = self._journal.apply(
-                claims=[entries.claim(one) for one in batch],
+                claims=[mapping.claim(one) for one in batch],
                 refusals=self._refusals(),
                 skips=[one.entry for one in skips],
-                effects=list(self._held.effects.values()),
+                effects=list(self._in_flight.effects.values()),
                 takeovers=[one.takeover for one in again],
-                finishes=list(self._held.finishes.values()),
+                finishes=self._in_flight.finishes,
                 published=self.published,
-                own_runs=[*self._held.lost, *self._remembered(delivered, again, told_runs)],
+                own_runs=[*self._in_flight.lost, *self._remembered(delivered, again, told_runs)],
                 told_runs=told_runs,
                 # Also what waits to be taken over: it may be ours already, by a call of unknown
                 # outcome, and a resend of it must not pass for the run that this call allowed.
-                held=self._held.runs(),
-                tried=self._held.tried,
+                held=self._in_flight.runs(),
+                tried=self._in_flight.tried,
             )
         except JournalUnavailable:
-            self._held.tried.update(one.request_id for one in batch)
+            self._in_flight.tried.update(one.request_id for one in batch)
             raise
-        self._held.tried.difference_update(one.request_id for one in batch)
+        self._in_flight.tried.difference_update(one.request_id for one in batch)
         self.published = ()
         return applied
 
@@ -119,8 +119,8 @@ class Writing:
         """
         return self._journal.apply(
             refusals=self._refusals(),
-            finishes=list(self._held.finishes.values()),
-            own_runs=self._held.lost,
+            finishes=self._in_flight.finishes,
+            own_runs=self._in_flight.lost,
         )
 
     def write_told(self) -> Applied:
@@ -149,15 +149,17 @@ class Writing:
         """Yield how runs ended here of what is about to run again, or to end in another's stead:
         the journal may not know."""
         for one in delivered:
-            ended = self._held.ended.of(one.request_id)
+            ended = self._in_flight.ended.of(one.request_id)
             # A wake-up is granted only where the run before it stands as it ended.
             if ended is not None and one.wakes != ended.generation:
                 yield ended
-        yield from self._held.ended.among(one.takeover.request_id for one in again)
+        yield from self._in_flight.ended.among(one.takeover.request_id for one in again)
         # What the journal has lost of a run of ours would be taken for one that never was.
         told = {one.request_id: one for one in told_runs}
-        ours = [one.run for one in again if one.run in self._held.running]
-        yield from (self._held.own_run(run) for run in ours if not leads(told.get(run[0]), run))
+        ours = [one.run for one in again if one.run in self._in_flight.running]
+        yield from (
+            self._in_flight.own_run(run) for run in ours if not leads(told.get(run[0]), run)
+        )
         for run in [*ours, *self._lapsed()]:
             known = told.get(run[0])
             if known is not None and known.run == run and leads(known, run):
@@ -165,7 +167,7 @@ class Writing:
 
     def _lapsed(self) -> list[Run]:
         """Return the runs at their effects that others may have gone on with meanwhile."""
-        return [run for run in self._held.effects if run in self._held.lapsed]
+        return [run for run in self._in_flight.effects if run in self._in_flight.lapsed]
 
     def _told_of(
         self, delivered: Sequence[Delivery], again: Sequence[Continuation]
@@ -177,17 +179,17 @@ class Writing:
         """
         asked = [one for one in delivered if one.may_have_run]
         if asked:
-            in_hand = {name for name, _ in self._held.running}
+            in_hand = {name for name, _ in self._in_flight.running}
             asked = [one for one in asked if one.request_id not in in_hand]
         asked += [one.delivery for one in again]
-        asked += [self._held.running[run] for run in self._lapsed()]
+        asked += [self._in_flight.running[run] for run in self._lapsed()]
         told = self._told_runs.of(asked) if asked else []
         return [one.disowned() if self._is_over(one) else one for one in told]
 
     def _is_over(self, one: ToldRun) -> bool:
         """Whether a run was ours and is not in hand any more: as a claim of ours it would pass for
         one that an earlier try made, and be granted."""
-        return one.owner == self._worker_id and one.run not in self._held.runs()
+        return one.owner == self._worker_id and one.run not in self._in_flight.runs()
 
     def _published_due(self, now_s: float) -> bool:
         told = self._teller.told_count
@@ -196,4 +198,4 @@ class Writing:
         )
 
     def _refusals(self) -> list[Refusal]:
-        return [entries.refusal(one) for one in self._held.refusing]
+        return [mapping.refusal(one) for one in self._in_flight.refusing]

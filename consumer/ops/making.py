@@ -5,24 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from consumer.features.dead_letter_handlers import topics as letters
-from consumer.features.pausing.pausing import Pausing
-from consumer.features.retries.overdue import OverdueRetries
-from consumer.features.retries.retries import Retries
 from consumer.handlers.declaration import Handler
 from consumer.handlers.registry import Registry
-from consumer.journal import Journal, Row
 from consumer.journal.republish import Republication
-from consumer.loop.payload_lookup import Revival
-from consumer.loop.sweeper import Sweeper
-from consumer.loop.worker import Worker
 from consumer.ops.health.making import Watched
-from consumer.ops.health.metrics import Metrics
 from consumer.ops.health.watched import WatchedSource
-from consumer.status import status_messages as telling
 from consumer.status.status_restore import Republisher
 from consumer.status.status_writer import Teller
 from feedback.errors import NotAvailable, SettingsError
@@ -103,72 +93,3 @@ def make_republisher(
         resend_after_s=settings.client.resend_after_s,
         lease_s=settings.journal.lease_s,
     )
-
-
-def make_sweeper(
-    settings: Settings,
-    registry: Registry,
-    *,
-    journal: Journal,
-    worker_id: str,
-    worker: Worker,
-    teller: Teller,
-    retries: Retries,
-    pausing: Pausing,
-    store: StatusStore,
-    redis_away: Callable[[], bool],
-    may_sweep: Callable[[float], bool],
-    wake: Callable[[], None],
-    metrics: Metrics,
-) -> Sweeper:
-    """Return the thread that goes on with what was left: dead workers' requests, late retries.
-
-    Args:
-        journal: with a connection of its own.
-        worker: goes on with what is found.
-        retries: sends again the wake-ups that were lost.
-        redis_away: whether asking Redis would only cost time.
-        may_sweep: asked with the monotonic time whether the dead can be told from the living.
-        wake: wakes the worker's loop.
-    """
-    handlers = {handler.topic: handler for handler in registry.handlers}
-    payloads = Revival(store=store, kafka=settings.kafka, handlers=handlers, redis_away=redis_away)
-
-    def tell_ended(rows: Iterable[Row]) -> None:
-        teller.tell([telling.from_row(row) for row in rows])
-
-    overdue = OverdueRetries(
-        journal=journal,
-        handlers=handlers,
-        payloads=payloads,
-        send=retries.send,
-        buffer=retries.due,
-        on_due=wake,
-        tell_ended=tell_ended,
-        pausing=pausing,
-    )
-    return Sweeper(
-        journal=journal,
-        teller=teller,
-        worker_id=worker_id,
-        handlers=handlers,
-        payloads=payloads,
-        statuses=store,
-        revive=worker.revive,
-        room=lambda: worker.room_for_revived,
-        lease_s=settings.journal.lease_s,
-        may_sweep=may_sweep,
-        metrics=metrics,
-        overdue=overdue.sweep,
-        alive=store.alive,
-    )
-
-
-def share_interpreter(backlog: bool) -> None:
-    """Let threads change often while nothing queues, and seldom while something does.
-
-    kafka-python's loop computes for milliseconds after each fetch, and at Python's 5 ms the claim
-    of what it brought waits for that: 1 ms of 9 at the median of 50/s. With a backlog the changes
-    themselves cost 15 % of the processor.
-    """
-    sys.setswitchinterval(0.005 if backlog else 0.0005)

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from consumer.features.alerts.making import make_alerts
+from consumer.features.batches.batch_intake import BatchIntake
+from consumer.features.collapse.collapsing import Collapsing
 from consumer.features.dead_letters.making import make_dead_letters, make_evidence
 from consumer.features.outcomes.making import make_outcomes, outcome_topics
 from consumer.features.outcomes.news import News
@@ -16,12 +18,16 @@ from consumer.features.waits.waits import Waits
 from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.delivery import Delivery
-from consumer.intake.batch_intake import BatchIntake
+from consumer.intake.buffer import Buffer
 from consumer.intake.intake import Intake
 from consumer.intake.kafka_thread import Threads
-from consumer.loop.admission import Admission
-from consumer.loop.ended_runs import EndedRuns
+from consumer.loop.ended_runs import LIMIT_BYTES
+from consumer.loop.feature import Feature
+from consumer.loop.limits import Limits
 from consumer.loop.order.unclaimed import first_unclaimed
+from consumer.loop.payload_lookup import Revival
+from consumer.loop.scheduler import Scheduler
+from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
 from consumer.ops.health import Health
 from consumer.ops.health.making import Watched
@@ -31,10 +37,8 @@ from consumer.ops.health.watched import WatchedSource
 from consumer.ops.making import (
     load_registry,
     make_republisher,
-    make_sweeper,
     new_worker_id,
     open_source,
-    share_interpreter,
 )
 from consumer.ops.signals import Stop
 from consumer.pool.making import make_pool
@@ -110,7 +114,6 @@ class Parts:
         self.stop = Stop(on_stop=self.pool.wake)
         self._leases = self._watched.leases()
         self.liveness = self._make_liveness(journal_id)
-        self._evidence = make_evidence(settings, self.topics)
         self.pausing = make_pausing(
             settings,
             worker_id=self.worker_id,
@@ -119,22 +122,31 @@ class Parts:
             wake=self.pool.wake,
         )
         self.pauses = make_watching(settings, self.pausing)
+        self._gates = (self.pausing,)
+        self.scheduler = Scheduler(
+            self.buffer,
+            Buffer(settings.worker.buffer_size),
+            order_held_limit=settings.worker.order_held_limit,
+            order_held_limit_bytes=settings.worker.order_held_limit_bytes,
+            gates=self._gates,
+            gathering=[one.topic for one in registry.handlers if one.collapse is not None],
+        )
+        sweeps = self._watched.journal(self._outcomes.keys())
+        handlers = {one.topic: one for one in registry.handlers}
+        payloads = Revival(
+            store=self.store, kafka=settings.kafka, handlers=handlers, redis_away=self._redis_away
+        )
         self.retries = Retries(
             settings,
             registry.handlers,
+            due=self.scheduler.due,
+            journal=sweeps,
+            payloads=payloads,
+            tell=self.teller.tell,
             wake=self.pool.wake,
             on_end=self._intake_ended,
-            pausing=self.pausing,
+            gates=self._gates,
         )
-        self.admission = Admission(
-            self.buffer,
-            self.retries.due,
-            order_held_limit=settings.worker.order_held_limit,
-            order_held_limit_bytes=settings.worker.order_held_limit_bytes,
-            is_paused=self.pausing.is_paused,
-            collapsing=[one.topic for one in registry.handlers if one.collapse is not None],
-        )
-        self._news = News(self._outcomes.keys())
         self.waits = Waits(
             settings,
             worker_id=self.worker_id,
@@ -146,14 +158,13 @@ class Parts:
             tell=self.teller.tell,
             wake=self.pool.wake,
             on_end=self._intake_ended,
-            pausing=self.pausing,
+            gates=self._gates,
         )
-        self.worker = self._make_worker()
         self.dead_letters = make_dead_letters(
             settings,
             worker_id=self.worker_id,
             topics=self.topics,
-            evidence=self._evidence,
+            evidence=make_evidence(settings, self.topics),
             store=self.store,
             redis_away=self._redis_away,
             may_sweep=self.liveness.may_sweep,
@@ -165,33 +176,43 @@ class Parts:
             settings,
             self._outcomes,
             worker_id=self.worker_id,
-            news=self._news,
+            news=News(self._outcomes.keys()),
             may_sweep=self.liveness.may_sweep,
             metrics=self.health.metrics,
             on_closed=self.waits.ends.closed,
         )
-        self.sweeper = make_sweeper(
-            settings,
-            registry,
-            journal=self._watched.journal(self._outcomes.keys()),
-            worker_id=self.worker_id,
-            worker=self.worker,
-            teller=self.teller,
-            retries=self.retries,
-            pausing=self.pausing,
-            store=self.store,
-            redis_away=self._redis_away,
-            may_sweep=self.liveness.may_sweep,
-            wake=self.pool.wake,
-            metrics=self.health.metrics,
-        )
-        self.batches: BatchIntake | None = None
+        self._batches: list[BatchIntake] = []
         self.intake = self._make_intakes(registry.handlers)
+        self._features: tuple[Feature, ...] = (
+            *self._gates,
+            self.retries,
+            self.waits,
+            self.dead_letters,
+            self.outcomes,
+            Collapsing(self.scheduler.lanes),
+            *self._batches,
+            self.health.metrics,
+        )
+        self.worker = self._make_worker()
+        self.sweeper = Sweeper(
+            journal=sweeps,
+            teller=self.teller,
+            worker_id=self.worker_id,
+            handlers=handlers,
+            payloads=payloads,
+            statuses=self.store,
+            revive=self.worker.revive,
+            room=lambda: self.worker.room_for_revived,
+            lease_s=settings.journal.lease_s,
+            may_sweep=self.liveness.may_sweep,
+            features=self._features,
+            alive=self.store.alive,
+        )
         self.probe = Probe(
             settings=settings.worker,
             worker=self.worker,
             buffer=self.buffer,
-            admission=self.admission,
+            scheduler=self.scheduler,
             pausing=self.pausing,
             pool=self.pool,
             teller=self.teller,
@@ -215,7 +236,7 @@ class Parts:
     def _load(self) -> Mapping[str, object]:
         return {
             "held": self.worker.held,
-            "waiting": len(self.admission),
+            "waiting": len(self.scheduler),
             "slots": self.settings.worker.slots,
         }
 
@@ -236,23 +257,19 @@ class Parts:
     def _make_worker(self) -> Worker:
         return Worker(
             worker_id=self.worker_id,
-            admission=self.admission,
+            scheduler=self.scheduler,
             journal=self.journal,
             pool=self.pool,
             teller=self.teller,
             lease=self.liveness,
-            slots=self.settings.worker.slots,
-            journal_wait_s=self.settings.journal.wait_s,
-            on_backlog=share_interpreter,
-            metrics=self.health.metrics,
-            evidence=self._evidence,
-            on_retrying=self.retries.send,
-            pausing=self.pausing,
-            news=self._news,
-            on_given_up=self._given_up,
-            looks_every_s=self.settings.journal.lease_s,
-            # A journal of one's own forgets on purpose, and loses nothing while this worker lives.
-            ended=None if self._own_journal is None else EndedRuns(limit_bytes=0),
+            limits=Limits(
+                slots=self.settings.worker.slots,
+                journal_wait_s=self.settings.journal.wait_s,
+                looks_every_s=self.settings.journal.lease_s,
+                # A journal of one's own forgets on purpose, and loses nothing while we live.
+                remembered_bytes=LIMIT_BYTES if self._own_journal is None else 0,
+            ),
+            features=self._features,
             statuses=self.store if self._own_journal is None else None,
         )
 
@@ -280,7 +297,7 @@ class Parts:
                 Intake(
                     **self._of_intake(others),
                     open_source=lambda: self._open_source(others, self._unclaimed),
-                    preparing=self.waits.preparing,
+                    before_commit=[self.waits.preparing],
                 )
             )
         if batched:
@@ -289,10 +306,10 @@ class Parts:
                 **self._of_intake(batched),
                 open_source=lambda: self._open_source(batched, batches.uncommitted),
                 limit=worker.batch_size,
-                has_any=self.worker.has_any,
+                has_any=lambda places: self.worker.has_any(places),
                 end_s=worker.drain_timeout_s,
             )
-            self.batches = batches
+            self._batches.append(batches)
             made.append(batches)
         return Threads(made)
 
@@ -306,19 +323,14 @@ class Parts:
             "may_take": self.progress.ticking(INTAKE, self._may_take),
             "on_buffered": self.pool.wake,
             "on_end": self._intake_ended,
-            "pausing": self.pausing,
-            "full": lambda: self.admission.full,
+            "gates": self._gates,
+            "full": lambda: self.scheduler.full,
         }
 
     def _hear(self, told: Sequence[StatusWrite]) -> None:
         self.waits.ends.hear(told)
-        if self.batches is not None:
-            self.batches.hear(told)
-
-    def _given_up(self, deliveries: Sequence[Delivery]) -> None:
-        self.waits.ends.given_back(deliveries)
-        if self.batches is not None:
-            self.batches.given_up(deliveries)
+        for one in self._batches:
+            one.hear(told)
 
     def start_own(self) -> None:
         """Let the journal that nobody else has forget what has ended."""
@@ -331,7 +343,7 @@ class Parts:
             self._own_journal.stop()
 
     def _holding(self) -> Iterator[StatusWrite]:
-        for one in self.admission.waiting:
+        for one in self.scheduler.waiting:
             if isinstance(one, Delivery):
                 yield telling.accepted(one, worker_id=self.worker_id)
         yield from self.worker.holding()

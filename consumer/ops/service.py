@@ -85,7 +85,7 @@ class Service:
 
     def _drain(self) -> ExitCode:
         log.info(
-            "worker.draining", held=self._parts.worker.held, waiting=len(self._parts.admission)
+            "worker.draining", held=self._parts.worker.held, waiting=len(self._parts.scheduler)
         )
         self._parts.health.drain()
         cut = 0
@@ -121,7 +121,7 @@ class Service:
             if (
                 self._parts.worker.idle
                 and self._parts.intake.join(0.05)
-                and not len(self._parts.admission)
+                and not len(self._parts.scheduler)
             ):
                 return
             self._parts.worker.turn()
@@ -144,7 +144,7 @@ class Service:
 
     def _give_up_waiting(self) -> None:
         # Again and again: what the intake committed while it was stopping has no owner either.
-        self._parts.worker.give_up(self._parts.admission.take_all(), code="")
+        self._parts.worker.give_up(self._parts.scheduler.take_all(), code="")
 
     def _end_pool(self) -> int:
         if not self._parts.worker.held and self._parts.worker.idle:

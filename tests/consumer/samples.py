@@ -6,7 +6,8 @@ from typing import Any
 
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, receive
-from consumer.journal import Row
+from consumer.journal import Finish, Row
+from consumer.loop.settlement import Settlement
 from feedback.records.envelope import Record, payload_sha256
 
 KEY, VALUE = b"card-1", b'{"amount":5}'
@@ -55,6 +56,15 @@ def delivery(request_id: str, attempt: int = 1, *, buffered_s: float = 0.0) -> D
     )
     assert isinstance(found, Delivery)
     return found
+
+
+def settled(
+    one: Delivery, state: str = "SUCCEEDED", *, generation: int = 1, **facts: Any
+) -> Settlement:
+    """Return the settlement of a run that ended so; `facts` are of its finish."""
+    known: dict[str, Any] = {"code": None, "message": None, "result": None, "resend": False}
+    finish = Finish(one.request_id, generation, state, **known | facts)
+    return Settlement((one.request_id, generation), one, finish)
 
 
 def row(request_id: str, state: str, **facts: Any) -> Row:

@@ -186,7 +186,7 @@ def _can_prune(world: World, step: Step) -> bool:
     old = world.database.prunable(RETENTIONS_MS[step.a % 2])
     # What is as old as that was told long ago, and its workers have not been still since.
     is_old = all(row.published_at for row in old)
-    in_hand = {run[0] for one in world.workers for run in one.worker._held.running}
+    in_hand = {run[0] for one in world.workers for run in one.worker._in_flight.running}
     is_away = "journal" in world.away
     return bool(old) and is_old and not is_away and in_hand.isdisjoint(_ids(old))
 

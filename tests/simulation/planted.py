@@ -27,7 +27,7 @@ from consumer.journal import (
     verdict,
 )
 from consumer.journal.claiming import first_row
-from consumer.loop import entries, sweeper
+from consumer.loop import mapping, sweeper
 from consumer.loop.own_runs import OwnRuns
 from consumer.loop.writing import Writing
 from consumer.status.liveness import Liveness
@@ -88,9 +88,9 @@ def _hope(self: Writing, batch: Any, again: Any, now_s: float) -> Applied:
     try:
         return _write(self, batch, again, now_s)
     except JournalUnavailable:
-        if again or self._held.finishes or self._held.effects or self._held.refusing:
+        if again or self._in_flight.finishes or self._in_flight.effects or self._in_flight.refusing:
             raise
-        claims = [entries.claim(one) for one in batch]
+        claims = [mapping.claim(one) for one in batch]
         me = self._journal._worker_id
         rows = [first_row(one, State.CLAIMED, worker_id=me, now=0) for one in claims]
         verdicts = [

@@ -65,9 +65,9 @@ def _of_worker(thread: str, wants: Callable[[World, WorkerProcess], bool], act: 
 
 
 def _loop_wants(world: World, one: WorkerProcess) -> bool:
-    held = one.worker._held
-    busy = one.pool.has_news or len(one.admission) or not one.worker.idle
-    revived, published = one.worker._choosing.revived, one.worker._writing.published
+    held = one.worker._in_flight
+    busy = one.pool.has_news or len(one.scheduler) or not one.worker.idle
+    revived, published = one.worker._selection.revived, one.worker._writing.published
     goes_on = held.continuing or held.effects or revived or one.worker.journal_away
     is_owed = bool(world.losses.forgotten) and _has_lost_runs(world, one)
     return bool(busy or goes_on or one.teller.told_count or published or is_owed)
@@ -81,7 +81,7 @@ def _has_lost_runs(world: World, one: WorkerProcess) -> bool:
         for row in rows.values()
         if row.owner == one.name and row.state == State.CLAIMED
     }
-    running = {name for name, _ in one.worker._held.running}
+    running = {name for name, _ in one.worker._in_flight.running}
     return claimed != running
 
 

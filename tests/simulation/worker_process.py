@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from consumer.features.collapse.collapsing import Collapsing
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer, Received
 from consumer.intake.intake import Intake
 from consumer.journal import JournalUnavailable, Row
-from consumer.loop.admission import Admission
+from consumer.loop.limits import Limits
 from consumer.loop.payload_lookup import Revival
+from consumer.loop.scheduler import Scheduler
 from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
 from consumer.status import status_messages as telling
@@ -106,7 +108,7 @@ class WorkerProcess(Process):
         )
         self.buffer = Waiting(4 * children * slots)
         collapsing = [one.topic for one in handlers.values() if one.collapse is not None]
-        self.admission = Admission(self.buffer, collapsing=collapsing)
+        self.scheduler = Scheduler(self.buffer, gathering=collapsing)
         self.teller = Teller(store, resend_after_s=RESEND_AFTER_S)
         self.republisher = self._make_republisher(store)
         self.liveness = self._make_liveness(store)
@@ -147,14 +149,13 @@ class WorkerProcess(Process):
         pool: Any = self.pool
         return Worker(
             worker_id=self.name,
-            admission=self.admission,
+            scheduler=self.scheduler,
             journal=journal,
             pool=pool,
             teller=self.teller,
             lease=self.liveness,
-            slots=slots,
-            journal_wait_s=SETTINGS.journal.wait_s,
-            on_backlog=lambda backlog: None,
+            limits=Limits(slots=slots, journal_wait_s=SETTINGS.journal.wait_s),
+            features=(Collapsing(self.scheduler.lanes),),
             statuses=store,
         )
 
@@ -184,7 +185,7 @@ class WorkerProcess(Process):
             may_take=self._may_take,
             on_buffered=lambda: None,
             on_end=lambda error: None,
-            full=lambda: self.admission.full,
+            full=lambda: self.scheduler.full,
             gathers=any(one.collapse is not None for one in self.handlers.values()),
         )
 
@@ -240,7 +241,7 @@ class WorkerProcess(Process):
         self.republisher._run()
 
     def _holding(self) -> Iterator[StatusWrite]:
-        for one in self.admission.waiting:
+        for one in self.scheduler.waiting:
             if isinstance(one, Delivery):
                 yield telling.accepted(one, worker_id=self.name)
         yield from self.worker.holding()
@@ -254,11 +255,11 @@ class WorkerProcess(Process):
         """Stop reading, and give up what waits."""
         self.leaving = True
         self.worker.take_nothing_more()
-        self.worker.give_up(self.admission.take_all(), code="")
+        self.worker.give_up(self.scheduler.take_all(), code="")
 
     def close(self) -> None:
         """Cut what runs, write what became of it, tell it, and give the lease back."""
-        self.worker.give_up(self.admission.take_all(), code="")
+        self.worker.give_up(self.scheduler.take_all(), code="")
         with suppress(JournalUnavailable):  # their claims stand, and are swept
             if not self.worker.idle:
                 self.worker.cut()
@@ -273,13 +274,13 @@ class WorkerProcess(Process):
 
     def holds(self, request_id: str) -> bool:
         """Whether the request is in this process, or its status still is."""
-        held = self.worker._held
+        held = self.worker._in_flight
         lost = ((one.request_id, one.generation) for one in held.lost)
-        runs = (*held.running, *held.finishes, *held.continuing, *lost)
+        runs = (*held.running, *held.settlements, *held.continuing, *lost)
         waiting: list[Received] = [*held.claiming, *held.refusing]
-        revived = self.worker._choosing.revived
+        revived = self.worker._selection.revived
         return (
-            any(one.request_id == request_id for one in self.admission.waiting)
+            any(one.request_id == request_id for one in self.scheduler.waiting)
             or any(run[0] == request_id for run in runs)
             or any(one.request_id == request_id for one in waiting)
             or any(one.run[0] == request_id for one in revived)
@@ -290,4 +291,4 @@ class WorkerProcess(Process):
     def is_quiet(self) -> bool:
         """Whether nothing is under way in it."""
         is_told = not self.teller._untold and not self.teller._untold._running
-        return self.worker.idle and not len(self.admission) and is_told
+        return self.worker.idle and not len(self.scheduler) and is_told

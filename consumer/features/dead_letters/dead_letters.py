@@ -13,10 +13,14 @@ from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.rounds import Duty, Rounds
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
-from consumer.loop.entries import Run
+from consumer.loop.feature import Feature
+from consumer.loop.mapping import Run
+from consumer.loop.settlement import Settlement
 from consumer.ops.health.metrics import NO_METRICS, Metrics
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
+from feedback.records.envelope import Record
+from feedback.status import State
 
 log = EventLog("onceward.dead_letters")
 
@@ -38,8 +42,8 @@ class Rows(rounds.Rows[Dead], Protocol):
     def close_case(self, names: Collection[Run]) -> None: ...
 
 
-class DeadLetters:
-    """Writes what waits, until stopped.
+class DeadLetters(Feature):
+    """Remembers what has failed for good, and writes its letters until stopped.
 
     Args:
         rows: what waits; with a connection of its own.
@@ -89,6 +93,16 @@ class DeadLetters:
     def is_stopping(self) -> bool:
         """Whether the rest is left to the next worker."""
         return self._rounds.is_stopping
+
+    def ended(self, one: Settlement) -> None:
+        """Remember a failure that its letter is made of."""
+        if one.stands and one.is_dead:
+            self._evidence.failed(one.run, one.delivery.record, one.raised)
+
+    def never_ran(self, row: Row, record: Record) -> None:
+        """Remember a record that was refused."""
+        if row.state == State.FAILED:
+            self._evidence.failed((row.request_id, row.generation), record, None)
 
     def start(self) -> None:
         """Begin to write; with no topic that has dead letters there is nothing to do."""

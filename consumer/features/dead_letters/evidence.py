@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from consumer.loop.entries import Run
+from consumer.loop.mapping import Run
 from consumer.pool.outcome import Raised
 from feedback.clock import monotonic_s
 from feedback.records.envelope import Record
@@ -41,17 +41,7 @@ class Failed(NamedTuple):
         return ENTRY_BYTES + len(record.key or b"") + len(record.value or b"") + headers + stack
 
 
-class NoEvidence:
-    """Remembers nothing: for who writes no dead letters."""
-
-    def failed(self, run: Run, record: Record, raised: Raised | None) -> None:
-        """Hear of a failure whose row is in the journal; returns at once."""
-
-
-NO_EVIDENCE = NoEvidence()
-
-
-class Evidence(NoEvidence):
+class Evidence:
     """Remembers the latest failures. Safe to share between threads.
 
     Args:

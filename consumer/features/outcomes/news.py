@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from consumer.loop.entries import Run
+from consumer.loop.mapping import Run
 from feedback.clock import monotonic_s
 from feedback.records.envelope import TRACEPARENT, Record
 
@@ -20,17 +20,7 @@ class _Trace(NamedTuple):
     at_s: float
 
 
-class NoNews:
-    """Hears nothing: for who has no outcomes to pass on."""
-
-    def ended(self, run: Run, record: Record) -> None:
-        """Hear of a request whose final row is in the journal; returns at once."""
-
-
-NO_NEWS = NoNews()
-
-
-class News(NoNews):
+class News:
     """Wakes the writer of outcomes. Safe to share between threads.
 
     Args:

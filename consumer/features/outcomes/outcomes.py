@@ -11,9 +11,13 @@ from consumer.features.outgoing import rounds
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.rounds import Duty, Rounds
 from consumer.journal.outcomes import Ended
-from consumer.loop.entries import Run
+from consumer.journal.records import Row
+from consumer.loop.feature import Feature
+from consumer.loop.mapping import Run
+from consumer.loop.settlement import Settlement
 from consumer.ops.health.metrics import NO_METRICS, Metrics
 from feedback.logs import EventLog
+from feedback.records.envelope import Record
 
 log = EventLog("onceward.outcomes")
 
@@ -33,8 +37,8 @@ class Rows(rounds.Rows[Ended], Protocol):
     def close_case(self, names: Collection[Run]) -> None: ...
 
 
-class Outcomes:
-    """Writes what waits, until stopped.
+class Outcomes(Feature):
+    """Hears what has ended, and writes its outcome until stopped.
 
     Args:
         rows: what waits; with a connection of its own.
@@ -80,6 +84,17 @@ class Outcomes:
     def is_stopping(self) -> bool:
         """Whether the rest is left to the next worker."""
         return self._rounds.is_stopping
+
+    def ended(self, one: Settlement) -> None:
+        """Hear how a run ended, as the journal has it."""
+        if one.stands and one.finish is not None:
+            self._news.ended(one.run, one.delivery.record)
+
+    def never_ran(self, row: Row, record: Record) -> None:
+        """Hear of a request that has ended without a run."""
+        self._news.ended((row.request_id, row.generation), record)
+
+    answered = never_ran
 
     def start(self) -> None:
         """Begin to write; with no handler that names an outcome topic there is nothing to do."""

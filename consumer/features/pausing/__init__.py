@@ -8,7 +8,7 @@
 
 A paused topic. Its partitions stay this worker's and are polled, but nothing of them is fetched
 (`KafkaSource.leave`); what a poll had brought goes back uncommitted. What was in the buffer is held
-(`consumer.loop.admission`), and given up when it has waited longer than `[journal] wait_s`: it
+(`consumer.loop.scheduler`), and given up when it has waited longer than `[journal] wait_s`: it
 reads as LOST, and what its client sends again waits in Kafka. Retries that are due stay RETRYING.
 What was claimed goes on: only what has not begun can wait.
 

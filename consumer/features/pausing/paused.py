@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 GUARD = "guard"
-# What clients are told of requests that were given up because their topic is paused.
-TOPIC_PAUSED = "TOPIC_PAUSED"
 
 
 class Paused(NamedTuple):

@@ -13,18 +13,18 @@ from typing import Protocol
 
 from consumer.features.pausing.guard import Change, Guard
 from consumer.features.pausing.paused import GUARD, Paused
-from consumer.features.pausing.ways import Way
+from consumer.features.pausing.ways import way_of
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
 from consumer.journal.pauses import PauseRow
+from consumer.loop.feature import Feature
+from consumer.loop.settlement import Settlement
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.status import State
 
 log = EventLog("onceward.pausing")
-
-Partition = tuple[str, int]
 
 
 class Alerts(Protocol):
@@ -33,7 +33,7 @@ class Alerts(Protocol):
     def paused(self, topic: str, *, reason: str, by: str) -> None: ...
 
 
-class Pausing:
+class Pausing(Feature):
     """Knows the paused topics. Safe to share between threads, but for what belongs to the loop.
 
     Args:
@@ -65,15 +65,11 @@ class Pausing:
         self._outages: dict[str, Paused] = {}
         self._stops: dict[str, Paused] = {}
         self._group: dict[str, Paused] = {}
-        self._closed: frozenset[str] = frozenset()
+        self.closed = frozenset()
         self._hungry: set[str] = set()
         self.news = threading.Event()
 
     # asked ---------------------------------------------------------------------------------
-
-    def is_paused(self, topic: str) -> bool:
-        """Whether requests of this topic wait."""
-        return topic in self._closed
 
     @property
     def paused(self) -> list[Paused]:
@@ -85,42 +81,29 @@ class Pausing:
     def unread(self) -> frozenset[str]:
         """Topics of which nothing is to be read now: all that are paused, but those of which a
         request is needed to see how they do now."""
-        closed = self._closed
-        return closed - self._hungry if closed else closed
+        return self.closed - self._hungry
 
     def lets(self, topic: str) -> bool:
         """Whether one more request of this topic may come in: of a hungry one, just one."""
-        if topic not in self._closed:
+        if topic not in self.closed:
             return True
         with self._lock:
             is_wanted = topic in self._hungry
             self._hungry.discard(topic)
         return is_wanted
 
-    def sift(self, records: Iterable[Record]) -> tuple[list[Record], dict[Partition, int]]:
-        """Return what of a poll may come in, and where the rest of each partition begins."""
-        if not self._closed:
-            return list(records), {}
-        kept: list[Record] = []
-        begins: dict[Partition, int] = {}
-        for one in records:
-            partition = (one.topic, one.partition)
-            if partition in begins or not self.lets(one.topic):
-                begins.setdefault(partition, one.offset)
-            else:
-                kept.append(one)
-        return kept, begins
-
     # the loop ------------------------------------------------------------------------------
 
-    def ended(self, one: Delivery, way: Way | None) -> None:
-        """Hear how a run ended; None when that says nothing of whoever the handler calls."""
-        topic, now_s = one.handler.topic, monotonic_s()
-        change = self._guard.ended(topic, one.request_id, way, now_s)
+    def ended(self, one: Settlement) -> None:
+        """Hear how a run ended: many that failed the same way are an outage."""
+        topic, now_s = one.delivery.handler.topic, monotonic_s()
+        change = self._guard.ended(topic, one.run[0], way_of(one), now_s)
         if change is Change.PAUSED:
-            self._begin(topic, str(way))
+            self._begin(topic, str(way_of(one)))
         elif change is Change.RESUMED:
             self._end(topic)
+        if one.stands and one.is_dead and one.finish is not None:
+            self.failed(topic, one.run[0], one.finish.code)
 
     def failed(self, topic: str, request_id: str, code: str | None) -> None:
         """Hear of a failure that becomes a dead letter; where it is to stop the group, it does."""
@@ -134,10 +117,12 @@ class Pausing:
         self._alert(topic, reason, self._me)
         self.news.set()
 
-    def stands(self, row: Row) -> None:
+    def answered(self, row: Row, record: Record) -> None:
         """Hear how a request stands in the journal that this worker has asked about."""
         if row.state == State.FAILED and not row.resend:
             self.failed(row.topic, row.request_id, row.code)
+
+    never_ran = answered
 
     def probes(
         self,
@@ -242,7 +227,4 @@ class Pausing:
         self._wake()
 
     def _note(self) -> None:
-        self._closed = frozenset((*self._outages, *self._stops, *self._group))
-
-
-NEVER_PAUSED = Pausing(guard=Guard(share=0, window=1, probes=1))
+        self.closed = frozenset((*self._outages, *self._stops, *self._group))

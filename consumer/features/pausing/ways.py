@@ -12,7 +12,8 @@ from typing import NamedTuple
 from consumer.handlers.declaration import Handler
 from consumer.handlers.error_classes import is_retryable_code
 from consumer.journal import Finish
-from consumer.loop.entries import CHILD_DIED, TIMEOUT
+from consumer.loop.mapping import CHILD_DIED, TIMEOUT
+from consumer.loop.settlement import Settlement
 from consumer.pool.outcome import (
     HANDLER_ERROR,
     JOURNAL_UNAVAILABLE,
@@ -45,31 +46,19 @@ class Way(NamedTuple):
 FINE = Way()
 
 
-def way_of(finish: Finish, handler: Handler, raised: Raised | None) -> Way | None:
-    """Return how a run ended; None when that says nothing of whoever the handler calls.
-
-    Args:
-        finish: as it was written.
-        handler: whose run it was.
-        raised: what it raised, if that is known.
-    """
+def way_of(one: Settlement) -> Way | None:
+    """Return how a run ended; None when that says nothing of whoever the handler calls."""
+    finish = one.finish
+    if finish is None:
+        return None if one.follows is None else Way(one.follows.takeover.because[:_CODE_LIMIT])
     if finish.state == State.SKIPPED:
         return None  # nobody was called
     if finish.state not in (State.FAILED, State.RETRYING, State.IN_DOUBT):
         return FINE
     code = finish.code or str(finish.state)
-    if code == JOURNAL_UNAVAILABLE or _is_its_own(finish, code, handler):
+    if code == JOURNAL_UNAVAILABLE or _is_its_own(finish, code, one.delivery.handler):
         return None
-    return Way(code[:_CODE_LIMIT], _class(code, finish.message, raised))
-
-
-def way_without_end(because: str) -> Way:
-    """Return how a run went that left no end and is followed by another one.
-
-    Args:
-        because: the stable code of what became of it.
-    """
-    return Way(because[:_CODE_LIMIT])
+    return Way(code[:_CODE_LIMIT], _class(code, finish.message, one.raised))
 
 
 def _is_its_own(finish: Finish, code: str, handler: Handler) -> bool:

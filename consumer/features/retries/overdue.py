@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from consumer.features.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.features.retries.following import wakeup_of_row
 from consumer.features.retries.passage import Passage
 from consumer.features.retries.wakeup import WakeUp
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
+from consumer.intake.gate import Gate, Gates
 from consumer.journal import Journal, JournalUnavailable, Overdue, Row
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, RedisUnavailable
@@ -60,7 +60,7 @@ class OverdueRetries:
         buffer: where due retries wait for a slot.
         on_due: called after retries were buffered.
         tell_ended: told of requests whose time is over, or whose payload is gone.
-        pausing: knows the topics of which nothing goes on now.
+        gates: close topics, of which nothing goes on then.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class OverdueRetries:
         buffer: Buffer,
         on_due: Callable[[], None],
         tell_ended: Callable[[Iterable[Row]], None],
-        pausing: Pausing = NEVER_PAUSED,
+        gates: Iterable[Gate] = (),
     ) -> None:
-        self._pausing = pausing
+        self._gates = Gates(gates)
         self._journal = journal
         self._handlers = handlers
         self._payloads = payloads
@@ -95,7 +95,7 @@ class OverdueRetries:
         Raises:
             JournalUnavailable: it is the next sweep's business.
         """
-        topics = self._handlers.keys() - self._pausing.unread
+        topics = self._handlers.keys() - self._gates.unread
         out_of_reach: set[str] = set()
         now_s = monotonic_s()
         self._passage.go_on(topics, now_s)

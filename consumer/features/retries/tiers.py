@@ -13,14 +13,14 @@ not answered: it is read again from there when that is known, and nothing of it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from consumer.features.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.features.retries.headers import read
 from consumer.features.retries.waiting import Held, Waiting
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
+from consumer.intake.gate import Gate, Gates
 from consumer.intake.kafka_thread import KafkaThread
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import InvalidMessage, KafkaUnavailable
@@ -51,7 +51,7 @@ class Tiers(KafkaThread):
         open_source: makes the `KafkaSource`; called in this thread.
         on_due: called after retries were buffered, to wake the worker.
         on_end: called with the error that ended the thread, or None after `stop`.
-        pausing: knows the topics of which nothing goes on now.
+        gates: close topics, of which nothing goes on then.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Tiers(KafkaThread):
         open_source: Callable[[], KafkaSource],
         on_due: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
-        pausing: Pausing = NEVER_PAUSED,
+        gates: Iterable[Gate] = (),
     ) -> None:
         super().__init__("retries", away="retries", open_source=open_source, on_end=on_end)
-        self._pausing = pausing
+        self._gates = Gates(gates)
         self._topics = topics
         self._buffer = buffer
         self._on_due = on_due
@@ -103,7 +103,7 @@ class Tiers(KafkaThread):
         source.rewind({one: offset for one, offset in offsets.items() if one in revoked})
 
     def _patience_s(self) -> float:
-        due_s = self._waiting.next_due_s(self._pausing.unread)
+        due_s = self._waiting.next_due_s(self._gates.unread)
         if due_s is None:
             return POLL_S
         now_s = monotonic_s()
@@ -133,7 +133,7 @@ class Tiers(KafkaThread):
         now_s = monotonic_s()
         if now_s < self._handed_s + TOGETHER_S:
             return
-        due = self._waiting.take_due(now_s, self._buffer.room, self._pausing.lets)
+        due = self._waiting.take_due(now_s, self._buffer.room, self._gates.lets)
         wanted = {
             partition: offset
             for partition, offset in self._waiting.offsets().items()

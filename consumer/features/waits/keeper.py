@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, Protocol
 
-from consumer.features.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.features.waits.holders import Heartbeats
 from consumer.features.waits.record import Ended, Wait, decode, source_topic
 from consumer.features.waits.resuming import Resuming
 from consumer.features.waits.table import Entry, Table, Taking
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.intake.buffer import Buffer
+from consumer.intake.gate import Gate, Gates
 from consumer.intake.kafka_thread import KafkaThread
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import InvalidMessage, KafkaUnavailable, RedisUnavailable
@@ -92,7 +92,7 @@ class Keeper(KafkaThread):
         open_source: makes the `KafkaSource`; called in this thread. None: nothing waits.
         on_buffered: called after requests were buffered, to wake the worker.
         on_end: called with the error that ended the thread, or None after `stop`.
-        pausing: knows the topics of which nothing goes on now.
+        gates: close topics, of which nothing goes on then.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Keeper(KafkaThread):
         open_source: Callable[[], KafkaSource | None],
         on_buffered: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
-        pausing: Pausing = NEVER_PAUSED,
+        gates: Iterable[Gate] = (),
     ) -> None:
         super().__init__("waits", away="waits", open_source=open_source, on_end=on_end)
         self._worker_id = worker_id
@@ -121,7 +121,7 @@ class Keeper(KafkaThread):
         self._resuming = resuming
         self._buffer = buffer
         self._on_buffered = on_buffered
-        self._pausing = pausing
+        self._gates = Gates(gates)
         self._tables: dict[Partition, Table] = {}
         self._asked: dict[tuple[Partition, str], Asked] = {}
         self._looked_s = float("-inf")
@@ -226,7 +226,7 @@ class Keeper(KafkaThread):
 
     def _is_ours(self, partition: Partition) -> bool:
         topic = source_topic(partition[0], self._group)
-        return self._resuming.has(topic) and topic not in self._pausing.unread
+        return self._resuming.has(topic) and topic not in self._gates.unread
 
     def _ask(self, partition: Partition, table: Table, entries: Iterable[Entry]) -> None:
         taking: list[Asked] = []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
 
 from consumer.features.waits.holding import Holding
 from consumer.features.waits.record import Wait
 from consumer.handlers.checks.waits import declared_by
 from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
+from consumer.intake.before_commit import Prepared
 from consumer.intake.buffer import Received
 from consumer.status.availability import Outage
 from feedback.errors import KafkaUnavailable
@@ -19,35 +19,6 @@ from feedback.logs import EventLog
 log = EventLog("onceward.waits")
 
 _ME = "intake"
-
-
-class Prepared(NamedTuple):
-    """What became of some records that were read.
-
-    Args:
-        received: those that may be committed.
-        left: those that are read again: their wait records could not be written.
-    """
-
-    received: list[Received]
-    left: list[Received]
-
-
-class Prepares(Protocol):
-    """Does what is to be done before offsets are committed."""
-
-    def prepare(self, received: Sequence[Received]) -> Prepared: ...
-
-
-class _Nothing:
-    """For topics that want no wait records."""
-
-    def prepare(self, received: Sequence[Received]) -> Prepared:
-        """Return all of them."""
-        return Prepared([*received], [])
-
-
-NOTHING_PREPARED = _Nothing()
 
 
 class Preparing:

@@ -8,23 +8,25 @@ journal says which of them may run.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from consumer.features.dead_letters.evidence import Evidence
 from consumer.features.dead_letters.making import strategy_of
 from consumer.features.dead_letters.payloads import Payloads
 from consumer.features.dead_letters.posting import Posting
-from consumer.features.pausing.pausing import NEVER_PAUSED, Pausing
 from consumer.features.waits.ends import Ends
 from consumer.features.waits.holders import Heartbeats
 from consumer.features.waits.holding import ROOM_BYTES, Holding
 from consumer.features.waits.keeper import Keeper
-from consumer.features.waits.preparing import NOTHING_PREPARED, Prepares, Preparing
+from consumer.features.waits.preparing import Preparing
 from consumer.features.waits.record import wait_topic
 from consumer.features.waits.resuming import Resuming
 from consumer.handlers.declaration import DeliveryKind, Handler
+from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
+from consumer.intake.gate import Gate
+from consumer.loop.feature import Feature
 from consumer.status.availability import Outage
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.reader import RecordReader
@@ -44,7 +46,7 @@ ASK_AGAIN_S = 5.0
 GRACE = 0.5
 
 
-class Waits:
+class Waits(Feature):
     """The wait topics of a worker's handlers; where there are none, the reading ends at once.
 
     Args:
@@ -58,7 +60,7 @@ class Waits:
         tell: tells clients.
         wake: wakes the worker's loop.
         on_end: called with the error that ended the reading, or None after `stop_reading`.
-        pausing: knows the topics of which nothing goes on now.
+        gates: close topics, of which nothing goes on then.
 
     Attributes:
         preparing: for the intake.
@@ -77,7 +79,7 @@ class Waits:
         tell: Callable[[Iterable[StatusWrite]], None],
         wake: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
-        pausing: Pausing = NEVER_PAUSED,
+        gates: Sequence[Gate],
     ) -> None:
         self._settings = settings
         handlers = tuple(handlers)
@@ -92,14 +94,12 @@ class Waits:
             group=group, writer=KafkaWriter(kafka), topics=KafkaTopics(kafka, create=create)
         )
         outage = Outage("wait_records")
-        self.preparing: Prepares = NOTHING_PREPARED
-        if self._handlers:
-            self.preparing = Preparing(
-                worker_id=worker_id,
-                topics=self._handlers.keys(),
-                holding=self._holding,
-                outage=outage,
-            )
+        self.preparing = Preparing(
+            worker_id=worker_id,
+            topics=self._handlers.keys(),
+            holding=self._holding,
+            outage=outage,
+        )
         self.ends = _make_ends(
             settings,
             known,
@@ -127,8 +127,12 @@ class Waits:
             open_source=self._open_source,
             on_buffered=wake,
             on_end=on_end,
-            pausing=pausing,
+            gates=gates,
         )
+
+    def given_up(self, deliveries: Sequence[Delivery]) -> None:
+        """Give back what this worker does not run: whoever comes first may."""
+        self.ends.given_back(deliveries)
 
     def start(self) -> None:
         """Begin to read and to write."""

@@ -14,8 +14,12 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from consumer.journal import Row
+from consumer.loop.settlement import Settlement
 from consumer.ops.health.metrics import Metrics
 from feedback.clock import monotonic_s
+from feedback.records.envelope import Record
+from feedback.status import State
 
 # From a commit on the same host to a server that is about to be given up.
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -83,7 +87,19 @@ class ExposedMetrics(Metrics):
         """Count records that were read and committed."""
         self._delivered.labels(topic).inc(count)
 
-    def outcome(self, topic: str, state: str, code: str | None = None) -> None:
+    def ended(self, one: Settlement) -> None:
+        """Count a run by how it ended."""
+        topic = one.delivery.record.topic
+        if one.follows is not None:
+            self._count_outcome(topic, State.RETRYING, one.follows.takeover.because)
+        elif one.stands and one.finish is not None:
+            self._count_outcome(topic, one.finish.state, one.finish.code)
+
+    def never_ran(self, row: Row, record: Record) -> None:
+        """Count a request that has ended without a run."""
+        self._count_outcome(record.topic, row.state, row.code)
+
+    def _count_outcome(self, topic: str, state: str, code: str | None) -> None:
         """Count one outcome; codes beyond a hundred are counted together."""
         name = topic, state, code or ""
         series = self._series.get(name)
@@ -94,9 +110,9 @@ class ExposedMetrics(Metrics):
                 self._series[name] = series
         series.inc()
 
-    def swept(self, state: str, count: int = 1) -> None:
-        """Count claims that were swept."""
-        self._swept.labels(state).inc(count)
+    def swept(self, state: str) -> None:
+        """Count a claim that was swept."""
+        self._swept.labels(state).inc()
 
     def repaired(self, count: int) -> None:
         """Count statuses that were repaired."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from consumer.loop.feature import Feature
 
-class Metrics:
+
+class Metrics(Feature):
     """Hears how long things took and how requests ended; any thread may call.
 
     Every method returns at once. `consumer.ops.health.exposed` has the one that counts.
@@ -23,25 +25,6 @@ class Metrics:
 
     def delivered(self, topic: str, count: int = 1) -> None:
         """Hear of records that were read and committed."""
-
-    def outcome(self, topic: str, state: str, code: str | None = None) -> None:
-        """Hear of one request that ended, or waits for its next run.
-
-        Args:
-            topic: a topic of this worker's handlers.
-            state: as in the journal.
-            code: the stable code of a failure; a handler's own as well.
-        """
-
-    def swept(self, state: str, count: int = 1) -> None:
-        """Hear of claims of dead workers that this one ended or took over.
-
-        Args:
-            state: what they are now, as in the journal.
-        """
-
-    def repaired(self, count: int) -> None:
-        """Hear of statuses that were written again from the journal."""
 
     def dead_letters(self, topic: str, what: str, count: int) -> None:
         """Hear of failures that no longer wait for their dead letters.

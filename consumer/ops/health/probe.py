@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from consumer.features.pausing.pausing import Pausing
 from consumer.handlers.delivery import Delivery
-from consumer.loop.admission import Admission
+from consumer.loop.scheduler import Scheduler
 from consumer.ops.health.vitals import Oldest, Vitals
 from consumer.ops.health.watched import WatchedBuffer, WatchedLeases, WatchedSource
 from consumer.pool import Pool
@@ -34,7 +34,7 @@ class Probe:
         settings: WorkerSection,
         worker: Worker,
         buffer: WatchedBuffer,
-        admission: Admission,
+        scheduler: Scheduler,
         pausing: Pausing,
         pool: Pool,
         teller: Teller,
@@ -44,7 +44,7 @@ class Probe:
         self._settings = settings
         self._worker = worker
         self._buffer = buffer
-        self._admission = admission
+        self._scheduler = scheduler
         self._pausing = pausing
         self._pool = pool
         self._teller = teller
@@ -56,12 +56,12 @@ class Probe:
     def look(self) -> Vitals:
         """Return what there is to see now."""
         sources, load = self.sources, self._pool.load
-        held = _oldest(self._admission.lanes.waiting)
+        held = _oldest(self._scheduler.lanes.waiting)
         return Vitals(
             waiting=len(self._buffer),
             waiting_limit=self._buffer.limit,
-            order_held=self._admission.lanes.held,
-            order_held_limit=self._admission.lanes.limit,
+            order_held=self._scheduler.lanes.held,
+            order_held_limit=self._scheduler.lanes.limit,
             order_held_s=0.0 if held is None else monotonic_s() - held.buffered_s,
             held=self._worker.held,
             slots=self._settings.slots,
@@ -88,7 +88,7 @@ class Probe:
         """Return the request that has been here for longest, None when there is none."""
         now_s = monotonic_s()
         running = _oldest(self._worker.unfinished)
-        waiting = _oldest(one for one in self._admission.waiting if isinstance(one, Delivery))
+        waiting = _oldest(one for one in self._scheduler.waiting if isinstance(one, Delivery))
         found = _oldest(one for one in (running, waiting) if one is not None)
         if found is None:
             return None

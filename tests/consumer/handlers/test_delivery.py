@@ -11,7 +11,7 @@ from consumer.handlers.delivery import (
     receive,
     refused,
 )
-from consumer.loop import entries
+from consumer.loop import mapping
 from feedback.records.envelope import Record
 from tests.consumer.samples import SHA, TIMESTAMP_MS, VALUE, delivery, named, payments, record
 
@@ -44,7 +44,7 @@ def test_the_deadline_is_the_senders_else_the_handlers_else_the_default() -> Non
 def test_a_claim_says_of_what_time_a_record_is_that_names_no_deadline() -> None:
     named_one = received(record(headers=(("onceward-deadline", b"5"),)))
     timed, timeless = received(record()), received(record(timestamp_ms=-1))
-    sent = [entries.claim(one).sent_at for one in (named_one, timed, timeless)]  # type: ignore[arg-type]
+    sent = [mapping.claim(one).sent_at for one in (named_one, timed, timeless)]  # type: ignore[arg-type]
     assert sent == [None, TIMESTAMP_MS, -1]
 
 

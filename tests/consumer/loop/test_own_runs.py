@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from consumer.journal import OwnRun, Row
-from consumer.loop.entries import claim, finish
-from consumer.loop.held import Held
+from consumer.loop.in_flight import InFlight
+from consumer.loop.mapping import claim, finish
 from consumer.loop.own_runs import OwnRuns
 from consumer.pool import Outcome
 from feedback.clock import epoch_ms
 from feedback.status import State
-from tests.consumer.samples import SHA, delivery, row
+from tests.consumer.samples import SHA, delivery, row, settled
 
 RUN = ("a", 1)
 
@@ -29,9 +29,9 @@ class Claims:
         return self._rows
 
 
-def lost(held: Held, *rows: Row) -> list[tuple[str, int]]:
+def lost(held: InFlight, *rows: Row) -> list[tuple[str, int]]:
     journal: Any = Claims(*rows)
-    OwnRuns(held=held, journal=journal, every_s=5.0).look()
+    OwnRuns(in_flight=held, journal=journal, every_s=5.0).look()
     return [(one.request_id, one.generation) for one in held.lost]
 
 
@@ -39,7 +39,7 @@ def lost(held: Held, *rows: Row) -> list[tuple[str, int]]:
 def test_an_effect_that_the_journal_no_longer_has_is_to_be_marked_again(
     effect_at: int | None, found: list[tuple[str, int]]
 ) -> None:
-    held = Held(running={RUN: delivery("a")}, entered={RUN})
+    held = InFlight(running={RUN: delivery("a")}, entered={RUN})
     stands = row("a", "CLAIMED", effect_at=effect_at, payload_sha256=SHA)
     assert lost(held, stands) == found
 
@@ -48,16 +48,16 @@ def test_a_run_that_is_as_the_journal_says_or_whose_end_is_about_to_be_written_i
     None
 ):
     stands = row("a", "CLAIMED", effect_at=None, payload_sha256=SHA)
-    assert lost(Held(running={RUN: delivery("a")}), stands) == []
-    held = Held(running={RUN: delivery("a")}, entered={RUN})
-    held.finishes[RUN] = finish(RUN, Outcome(State.SUCCEEDED))
+    assert lost(InFlight(running={RUN: delivery("a")}), stands) == []
+    held = InFlight(running={RUN: delivery("a")}, entered={RUN})
+    held.settlements[RUN] = settled(delivery("a"))
     assert lost(held, stands) == []
     assert lost(held) == [RUN]
 
 
 def test_of_a_run_that_is_lost_it_is_known_how_the_one_before_it_ended_here() -> None:
     mine = delivery("a")._replace(deadline_at=epoch_ms() + 60_000)
-    held = Held(running={("a", 2): mine})
+    held = InFlight(running={("a", 2): mine})
     declared = finish(RUN, Outcome(State.FAILED, resend=True))
     held.ended.note(OwnRun(claim(mine), 1, entered=False, finish=declared))
     assert lost(held) == [RUN, ("a", 2)]
@@ -73,7 +73,7 @@ def test_looks_that_take_the_database_long_twice_in_a_row_are_repeated_less_ofte
 
     monkeypatch.setattr("consumer.loop.own_runs.monotonic_s", lambda: now_s[0])
     journal: Any = Claims()
-    own_runs = OwnRuns(held=Held(), journal=journal, every_s=5.0)
+    own_runs = OwnRuns(in_flight=InFlight(), journal=journal, every_s=5.0)
     assert [own_runs.look_if_due(at_s) for at_s in (105.0, 110.0, 112.0)] == [True, True, False]
     journal.spend = spend
     assert [own_runs.look_if_due(at_s) for at_s in (115.0, 119.0, 120.0)] == [True, False, True]

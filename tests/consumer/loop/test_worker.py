@@ -22,8 +22,9 @@ from consumer.journal import (
     ToldRun,
     migrate,
 )
-from consumer.loop.admission import Admission
 from consumer.loop.continuation import After, continuation
+from consumer.loop.limits import Limits
+from consumer.loop.scheduler import Scheduler
 from consumer.loop.told_runs import Statuses
 from consumer.loop.worker import Worker
 from consumer.pool import EffectAsked, Event, Finished, Pool, PoolSettings
@@ -34,7 +35,7 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import Status
-from tests.consumer.samples import SHA, delivery
+from tests.consumer.samples import SHA, delivery, settled
 from tests.eventually import eventually
 
 
@@ -138,14 +139,12 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
     store = StatusStore(connect(settings), group, settings)
     worker = Worker(
         worker_id="me",
-        admission=Admission(Buffer(8)),
+        scheduler=Scheduler(Buffer(8)),
         journal=journal,
         pool=pool,
         teller=ToldOnce(store),
         lease=Forever(),
-        slots=2,
-        journal_wait_s=30.0,
-        on_backlog=lambda backlog: None,
+        limits=Limits(slots=2),
     )
 
     def turned(away: bool) -> bool:
@@ -165,14 +164,12 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
 def worker_with(journal: Takeovers, lease: Forever, statuses: Statuses | None = None) -> Worker:
     return Worker(
         worker_id="me",
-        admission=Admission(Buffer(8)),
+        scheduler=Scheduler(Buffer(8)),
         journal=cast(Journal, journal),
         pool=cast(Pool, TwoFree()),
         teller=Teller(cast(StatusStore, None)),
         lease=lease,
-        slots=2,
-        journal_wait_s=30.0,
-        on_backlog=lambda backlog: None,
+        limits=Limits(slots=2),
         statuses=statuses,
     )
 
@@ -183,8 +180,8 @@ def test_what_waits_to_be_taken_over_is_not_claimed_meanwhile() -> None:
     worker = worker_with(journal, JustBack())
     one = delivery("a")
     worker.revive([continuation(one, 1, After.ASK, because=WORKER_DIED)])
-    worker._held.running["b", 1] = delivery("b")
-    worker._held.finishes["b", 1] = Finish("b", 1, "SUCCEEDED", None, None, "1", False)
+    worker._in_flight.running["b", 1] = delivery("b")
+    worker._in_flight.settlements["b", 1] = settled(delivery("b"))
     worker.turn()
     assert (journal.asked, journal.held) == ([], [("a", 1), ("b", 1)])
 
@@ -193,8 +190,8 @@ def test_a_run_of_ours_that_goes_on_is_written_again_first_where_the_journal_has
     journal = Takeovers()
     worker = worker_with(journal, Forever())
     one = continuation(delivery("a"), 1, After.ASK, because="CHILD_DIED")
-    worker._held.running[one.run] = one.delivery
-    worker._held.continuing[one.run] = one
+    worker._in_flight.running[one.run] = one.delivery
+    worker._in_flight.continuing[one.run] = one
     worker.turn()
     assert (len(journal.asked), journal.own_runs) == (1, [(*one.run, None)])
 
@@ -226,8 +223,8 @@ def test_a_run_refused_its_effect_is_written_again_as_its_client_was_told_unless
     journal = Takeovers()
     told = Status("a", state, attempt=1, generation=generation, worker="w", payload_sha256=SHA)
     worker = worker_with(journal, Forever(), Told(told))
-    worker._held.running["a", 1] = delivery("a")
-    worker._held.hear(Finished("a", 1, STALE))
+    worker._in_flight.running["a", 1] = delivery("a")
+    worker._in_flight.hear(Finished("a", 1, STALE))
     worker.turn()
     assert (len(journal.asked), journal.own_runs) == (1, own_runs)
     assert journal.told_runs == [("a", generation)]
@@ -242,9 +239,9 @@ def test_an_effect_asks_what_its_client_was_told_where_the_lease_was_over_since_
     told = Status("a", state, attempt=1, generation=1, worker="w", payload_sha256=SHA)
     worker = worker_with(journal, lease, Told(told))
     worker.turn()
-    worker._held.running["a", 1] = delivery("a")
+    worker._in_flight.running["a", 1] = delivery("a")
     lease.since_s += is_broken
-    worker._held.hear(EffectAsked("a", 1))
+    worker._in_flight.hear(EffectAsked("a", 1))
     worker.turn()
     assert journal.told_runs == [("a", 1)] * is_broken
     is_over = is_broken and state is State.EXPIRED
@@ -266,7 +263,7 @@ def test_what_is_revived_is_taken_over_unless_it_runs_here_or_its_owner_may_live
     worker = worker_with(journal, lease)
     one = delivery("a")
     if is_running:
-        worker._held.running["a", 1] = one
+        worker._in_flight.running["a", 1] = one
     worker.revive([continuation(one, 1, After.RUN_AGAIN, because=WORKER_DIED)])
     worker.turn()
     assert len(journal.asked) == asked

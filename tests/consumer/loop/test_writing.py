@@ -10,7 +10,7 @@ import pytest
 
 from consumer.journal import DISOWNED, Journal, VerdictKind, migrate
 from consumer.loop.continuation import After, continuation
-from consumer.loop.held import Held
+from consumer.loop.in_flight import InFlight
 from consumer.loop.told_runs import ToldRuns
 from consumer.loop.writing import Writing
 from feedback.status import State
@@ -52,12 +52,12 @@ def test_a_run_of_ours_that_the_database_lost_and_nobody_has_in_hand_is_not_gran
 ) -> None:
     teller: Any = Teller()
     # An earlier try of the claim had no answer.
-    held = Held(tried={"a"})
+    held = InFlight(tried={"a"})
     again = delivery("a", 2)._replace(deadline_at=FAR_MS)
     if in_hand:
         held.continuing["a", 2] = continuation(again, 2, After.RUN_AGAIN, because="CHILD_DIED")
     writing = Writing(
-        held=held,
+        in_flight=held,
         journal=journal,
         teller=teller,
         told_runs=ToldRuns(Statuses(), lambda: False),

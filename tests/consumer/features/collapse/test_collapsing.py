@@ -7,12 +7,14 @@ from collections import defaultdict
 
 import pytest
 
-from consumer.features.collapse.collapsing import Collapsing, Skipping
+from consumer.features.collapse.collapsing import Collapsing
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
-from consumer.loop.held import Held
+from consumer.loop.in_flight import InFlight
+from consumer.loop.mapping import job
 from consumer.loop.order.lanes import Lanes
+from consumer.loop.settlement import Skipping
 from consumer.pool import Finished, Outcome
 from feedback.status import State
 from tests.consumer.features.collapse.samples import asked, collapsing
@@ -32,8 +34,8 @@ class Scene:
     """A worker's hands and lanes, without a worker."""
 
     def __init__(self) -> None:
-        self.held, self.lanes = Held(), Lanes(1000)
-        self.collapsing = Collapsing(held=self.held, lanes=self.lanes)
+        self.held, self.lanes = InFlight(), Lanes(1000)
+        self.collapsing = Collapsing(self.lanes)
 
     def read(self, *deliveries: Delivery) -> None:
         for one in deliveries:
@@ -41,19 +43,39 @@ class Scene:
 
     def begin(self, generation: int = 1) -> Delivery:
         """Let the head of the only lane that is free begin."""
-        self.lanes.note(self.held.in_hand())
+        self.lanes.note(self.in_hand())
         (head,) = self.lanes.take(1, FAR_S, always)
         self.dispatch(head, generation)
         return head
 
     def dispatch(self, head: Delivery, generation: int = 1) -> None:
-        self.collapsing.begin([(head, claimed(head, generation))])
+        asks = (head.request_id, generation) in self.held.asking
         self.held.running[head.request_id, generation] = head
+        self.collapsing.began(head, job(head, claimed(head, generation), asks=asks))
 
     def ends(self, head: Delivery, outcome: Outcome, generation: int = 1) -> list[str]:
         """Let it end, and return what is to be skipped."""
-        self.held.hear(Finished(head.request_id, generation, outcome))
-        return ids(self.collapsing.skips())
+        self.hear(Finished(head.request_id, generation, outcome))
+        return ids(self.skips())
+
+    def hear(self, event: Finished) -> None:
+        self.held.hear(event)
+        for one in self.held.committed:
+            self.collapsing.ended(one)
+        self.held.committed.clear()
+
+    def skips(self) -> list[Skipping]:
+        return list(self.collapsing.skips(self.held.finishes, self.held.running.keys()))
+
+    def written(self, skips: list[Skipping], rows: list[Row]) -> None:
+        self.collapsing.skipped(skips, {one.request_id: one for one in rows})
+
+    def in_hand(self) -> list[Delivery]:
+        return [*self.held.in_hand(), *self.collapsing.holds()]
+
+    @property
+    def idle(self) -> bool:
+        return self.held.idle and not self.collapsing.holds()
 
 
 def claimed(one: Delivery, generation: int) -> Row:
@@ -69,18 +91,18 @@ def test_with_its_success_what_waited_behind_it_ends_and_what_came_later_does_no
     scene.read(asked("a1"), asked("a2"), asked("a3"))
     head = scene.begin()
     scene.read(asked("a4"))
-    assert scene.collapsing.skips() == [], "it runs"
+    assert scene.skips() == [], "it runs"
     assert scene.ends(head, DONE) == ["a2", "a3"]
-    skips = scene.collapsing.skips()
+    skips = scene.skips()
     assert [(one.entry.request_id, one.entry.by, one.entry.by_generation) for one in skips] == [
         ("a2", "a1", 1),
         ("a3", "a1", 1),
     ]
-    scene.collapsing.written(skips, [row("a2", "SKIPPED"), row("a3", "EXPIRED")])
-    scene.held.finishes.clear()
+    scene.written(skips, [row("a2", "SKIPPED"), row("a3", "EXPIRED")])
+    scene.held.settlements.clear()
     scene.held.forget(("a1", 1))
     assert names(scene.lanes.waiting) == ["a4"]
-    assert scene.collapsing.skips() == []
+    assert scene.skips() == []
     assert scene.begin().request_id == "a4"
 
 
@@ -88,7 +110,7 @@ def test_what_the_journal_did_not_skip_goes_on_in_its_lane() -> None:
     scene = Scene()
     scene.read(asked("a1"), asked("a2"), asked("a3"))
     scene.ends(scene.begin(), DONE)
-    scene.collapsing.written(scene.collapsing.skips(), [row("a3", "SKIPPED")])
+    scene.written(scene.skips(), [row("a3", "SKIPPED")])
     assert names(scene.lanes.waiting) == ["a2"]
 
 
@@ -108,7 +130,7 @@ def test_where_it_has_not_succeeded_nothing_ends_with_it_and_the_next_one_begins
     scene = Scene()
     scene.read(asked("a1"), asked("a2"), asked("a3"))
     assert scene.ends(scene.begin(), outcome) == []
-    scene.held.finishes.clear()
+    scene.held.settlements.clear()
     scene.held.forget(("a1", 1))
     assert scene.ends(scene.begin(), DONE) == ["a3"]
 
@@ -118,12 +140,12 @@ def test_a_success_that_a_child_has_committed_keeps_its_key_until_the_others_hav
     scene.read(asked("a1"), asked("a2"))
     head = scene.begin()
     assert scene.ends(head, COMMITTED) == ["a2"]
-    assert (scene.held.running, scene.held.idle) == ({}, False)
-    assert list(scene.held.in_hand()) == [head]
-    scene.lanes.note(scene.held.in_hand())
+    assert (scene.held.running, scene.idle) == ({}, False)
+    assert scene.in_hand() == [head]
+    scene.lanes.note(scene.in_hand())
     assert scene.lanes.take(1, FAR_S, always) == [], "its key is not free yet"
-    scene.collapsing.written(scene.collapsing.skips(), [row("a2", "SKIPPED")])
-    assert (scene.held.idle, scene.lanes.waiting) == (True, [])
+    scene.written(scene.skips(), [row("a2", "SKIPPED")])
+    assert (scene.idle, scene.lanes.waiting) == (True, [])
 
 
 def test_a_committed_success_lets_go_when_what_waited_was_given_up_meanwhile() -> None:
@@ -132,7 +154,7 @@ def test_a_committed_success_lets_go_when_what_waited_was_given_up_meanwhile() -
     head = scene.begin()
     scene.lanes.take_all()
     assert scene.ends(head, COMMITTED) == []
-    assert scene.held.idle
+    assert scene.idle
 
 
 def test_a_second_run_stands_in_for_what_waits_when_it_begins() -> None:
@@ -164,18 +186,16 @@ def test_a_second_delivery_of_the_one_a_wake_up_and_a_second_payload_are_not_ski
     head = scene.begin()
     assert head.request_id == "a0"
     assert scene.ends(head, DONE) == ["a1", "a2"]
-    (first, second) = scene.collapsing.skips()
+    (first, second) = scene.skips()
     assert (first.delivery.record.value, second.delivery.record.value) == (b"{}", b"{}")
     assert due in scene.lanes.waiting
 
 
 def test_the_predicate_is_asked_but_for_a_run_after_one_in_doubt() -> None:
-    scene = Scene()
-    one = asked("a1")
-    assert scene.collapsing.asks_first(one, ("a1", 1))
-    assert not scene.collapsing.asks_first(one._replace(handler=payments()), ("a1", 1))
-    scene.held.doubtful.add(("a1", 2))
-    assert not scene.collapsing.asks_first(one, ("a1", 2))
+    one, granted = asked("a1"), claimed(asked("a1"), 2)
+    assert job(one, granted).collapses
+    assert not job(one._replace(handler=payments()), granted).collapses
+    assert not job(one, granted, doubtful=True).collapses
 
 
 def test_a_death_before_its_effect_ends_nothing() -> None:
@@ -184,7 +204,7 @@ def test_a_death_before_its_effect_ends_nothing() -> None:
     scene.read(asked("a1")._replace(handler=marked), asked("a2")._replace(handler=marked))
     scene.begin()
     scene.held.forget(("a1", 1))
-    assert (scene.held.covers, scene.collapsing.skips()) == ({}, [])
+    assert (scene.skips(), scene.collapsing._covers) == ([], {})
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -200,7 +220,7 @@ def test_whatever_happens_each_request_runs_or_is_skipped_by_one_that_began_afte
     skipped: dict[str, str] = {}
     ran: dict[bytes | None, list[int]] = defaultdict(list)
     step = 0
-    while coming or scene.held.running or len(scene.lanes) or scene.held.stood_in:
+    while coming or scene.held.running or len(scene.lanes) or scene.collapsing.holds():
         step += 1
         assert step < 10_000, "a lane was forgotten"
         for _ in range(dice.randrange(4)):
@@ -208,7 +228,7 @@ def test_whatever_happens_each_request_runs_or_is_skipped_by_one_that_began_afte
                 one = coming.pop(0)
                 came_at[one.request_id] = step
                 scene.read(one)
-        scene.lanes.note(scene.held.in_hand())
+        scene.lanes.note(scene.in_hand())
         for head in scene.lanes.take(dice.randrange(3), FAR_S + step, always):
             began_at[head.request_id] = step
             ran[head.record.key].append(head.record.offset)
@@ -217,18 +237,17 @@ def test_whatever_happens_each_request_runs_or_is_skipped_by_one_that_began_afte
             if dice.random() < 0.3:
                 good = dice.choice([DONE, COMMITTED])
                 bad = Outcome(State.FAILED, code="BUSY")
-                scene.held.hear(Finished(*run, good if dice.random() < 0.6 else bad))
-        skips = scene.collapsing.skips()
+                scene.hear(Finished(*run, good if dice.random() < 0.6 else bad))
+        skips = scene.skips()
         if dice.random() < 0.3:
             continue  # the journal is away
         for each in skips:
             assert each.delivery.request_id not in {*skipped, *began_at}
             skipped[each.delivery.request_id] = each.by[0]
-        scene.collapsing.written(skips, [row(name, "SKIPPED") for name in ids(skips)])
-        for run in list(scene.held.finishes):
-            del scene.held.finishes[run]
+        scene.written(skips, [row(name, "SKIPPED") for name in ids(skips)])
+        for run in list(scene.held.settlements):
+            del scene.held.settlements[run]
             scene.held.forget(run)
-        scene.held.committed.clear()
     assert came_at.keys() == began_at.keys() | skipped.keys()
     assert not began_at.keys() & skipped.keys()
     assert skipped, "nothing waited together"

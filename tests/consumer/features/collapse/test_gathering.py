@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
-from consumer.loop.admission import Admission
+from consumer.intake.gate import Gate
 from consumer.loop.order.lanes import GATHER_S, QUIET_S, Lanes
+from consumer.loop.scheduler import Scheduler
 from tests.consumer.features.collapse.samples import TOPIC, asked
 from tests.consumer.loop.order import samples as ordered
 from tests.consumer.loop.order.samples import names
@@ -106,14 +107,12 @@ def test_those_names_what_still_waits_of_what_waited() -> None:
 
 
 class Scene:
-    """An admission of a topic that collapses, beside another one."""
+    """A scheduler of a topic that collapses, beside another one."""
 
     def __init__(self) -> None:
-        self.paused: set[str] = set()
+        self.gate = Gate()
         self.buffer = Buffer(4)
-        self.admission = Admission(
-            self.buffer, is_paused=lambda topic: topic in self.paused, collapsing=[TOPIC]
-        )
+        self.scheduler = Scheduler(self.buffer, gates=[self.gate], gathering=[TOPIC])
 
 
 def test_all_that_the_buffer_has_of_the_topic_goes_to_its_key_though_no_slot_is_free() -> None:
@@ -122,30 +121,30 @@ def test_all_that_the_buffer_has_of_the_topic_goes_to_its_key_though_no_slot_is_
     other = other._replace(handler=payments(topic="orders"))
     free = asked("n", None)
     scene.buffer.put([asked("a1"), other, asked("a2"), free])
-    scene.admission.gather(0.0)
+    scene.scheduler.gather(0.0)
     assert [one.request_id for one in scene.buffer.waiting] == ["o1", "n"]
-    assert names(scene.admission.lanes.waiting) == ["a1", "a2"]
-    assert [one.request_id for one in scene.admission.take(5, 0.0, [])] == ["o1", "n"]
-    assert [one.request_id for one in scene.admission.take(5, 1.0, [])] == ["a1"]
+    assert names(scene.scheduler.lanes.waiting) == ["a1", "a2"]
+    assert [one.request_id for one in scene.scheduler.take(5, 0.0, [])] == ["o1", "n"]
+    assert [one.request_id for one in scene.scheduler.take(5, 1.0, [])] == ["a1"]
 
 
 def test_a_paused_topic_is_left_where_it_is_and_gathers_afterwards() -> None:
     scene = Scene()
-    scene.paused.add(TOPIC)
+    scene.gate.closed = frozenset({TOPIC})
     scene.buffer.put([asked("a1"), asked("a2")])
-    scene.admission.gather(0.0)
-    assert scene.admission.take(5, 0.0, []) == []
+    scene.scheduler.gather(0.0)
+    assert scene.scheduler.take(5, 0.0, []) == []
     scene.buffer.put([asked("a3")])
-    scene.paused.clear()
-    scene.admission.gather(10.0)
-    assert scene.admission.take(5, 10.0, []) == []
-    assert names(scene.admission.lanes.waiting) == ["a1", "a2", "a3"]
-    assert [one.request_id for one in scene.admission.take(5, 11.0, [])] == ["a1"]
+    scene.gate.closed = frozenset()
+    scene.scheduler.gather(10.0)
+    assert scene.scheduler.take(5, 10.0, []) == []
+    assert names(scene.scheduler.lanes.waiting) == ["a1", "a2", "a3"]
+    assert [one.request_id for one in scene.scheduler.take(5, 11.0, [])] == ["a1"]
 
 
 def test_a_handler_that_collapses_nothing_gathers_nothing() -> None:
     buffer = Buffer(4)
-    admission = Admission(buffer)
+    scheduler = Scheduler(buffer)
     buffer.put([ordered.asked("a1"), ordered.asked("a2")])
-    admission.gather(0.0)
+    scheduler.gather(0.0)
     assert len(buffer) == 2

@@ -16,7 +16,7 @@ from consumer.features.outgoing.posting import Posted
 from consumer.journal import JournalUnavailable
 from consumer.journal.dead_letters import Cursor, Dead, Waiting
 from consumer.journal.records import Row
-from consumer.loop.entries import Run
+from consumer.loop.mapping import Run
 from consumer.ops.health.metrics import Metrics
 from tests.consumer.features.dead_letters.samples import FAILED_AT, dead
 

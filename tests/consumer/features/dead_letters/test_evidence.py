@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.features.dead_letters.evidence import ENTRY_BYTES, NO_EVIDENCE, Evidence
+from consumer.features.dead_letters.evidence import ENTRY_BYTES, Evidence
 from consumer.pool.outcome import Raised
 from feedback.clock import monotonic_s
 from tests.consumer.samples import record
@@ -39,7 +39,6 @@ def test_what_was_told_before_a_time_is_let_go_and_what_came_later_is_not() -> N
 
 
 def test_who_writes_no_letters_remembers_nothing_and_is_told_nothing_new() -> None:
-    NO_EVIDENCE.failed(("a", 1), record(), None)
     nothing = Evidence(limit_bytes=0)
     nothing.failed(("a", 1), record(), None)
     assert nothing.of(("a", 1)) is None

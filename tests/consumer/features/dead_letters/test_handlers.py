@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from consumer.features.retries.topics import retry_topics
 from consumer.handlers.dead_letters.declaring import in_group
 from consumer.handlers.dead_letters.on_error import OnError
 from consumer.handlers.declaration import Handler
+from consumer.intake.buffer import Buffer
 from feedback.kafka.writer import KafkaWriter, Outgoing
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.envelope import Envelope, encode_headers
@@ -163,7 +165,18 @@ def test_retry_topics_of_letters_are_made_like_the_source_while_there_is_no_lett
         on_error=OnError.RETRY,
     )
     handlers = [in_group(declared, stage.group)]
-    retries = Retries(load(stage.config()), handlers, wake=lambda: None, on_end=lambda error: None)
+    unasked: Any = None
+    retries = Retries(
+        load(stage.config()),
+        handlers,
+        due=Buffer(1),
+        journal=unasked,
+        payloads=unasked,
+        tell=unasked,
+        wake=lambda: None,
+        on_end=lambda error: None,
+        gates=[],
+    )
     retries._open_source().close()
     names = retry_topics(handlers, stage.group)
     assert len(names) == 6

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from consumer.features.pausing import pausing as module
 from consumer.features.pausing.guard import Guard
 from consumer.features.pausing.pausing import Pausing
-from consumer.features.pausing.ways import FINE, Way
+from consumer.features.pausing.ways import Way
 from consumer.handlers.delivery import Delivery
+from consumer.intake.gate import Gates
 from consumer.journal.pauses import PauseRow
+from consumer.loop.settlement import Settlement
+from consumer.pool.outcome import Raised
 from feedback.records.envelope import Record
 from feedback.status import State
-from tests.consumer.samples import delivery, record, row
+from tests.consumer.samples import delivery, record, row, settled
 
 DOWN = Way("HANDLER_ERROR", "ConnectionError")
 STOPPED = PauseRow("payments", "a reason", 5, "somebody")
+
+
+def down(one: Delivery) -> Settlement:
+    """Return how a run ended that did not reach the counterparty; a resend may help."""
+    failed = settled(one, "FAILED", code=DOWN.code, resend=True)
+    return replace(failed, raised=Raised(DOWN.error_class, ""))
 
 
 class Told:
@@ -54,7 +64,7 @@ class Scene:
 
     def fail(self, times: int) -> None:
         for at in range(times):
-            self.pausing.ended(delivery(f"f{at}"), DOWN)
+            self.pausing.ended(down(delivery(f"f{at}")))
 
     def take(self, topic: str) -> Delivery | None:
         return self.waiting.pop(0) if self.waiting else None
@@ -74,17 +84,17 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 def test_nothing_is_paused_at_first(scene: Scene) -> None:
-    assert not scene.pausing.is_paused("payments")
+    assert "payments" not in scene.pausing.closed
     assert (scene.pausing.paused, scene.pausing.unread) == ([], frozenset())
     records = [record(offset=1), record(offset=2)]
-    assert scene.pausing.sift(records) == (records, {})
+    assert Gates([scene.pausing]).sift(records) == (records, {})
 
 
 def test_an_outage_pauses_the_topic_and_says_so_once(scene: Scene) -> None:
     scene.fail(3)
     scene.fail(3)
-    assert scene.pausing.is_paused("payments")
-    assert not scene.pausing.is_paused("refunds")
+    assert "payments" in scene.pausing.closed
+    assert "refunds" not in scene.pausing.closed
     (found,) = scene.pausing.paused
     assert (found.topic, found.reason, found.by) == ("payments", str(DOWN), "guard")
     assert scene.told.alerts == [("payments", str(DOWN), "guard")]
@@ -98,11 +108,11 @@ def test_what_waits_here_is_let_through_one_by_one_and_a_success_ends_the_outage
     assert scene.probes(0.9) == []
     assert scene.probes(1.0) == ["a"]
     assert scene.probes(1.5) == []
-    scene.pausing.ended(scene.in_hand.pop(), DOWN)
+    scene.pausing.ended(down(scene.in_hand.pop()))
     assert scene.probes(2.9) == []
     assert scene.probes(3.0) == ["b"]
-    scene.pausing.ended(scene.in_hand.pop(), FINE)
-    assert not scene.pausing.is_paused("payments")
+    scene.pausing.ended(settled(scene.in_hand.pop()))
+    assert "payments" not in scene.pausing.closed
     assert scene.pausing.unread == frozenset()
     assert [one.request_id for one in scene.waiting] == ["c"]
 
@@ -114,7 +124,7 @@ def test_where_nothing_waits_here_one_record_is_read_and_no_more(scene: Scene) -
     assert scene.pausing.unread == frozenset()
     polled = [record(partition=at % 2, offset=10 + at) for at in range(4)]
     polled.append(record(topic="refunds", partition=0, offset=7))
-    kept, left = scene.pausing.sift(polled)
+    kept, left = Gates([scene.pausing]).sift(polled)
     assert kept == [polled[0], polled[4]]
     assert left == {("payments", 0): 12, ("payments", 1): 11}
     assert scene.pausing.unread == {"payments"}
@@ -131,7 +141,7 @@ def test_what_goes_back_takes_all_behind_it_along_whatever_happens_meanwhile(
         scene.pausing.learn([])
         yield from polled[1:]
 
-    assert scene.pausing.sift(resumed_in_between()) == ([], {("payments", 3): 10})
+    assert Gates([scene.pausing]).sift(resumed_in_between()) == ([], {("payments", 3): 10})
 
 
 def test_a_probe_that_got_lost_makes_room_for_the_next(scene: Scene) -> None:
@@ -161,28 +171,28 @@ def test_what_the_group_has_paused_is_not_probed_and_goes_on_when_the_group_says
     assert [tuple(one) for one in scene.pausing.paused] == [tuple(STOPPED)]
     scene.pausing.learn([])
     assert scene.wakes == 2
-    assert scene.pausing.is_paused("payments")  # the outage is not over
+    assert "payments" in scene.pausing.closed  # the outage is not over
     assert scene.probes(60.0) == ["a"]
 
 
 def test_a_dead_letter_stops_its_topic_at_once_and_the_journal_learns_of_it(scene: Scene) -> None:
     scene.pausing.failed("refunds", "x", "CARD_EXPIRED")
-    assert not scene.pausing.is_paused("refunds")
+    assert "refunds" not in scene.pausing.closed
     scene.pausing.failed("payments", "a", "CARD_EXPIRED")
     scene.pausing.failed("payments", "b", "CARD_EXPIRED")
-    assert scene.pausing.is_paused("payments")
+    assert "payments" in scene.pausing.closed
     assert scene.pausing.news.is_set()
     scene.pausing.learn([])  # read before it was written
-    assert scene.pausing.is_paused("payments")
+    assert "payments" in scene.pausing.closed
     (stop,) = scene.pausing.unwritten()
     assert (stop.topic, stop.by) == ("payments", "me")
     assert "CARD_EXPIRED of a" in stop.reason
     assert scene.told.alerts == [("payments", stop.reason, "me")]
     scene.pausing.written(stop)
     assert scene.pausing.unwritten() == []
-    assert scene.pausing.is_paused("payments")
+    assert "payments" in scene.pausing.closed
     scene.pausing.learn([])
-    assert not scene.pausing.is_paused("payments")
+    assert "payments" not in scene.pausing.closed
 
 
 @pytest.mark.parametrize(
@@ -197,5 +207,5 @@ def test_a_dead_letter_stops_its_topic_at_once_and_the_journal_learns_of_it(scen
 def test_a_row_that_becomes_a_dead_letter_stops_its_topic_too(
     scene: Scene, state: State, resend: bool, is_stopped: bool
 ) -> None:
-    scene.pausing.stands(row("a", state, resend=resend))
-    assert scene.pausing.is_paused("payments") is is_stopped
+    scene.pausing.answered(row("a", state, resend=resend), record())
+    assert ("payments" in scene.pausing.closed) is is_stopped

@@ -86,7 +86,7 @@ class Scene:
             may_take=lambda: True,
             on_buffered=lambda: None,
             on_end=lambda error: None,
-            pausing=self.pausing,
+            gates=[self.pausing],
         )
 
 

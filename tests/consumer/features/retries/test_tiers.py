@@ -119,7 +119,7 @@ class Ground:
             open_source=open_source,
             on_due=lambda: None,
             on_end=lambda fault: self.faults.append(fault) if fault else None,
-            pausing=self.pausing,
+            gates=[self.pausing],
         )
         self._readers.append(reader)
         reader.start()

@@ -5,14 +5,21 @@ from collections.abc import Mapping
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from consumer.loop.settlement import Settlement
 from consumer.ops.health.exposed import MAX_CODES, OTHER, ExposedMetrics
 from consumer.ops.health.gauges import Gauges
 from consumer.ops.health.metrics import NO_METRICS
 from consumer.ops.health.vitals import Oldest
 from feedback.clock import monotonic_s
 from tests.consumer.ops.health.samples import vitals
+from tests.consumer.samples import delivery, settled
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def end(state: str = "SUCCEEDED", code: str | None = None) -> Settlement:
+    one = delivery("a")
+    return settled(one._replace(record=one.record._replace(topic="pay")), state, code=code)
 
 
 def scrape(metrics: ExposedMetrics) -> Samples:
@@ -30,11 +37,12 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 def test_what_the_road_reports_is_counted() -> None:
     metrics = ExposedMetrics()
-    metrics.outcome("pay", "SUCCEEDED")
-    metrics.outcome("pay", "FAILED", "CARD_EXPIRED")
-    metrics.outcome("pay", "FAILED", "CARD_EXPIRED")
+    metrics.ended(end())
+    metrics.ended(end("FAILED", "CARD_EXPIRED"))
+    metrics.ended(end("FAILED", "CARD_EXPIRED"))
     metrics.delivered("pay", 5)
-    metrics.swept("IN_DOUBT", 2)
+    for _ in range(2):
+        metrics.swept("IN_DOUBT")
     metrics.repaired(7)
     for took in (metrics.commit_took, metrics.claim_took, metrics.finish_took, metrics.status_took):
         took(0.004)
@@ -71,8 +79,8 @@ def test_dead_letters_are_counted_and_what_waits_for_its_own_grows_older() -> No
 def test_codes_that_never_end_are_counted_together() -> None:
     metrics = ExposedMetrics()
     for number in range(3 * MAX_CODES):
-        metrics.outcome("pay", "FAILED", f"ID_{number}")
-    metrics.outcome("pay", "FAILED", "ID_0")
+        metrics.ended(end("FAILED", f"ID_{number}"))
+    metrics.ended(end("FAILED", "ID_0"))
     samples = scrape(metrics)
     series = [name for name, _ in samples if name == "onceward_requests_total"]
     assert len(series) == MAX_CODES + 1
@@ -135,13 +143,13 @@ def test_gauges_are_what_stands_at_the_scrape() -> None:
 
 def test_every_name_says_whose_it_is_and_none_holds_an_id() -> None:
     metrics = ExposedMetrics()
-    metrics.outcome("pay", "SUCCEEDED")
+    metrics.ended(end())
     for name, labels in scrape(metrics):
         assert name.startswith(("onceward_", "process_"))
         assert {label for label, _ in labels} <= {"topic", "state", "code", "le"}
 
 
 def test_without_a_port_reports_go_nowhere() -> None:
-    NO_METRICS.outcome("pay", "SUCCEEDED")
+    NO_METRICS.ended(end())
     NO_METRICS.commit_took(1.0)
     assert not hasattr(NO_METRICS, "registry")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from consumer.features.retries import Fixed
+from consumer.features.retries.following import ended
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
-from consumer.journal import TakeoverKind
+from consumer.handlers.delivery import Delivery
+from consumer.journal import Finish, TakeoverKind
 from consumer.loop.continuation import After, continuation
-from consumer.loop.entries import CLAIM_LOST
-from consumer.loop.held import Held
+from consumer.loop.in_flight import InFlight
+from consumer.loop.mapping import CLAIM_LOST
 from consumer.pool import ChildDied, Finished, Outcome
 from consumer.pool.outcome import STALE
+from feedback.clock import epoch_ms
 from feedback.status import State
 from tests.consumer.pool.driving import job
 from tests.consumer.samples import delivery, payments
@@ -24,10 +27,23 @@ DONE = Outcome(State.SUCCEEDED, result="1")
 SOON = Fixed("1s", tries=1)
 
 
-def held(effect: EffectKind, policy: InDoubtPolicy, *, doubtful: bool) -> Held:
+class Judge:
+    """Lets failures run again as they were declared to."""
+
+    def judged(self, finish: Finish, delivery: Delivery) -> Finish:
+        return ended(finish, delivery, now_ms=epoch_ms())
+
+
+def end_of(kept: InFlight) -> Finish:
+    """Return the end that is to be written."""
+    (finish,) = kept.finishes
+    return finish
+
+
+def held(effect: EffectKind, policy: InDoubtPolicy, *, doubtful: bool) -> InFlight:
     """Return what is held: generation 2 of one request, after a doubtful run or not."""
     one = delivery("a")._replace(handler=payments(effect=effect, in_doubt=policy))
-    kept = Held()
+    kept = InFlight(judges=(Judge(),))
     kept.running[RUN] = one
     if doubtful:
         earlier = continuation(one, 1, After.SAME_KEY, because="CHILD_DIED")
@@ -55,7 +71,7 @@ def test_a_marked_run_after_a_doubtful_one_settles_it_only_by_its_own_effect(
         kept.entered.add(RUN)
     kept.hear(Finished(*RUN, outcome))
     assert (RUN in kept.continuing) is goes_on
-    assert (RUN in kept.finishes) is not goes_on
+    assert (RUN in kept.settlements) is not goes_on
     if goes_on:
         assert kept.continuing[RUN].takeover.kind is TakeoverKind.SAME_KEY
 
@@ -67,7 +83,7 @@ def test_a_run_that_had_no_connection_is_asked_for_again_as_the_same_claim() -> 
     kept = held(EffectKind.TRANSACTIONAL, InDoubtPolicy.PARK, doubtful=False)
     kept.running[RUN] = kept.running[RUN]._replace(deadline_at=2**52)
     kept.hear(Finished(*RUN, UNBEGUN))
-    assert ([one.request_id for one in kept.claiming], kept.finishes) == (["a"], {})
+    assert ([one.request_id for one in kept.claiming], kept.finishes) == (["a"], [])
     assert RUN not in kept.running
 
 
@@ -76,14 +92,14 @@ def test_a_run_that_had_no_connection_until_its_deadline_is_left_to_the_journal(
     kept.running[RUN] = kept.running[RUN]._replace(deadline_at=1)
     kept.hear(Finished(*RUN, UNBEGUN))
     assert kept.continuing[RUN].takeover.kind is TakeoverKind.EXCLUDED
-    assert kept.finishes == {}
+    assert kept.finishes == []
 
 
 @pytest.mark.parametrize("outcome", [REJECTED, FAILED, DONE])
 def test_a_marked_run_after_none_ends_as_it_says(outcome: Outcome) -> None:
     kept = held(EffectKind.MARKED, InDoubtPolicy.RETRY_SAME_KEY, doubtful=False)
     kept.hear(Finished(*RUN, outcome))
-    assert kept.finishes[RUN].state == outcome.state
+    assert end_of(kept).state == outcome.state
 
 
 @pytest.mark.parametrize(
@@ -96,7 +112,7 @@ def test_a_marked_run_after_none_ends_as_it_says(outcome: Outcome) -> None:
 def test_how_a_process_ended_is_told_as_a_sentence(reason: str, told: str) -> None:
     kept = held(EffectKind.EXTERNAL, InDoubtPolicy.PARK, doubtful=False)
     kept.hear(ChildDied(7, reason, (job("payments", request_id="a", generation=2),), ()))
-    assert kept.finishes[RUN].message == told
+    assert end_of(kept).message == told
 
 
 def test_doubt_goes_by_the_policy() -> None:
@@ -117,7 +133,7 @@ def test_an_answer_of_the_counterparty_is_final_but_for_a_void() -> None:
         kept = held(EffectKind.EXTERNAL, InDoubtPolicy.QUERY, doubtful=False)
         kept.asking.add(RUN)
         kept.hear(Finished(*RUN, outcome))
-        assert kept.finishes[RUN].state == outcome.state
+        assert end_of(kept).state == outcome.state
     kept = held(EffectKind.EXTERNAL, InDoubtPolicy.QUERY, doubtful=False)
     kept.asking.add(RUN)
     kept.hear(Finished(*RUN, Outcome(State.IN_DOUBT, voided=True)))
@@ -137,7 +153,8 @@ def test_a_declared_failure_after_a_doubtful_run_does_not_end_the_doubt(code: st
         if doubtful:
             assert kept.continuing[RUN].takeover.kind is TakeoverKind.SAME_KEY
         else:
-            assert (kept.finishes[RUN].state, kept.finishes[RUN].delay_ms) == ("RETRYING", 1000)
+            finish = end_of(kept)
+            assert (finish.state, finish.delay_ms) == ("RETRYING", 1000)
 
 
 @pytest.mark.parametrize("effect", [EffectKind.MARKED, EffectKind.TRANSACTIONAL])
@@ -148,4 +165,4 @@ def test_a_run_that_the_journal_did_not_let_act_asks_for_another_and_tells_nobod
     kept.hear(Finished(*RUN, STALE))
     wish = kept.continuing[RUN].takeover
     assert (wish.kind, wish.because) == (TakeoverKind.EXCLUDED, CLAIM_LOST)
-    assert (kept.finishes, kept.retrying) == ({}, [])
+    assert (kept.finishes, kept.retrying) == ([], [])

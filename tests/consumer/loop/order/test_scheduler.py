@@ -10,22 +10,34 @@ import pytest
 from consumer.handlers.declaration import Order
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.intake.buffer import Buffer
-from consumer.loop.admission import Admission
+from consumer.intake.gate import Gate
+from consumer.loop.scheduler import Scheduler
 from feedback.logs import event_of
 from tests.consumer.loop.order.samples import asked, names
 
 
+class Changing(Gate):
+    """A gate that answers otherwise each time, and is open in the end."""
+
+    def __init__(self, answers: list[frozenset[str]]) -> None:
+        self._answers = answers
+
+    @property
+    def closed(self) -> frozenset[str]:  # type: ignore[override]
+        return self._answers.pop(0) if self._answers else frozenset()
+
+
 class Scene:
-    """An admission between two buffers, and the topics that are paused."""
+    """A scheduler between two buffers, and the topics that are paused."""
 
     def __init__(self, limit: int = 100) -> None:
         self.buffer, self.due = Buffer(100), Buffer(100)
-        self.paused: set[str] = set()
-        self.admission = Admission(
+        self.gate = Gate()
+        self.scheduler = Scheduler(
             self.buffer,
             self.due,
             order_held_limit=limit,
-            is_paused=lambda topic: topic in self.paused,
+            gates=[self.gate],
         )
         self.in_hand: list[Delivery] = []
         self.now_s = 1000.0
@@ -33,7 +45,7 @@ class Scene:
     def take(self, room: int = 10) -> list[str]:
         """Take, keep in hand, and return the ids."""
         self.now_s += 1.0
-        taken = self.admission.take(room, self.now_s, self.in_hand)
+        taken = self.scheduler.take(room, self.now_s, self.in_hand)
         self.in_hand += [one for one in taken if isinstance(one, Delivery)]
         return [one.request_id for one in taken]
 
@@ -56,7 +68,7 @@ def test_what_waits_for_its_key_takes_no_slot_from_others() -> None:
     scene = Scene()
     scene.buffer.put([*(asked(f"a{number}") for number in range(6)), free("x"), free("y")])
     assert scene.take(2) == ["a0", "x"]
-    assert len(scene.admission.lanes) == 5
+    assert len(scene.scheduler.lanes) == 5
     assert scene.take(1) == ["y"]
 
 
@@ -64,8 +76,8 @@ def test_at_the_limit_what_was_read_waits_in_its_order_and_everything_else_goes_
     scene = Scene(limit=3)
     scene.buffer.put([*(asked(f"a{number}") for number in range(8)), free("x")])
     assert scene.take() == ["a0", "x"]
-    assert scene.admission.full == {"payments"}
-    assert (len(scene.admission.lanes), len(scene.buffer)) == (7, 0)
+    assert scene.scheduler.full == {"payments"}
+    assert (len(scene.scheduler.lanes), len(scene.buffer)) == (7, 0)
     scene.buffer.put([free("y")])
     assert scene.take() == ["y"]
     ended = []
@@ -74,7 +86,7 @@ def test_at_the_limit_what_was_read_waits_in_its_order_and_everything_else_goes_
         scene.in_hand.clear()
         scene.take()
     assert ended == ["a0", "x", "y", *(f"a{number}" for number in range(1, 8))]
-    assert scene.admission.full == frozenset()
+    assert scene.scheduler.full == frozenset()
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -87,8 +99,8 @@ def test_while_there_is_more_each_look_at_it_gets_on(seed: int) -> None:
         wakes = draw.choice((0, 0, 1))
         one = asked(f"r{number}", key, topic=topic, order=order, wakes=wakes)
         (scene.due if wakes else scene.buffer).put([one])
-    while scene.admission.has_more:
-        scene.paused = set(draw.sample(("payments", "refunds"), draw.randint(0, 2)))
+    while scene.scheduler.has_more:
+        scene.gate.closed = frozenset(draw.sample(("payments", "refunds"), draw.randint(0, 2)))
         if draw.random() < 0.3:
             scene.in_hand.clear()
         before = len(scene.buffer) + len(scene.due)
@@ -118,29 +130,30 @@ def test_the_limit_is_told_once_and_its_end_as_well(
 def test_a_paused_topic_is_put_aside_and_goes_first_when_it_is_resumed() -> None:
     scene = Scene()
     scene.buffer.put([free("a"), free("b")])
-    scene.paused = {"payments"}
+    scene.gate.closed = frozenset({"payments"})
     assert scene.take() == []
-    assert (len(scene.admission), len(scene.buffer)) == (2, 0)
+    assert (len(scene.scheduler), len(scene.buffer)) == (2, 0)
     scene.buffer.put([free("c")])
-    scene.paused = set()
+    scene.gate.closed = frozenset()
     assert scene.take(1) == ["a"]
     assert scene.take() == ["b", "c"]
 
 
 def test_a_pause_that_ends_in_the_middle_lets_nothing_overtake_what_was_put_aside() -> None:
-    answers = [True, True, True, False]
+    closed = frozenset({"payments"})
+    answers = [closed, closed, closed, frozenset()]
     buffer = Buffer(10)
-    admission = Admission(buffer, is_paused=lambda topic: answers.pop(0) if answers else False)
+    scheduler = Scheduler(buffer, gates=[Changing(answers)])
     buffer.put([free("a")])
-    assert admission.take(1, 1.0, []) == []
-    assert answers == [True, False]
+    assert scheduler.take(1, 1.0, []) == []
+    assert answers == [closed, frozenset()]
     buffer.put([free("b")])
-    assert names(admission.take(2, 2.0, [])) == ["a", "b"]
+    assert names(scheduler.take(2, 2.0, [])) == ["a", "b"]
 
 
 def test_refused_records_of_a_paused_topic_get_their_rows() -> None:
     scene = Scene()
-    scene.paused = {"payments"}
+    scene.gate.closed = frozenset({"payments"})
     one = free("a")
     refused = RefusedRecord(one.record, "r", 1, "", 0, "INVALID_MESSAGE", "no")
     scene.buffer.put([refused])
@@ -149,13 +162,13 @@ def test_refused_records_of_a_paused_topic_get_their_rows() -> None:
 
 def test_retries_of_a_paused_topic_wait_and_those_of_others_go_on() -> None:
     scene = Scene()
-    scene.paused = {"payments"}
+    scene.gate.closed = frozenset({"payments"})
     other = free("o")
     other = other._replace(handler=replace(other.handler, topic="others"))
     scene.due.put([asked("a", wakes=1), other])
     assert scene.take() == ["o"]
-    assert scene.admission.waiting == [], "a wake-up is no request that waits"
-    scene.paused = set()
+    assert scene.scheduler.waiting == [], "a wake-up is no request that waits"
+    scene.gate.closed = frozenset()
     assert scene.take() == ["a"]
 
 
@@ -163,16 +176,16 @@ def test_a_probe_is_one_request_of_the_paused_topic_that_may_be_claimed() -> Non
     scene = Scene()
     scene.buffer.put([asked("a1"), asked("a2"), asked("b1", b"b")])
     assert scene.take(1) == ["a1"]
-    scene.paused = {"payments"}
+    scene.gate.closed = frozenset({"payments"})
     scene.take()
-    assert scene.admission.probe("elsewhere") is None
-    found = scene.admission.probe("payments")
+    assert scene.scheduler.probe("elsewhere") is None
+    found = scene.scheduler.probe("payments")
     assert found is not None
     assert found.request_id == "b1", "a2 waits for its key"
-    assert scene.admission.probe("payments") is None
+    assert scene.scheduler.probe("payments") is None
     scene.in_hand.clear()
     scene.take()
-    found = scene.admission.probe("payments")
+    found = scene.scheduler.probe("payments")
     assert found is not None
     assert found.request_id == "a2"
 
@@ -180,13 +193,13 @@ def test_a_probe_is_one_request_of_the_paused_topic_that_may_be_claimed() -> Non
 def test_what_waits_for_a_paused_topic_is_given_up_by_age_but_for_what_keeps_an_order() -> None:
     scene = Scene()
     scene.buffer.put([asked("a1"), asked("a2"), free("old", buffered_s=1.0)])
-    scene.paused = {"payments"}
+    scene.gate.closed = frozenset({"payments"})
     scene.buffer.put([free("new", buffered_s=9.0)])
     scene.take()
-    assert names(scene.admission.take_aside_older_than(5.0)) == ["old"]
-    assert names(scene.admission.waiting) == ["a1", "a2", "new"]
-    assert scene.admission.take_stuck(10.0, 5.0) == []
-    assert names(scene.admission.take_stuck(15.0, 5.0)) == ["a1", "a2", "new"]
+    assert names(scene.scheduler.take_aside_older_than(5.0)) == ["old"]
+    assert names(scene.scheduler.waiting) == ["a1", "a2", "new"]
+    assert scene.scheduler.take_stuck(10.0, 5.0) == []
+    assert names(scene.scheduler.take_stuck(15.0, 5.0)) == ["a1", "a2", "new"]
 
 
 def test_keys_that_another_worker_has_leave_half_of_the_room_to_others() -> None:
@@ -196,7 +209,7 @@ def test_keys_that_another_worker_has_leave_half_of_the_room_to_others() -> None
     assert len(scene.take()) == 6
     scene.in_hand.clear()
     for one in held:
-        scene.admission.hold_back(one, now_s=scene.now_s, for_s=0.0)
+        scene.scheduler.hold_back(one, now_s=scene.now_s, for_s=0.0)
     scene.buffer.put([free("x"), free("y"), free("z")])
     assert scene.take(4) == ["h0", "h1", "x", "y"]
     assert scene.take(4) == ["h2", "h3", "z"]
@@ -207,11 +220,11 @@ def test_a_short_outage_of_the_journal_gives_up_nothing_that_waits_for_its_key()
     scene = Scene()
     scene.buffer.put([asked("a1"), asked("a2")])
     scene.take()
-    assert scene.admission.take_stuck(5000.0, 30.0) == []
-    assert scene.admission.take_stuck(5029.0, 30.0) == []
-    scene.admission.goes_on()
-    assert scene.admission.take_stuck(5031.0, 30.0) == []
-    assert names(scene.admission.take_stuck(5061.0, 30.0)) == ["a2"]
+    assert scene.scheduler.take_stuck(5000.0, 30.0) == []
+    assert scene.scheduler.take_stuck(5029.0, 30.0) == []
+    scene.scheduler.goes_on()
+    assert scene.scheduler.take_stuck(5031.0, 30.0) == []
+    assert names(scene.scheduler.take_stuck(5061.0, 30.0)) == ["a2"]
 
 
 def test_all_that_waits_is_seen_and_can_be_given_up() -> None:
@@ -219,15 +232,15 @@ def test_all_that_waits_is_seen_and_can_be_given_up() -> None:
     scene.buffer.put([asked("a1"), asked("a2")])
     scene.take()
     scene.buffer.put([free("x")])
-    assert names(scene.admission.waiting) == ["a2", "x"]
-    assert names(scene.admission.take_all()) == ["a2", "x"]
-    assert len(scene.admission) == 0
+    assert names(scene.scheduler.waiting) == ["a2", "x"]
+    assert names(scene.scheduler.take_all()) == ["a2", "x"]
+    assert len(scene.scheduler) == 0
 
 
 def test_no_time_is_named_for_a_look_when_nothing_waits_for_a_key() -> None:
     scene = Scene()
-    assert scene.admission.next_s(0.0, []) is None
+    assert scene.scheduler.next_s(0.0, []) is None
     scene.buffer.put([asked("a1"), asked("a2")])
     scene.take()
-    assert scene.admission.next_s(7.0, scene.in_hand) is None
-    assert scene.admission.next_s(7.0, []) == 7.0
+    assert scene.scheduler.next_s(7.0, scene.in_hand) is None
+    assert scene.scheduler.next_s(7.0, []) == 7.0

@@ -9,7 +9,7 @@ import pytest
 from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
 from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd
 from consumer.journal import State as Journaled
-from consumer.loop import settling
+from consumer.loop import dead_ends
 from consumer.loop.continuation import After
 from consumer.loop.sweeper import after_dead
 from feedback.status import State
@@ -32,7 +32,7 @@ def test_a_final_status_of_the_claim_or_of_a_later_one_is_its_end(
     state: State, generation: int
 ) -> None:
     told = replace(TOLD, state=state, generation=generation, resend=state is State.FAILED)
-    end = settling.as_told(row(), told)
+    end = dead_ends.as_told(row(), told)
     assert end == DeadEnd(
         "a",
         1,
@@ -57,15 +57,15 @@ def test_a_final_status_of_the_claim_or_of_a_later_one_is_its_end(
     ],
 )
 def test_any_other_status_ends_nothing(told: Status | None) -> None:
-    assert settling.as_told(row(), told) is None
+    assert dead_ends.as_told(row(), told) is None
 
 
 def test_a_transactional_success_that_the_database_has_lost_runs_again_and_a_failure_does_not() -> (
     None
 ):
     claim = row(effect_kind="transactional")
-    assert settling.as_told(claim, TOLD) is None
-    assert settling.as_told(claim, replace(TOLD, state=State.FAILED)) is not None
+    assert dead_ends.as_told(claim, TOLD) is None
+    assert dead_ends.as_told(claim, replace(TOLD, state=State.FAILED)) is not None
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_whether_the_effect_of_a_later_success_is_lost_is_said_by_how_that_run_w
     claimed: str, told: str | None, is_end: bool
 ) -> None:
     later = replace(TOLD, generation=2, effect_kind=told)
-    assert (settling.as_told(row(effect_kind=claimed), later) is not None) is is_end
+    assert (dead_ends.as_told(row(effect_kind=claimed), later) is not None) is is_end
 
 
 def test_a_marked_claim_is_in_doubt_once_it_says_so() -> None:
@@ -91,21 +91,21 @@ def test_a_marked_claim_is_in_doubt_once_it_says_so() -> None:
 
 def test_a_claim_that_a_living_worker_gave_up_is_not_said_to_be_of_a_dead_one() -> None:
     given_up = row(owner=f"me{DISOWNED}")
-    assert settling.parked(given_up).code == settling.END_LOST
-    assert settling.parked(row()).code == WORKER_DIED
+    assert dead_ends.parked(given_up).code == dead_ends.END_LOST
+    assert dead_ends.parked(row()).code == WORKER_DIED
 
 
 def test_a_run_that_left_nothing_and_has_no_handler_any_more_expires_as_any_other_request() -> None:
-    end = settling.without_handler(row())
+    end = dead_ends.without_handler(row())
     assert (end.state, end.code) == (Journaled.EXPIRED, "DEADLINE_OVER")
 
 
 def test_a_doubt_is_about_the_latest_run_that_a_client_was_told_of() -> None:
     later = replace(TOLD, state=State.RUNNING, generation=3)
-    doubt = settling.without_handler(row(), later)
+    doubt = dead_ends.without_handler(row(), later)
     assert (doubt.state, doubt.generation, doubt.told_generation) == (Journaled.IN_DOUBT, 1, 3)
     others = replace(later, payload_sha256=OTHER_SHA)
-    assert settling.without_handler(row(), others).told_generation is None
+    assert dead_ends.without_handler(row(), others).told_generation is None
 
 
 @pytest.mark.parametrize(("told", "voids"), [(1, 1), (None, None)])
@@ -113,13 +113,13 @@ def test_an_end_or_a_doubt_about_a_later_run_has_the_key_of_that_one(
     told: int | None, voids: int | None
 ) -> None:
     later = replace(TOLD, generation=2, voids=told)
-    end = settling.as_told(row(), later)
+    end = dead_ends.as_told(row(), later)
     assert end is not None
     assert (end.told_generation, end.voids) == (2, voids)
-    assert settling.without_handler(row(), later).voids == voids
+    assert dead_ends.without_handler(row(), later).voids == voids
 
 
 def test_the_end_of_the_claim_itself_keeps_its_key() -> None:
-    end = settling.as_told(row(generation=2, voids=1), replace(TOLD, generation=2, voids=0))
+    end = dead_ends.as_told(row(generation=2, voids=1), replace(TOLD, generation=2, voids=0))
     assert end is not None
     assert end.voids is None

@@ -1,49 +1,34 @@
-"""What a worker has taken on and not yet finished in the journal."""
+"""The requests in flight: what a worker has taken on and not yet finished in the journal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from consumer.features.retries import following
-from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery, RefusedRecord
 from consumer.journal import EffectMark, Finish, OwnRun, Row, TakeoverKind
-from consumer.loop import entries
-from consumer.loop.continuation import (
-    PAUSE_AFTER_ERROR_S,
-    After,
-    Continuation,
-    after_run,
-    after_voided,
-    continuation,
-)
+from consumer.loop import mapping, settlement
+from consumer.loop.continuation import After, Continuation, continuation
 from consumer.loop.ended_runs import EndedRuns
-from consumer.loop.entries import CHILD_DIED, CLAIM_LOST, TIMEOUT, Run
-from consumer.pool import (
-    ChildDied,
-    ChildFailed,
-    ChildRetired,
-    EffectAsked,
-    Event,
-    Finished,
-    Job,
-    Outcome,
-)
+from consumer.loop.mapping import CHILD_DIED, TIMEOUT, Run
+from consumer.loop.settlement import Known, Settlement
+from consumer.pool import ChildDied, ChildFailed, ChildRetired, EffectAsked, Event, Finished, Job
 from consumer.pool.death import of_process
-from consumer.pool.outcome import HANDLER_ERROR, JOURNAL_UNAVAILABLE, Raised
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
-from feedback.status import State
 
 log = EventLog("onceward.worker")
 
-# What ran, and the names of what waited behind it.
-Cover = tuple[Delivery, tuple[tuple[str, str, int], ...]]
+
+class Judge(Protocol):
+    """Has a say in how a run ends, before that is written (`Feature.judged`)."""
+
+    def judged(self, finish: Finish, delivery: Delivery) -> Finish: ...
 
 
 @dataclass(slots=True)
-class Held:
+class InFlight:
     """The requests in the worker's hands, by what happens to them next.
 
     Attributes:
@@ -51,50 +36,50 @@ class Held:
         refusing: records that break the contract; their rows are to be written.
         running: claimed by us, and without an end in the journal, whether a child has it or not.
         effects: runs that wait at their effect for the journal.
-        finishes: ends that the journal does not have yet.
-        raised: what the handlers of these raised.
+        settlements: ends that the journal does not have yet, by run.
         committed: ends that a child wrote with its transaction; only to be told.
         continuing: runs without an end, by what the journal is to be asked for; our own are in
             `running` too, those of dead workers are not.
-        retrying: of these, what is to be told as such.
+        retrying: settlements without an end, to be told as such.
         entered: runs that the journal let into their effect.
         doubtful: runs that follow one whose effect may have happened.
         asking: runs about which the counterparty is asked, instead of running them.
-        covers: what waited behind a run of its key when it began, by name, and that run's own
-            delivery: what ends with its success (`consumer.features.collapse`).
-        stood_in: of these, runs whose success a child has committed; what waits is still to end.
         tried: of `claiming`, what the journal may have granted already: its claim was part of a
             call of unknown outcome, or no child took its run.
         lapsed: runs that began before our lease was over for a while: others may have gone on
             with them.
         lost: own runs that the journal seems to have lost; they are to be written again.
         ended: how runs ended here.
+        judges: have a say in how runs end.
     """
 
     claiming: list[Delivery] = field(default_factory=list)
     refusing: list[RefusedRecord] = field(default_factory=list)
     running: dict[Run, Delivery] = field(default_factory=dict)
     effects: dict[Run, EffectMark] = field(default_factory=dict)
-    finishes: dict[Run, Finish] = field(default_factory=dict)
-    raised: dict[Run, Raised] = field(default_factory=dict)
-    committed: list[tuple[Delivery, Finish]] = field(default_factory=list)
+    settlements: dict[Run, Settlement] = field(default_factory=dict)
+    committed: list[Settlement] = field(default_factory=list)
     continuing: dict[Run, Continuation] = field(default_factory=dict)
-    retrying: list[Continuation] = field(default_factory=list)
+    retrying: list[Settlement] = field(default_factory=list)
     entered: set[Run] = field(default_factory=set)
     doubtful: set[Run] = field(default_factory=set)
     asking: set[Run] = field(default_factory=set)
-    covers: dict[Run, Cover] = field(default_factory=dict)
-    stood_in: dict[Run, Cover] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
     lapsed: set[Run] = field(default_factory=set)
     lost: list[OwnRun] = field(default_factory=list)
     ended: EndedRuns = field(default_factory=EndedRuns)
+    judges: tuple[Judge, ...] = ()
 
     @property
     def idle(self) -> bool:
         """Whether nothing is claimed, running, or waiting to be written."""
-        held = self.running or self.claiming or self.refusing or self.finishes
-        return not (held or self.stood_in or self.lost)
+        busy = self.running or self.claiming or self.refusing or self.settlements
+        return not (busy or self.lost)
+
+    @property
+    def finishes(self) -> list[Finish]:
+        """The ends that the journal does not have yet."""
+        return [one.finish for one in self.settlements.values() if one.finish is not None]
 
     def runs(self) -> Set[Run]:
         """Return the runs in hand: those that have begun, and those that others are to follow."""
@@ -102,7 +87,7 @@ class Held:
 
     def names(self) -> set[str]:
         """Return the requests of which a claim of ours may stand in the journal."""
-        runs = (*self.running, *self.continuing, *self.finishes)
+        runs = (*self.running, *self.continuing, *self.settlements)
         return {run[0] for run in runs} | {one.request_id for one in self.claiming}
 
     def may_have_acted(self, run: Run) -> bool:
@@ -111,8 +96,9 @@ class Held:
 
     def own_run(self, run: Run) -> OwnRun:
         """Return what is known of a run in hand, for a journal that may have lost it."""
-        claim = entries.claim(self.running[run])
-        return OwnRun(claim, run[1], self.may_have_acted(run), self.finishes.get(run))
+        claim, settled = mapping.claim(self.running[run]), self.settlements.get(run)
+        finish = None if settled is None else settled.finish
+        return OwnRun(claim, run[1], self.may_have_acted(run), finish)
 
     def with_earlier(self, one: OwnRun) -> Iterator[OwnRun]:
         """Yield a run of ours, behind the one of its request that has ended here before it."""
@@ -127,8 +113,6 @@ class Held:
         yield from self.running.values()
         for one in self.continuing.values():
             yield one.delivery
-        for head, _ in self.stood_in.values():
-            yield head
 
     def continuations(self, now_s: float, most: int) -> list[Continuation]:
         """Return what may go on now, the oldest first."""
@@ -144,7 +128,6 @@ class Held:
         for names in (self.entered, self.doubtful, self.asking, self.lapsed):
             names.discard(run)
         self.continuing.pop(run, None)
-        self.covers.pop(run, None)
         return self.running.pop(run, None)
 
     def follow(self, one: Continuation, generation: int) -> None:
@@ -170,7 +153,11 @@ class Held:
         """Take in what the pool tells."""
         match event:
             case Finished(request_id, generation, outcome):
-                self._finished((request_id, generation), outcome)
+                run = (request_id, generation)
+                if run not in self.running and (outcome.stale or outcome.committed):
+                    return  # it went on without this run
+                known, now_ms, now_s = self._known(run), epoch_ms(), monotonic_s()
+                self._settle(settlement.of_outcome(known, outcome, now_ms=now_ms, now_s=now_s))
             case EffectAsked(request_id, generation):
                 self.effects[(request_id, generation)] = EffectMark(request_id, generation)
             case ChildDied():
@@ -182,86 +169,40 @@ class Held:
             case _:
                 log.debug("pool.event", kind=type(event).__name__)
 
-    def doubt(self, run: Run, because: str, message: str | None, *, due_s: float = 0.0) -> None:
+    def doubt(self, run: Run, because: str, message: str) -> None:
         """Go by the handler's policy: the effect of this run of ours may have happened.
 
         Args:
             because: a stable code.
             message: one line for the person who may have to decide.
-            due_s: monotonic time before which nothing else is tried.
         """
-        delivery = self.running[run]
-        handler = delivery.handler
-        after = after_run(handler.effect, handler.in_doubt, effect_begun=True)
-        if after is After.PARK:
-            self.finishes[run] = entries.in_doubt(run, because, message)
+        self._settle(settlement.in_doubt(self._known(run), because, message))
+
+    def _known(self, run: Run) -> Known:
+        entered, doubtful, asks = (run in one for one in (self.entered, self.doubtful, self.asking))
+        return Known(run, self.running[run], entered, doubtful, asks)
+
+    def _settle(self, one: Settlement) -> None:
+        """Keep a settlement until the journal has it."""
+        run = one.run
+        if one.follows is not None:
+            if one.follows.takeover.kind is TakeoverKind.VOIDED:
+                self.asking.discard(run)
+            self.continuing[run] = one.follows
+            if one.is_retrying:
+                self.retrying.append(one)
+        elif one.finish is None:
+            self._not_begun(run, one.delivery)
+        elif one.is_committed:
+            self.forget(run)
+            self.committed.append(one)
         else:
-            self._continue(continuation(delivery, run[1], after, because=because, due_s=due_s))
+            self.settlements[run] = one if run in self.asking else self._judged(one, one.finish)
 
-    def _finished(self, run: Run, outcome: Outcome) -> None:
-        if outcome.stale:
-            self._without_claim(run)
-        elif outcome.unbegun and self.running[run].handler.effect is EffectKind.TRANSACTIONAL:
-            self._without_connection(run)
-        elif outcome.committed:
-            cover = self.covers.get(run)
-            if cover is not None and run not in self.asking:
-                self.stood_in[run] = cover
-            delivery = self.forget(run)
-            if delivery is not None:
-                self.committed.append((delivery, entries.finish(run, outcome)))
-        elif outcome.voided:
-            self.asking.discard(run)
-            self._continue(after_voided(self.running[run], run[1]))
-        elif self._leaves_doubt(run, outcome):
-            due_s = monotonic_s() + PAUSE_AFTER_ERROR_S
-            self.doubt(run, outcome.code or State.IN_DOUBT, outcome.message, due_s=due_s)
-        else:
-            self.finishes[run] = self._ended(run, outcome)
-            if outcome.raised is not None:
-                self.raised[run] = outcome.raised
-
-    def _without_claim(self, run: Run) -> None:
-        """Ask for another run: the journal refused this one its effect, so it left nothing.
-
-        The database may have lost the claim, and then nobody else would end the request. Where
-        another has it, the journal refuses this too, and says how it stands.
-        """
-        delivery = self.running.get(run)
-        if delivery is not None:
-            again = continuation(delivery, run[1], After.RUN_AGAIN, because=CLAIM_LOST)
-            # Told as RUNNING meanwhile: most likely another worker has it.
-            self.continuing[run] = again
-
-    def _without_connection(self, run: Run) -> None:
-        delivery = self.running[run]
-        if epoch_ms() < delivery.deadline_at:
-            self._not_begun(run, delivery)
-        else:
-            # The journal's clock decides, and ends it as EXPIRED.
-            self._continue(
-                continuation(delivery, run[1], After.RUN_AGAIN, because=JOURNAL_UNAVAILABLE)
-            )
-
-    def _ended(self, run: Run, outcome: Outcome) -> Finish:
-        finish = entries.finish(run, outcome)
-        if run in self.asking:
-            return finish
-        return following.ended(finish, self.running[run], now_ms=epoch_ms())
-
-    def _leaves_doubt(self, run: Run, outcome: Outcome) -> bool:
-        """Whether the policy is asked about this end, and not only a person."""
-        if run in self.asking or self.running[run].handler.effect is EffectKind.TRANSACTIONAL:
-            return False
-        if outcome.state is State.IN_DOUBT:
-            return True
-        if run not in self.doubtful:
-            return False
-        # Where it ended before its own effect, that of the run before it may have happened.
-        is_marked = self.running[run].handler.effect is EffectKind.MARKED
-        is_before = is_marked and run not in self.entered and outcome.state is State.FAILED
-        # That nothing happened is said of this run alone.
-        return is_before or outcome.resend or outcome.code == HANDLER_ERROR
+    def _judged(self, one: Settlement, finish: Finish) -> Settlement:
+        for judge in self.judges:
+            finish = judge.judged(finish, one.delivery)
+        return replace(one, finish=finish)
 
     def _bury(self, death: ChildDied) -> None:
         log.warning(
@@ -283,28 +224,16 @@ class Held:
     def _without_end(self, job: Job, because: str, why: str) -> None:
         run = (job.request_id, job.generation)
         self.effects.pop(run, None)
-        delivery = self.running[run]
-        if run in self.asking:
-            self.finishes[run] = entries.in_doubt(run, because, f"while it was asked about: {why}")
-        elif delivery.handler.effect is EffectKind.EXTERNAL or run in self.entered | self.doubtful:
-            self.doubt(run, because, why)
-        else:
-            again = continuation(delivery, run[1], After.RUN_AGAIN, because=because)
-            self._continue(again)
+        self._settle(settlement.of_death(self._known(run), because, why))
 
     def _not_begun(self, run: Run, delivery: Delivery) -> None:
         # No child acknowledged it, so it has not begun: asked for again, it is still ours.
         self.running.pop(run, None)
-        self.covers.pop(run, None)
         self.lapsed.discard(run)
         if run in self.asking:
             self.running[run] = delivery
-            self._continue(continuation(delivery, run[1], After.ASK, because=CHILD_DIED))
+            again = continuation(delivery, run[1], After.ASK, because=CHILD_DIED)
+            self.continuing[run] = again
         else:
             self.claiming.append(delivery)
             self.tried.add(delivery.request_id)
-
-    def _continue(self, one: Continuation) -> None:
-        self.continuing[one.run] = one
-        if not one.asks:
-            self.retrying.append(one)

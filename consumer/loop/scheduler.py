@@ -8,13 +8,14 @@ and are given up like what is in the buffer.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeGuard
 
-from consumer.features.retries.share import Share
 from consumer.handlers.delivery import Delivery
 from consumer.handlers.order_keys import lane_of
 from consumer.intake.buffer import Buffer, Received
+from consumer.intake.gate import Gate, Gates
+from consumer.loop.due_quota import DueQuota
 from consumer.loop.order.lanes import LIMIT_BYTES, Lanes
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
@@ -26,12 +27,7 @@ ORDER_HELD_LIMIT = 1000
 DUE_ASIDE_LIMIT = 1000
 
 
-def never_paused(topic: str) -> bool:
-    """Whether requests of a topic are not to run: none is paused."""
-    return False
-
-
-class Admission:
+class Scheduler:
     """Chooses what may be claimed. Belongs to the loop's thread, but for what says otherwise.
 
     Args:
@@ -41,11 +37,12 @@ class Admission:
             more of it is read. What the buffer has of it by then waits as well, so that all else
             in the buffer goes on.
         order_held_limit_bytes: the same for their keys and values together.
-        is_paused: whether requests of a topic are not to run now; what is committed of it already
-            waits, and goes first when this is over.
-        collapsing: topics whose requests wait for others of their key, to run in their stead.
+        gates: close topics; what is committed of a closed one waits, and goes first when this is
+            over.
+        gathering: topics whose requests wait a little for others of their key.
 
     Attributes:
+        due: retries that are due.
         full: topics of which nothing more is to be read, since as many as may wait for their keys.
             For any thread.
         given_up: what keeps an order and was given up because the worker ends.
@@ -58,14 +55,14 @@ class Admission:
         *,
         order_held_limit: int = ORDER_HELD_LIMIT,
         order_held_limit_bytes: int = LIMIT_BYTES,
-        is_paused: Callable[[str], bool] = never_paused,
-        collapsing: Collection[str] = (),
+        gates: Iterable[Gate] = (),
+        gathering: Collection[str] = (),
     ) -> None:
         self._buffer = buffer
-        self._due = Buffer(1) if due is None else due
-        self._share = Share()
-        self._is_paused = is_paused
-        self._collapsing = frozenset(collapsing)
+        self.due = Buffer(1) if due is None else due
+        self._due_quota = DueQuota()
+        self._gates = Gates(gates)
+        self._gathering = frozenset(gathering)
         self._aside: deque[Delivery] = deque()
         self._due_aside: deque[Delivery] = deque()
         self.lanes = Lanes(order_held_limit, order_held_limit_bytes)
@@ -81,7 +78,7 @@ class Admission:
     @property
     def has_more(self) -> bool:
         """Whether anything is left that a free slot would take."""
-        return len(self._buffer) > 0 or len(self._due) > 0
+        return len(self._buffer) > 0 or len(self.due) > 0
 
     @property
     def waiting(self) -> list[Received]:
@@ -109,7 +106,7 @@ class Admission:
             if resumed := self._resumed(self._aside, most):
                 taken += [one for one in resumed if self._enters(one, now_s)]
             elif found := self._buffer.take(most):
-                self._share.earn(len(found))
+                self._due_quota.earn(len(found))
                 taken += [one for one in found if self._admits(one, now_s)]
             else:
                 break
@@ -121,22 +118,22 @@ class Admission:
 
         Whether slots are free or not: what a run is to stand in for has to be here when it begins.
         """
-        if not self._collapsing:
+        if not self._gathering:
             return
         self._note_full()
         if not len(self._buffer):
             return
-        found = [one for one in self._buffer.waiting if self._collapses(one)]
+        found = [one for one in self._buffer.waiting if self._gathers(one)]
         # In the lane before it is out of the buffer: who looks for it meanwhile finds it.
         self._buffer.remove([one for one in found if not self.lanes.gather(one, now_s)])
         self._note_full()
 
-    def _collapses(self, one: Received) -> TypeGuard[Delivery]:
-        if not isinstance(one, Delivery) or one.handler.topic not in self._collapsing:
+    def _gathers(self, one: Received) -> TypeGuard[Delivery]:
+        if not isinstance(one, Delivery) or one.handler.topic not in self._gathering:
             return False
         if lane_of(one) is None:
             return False
-        return not (self._is_paused(one.handler.topic) or self._is_aside(one.handler.topic))
+        return not (self._gates.is_closed(one.handler.topic) or self._is_aside(one.handler.topic))
 
     def probe(self, topic: str) -> Delivery | None:
         """Remove and return one request of a paused topic, to see how it does now."""
@@ -169,18 +166,18 @@ class Admission:
         return (room + 1) // 2 if self.backlog else room
 
     def _may_take(self, topic: str) -> bool:
-        return not self._is_paused(topic)
+        return not self._gates.is_closed(topic)
 
     def _admits(self, one: Received, now_s: float) -> bool:
         if not isinstance(one, Delivery):
             return True  # it never runs
-        if self._is_paused(one.handler.topic) or self._is_aside(one.handler.topic):
+        if self._gates.is_closed(one.handler.topic) or self._is_aside(one.handler.topic):
             self._aside.append(one)
             return False
         return self._enters(one, now_s)
 
     def _enters(self, one: Delivery, now_s: float) -> bool:
-        if one.handler.topic in self._collapsing:
+        if one.handler.topic in self._gathering:
             return self.lanes.gather(one, now_s)
         return self.lanes.admits(one)
 
@@ -192,28 +189,28 @@ class Admission:
         """Return retries; while others queue for slots, only their share."""
         is_busy = self.backlog
         if is_busy:
-            room = self._share.room(room, now_s)
+            room = self._due_quota.room(room, now_s)
         taken = self._resumed(self._due_aside, room)
         while len(taken) < room:
-            found = self._due.take(room - len(taken))
+            found = self.due.take(room - len(taken))
             if not found:
                 break
             for one in found:
                 if not isinstance(one, Delivery):
                     continue
-                if not self._is_paused(one.handler.topic):
+                if not self._gates.is_closed(one.handler.topic):
                     taken.append(one)
                 elif len(self._due_aside) < DUE_ASIDE_LIMIT:
                     self._due_aside.append(one)
         if is_busy:
-            self._share.spend(len(taken))
+            self._due_quota.spend(len(taken))
         return [one for one in taken if self.lanes.admits(one)]
 
     def _resumed(self, aside: deque[Delivery], room: int) -> list[Delivery]:
         """Remove and return what is paused no longer, in its order."""
         if not aside or room <= 0:
             return []
-        resumed = [one for one in aside if not self._is_paused(one.handler.topic)][:room]
+        resumed = [one for one in aside if not self._gates.is_closed(one.handler.topic)][:room]
         for one in resumed:
             aside.remove(one)
         return resumed

@@ -1,17 +1,9 @@
-"""What a transaction of the journal means for what the worker holds: who is told, what may run."""
+"""The follow-up of a transaction: clients are told, features hear, and granted runs go on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
 
-from consumer.features.collapse.collapsing import Skipping
-from consumer.features.dead_letters.evidence import NO_EVIDENCE, NoEvidence
-from consumer.features.outcomes.news import NO_NEWS, NoNews
-from consumer.features.pausing.pausing import NEVER_PAUSED, Pausing
-from consumer.features.pausing.ways import way_of, way_without_end
-from consumer.features.retries.following import wakeup
-from consumer.features.retries.wakeup import WakeUp
 from consumer.handlers.delivery import (
     INVALID_MESSAGE,
     Delivery,
@@ -22,9 +14,7 @@ from consumer.handlers.delivery import (
 )
 from consumer.journal import (
     Applied,
-    Finish,
     FinishKind,
-    FinishResult,
     OwnRun,
     Row,
     TakeoverResultKind,
@@ -32,145 +22,100 @@ from consumer.journal import (
     VerdictKind,
 )
 from consumer.journal.verdict import is_same_request
-from consumer.loop import entries
+from consumer.loop import mapping
 from consumer.loop.continuation import Continuation
+from consumer.loop.feature import Feature
 from consumer.loop.granted import claimed, placed, retried
-from consumer.loop.held import Held
-from consumer.ops.health.metrics import Metrics
+from consumer.loop.in_flight import InFlight
+from consumer.loop.scheduler import Scheduler
+from consumer.loop.settlement import Settlement, Skipping
 from consumer.status import status_messages as telling
 from consumer.status.status_writer import Teller
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
-from feedback.status import State
+from feedback.records.envelope import Record
 from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.worker")
 
 JOURNAL_UNAVAILABLE = "JOURNAL_UNAVAILABLE"
 
-End = tuple[Delivery, Finish, int | None]
 
-
-def no_retries(wakeups: Sequence[WakeUp]) -> None:
-    """Send nothing: a sweep wakes up what waits."""
-
-
-def nobody_hears(given_up: Sequence[Delivery]) -> None:
-    """Leave it to their clients."""
-
-
-class OnHeld(Protocol):
-    """Takes a request whose key the journal does not let go on for `for_s`, as far as it knows."""
-
-    def __call__(self, one: Delivery, *, now_s: float, for_s: float) -> None: ...
-
-
-class Consequences:
-    """Carries out what the journal has decided about what is held. Belongs to the loop's thread.
+class FollowUp:
+    """Carries out what the journal has decided about what is in flight. Belongs to the loop's
+    thread.
 
     Args:
-        held: what it is about, and what it changes.
+        in_flight: what it is about, and what it changes.
+        scheduler: given what waits for another request of its key.
         teller: who tells clients.
-        metrics: told how requests end.
-        evidence: given what failed for good.
-        on_retrying: given what waits for its next run, once the journal says so.
-        on_held: given what waits for another request of its key.
-        pausing: told how runs end, and what becomes a dead letter.
-        news: told what has ended, for its outcome.
-        on_given_up: given what this worker does not run after all.
+        features: hear how requests end.
     """
 
     def __init__(
         self,
         *,
         worker_id: str,
-        held: Held,
+        in_flight: InFlight,
+        scheduler: Scheduler,
         teller: Teller,
-        metrics: Metrics,
-        on_held: OnHeld,
-        evidence: NoEvidence = NO_EVIDENCE,
-        on_retrying: Callable[[Sequence[WakeUp]], None] = no_retries,
-        pausing: Pausing = NEVER_PAUSED,
-        news: NoNews = NO_NEWS,
-        on_given_up: Callable[[Sequence[Delivery]], None] = nobody_hears,
+        features: Sequence[Feature],
     ) -> None:
-        self._on_given_up = on_given_up
-        self._evidence = evidence
-        self._news = news
-        self._pausing = pausing
-        self._on_retrying = on_retrying
-        self._on_held = on_held
         self._worker_id = worker_id
-        self._held = held
+        self._in_flight = in_flight
+        self._scheduler = scheduler
         self._teller = teller
-        self._metrics = metrics
+        self._features = features
         self._has_warned_of_late = False
 
     def heard(self) -> None:
         """Tell what the pool told and the journal has, or has to be asked for."""
-        committed, self._held.committed = self._held.committed, []
-        for delivery, finish in committed:
-            self._pausing.ended(delivery, way_of(finish, delivery.handler, None))
-        self._tell_ends([(delivery, finish, None) for delivery, finish in committed])
-        retrying, self._held.retrying = self._held.retrying, []
-        for one in retrying:
-            topic = one.delivery.record.topic
-            self._metrics.outcome(topic, State.RETRYING, one.takeover.because)
-            self._pausing.ended(one.delivery, way_without_end(one.takeover.because))
+        committed, self._in_flight.committed = self._in_flight.committed, []
+        self._tell_ends(committed)
+        self._hear_ends(committed)
+        retrying, self._in_flight.retrying = self._in_flight.retrying, []
+        self._hear_ends(retrying)
         now_ms, now_s = epoch_ms(), monotonic_s()
         self._teller.tell(
             telling.retrying(
                 one.delivery,
-                one.takeover.generation,
+                one.run[1],
                 worker_id=self._worker_id,
-                due_at=now_ms + int(1000 * max(0.0, one.due_s - now_s)),
+                due_at=now_ms + int(1000 * max(0.0, one.follows.due_s - now_s)),
             )
             for one in retrying
+            if one.follows is not None
         )
 
     def finished(self, applied: Applied) -> None:
         """Tell how runs ended, as it is written now."""
-        finishes, self._held.finishes = self._held.finishes, {}
-        ends: list[End] = []
-        wakeups: list[WakeUp] = []
+        settlements, self._in_flight.settlements = self._in_flight.settlements, {}
+        ended: list[Settlement] = []
         self._restored(applied)
-        for run, finish in finishes.items():
-            entered = self._held.may_have_acted(run)
-            delivery = self._held.forget(run)
-            raised = self._held.raised.pop(run, None)
-            finished = applied.finished[run]
-            finish = finished.resolution or finish
-            own: OwnRun | None = None
-            if delivery is not None and finished.kind is not FinishKind.STALE:
-                own = OwnRun(entries.claim(delivery), run[1], entered, finish)
-            if finished.kind is FinishKind.STALE:
+        for run, settled in settlements.items():
+            entered = self._in_flight.may_have_acted(run)
+            is_ours = self._in_flight.forget(run) is not None
+            result = applied.finished[run]
+            one = settled.written(result)
+            if result.kind is FinishKind.STALE:
                 log.warning("finish.stale", request_id=run[0], generation=run[1])
-            elif delivery is not None:
-                self._pausing.ended(delivery, way_of(finish, delivery.handler, raised))
-            if own is not None and finished.kind is FinishKind.LOST:
-                self._held.lost += self._held.with_earlier(own)
-            elif finished.row is not None:
+            elif is_ours:
+                own = OwnRun(mapping.claim(one.delivery), run[1], entered, one.finish)
+                if result.kind is FinishKind.LOST:
+                    self._in_flight.lost += self._in_flight.with_earlier(own)
+                self._in_flight.ended.note(own)
+            if is_ours and (one.stands or result.kind is not FinishKind.STALE):
+                ended.append(one)
+            if result.row is not None and not (is_ours and result.kind is FinishKind.LOST):
                 # The row says something else than we asked for, or than we know: it is the truth.
-                self._teller.tell([telling.from_row(finished.row)])
-                self._pausing.stands(finished.row)
-            elif delivery is not None:
-                ends.append((delivery, finish, finished.due_at))
-                if finish.state == State.FAILED and not finish.resend:
-                    self._evidence.failed(run, delivery.record, raised)
-                    self._pausing.failed(delivery.handler.topic, run[0], finish.code)
-            if own is not None:
-                self._held.ended.note(own)
-            due_at = _due_at(finish, finished)
-            if delivery is not None and due_at is not None:
-                wakeups.append(wakeup(delivery, finish, due_at=due_at))
-        self._tell_ends(ends)
-        if wakeups:
-            self._on_retrying(wakeups)
+                self._answer(result.row, one.delivery)
+        self._tell_ends([one for one in ended if one.stands])
+        self._hear_ends(ended)
         self.refused(applied)
 
     def _restored(self, applied: Applied) -> None:
         """Tell what the journal had lost of our runs, and says again."""
-        self._held.lost.clear()
+        self._in_flight.lost.clear()
         if not applied.restored:
             return
         for row in applied.restored:
@@ -185,13 +130,13 @@ class Consequences:
     def skipped(self, skips: Sequence[Skipping], applied: Applied) -> None:
         """Tell what has ended in another's stead."""
         rows = {row.request_id: row for row in applied.skipped}
+        for feature in self._features:
+            feature.skipped(skips, rows)
         told = [
             (one.delivery, rows[name]) for one in skips if (name := one.delivery.request_id) in rows
         ]
         for delivery, row in told:
-            self._metrics.outcome(delivery.record.topic, row.state, row.code)
-            if delivery.handler.outcome_topic is not None:
-                self._news.ended((row.request_id, row.generation), delivery.record)
+            self._never_ran(row, delivery.record)
         self._teller.tell(
             [telling.from_row(row, attempt=delivery.envelope.attempt) for delivery, row in told]
         )
@@ -200,20 +145,17 @@ class Consequences:
 
     def refused(self, applied: Applied) -> None:
         """Tell which records never run."""
-        written, self._held.refusing = self._held.refusing, []
+        written, self._in_flight.refusing = self._in_flight.refusing, []
         rows = {row.request_id: row for row in applied.refusals}
         for one in written:
             row = rows.get(one.request_id)
-            is_mine = row is not None and is_same_request(entries.refusal(one), row)
+            is_mine = row is not None and is_same_request(mapping.refusal(one), row)
             if not is_mine and one.request_id != one.record.coordinates_id:
                 # Another request has this id: the record gets a row of its own with the next turn.
-                self._held.refusing.append(mismatch_of_refused(one))
+                self._in_flight.refusing.append(mismatch_of_refused(one))
             elif row is not None:
                 log.warning("request.refused", request_id=row.request_id, code=row.code)
-                self._metrics.outcome(one.record.topic, row.state, row.code)
-                self._evidence.failed((row.request_id, row.generation), one.record, None)
-                self._news.ended((row.request_id, row.generation), one.record)
-                self._pausing.stands(row)
+                self._never_ran(row, one.record)
                 attempt = one.attempt if is_mine else None
                 self._teller.tell([telling.from_row(row, attempt=attempt)])
 
@@ -231,10 +173,10 @@ class Consequences:
 
     def _note_takeover(self, row: Row) -> None:
         """Remember what run came before, where a takeover of unknown outcome led to this claim."""
-        one = self._held.continuing.get((row.request_id, row.generation - 1))
+        one = self._in_flight.continuing.get((row.request_id, row.generation - 1))
         if one is not None:
-            self._held.forget(one.run)
-            self._held.follow(one, row.generation)
+            self._in_flight.forget(one.run)
+            self._in_flight.follow(one, row.generation)
 
     def continued(
         self, again: Sequence[Continuation], applied: Applied
@@ -243,7 +185,7 @@ class Consequences:
         for one in again:
             result = applied.takeovers[one.run]
             row = result.row
-            ours = one.run in self._held.running
+            ours = one.run in self._in_flight.running
             log.info(
                 "run.followed",
                 request_id=one.run[0],
@@ -254,18 +196,17 @@ class Consequences:
             )
             if result.kind is TakeoverResultKind.DOUBTFUL and ours:
                 # An effect mark of unknown outcome had been written after all.
-                del self._held.continuing[one.run]
-                self._held.doubt(one.run, one.takeover.because, "its effect had begun")
+                del self._in_flight.continuing[one.run]
+                self._in_flight.doubt(one.run, one.takeover.because, "its effect had begun")
                 continue
-            self._held.forget(one.run)
+            self._in_flight.forget(one.run)
             if row is None:
                 continue
             if result.kind in (TakeoverResultKind.GRANTED, TakeoverResultKind.MINE):
-                self._held.follow(one, row.generation)
+                self._in_flight.follow(one, row.generation)
                 yield retried(claimed(one.delivery, row), result.retried), row
             elif ours or result.kind is TakeoverResultKind.ENDED:
-                self._teller.tell([telling.from_row(row)])
-                self._pausing.stands(row)
+                self._answer(row, one.delivery)
 
     def given_up(
         self, received: Iterable[Delivery | RefusedRecord], *, code: str = JOURNAL_UNAVAILABLE
@@ -281,25 +222,40 @@ class Consequences:
             if isinstance(one, Delivery):
                 given_up.append(one)
             else:
-                self._held.refusing.append(one)
+                self._in_flight.refusing.append(one)
         if given_up:
             log.warning("requests.given_up", count=len(given_up), code=code)
-            self._on_given_up(given_up)
+            for feature in self._features:
+                feature.given_up(given_up)
         self._teller.tell(
             [telling.given_up(one, worker_id=self._worker_id, code=code) for one in given_up]
         )
 
-    def _tell_ends(self, ends: Sequence[End]) -> None:
-        for one, finish, _ in ends:
-            self._metrics.outcome(one.record.topic, finish.state, finish.code)
-            if one.handler.outcome_topic is not None:
-                self._news.ended((finish.request_id, finish.generation), one.record)
+    def _tell_ends(self, ends: Iterable[Settlement]) -> None:
         self._teller.tell(
             [
-                telling.finished(one, finish, worker_id=self._worker_id, due_at=due_at)
-                for one, finish, due_at in ends
+                telling.finished(
+                    one.delivery, one.finish, worker_id=self._worker_id, due_at=one.due_at
+                )
+                for one in ends
+                if one.finish is not None
             ]
         )
+
+    def _hear_ends(self, ends: Iterable[Settlement]) -> None:
+        for one in ends:
+            for feature in self._features:
+                feature.ended(one)
+
+    def _never_ran(self, row: Row, record: Record) -> None:
+        for feature in self._features:
+            feature.never_ran(row, record)
+
+    def _answer(self, row: Row, delivery: Delivery) -> None:
+        """Tell what the journal says of a request instead of what happened here."""
+        self._teller.tell([telling.from_row(row)])
+        for feature in self._features:
+            feature.answered(row, delivery.record)
 
     def _granted(self, verdict: Verdict, delivery: Delivery, answers: list[StatusWrite]) -> bool:
         """Whether the delivery is to run; otherwise what the journal says is added to `answers`."""
@@ -307,22 +263,24 @@ class Consequences:
             case VerdictKind.RUN:
                 return True
             case VerdictKind.HELD:
-                self._on_held(delivery, now_s=monotonic_s(), for_s=verdict.due_in_ms / 1000)
+                due_in_s = verdict.due_in_ms / 1000
+                self._scheduler.hold_back(delivery, now_s=monotonic_s(), for_s=due_in_s)
                 return False
             case _ if delivery.wakes:
                 # Whatever the journal says of it: a wake-up is no request, and leaves no row.
                 log.debug("retry.answered", verdict=verdict.kind, request_id=delivery.request_id)
             case VerdictKind.MISMATCH:
-                self._held.refusing.append(mismatch(delivery))
+                self._in_flight.refusing.append(mismatch(delivery))
             case VerdictKind.REFUSED:
                 why = f"the journal cannot hold it: {verdict.reason}"
-                self._held.refusing.append(refused(delivery, INVALID_MESSAGE, why))
+                self._in_flight.refusing.append(refused(delivery, INVALID_MESSAGE, why))
             case _:
                 log.debug("request.answered", verdict=verdict.kind, request_id=delivery.request_id)
         if verdict.row is not None:
             if verdict.kind is VerdictKind.EXPIRED:
                 self._warn_of_late(verdict.row)
-                self._news.ended((verdict.row.request_id, verdict.row.generation), delivery.record)
+                for feature in self._features:
+                    feature.answered(verdict.row, delivery.record)
             restore = verdict.kind is VerdictKind.MISMATCH
             is_older = restore or _was_sent_before(delivery, verdict.row)
             attempt = None if is_older else delivery.envelope.attempt
@@ -341,11 +299,3 @@ def _was_sent_before(delivery: Delivery, row: Row) -> bool:
     sent before its client knew of it, and another sending may be on its way."""
     reopens = delivery.envelope.reopens
     return row.resend and reopens is not None and reopens < row.generation
-
-
-def _due_at(finish: Finish, finished: FinishResult) -> int | None:
-    """Return when the run after this one is due; None when none was written to follow."""
-    is_written = finished.kind in (FinishKind.WRITTEN, FinishKind.ALREADY)
-    if not is_written or finish.state != State.RETRYING:
-        return None
-    return finished.due_at if finished.row is None else finished.row.due_at

@@ -15,6 +15,7 @@ from typing import Any
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Received
 from consumer.intake.intake import AWAY_PAUSE_S, POLL_S, Intake, first_of
+from consumer.loop.feature import Feature
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.source import CommitFailed, KafkaSource, Partition
@@ -32,7 +33,7 @@ Place = tuple[str, int, int]
 _ENDED = FINAL | {State.RETRYING, State.RUNNING}
 
 
-class BatchIntake(Intake):
+class BatchIntake(Intake, Feature):
     """Feeds the buffer with one batch after the other; the rest is as with `Intake`.
 
     Args:
@@ -110,7 +111,7 @@ class BatchIntake(Intake):
         return self._may_take_now()
 
     def _take(self, source: KafkaSource, polled: Sequence[Record]) -> None:
-        records, paused = self._pausing.sift(polled)
+        records, paused = self._gates.sift(polled)
         if paused:
             source.rewind(paused)
         if not records:

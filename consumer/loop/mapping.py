@@ -81,12 +81,13 @@ def refusal(one: RefusedRecord) -> Refusal:
     )
 
 
-def job(delivery: Delivery, row: Row, *, asks: bool = False, collapses: bool = False) -> Job:
+def job(delivery: Delivery, row: Row, *, asks: bool = False, doubtful: bool = False) -> Job:
     """One run of a delivery, under the claim that was granted for it.
 
     Args:
         asks: the counterparty is asked about this run, instead of running it.
-        collapses: the handler's predicate is asked first.
+        doubtful: it follows a run that may have had its effect: the handler's predicate is not
+            asked first, since a no would hide that.
     """
     record = delivery.record
     return Job(
@@ -104,5 +105,5 @@ def job(delivery: Delivery, row: Row, *, asks: bool = False, collapses: bool = F
         voids=row.voids,
         time_limit_s=delivery.handler.time_limit_s,
         asks=asks,
-        collapses=collapses,
+        collapses=delivery.handler.collapse is not None and not doubtful,
     )

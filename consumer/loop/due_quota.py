@@ -16,7 +16,7 @@ EVERY_S = 0.1
 MOST_SAVED = 16.0
 
 
-class Share:
+class DueQuota:
     """Counts what retries may still have."""
 
     def __init__(self) -> None:

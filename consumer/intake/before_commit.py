@@ -1,0 +1,29 @@
+"""What a feature may do with records between their poll and the commit of their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from consumer.intake.buffer import Received
+
+
+class Prepared(NamedTuple):
+    """Records that were prepared.
+
+    Args:
+        received: those that may be committed.
+        left: those that are read again: they could not be prepared.
+    """
+
+    received: list[Received]
+    left: list[Received]
+
+
+class BeforeCommit(Protocol):
+    """Prepares records in the intake's thread; the intake waits for it.
+
+    If the process dies meanwhile, the records are read again, and prepared again.
+    """
+
+    def prepare(self, received: Sequence[Received]) -> Prepared: ...
