@@ -35,7 +35,7 @@ class DeadLetterRows(WaitingRows[Dead]):
     """The failures that wait for their letters; see `WaitingRows`.
 
     A failure that a resend may reopen is not dead, and where the payload was gone there is nothing
-    to keep. The audit says the same (`spark_audit/judge_rules.py`).
+    to keep. The audit says the same (`spark_audit/judge/judge_rules.py`).
     """
 
     def __init__(

@@ -13,7 +13,7 @@ import pytest
 import consumer.dlq.commands
 import consumer.ops.commands
 import producer_client.commands
-import spark_audit.commands
+import spark_audit.run.commands
 from feedback.errors import ExitCode
 from feedback.settings.settings import Settings
 from tests.stack.packages import install_missing, program
@@ -29,7 +29,7 @@ COMMAND_LIMIT_S = 60.0
 COMMANDS: dict[str, click.Group] = {
     "onceward-worker": consumer.ops.commands.cli,
     "onceward-client": producer_client.commands.cli,
-    "onceward-audit": spark_audit.commands.cli,
+    "onceward-audit": spark_audit.run.commands.cli,
     "onceward-dlq": consumer.dlq.commands.cli,
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from feedback.clock import epoch_ms
 from feedback.errors import NotAvailable
-from spark_audit.summary import one_line
+from spark_audit.say.summary import one_line
 from tests.demo.scene import Scene
 from tests.stack.errors import StackError
 from tests.stack.keeper import Keeper

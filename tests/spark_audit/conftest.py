@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit.session import open_session
+from spark_audit.spark.session import open_session
 from tests.spark_audit.hadoop import in_bucket, mounted
 from tests.spark_audit.jars import S3A, audit_jars
 from tests.spark_audit.small import SMALL

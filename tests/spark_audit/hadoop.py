@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from spark_audit.location import Location
+from spark_audit.output.location import Location
 from tests.stack.s3 import S3
 
 

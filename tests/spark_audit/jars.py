@@ -6,7 +6,7 @@ Those for S3 lie in a folder of their own, which has the others as well: only te
 import sys
 from pathlib import Path
 
-from spark_audit.jars import find_jars, jars_folder
+from spark_audit.spark.jars import find_jars, jars_folder
 from tests.stack.cache import cache_folder
 from tests.stack.jars import fetch
 from tests.stack.packages import install_missing

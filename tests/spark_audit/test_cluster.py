@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 
 from feedback.errors import ExitCode
 from feedback.status import State
-from spark_audit.package import write_package
+from spark_audit.run.package import write_package
 from tests.consumer.running import environment
 from tests.consumer.stage import Stage, open_stage
 from tests.spark_audit.command import run_audit_command

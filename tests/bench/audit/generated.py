@@ -11,10 +11,10 @@ from pathlib import Path
 
 import duckdb
 
-from spark_audit.chain import Link, Reach
 from spark_audit.findings import Finding
-from spark_audit.manifest import Kind, Manifest, Partition
-from spark_audit.snapshot import Snapshot
+from spark_audit.stage.chain import Link, Reach
+from spark_audit.stage.manifest import Kind, Manifest, Partition
+from spark_audit.stage.snapshot import Snapshot
 
 DATE = "2026-01-15"
 SINCE_MS = 1_768_435_200_000

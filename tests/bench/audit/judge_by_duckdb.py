@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from spark_audit.manifest import Manifest
-from spark_audit.snapshot import Snapshot
+from spark_audit.stage.manifest import Manifest
+from spark_audit.stage.snapshot import Snapshot
 from tests.spark_audit.judge import duck
 
 if __name__ == "__main__":

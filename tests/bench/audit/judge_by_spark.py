@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 from feedback.settings.settings import Settings
-from spark_audit.judged_day import judge_day
-from spark_audit.manifest import Manifest
-from spark_audit.places import Places
-from spark_audit.session import open_session
-from spark_audit.snapshot import Snapshot
+from spark_audit.judge.judged_day import judge_day
+from spark_audit.output.paths import Places
+from spark_audit.spark.session import open_session
+from spark_audit.stage.manifest import Manifest
+from spark_audit.stage.snapshot import Snapshot
 
 if __name__ == "__main__":
     settings = Settings().audit

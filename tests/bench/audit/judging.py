@@ -16,7 +16,7 @@ from feedback.records.stored_payload import KeptPayload
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
-from spark_audit.snapshot import Snapshot
+from spark_audit.stage.snapshot import Snapshot
 from tests.bench.audit import generated
 from tests.bench.audit.measured import Watched, watch
 from tests.bench.errors import BenchError

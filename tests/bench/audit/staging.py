@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.settings.settings import AuditSection, KafkaSection, Settings
-from spark_audit.freeze import freeze
-from spark_audit.session import open_session
-from spark_audit.stage_records import stage_records
-from spark_audit.window import Window
+from spark_audit.spark.session import open_session
+from spark_audit.stage.freeze import freeze
+from spark_audit.stage.stage_records import stage_records
+from spark_audit.stage.window import Window
 from tests.bench.audit import generated
 from tests.spark_audit.jars import audit_jars
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_audit.charts import nice_top
+from spark_audit.say.charts import nice_top
 from tests.bench.modes.found import Found
 from tests.bench.modes.mode import Mode
 from tests.bench.modes.steady import per_second

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from feedback.clock import epoch_ms
 from feedback.settings.settings import load
-from spark_audit.places import Places
-from spark_audit.run import audit_with
-from spark_audit.run_lock import alone
-from spark_audit.verdict import parse_fail_on
-from spark_audit.window import window_of
+from spark_audit.judge.day_verdict import parse_fail_on
+from spark_audit.output.paths import Places
+from spark_audit.output.run_lock import alone
+from spark_audit.run.audit import audit_with
+from spark_audit.stage.window import window_of
 from tests.consumer.dlq.redrive.conftest import make_scene as make_scene
 from tests.consumer.features.dead_letters.conftest import make_box as make_box
 from tests.consumer.stage import Stage

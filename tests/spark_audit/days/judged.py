@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from feedback.errors import ExitCode
-from spark_audit.run import Outcome
+from spark_audit.run.audit import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit.chain import Link, Reach
-from spark_audit.judge import judge
-from spark_audit.manifest import Forgotten, LogEnd, Manifest, Partition
+from spark_audit.judge.judge import judge
+from spark_audit.stage.chain import Link, Reach
+from spark_audit.stage.manifest import Forgotten, LogEnd, Manifest, Partition
 
 RECORDS = """kind string, topic string, partition int, offset long, timestamp_ms long,
     request_id string, attempt long, deadline_at long, payload_sha256 string, is_malformed boolean,

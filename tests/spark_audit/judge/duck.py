@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from spark_audit.manifest import Manifest
+from spark_audit.stage.manifest import Manifest
 
 SQL = (Path(__file__).parent / "duck.sql").read_text(encoding="utf-8")
 

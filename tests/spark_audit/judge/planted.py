@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_audit.findings import Finding
-from spark_audit.manifest import Forgotten
+from spark_audit.stage.manifest import Forgotten
 from tests.spark_audit.judge.day import (
     DEAD_WORKER,
     DEADLINE,

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 
 from spark_audit.findings import Finding
-from spark_audit.manifest import Manifest
+from spark_audit.stage.manifest import Manifest
 from tests.spark_audit.judge.day import Day, Facts
 from tests.spark_audit.judge.effects import effect_runs
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
-from spark_audit.judge import judge
+from spark_audit.judge.judge import judge
 from tests.spark_audit.judge.day import (
     FIRST_OFFSET,
     FROZEN,

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
-from spark_audit.judge import judge
-from spark_audit.manifest import Manifest
+from spark_audit.judge.judge import judge
+from spark_audit.stage.manifest import Manifest
 from tests.spark_audit.judge import duck
 from tests.spark_audit.judge.day import Day
 from tests.spark_audit.judge.planted import plant

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
-from spark_audit.manifest import Forgotten
+from spark_audit.stage.manifest import Forgotten
 from tests.spark_audit.judge.day import DEADLINE, FIRST_OFFSET, NOON, TOPIC, Day, Facts
 from tests.spark_audit.judge.histories import add_history
 from tests.spark_audit.judge.planted import plant

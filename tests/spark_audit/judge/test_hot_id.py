@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit.judge import judge
+from spark_audit.judge.judge import judge
 from tests.spark_audit.judge.day import TOPIC, Day
 
 COPIES = 20_000

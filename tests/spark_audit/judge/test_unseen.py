@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_audit.findings import Finding
-from spark_audit.gaps import Gap, retention_gaps
-from spark_audit.manifest import Kind, Manifest
-from spark_audit.unseen import unseen_carried, unseen_offsets
-from tests.spark_audit.judge.test_gaps import judged_up_to, manifest_of, request_partition
+from spark_audit.judge.unseen import unseen_carried, unseen_offsets
+from spark_audit.stage.gaps import Gap, retention_gaps
+from spark_audit.stage.manifest import Kind, Manifest
+from tests.spark_audit.stage.test_gaps import judged_up_to, manifest_of, request_partition
 
 DELETED = "what Kafka deleted of pay: it may have been of this day"
 

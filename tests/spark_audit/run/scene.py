@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from feedback.errors import ExitCode
 from feedback.records.envelope import REQUEST_ID, payload_sha256
 from feedback.settings.settings import Settings
-from spark_audit.places import Places
-from spark_audit.run import Outcome, audit_with
-from spark_audit.run_lock import alone
-from spark_audit.snapshot import Snapshot
-from spark_audit.verdict import parse_fail_on
-from spark_audit.window import Window
+from spark_audit.judge.day_verdict import parse_fail_on
+from spark_audit.output.paths import Places
+from spark_audit.output.run_lock import alone
+from spark_audit.run.audit import Outcome, audit_with
+from spark_audit.stage.snapshot import Snapshot
+from spark_audit.stage.window import Window
 from tests import offsets
 from tests.spark_audit.stage.journal import HandWritten
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS

@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 
 from feedback.errors import ExitCode
 from feedback.records.envelope import ATTEMPT, DEADLINE, REQUEST_ID, outcome_id, payload_sha256
-from spark_audit.places import Places
+from spark_audit.output.paths import Places
 from tests.spark_audit.run.scene import IDS, LOST, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import make_url
 
 from feedback.errors import NotAvailable, OncewardError, SettingsError
-from spark_audit import opening
-from spark_audit.run import run_audit
-from spark_audit.run_lock import alone
-from spark_audit.verdict import parse_fail_on
+from spark_audit.judge.day_verdict import parse_fail_on
+from spark_audit.output.run_lock import alone
+from spark_audit.run import opening
+from spark_audit.run.audit import run_audit
 from tests.spark_audit.command import run_audit_command
 from tests.spark_audit.jars import audit_jars
 from tests.spark_audit.run.scene import WINDOW, Scene

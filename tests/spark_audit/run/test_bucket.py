@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import ExitCode
-from spark_audit.hadoop_path import HadoopPath
-from spark_audit.holder import Holder
+from spark_audit.output.hadoop_path import HadoopPath
+from spark_audit.output.holder import Holder
 from tests.consumer.running import environment
 from tests.eventually import eventually
 from tests.spark_audit.command import LIMIT_S, ROOT

@@ -16,16 +16,16 @@ from kafka.admin import (
     NewTopic,
 )
 
-import spark_audit.run
+import spark_audit.run.audit
 from consumer.journal import migrate
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, SettingsError
 from feedback.records.envelope import DEADLINE, REQUEST_ID
-from spark_audit.places import Places
-from spark_audit.pruning import prune
-from spark_audit.run import Outcome
-from spark_audit.run_lock import alone
-from spark_audit.window import Window, window_of
+from spark_audit.output.paths import Places
+from spark_audit.output.run_lock import alone
+from spark_audit.run.audit import Outcome
+from spark_audit.run.day_pruning import prune
+from spark_audit.stage.window import Window, window_of
 from tests.spark_audit.run.scene import IDS, LOST, WINDOW, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 
@@ -88,7 +88,7 @@ def test_a_day_that_was_read_and_not_judged_is_judged_by_the_next_run(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as dying:
-        dying.setattr(spark_audit.run, "judge_day", _die)
+        dying.setattr(spark_audit.run.audit, "judge_day", _die)
         with pytest.raises(KeyboardInterrupt):
             scene.audit()
     _lose(scene, {"late": NOON})
@@ -144,7 +144,7 @@ def test_a_judged_day_that_was_read_again_and_not_judged_is_judged_by_the_next_r
     scene.audit()
     _lose(scene, {"late": NOON})
     with monkeypatch.context() as dying:
-        dying.setattr(spark_audit.run, "judge_day", _die)
+        dying.setattr(spark_audit.run.audit, "judge_day", _die)
         with pytest.raises(KeyboardInterrupt):
             scene.audit(again=True)
     today = _today()

@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from spark_audit.gaps import MARKERS
+from spark_audit.stage.gaps import MARKERS
 from tests.spark_audit.run.scene import Scene
 from tests.spark_audit.stage.samples import BEGIN_MS
 from tests.transactions import Transactions

@@ -7,10 +7,10 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from feedback.errors import ExitCode
-from spark_audit.run import Outcome
-from spark_audit.summary import one_line
-from spark_audit.verdict import DEFAULT_FAIL_ON
-from spark_audit.window import Window
+from spark_audit.judge.day_verdict import DEFAULT_FAIL_ON
+from spark_audit.run.audit import Outcome
+from spark_audit.say.summary import one_line
+from spark_audit.stage.window import Window
 from tests.spark_audit.run.scene import IDS, Scene
 from tests.spark_audit.stage.samples import DAY_MS
 

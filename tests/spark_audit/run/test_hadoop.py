@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode
 from feedback.settings.settings import Settings
-from spark_audit import commands, opening
-from spark_audit.location import Location, output_of, uri_of
-from spark_audit.outputs import settled
-from spark_audit.places import Places
-from spark_audit.snapshot import Snapshot
+from spark_audit.output.location import Location, output_of, uri_of
+from spark_audit.output.outputs import settled
+from spark_audit.output.paths import Places
+from spark_audit.run import commands, opening
+from spark_audit.stage.snapshot import Snapshot
 from tests.spark_audit.hadoop import runs_of
 from tests.spark_audit.jars import S3A, audit_jars
 from tests.spark_audit.run.scene import IDS, LOST, Scene

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from feedback.settings.settings import Settings
-from spark_audit.hadoop_path import HadoopPath
-from spark_audit.holder import Holder
-from spark_audit.location import Location, output_of, uri_of
-from spark_audit.outputs import remove, settled
-from spark_audit.places import Places
-from spark_audit.run import audit_with
-from spark_audit.run_lock import alone
-from spark_audit.verdict import parse_fail_on
+from spark_audit.judge.day_verdict import parse_fail_on
+from spark_audit.output.hadoop_path import HadoopPath
+from spark_audit.output.holder import Holder
+from spark_audit.output.location import Location, output_of, uri_of
+from spark_audit.output.outputs import remove, settled
+from spark_audit.output.paths import Places
+from spark_audit.output.run_lock import alone
+from spark_audit.run.audit import audit_with
 from tests.spark_audit.hadoop import runs_of
 from tests.spark_audit.run.scene import IDS, LOST, WINDOW, Scene
 from tests.spark_audit.stage.samples import DATE

@@ -10,7 +10,7 @@ import pytest
 from consumer.journal.tables import SCHEMA_VERSION
 from feedback.errors import ExitCode, NotAvailable
 from feedback.settings.settings import Settings
-from spark_audit import journal_version
+from spark_audit.stage import journal_version
 from tests.spark_audit.run.scene import Scene
 
 # Beside the limit of one test: two runs, each of some fifty queries.

@@ -13,7 +13,7 @@ from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from spark_audit.places import Places
+from spark_audit.output.paths import Places
 from tests.spark_audit.run.scene import IDS, LOST, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 

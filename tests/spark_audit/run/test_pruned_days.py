@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from feedback.errors import NotAvailable
-from spark_audit.places import Places
-from spark_audit.pruning import prune
-from spark_audit.run_lock import alone
+from spark_audit.output.paths import Places
+from spark_audit.output.run_lock import alone
+from spark_audit.run.day_pruning import prune
 from tests.spark_audit.run.scene import WINDOW, Scene
 from tests.spark_audit.run.test_chain import NOON, SQLITE_ONLY, _lose, _today
 from tests.spark_audit.stage.samples import DATE

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import NotAvailable
-from spark_audit.snapshot import Snapshot
-from spark_audit.window import Window
+from spark_audit.stage.snapshot import Snapshot
+from spark_audit.stage.window import Window
 from tests.spark_audit.run.scene import IDS, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 

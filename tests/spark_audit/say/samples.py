@@ -5,14 +5,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit.figures import Figures, Hour, Worker
 from spark_audit.findings import REQUEST_FINDINGS, Finding
-from spark_audit.found import Found
-from spark_audit.gaps import Gap
-from spark_audit.manifest import Manifest
-from spark_audit.statuses import Disagreement
-from spark_audit.summary import Summary, summarise
-from spark_audit.verdict import parse_fail_on
+from spark_audit.judge.day_verdict import parse_fail_on
+from spark_audit.judge.figures import Figures, Hour, Worker
+from spark_audit.judge.status_check import Disagreement
+from spark_audit.say.finding_row import Found
+from spark_audit.say.summary import Summary, summarise
+from spark_audit.stage.gaps import Gap
+from spark_audit.stage.manifest import Manifest
 
 SINCE_MS = 1_795_132_800_000  # 2026-11-20T00:00:00Z
 DAY_MS = 86_400_000

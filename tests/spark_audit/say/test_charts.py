@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_audit.charts import (
+from spark_audit.judge.figures import Hour
+from spark_audit.say.charts import (
     MOST_COLUMNS,
     Bars,
     HeatMap,
@@ -18,7 +19,6 @@ from spark_audit.charts import (
     times_of,
     took,
 )
-from spark_audit.figures import Hour
 from tests.spark_audit.say.samples import DAY_MS, HOUR_MS, SINCE_MS, summary
 
 TIMES = times_of(SINCE_MS, SINCE_MS + DAY_MS)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spark_audit.findings import Finding
-from spark_audit.findings_csv import COLUMNS, write_csv, write_findings_csv
-from spark_audit.found import Found
+from spark_audit.say.finding_row import Found
+from spark_audit.say.findings_csv import COLUMNS, write_csv, write_findings_csv
 from tests.spark_audit.say.samples import SINCE_MS, found_request
 
 

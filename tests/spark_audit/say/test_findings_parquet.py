@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.findings import Finding
-from spark_audit.findings_parquet import (
+from spark_audit.say.finding_row import Found
+from spark_audit.say.findings_parquet import (
     counted_by_topic,
     first_of_each,
     read_findings,
@@ -16,7 +17,6 @@ from spark_audit.findings_parquet import (
     urgent,
     write_findings,
 )
-from spark_audit.found import Found
 from tests.spark_audit.say.samples import judged_frame, judged_request
 
 HOSTILE = "<script>alert(1)</script>'\"\\`$;=1+1"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from feedback.logs import event_of
-from spark_audit.day_table import NAME, put_in, read_lines, take_out
 from spark_audit.findings import Finding
-from spark_audit.history import History, line_of, read_history
-from spark_audit.places import Places
-from spark_audit.summary import Summary, as_text
+from spark_audit.output.paths import Places
+from spark_audit.say.day_table import NAME, put_in, read_lines, take_out
+from spark_audit.say.history import History, line_of, read_history
+from spark_audit.say.summary import Summary, as_text
 from tests.spark_audit.say.samples import DAY_MS, SINCE_MS, summary
 
 TODAY = "2026-11-20"

@@ -9,18 +9,18 @@ from importlib.resources import files
 import pytest
 from jinja2 import UndefinedError
 
-from spark_audit.cards import Evidence
-from spark_audit.chain import Link
-from spark_audit.figures import Worker
 from spark_audit.findings import ORDINARY, REQUEST_FINDINGS, URGENT, Finding
-from spark_audit.found import SHOWN, Found
-from spark_audit.gaps import Gap
-from spark_audit.history import RECENT, Day, History
-from spark_audit.page import render
-from spark_audit.resend_lines import ResendLines
-from spark_audit.statuses import Disagreement
-from spark_audit.strip import strip_of
-from spark_audit.summary import Summary
+from spark_audit.judge.figures import Worker
+from spark_audit.judge.status_check import Disagreement
+from spark_audit.say.cards import Evidence
+from spark_audit.say.finding_row import SHOWN, Found
+from spark_audit.say.history import RECENT, Day, History
+from spark_audit.say.page import render
+from spark_audit.say.resend_lines import ResendLines
+from spark_audit.say.strip import strip_of
+from spark_audit.say.summary import Summary
+from spark_audit.stage.chain import Link
+from spark_audit.stage.gaps import Gap
 from tests.spark_audit.say.reading import Element, read
 from tests.spark_audit.say.samples import HOUR_MS, SINCE_MS, found_request, summary
 
@@ -113,7 +113,7 @@ def test_the_script_is_the_same_whatever_is_found() -> None:
 
 
 def test_nothing_in_the_template_switches_escaping_off() -> None:
-    for one in (files("spark_audit") / "templates").iterdir():
+    for one in (files("spark_audit.say") / "templates").iterdir():
         text = one.read_text(encoding="utf-8")
         assert not re.search(r"\|\s*safe|autoescape|Markup", text)
 

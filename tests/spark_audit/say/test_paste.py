@@ -15,8 +15,8 @@ from consumer.ops.commands import cli as worker
 from feedback.records.envelope import MAX_REQUEST_ID_LENGTH
 from producer_client.commands import cli as client
 from spark_audit.findings import REQUEST_FINDINGS, Finding
-from spark_audit.paste import pastes_for_all, pastes_of
-from spark_audit.resend_lines import ResendLines
+from spark_audit.say.paste import pastes_for_all, pastes_of
+from spark_audit.say.resend_lines import ResendLines
 from tests.spark_audit.say.samples import summary
 
 OF_REQUESTS = (*REQUEST_FINDINGS, Finding.STATUS_DISAGREES)

@@ -15,12 +15,12 @@ from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import State as Told
-from spark_audit.cards import GAPS, Evidence
 from spark_audit.findings import URGENT, Finding
-from spark_audit.gaps import Gap
-from spark_audit.page import render
-from spark_audit.resend_lines import ResendLines, resend_line
-from spark_audit.statuses import Disagreement
+from spark_audit.judge.status_check import Disagreement
+from spark_audit.say.cards import GAPS, Evidence
+from spark_audit.say.page import render
+from spark_audit.say.resend_lines import ResendLines, resend_line
+from spark_audit.stage.gaps import Gap
 from tests.consumer.running import ROOT, environment
 from tests.spark_audit.say.reading import read
 from tests.spark_audit.say.samples import found_request, summary

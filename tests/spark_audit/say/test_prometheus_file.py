@@ -8,8 +8,8 @@ from prometheus_client.samples import Sample
 
 from feedback.errors import NotAvailable
 from spark_audit.findings import Finding
-from spark_audit.prometheus_file import LAST_SUCCESS, last_success_s, write_metrics
-from spark_audit.summary import Summary
+from spark_audit.say.prometheus_file import LAST_SUCCESS, last_success_s, write_metrics
+from spark_audit.say.summary import Summary
 from tests.spark_audit.say.samples import summary
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from producer_client.lines import read_submissions
 from producer_client.submission import prepare
-from spark_audit.found import Found
-from spark_audit.resend_lines import (
+from spark_audit.say.finding_row import Found
+from spark_audit.say.resend_lines import (
     NotText,
     Payload,
     ResendLines,

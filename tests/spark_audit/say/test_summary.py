@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 
 from spark_audit.findings import Finding
-from spark_audit.gaps import Gap
-from spark_audit.resend_lines import ResendLines
-from spark_audit.statuses import Disagreement
-from spark_audit.summary import MOST_GAPS, as_text, one_line, summarise
-from spark_audit.verdict import parse_fail_on
+from spark_audit.judge.day_verdict import parse_fail_on
+from spark_audit.judge.status_check import Disagreement
+from spark_audit.say.resend_lines import ResendLines
+from spark_audit.say.summary import MOST_GAPS, as_text, one_line, summarise
+from spark_audit.stage.gaps import Gap
 from tests.spark_audit.say.samples import figures, manifest, summary
 
 GAP = Gap(Finding.RETENTION_GAP, "payments", 3, 2**31, 2**31 + 10, 10)

@@ -9,27 +9,27 @@ import pytest
 from pyspark.sql import SparkSession
 
 from feedback.errors import NotAvailable
-from spark_audit.cards import Evidence
-from spark_audit.counting import figures_of
 from spark_audit.findings import Finding
-from spark_audit.findings_csv import write_findings_csv
-from spark_audit.findings_parquet import (
+from spark_audit.judge.counting import figures_of
+from spark_audit.judge.day_verdict import parse_fail_on
+from spark_audit.judge.status_check import Disagreement
+from spark_audit.output.outputs import replacing, write_text
+from spark_audit.output.paths import Places
+from spark_audit.say.cards import Evidence
+from spark_audit.say.findings_csv import write_findings_csv
+from spark_audit.say.findings_parquet import (
     first_of_each,
     read_findings,
     to_resend,
     urgent,
     write_findings,
 )
-from spark_audit.history import read_history
-from spark_audit.outputs import replacing, write_text
-from spark_audit.page import render
-from spark_audit.places import Places
-from spark_audit.resend_lines import Payload, write_resend
-from spark_audit.status_disagrees import write_disagreements
-from spark_audit.statuses import Disagreement
-from spark_audit.strip import strip_of
-from spark_audit.summary import as_text, summarise
-from spark_audit.verdict import parse_fail_on
+from spark_audit.say.history import read_history
+from spark_audit.say.page import render
+from spark_audit.say.resend_lines import Payload, write_resend
+from spark_audit.say.status_disagrees import write_disagreements
+from spark_audit.say.strip import strip_of
+from spark_audit.say.summary import as_text, summarise
 from tests.spark_audit.say.reading import read
 from tests.spark_audit.say.samples import DAY_MS, judged_frame, judged_request, manifest
 from tests.spark_audit.say.samples import summary as sample_summary

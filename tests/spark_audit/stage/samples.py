@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from feedback.clock import epoch_ms
-from spark_audit.manifest import Kind, Manifest, Partition
+from spark_audit.stage.manifest import Kind, Manifest, Partition
 
 DAY_MS = 86_400_000
 # Yesterday: what is much older, the broker's retention takes away in the middle of a test.

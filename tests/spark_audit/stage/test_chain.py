@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from spark_audit.chain import STRAY_MS, Chain, Link, Past, Reach, Start, owner, stretches
+from spark_audit.stage.chain import STRAY_MS, Chain, Link, Past, Reach, Start, owner, stretches
 
 DAY_MS = 86_400_000
 DAYS = 5

@@ -10,7 +10,7 @@ import pytest
 
 from feedback.errors import SettingsError
 from feedback.settings.settings import KafkaSection
-from spark_audit.stage_records import connection_options, reader_options
+from spark_audit.stage.stage_records import connection_options, reader_options
 from tests.spark_audit.stage.samples import partition
 
 

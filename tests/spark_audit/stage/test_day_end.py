@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from spark_audit.chain import Chain
-from spark_audit.day_end import _is_over, looked_at
-from spark_audit.freeze import freeze
-from spark_audit.manifest import Manifest
-from spark_audit.window import Window
+from spark_audit.stage.chain import Chain
+from spark_audit.stage.day_end import _is_over, looked_at
+from spark_audit.stage.freeze import freeze
+from spark_audit.stage.manifest import Manifest
+from spark_audit.stage.window import Window
 from tests.eventually import eventually
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings
 from tests.spark_audit.stage.samples import BEGIN_MS as BEGIN

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, NullPool, create_engine, insert
 
 from consumer.journal import migrate
 from consumer.journal.tables import request, run
-from spark_audit import journal_sql
-from spark_audit.jdbc import POSTGRES, SQLITE
+from spark_audit.stage import journal_sql
+from spark_audit.stage.jdbc import POSTGRES, SQLITE
 from tests.spark_audit.stage.samples import manifest, partition
 
 pytestmark = pytest.mark.timeout(300)

@@ -17,12 +17,12 @@ from kafka.admin import (
 from feedback.errors import ExitCode, NotAvailable
 from feedback.records.retry_group import retry_group
 from feedback.settings.settings import Settings
-from spark_audit.chain import Chain
-from spark_audit.freeze import freeze
-from spark_audit.gaps import retention_gaps
-from spark_audit.manifest import Manifest, Partition
-from spark_audit.topics import kind_of
-from spark_audit.window import Window
+from spark_audit.stage.audited_topics import kind_of
+from spark_audit.stage.chain import Chain
+from spark_audit.stage.freeze import freeze
+from spark_audit.stage.gaps import retention_gaps
+from spark_audit.stage.manifest import Manifest, Partition
+from spark_audit.stage.window import Window
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings
 from tests.spark_audit.stage.samples import BEGIN_MS as BEGIN
 from tests.spark_audit.stage.samples import DATE, DAY_MS
@@ -240,7 +240,7 @@ def test_a_missing_topic_ends_with_3_and_is_not_made(
 def test_an_absent_broker_ends_with_3_and_names_its_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("spark_audit.kafka_asked.TIMEOUT_MS", 500)
+    monkeypatch.setattr("spark_audit.stage.kafka_asked.TIMEOUT_MS", 500)
     address = f"{HOST}:{free_port()}"
     monkeypatch.setenv("ONCEWARD_KAFKA__BOOTSTRAP_SERVERS", address)
     settings = Settings.model_validate({"audit": {"topics": ["payments"]}})

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import NotAvailable, SettingsError
-from spark_audit.jdbc import Database, literal
-from spark_audit.journal_sql import (
+from spark_audit.stage.jdbc import Database, literal
+from spark_audit.stage.journal_sql import (
     IDS_AT_ONCE,
     claim_predicates,
     id_predicates,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import NotAvailable
-from spark_audit.chain import Link, Reach
-from spark_audit.manifest import Aborted, Kind, LogEnd, Manifest, Source
+from spark_audit.stage.chain import Link, Reach
+from spark_audit.stage.manifest import Aborted, Kind, LogEnd, Manifest, Source
 from tests.spark_audit.stage.samples import manifest, partition
 
 

@@ -21,8 +21,8 @@ from feedback.records.envelope import (
     decode_headers,
     payload_sha256,
 )
-from spark_audit import record_columns
-from spark_audit.header_columns import Headers
+from spark_audit.stage import record_columns
+from spark_audit.stage.header_columns import Headers
 
 Header = tuple[str, bytes | None]
 

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from feedback.errors import ExitCode, NotAvailable
 from feedback.logs import event_of
 from feedback.settings.settings import Settings
-from spark_audit.freeze import freeze
-from spark_audit.manifest import Manifest
-from spark_audit.preparation import require_readable
-from spark_audit.stage_records import stage_records
-from spark_audit.window import Window
+from spark_audit.run.preparation import require_readable
+from spark_audit.stage.freeze import freeze
+from spark_audit.stage.manifest import Manifest
+from spark_audit.stage.stage_records import stage_records
+from spark_audit.stage.window import Window
 from tests.spark_audit.stage.conftest import Rows
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 from tests.stack.secured import SecuredKafka, secured_kafka
@@ -58,7 +58,7 @@ def topic(broker: SecuredKafka) -> str:
 def only_what_a_test_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take away what the environment says of Kafka, and the patience with brokers that are away."""
     monkeypatch.delenv("ONCEWARD_KAFKA__BOOTSTRAP_SERVERS", raising=False)
-    monkeypatch.setattr("spark_audit.kafka_asked.TIMEOUT_MS", 5_000)
+    monkeypatch.setattr("spark_audit.stage.kafka_asked.TIMEOUT_MS", 5_000)
 
 
 def settings_of(broker: SecuredKafka, topic: str, group: str, **changes: Any) -> Settings:

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 from feedback.errors import NotAvailable
 from feedback.records.envelope import REQUEST_ID
 from feedback.settings.settings import Settings
-from spark_audit import snapshot
-from spark_audit.freeze import freeze
-from spark_audit.manifest import Manifest
-from spark_audit.snapshot import Snapshot, take
-from spark_audit.window import Window
+from spark_audit.stage import snapshot
+from spark_audit.stage.freeze import freeze
+from spark_audit.stage.manifest import Manifest
+from spark_audit.stage.snapshot import Snapshot, take
+from spark_audit.stage.window import Window
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings, Rows
 from tests.spark_audit.stage.journal import HandWritten
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS, manifest

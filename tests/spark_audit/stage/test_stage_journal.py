@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from feedback.errors import ExitCode, NotAvailable
-from spark_audit import stage_journal as staging
-from spark_audit.manifest import Kind, Manifest
-from spark_audit.stage_journal import stage_journal
-from spark_audit.stage_records import SCHEMA
+from spark_audit.stage import stage_journal as staging
+from spark_audit.stage.manifest import Kind, Manifest
+from spark_audit.stage.stage_journal import stage_journal
+from spark_audit.stage.stage_records import SCHEMA
 from tests.spark_audit.stage.conftest import Rows
 from tests.spark_audit.stage.journal import HandWritten
 from tests.spark_audit.stage.samples import BEGIN_MS, manifest, partition

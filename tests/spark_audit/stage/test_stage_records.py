@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from feedback.errors import NotAvailable
 from feedback.records.envelope import ATTEMPT, DEADLINE, REQUEST_ID, payload_sha256
 from feedback.settings.settings import KafkaSection, Settings
-from spark_audit.freeze import freeze
-from spark_audit.manifest import Manifest
-from spark_audit.stage_records import SCHEMA, stage_records
-from spark_audit.window import Window
+from spark_audit.stage.freeze import freeze
+from spark_audit.stage.manifest import Manifest
+from spark_audit.stage.stage_records import SCHEMA, stage_records
+from spark_audit.stage.window import Window
 from tests.eventually import HANG_S, eventually
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings, Rows
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS, manifest, partition
@@ -237,7 +237,7 @@ def test_what_retention_takes_after_the_freeze_ends_with_3_and_is_not_passed_ove
 def test_a_broker_that_is_away_ends_with_3_and_one_sentence(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_audit.stage_records.ANSWER_LIMIT_MS", 1500)
+    monkeypatch.setattr("spark_audit.stage.stage_records.ANSWER_LIMIT_MS", 1500)
     address = f"{HOST}:{free_port()}"
     settings = KafkaSection(bootstrap_servers=address, group="unused")
     with pytest.raises(NotAvailable, match=address) as raised:

@@ -3,7 +3,7 @@
 import pytest
 
 from feedback.errors import ExitCode, NotAvailable, SettingsError
-from spark_audit.window import Window, window_of
+from spark_audit.stage.window import Window, window_of
 
 NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z
 DAY_MS = 86_400_000

@@ -1,0 +1,97 @@
+"""The carry-over: what one run could not judge to the end, and the next must look at again.
+
+What was not delivered, or has time left, is judged by its records: the next run reads Kafka from
+where they are. A claim without an end is judged by its row, which is found by its id wherever its
+record lies, so a claim that nobody ends does not make every later run read all the days since. So
+is a failure whose dead letter may still come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from spark_audit.spark.rows import ids_frame
+from spark_audit.stage.manifest import Kind, Manifest
+
+# Their ids go into the manifest and into the journal's query: far more than a group with live
+# workers leaves open within a deadline.
+LIMIT = 100_000
+_OPEN_CLAIMS = ("CLAIMED", "RETRYING")
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What the next run begins with.
+
+    Args:
+        ids: requests to be judged again.
+        read_from: by topic and partition, the offset from which their records are needed.
+        is_cut: there were more than `LIMIT`; the oldest are here, and the day is not judged whole.
+    """
+
+    ids: tuple[str, ...]
+    read_from: Mapping[tuple[str, int], int]
+    is_cut: bool
+
+
+def carried(judged: DataFrame) -> DataFrame:
+    """Return the requests to be looked at again, the oldest first, at most one more than `LIMIT`.
+
+    One row each: request_id, topic, partition, offset, first_at, and whether its records are
+    needed.
+    """
+    has_claim = F.coalesce(F.col("state").isin(*_OPEN_CLAIMS), F.lit(False))
+    needs_records = F.col("is_pending") | (F.col("is_in_flight") & ~has_claim)
+    return (
+        judged.where(needs_records | has_claim | F.col("awaits_letter"))
+        .select(
+            *("request_id", "topic", "partition", "offset", "first_at"),
+            needs_records.alias("needs_records"),
+        )
+        .orderBy("first_at", "request_id")
+        .limit(LIMIT + 1)
+    )
+
+
+def gone(judged: DataFrame, manifest: Manifest) -> int:
+    """Return how many requests that an earlier run left open cannot be judged: nothing of them is
+    left, neither a record nor a row."""
+    if not manifest.carried:
+        return 0
+    carried = ids_frame(judged.sparkSession, manifest.carried)
+    return carried.join(judged, "request_id", "left_anti").count()
+
+
+def carry_over(carried: Iterable[Row], manifest: Manifest) -> Carried:
+    """Return what the next run begins with.
+
+    A request may have records on several partitions, of which `carried` knows the first; those of
+    the others that matter are not delivered yet, so they lie behind the committed offset.
+
+    Args:
+        carried: the rows of `carried`, in their order.
+        manifest: the limits of the run that judged them.
+    """
+    rows = list(carried)
+    read_from: dict[tuple[str, int], int] = {}
+    for row in rows[:LIMIT]:
+        place = (row["topic"], row["partition"])
+        if row["needs_records"]:
+            read_from[place] = min(row["offset"], read_from.get(place, row["offset"]))
+    for one in manifest.partitions:
+        place = (one.topic, one.partition)
+        # Of a request's retries `carried` knows no place: unread, all of them are needed.
+        delivered = one.start if one.kind == Kind.RETRY else one.end
+        if one.committed is not None:
+            delivered = one.committed
+        if one.kind in (Kind.REQUEST, Kind.RETRY) and delivered < one.end:
+            read_from[place] = min(delivered, read_from.get(place, delivered))
+    return Carried(
+        ids=tuple(row["request_id"] for row in rows[:LIMIT]),
+        read_from=read_from,
+        is_cut=len(rows) > LIMIT,
+    )

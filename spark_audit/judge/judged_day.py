@@ -1,0 +1,68 @@
+"""A day from its snapshot to its judgement: first the sift, then the rules on what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_audit.judge.judge import judge
+from spark_audit.judge.prefilter import plain_counts, sift, to_judge
+from spark_audit.output.location import Location, uri_of
+from spark_audit.output.outputs import replacing, settled
+from spark_audit.output.paths import Places
+from spark_audit.stage.manifest import Manifest
+from spark_audit.stage.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of the requests of a day.
+
+    Args:
+        requests: one row for each that was judged, with its findings; see `judge`.
+        plain: the counts of the others, of which no rule says anything; see `sift`.
+    """
+
+    requests: DataFrame
+    plain: DataFrame
+
+
+def judge_day(
+    spark: SparkSession,
+    snapshot: Snapshot[Location],
+    manifest: Manifest,
+    places: Places[Location],
+    *,
+    samples: int,
+) -> Judged:
+    """Judge a day and return its requests from where they were written.
+
+    Args:
+        samples: how many requests are judged though they are plain, at least.
+
+    Raises:
+        NotAvailable: the disk is full.
+    """
+    records, requests, runs = (
+        spark.read.parquet(uri_of(folder))
+        for folder in (snapshot.records, snapshot.requests, snapshot.runs)
+    )
+    sifted = _kept(
+        spark, sift(spark, records, requests, runs, manifest, samples=samples), places.sifted
+    )
+    judged = judge(
+        spark,
+        to_judge(records, sifted),
+        to_judge(requests, sifted),
+        to_judge(runs, sifted),
+        manifest,
+    )
+    return Judged(_kept(spark, judged, places.judged), plain_counts(sifted, requests))
+
+
+def _kept(spark: SparkSession, frame: DataFrame, place: Location) -> DataFrame:
+    """Return a frame from where it was written: several answers come from it."""
+    with replacing(place) as folder:
+        frame.write.mode("append").parquet(uri_of(folder))
+    return spark.read.parquet(uri_of(settled(place)))

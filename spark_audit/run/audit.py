@@ -1,0 +1,316 @@
+"""One audit from its freeze to its report: what is done, in which order, and what is kept.
+
+A day that has a whole snapshot is judged from it; Kafka and the journal are not asked again. What a
+person or a program reads appears as a whole folder at the end, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from feedback.clock import epoch_ms, monotonic_s
+from feedback.errors import ExitCode, RedisUnavailable
+from feedback.logs import EventLog
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
+from spark_audit.findings import Finding
+from spark_audit.judge.carried_file import write_carried
+from spark_audit.judge.carry_over import Carried, carried, carry_over, gone
+from spark_audit.judge.counting import figures_of, records_by_kind
+from spark_audit.judge.day_verdict import Condition
+from spark_audit.judge.judged_day import Judged, judge_day
+from spark_audit.judge.sample import requests_to_compare
+from spark_audit.judge.status_check import Comparison, compare
+from spark_audit.judge.unseen import unseen_carried, unseen_offsets
+from spark_audit.output.location import Location, is_hadoop, output_of, uri_of
+from spark_audit.output.outputs import replacing, settled, told_when_full, write_text
+from spark_audit.output.paths import Places
+from spark_audit.output.run_lock import alone
+from spark_audit.output.shared_folder_check import require_shared
+from spark_audit.run import verdict_post as webhook
+from spark_audit.run.opening import jars_for, session_of
+from spark_audit.run.preparation import check_settings, prepare
+from spark_audit.say.cards import Evidence
+from spark_audit.say.client_view import told_of
+from spark_audit.say.day_table import put_in, take_out
+from spark_audit.say.findings_csv import write_findings_csv
+from spark_audit.say.findings_parquet import (
+    counted_by_topic,
+    first_of_each,
+    read_findings,
+    to_resend,
+    urgent,
+    write_findings,
+)
+from spark_audit.say.history import History, line_of, read_history
+from spark_audit.say.page import render
+from spark_audit.say.prometheus_file import write_metrics
+from spark_audit.say.resend_lines import write_resend
+from spark_audit.say.resend_payloads import PayloadReader
+from spark_audit.say.status_disagrees import write_disagreements
+from spark_audit.say.strip import strip_of
+from spark_audit.say.summary import Summary, as_text, summarise
+from spark_audit.spark.session import explained
+from spark_audit.stage.days import days_of, unjudged
+from spark_audit.stage.gaps import find_gaps
+from spark_audit.stage.manifest import Manifest
+from spark_audit.stage.snapshot import Snapshot, take
+from spark_audit.stage.window import Window
+
+log = EventLog("onceward.audit")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an audit has come to, and where the page lies.
+
+    Args:
+        before: of the days that an earlier run had read and not judged.
+    """
+
+    summary: Summary
+    page: Location
+    before: tuple[Outcome, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the command ends with: a day of those before counts where its own is fine."""
+        codes = (ExitCode(one.summary["exit_code"]) for one in (self, *self.before))
+        return next((code for code in codes if code is not ExitCode.FINE), ExitCode.FINE)
+
+
+def run_audit(
+    settings: Settings,
+    window: Window,
+    conditions: Sequence[Condition],
+    *,
+    again: bool = False,
+    unlock: str = "",
+    progress: bool = False,
+) -> Outcome:
+    """Judge a window and write all that is said of it.
+
+    Args:
+        conditions: what makes the audit fail.
+        again: read the day again, though it was read before.
+        unlock: the id of an audit that was killed and holds the lock of the output folder.
+        progress: whether Spark draws its progress on the terminal.
+
+    Raises:
+        SettingsError: settings that Spark's Kafka client or JDBC has no word for.
+        NotAvailable: something that it reads from or writes to is not there.
+    """
+    began_s = monotonic_s()
+    check_settings(settings)
+    jars = jars_for(settings.audit)
+    with ExitStack() as opened:
+        spark: SparkSession | None = None
+        if is_hadoop(settings.audit.output):
+            # It is Spark's Java that knows the way there.
+            spark = opened.enter_context(session_of(settings.audit, jars, progress=progress))
+        places = Places(output_of(settings.audit.output, spark), window.date)
+        # Here before Spark starts, which takes seconds: of two audits one is told at once.
+        opened.enter_context(alone(places.output, unlock=unlock))
+        with explained("the audit cannot begin"):
+            source = prepare(settings, window, places, again=again)
+        if spark is None:
+            spark = opened.enter_context(session_of(settings.audit, jars, progress=progress))
+        outcome = _audit(spark, settings, window, source, conditions, again=again)
+        ended_at_s, seconds = epoch_ms() / 1000, monotonic_s() - began_s
+        write_metrics(places.metrics, outcome.summary, seconds=seconds, ended_at_s=ended_at_s)
+    if settings.audit.webhook_url:
+        webhook.post(settings.audit.webhook_url, outcome.summary)
+    return outcome
+
+
+def audit_with(
+    spark: SparkSession,
+    settings: Settings,
+    window: Window,
+    conditions: Sequence[Condition],
+    *,
+    again: bool = False,
+) -> Outcome:
+    """Judge a window in a session that is open; the caller holds the lock of the output folder.
+
+    Raises:
+        SettingsError, NotAvailable: as for `run_audit`.
+    """
+    places = Places(output_of(settings.audit.output, spark), window.date)
+    source = prepare(settings, window, places, again=again)
+    return _audit(spark, settings, window, source, conditions, again=again)
+
+
+def _audit(
+    spark: SparkSession,
+    settings: Settings,
+    window: Window,
+    source: Snapshot[Location] | Manifest,
+    conditions: Sequence[Condition],
+    *,
+    again: bool,
+) -> Outcome:
+    places = Places(output_of(settings.audit.output, spark), window.date)
+    with told_when_full(places.output), explained("the audit cannot go on"):
+        require_shared(spark, places.output)
+        # Days that an earlier run had read when it died: their offsets are no other day's, and
+        # what they leave open is carried into this one.
+        days = days_of(places.output, again=window.date if again else None)
+        left = unjudged(places.output, days, window.date)
+        before = [
+            _audited(spark, settings, Snapshot.of(places.output, day.date), conditions)
+            for day in left
+        ]
+        if before:
+            source = prepare(settings, window, places, again=again)
+        snapshot = (
+            take(spark, settings, source, places.output) if isinstance(source, Manifest) else source
+        )
+        return replace(_audited(spark, settings, snapshot, conditions), before=tuple(before))
+
+
+def _audited(
+    spark: SparkSession,
+    settings: Settings,
+    snapshot: Snapshot[Location],
+    conditions: Sequence[Condition],
+) -> Outcome:
+    manifest = Manifest.read(snapshot.manifest)
+    snapshot.require_whole(manifest)
+    places = Places(output_of(settings.audit.output, spark), manifest.date)
+    log.info("audit.staged", date=manifest.date, partitions=len(manifest.partitions))
+    day = judge_day(spark, snapshot, manifest, places, samples=settings.audit.statuses)
+    judged = day.requests
+    log.info("audit.judged", date=manifest.date)
+    carry = carry_over(carried(judged).collect(), manifest)
+    records = spark.read.parquet(uri_of(snapshot.records))
+    gaps = find_gaps(records, manifest, compacted=manifest.compacted)
+    compared = _compared(settings, judged, manifest)
+    with replacing(places.findings) as folder:
+        ids = [one.request_id for one in compared.disagreements] if compared else []
+        write_findings(judged, folder, disagreeing=ids)
+    findings = read_findings(spark, settled(places.findings), judged.schema)
+    # Executors come and go: whoever wrote since must have written here as well.
+    require_shared(spark, places.output)
+    take_out(places.output, manifest.date)
+    with replacing(places.report) as folder:
+        summary = _written(
+            folder,
+            settings=settings,
+            manifest=manifest,
+            day=day,
+            findings=findings,
+            gaps=gaps,
+            records=records_by_kind(records),
+            unseen=[
+                *manifest.unseen,
+                *unseen_offsets(manifest, gaps),
+                *unseen_carried(gone(judged, manifest)),
+            ],
+            compared=compared,
+            conditions=conditions,
+            carry=carry,
+            history=read_history(
+                places.output,
+                manifest.date,
+                length_ms=manifest.until_ms - manifest.since_ms,
+            ),
+        )
+    put_in(places.output, line_of(summary))
+    return Outcome(summary, places.page)
+
+
+def _has_page(settings: Settings) -> Callable[[str], bool]:
+    if is_hadoop(settings.audit.output):
+        # There a page lies in the folder of its run: no link to it would last.
+        return lambda _: False
+    output = output_of(settings.audit.output)
+    return lambda date: Places(output, date).page.exists()
+
+
+def _compared(settings: Settings, judged: DataFrame, manifest: Manifest) -> Comparison | None:
+    """Return where statuses disagree; None when Redis cannot be asked."""
+    store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
+    try:
+        return compare(
+            store,
+            requests_to_compare(judged, most=settings.audit.statuses),
+            read_at_ms=manifest.journal_read_at_ms,
+            ttl_ms=int(settings.redis.status_ttl_s * 1000),
+            now_ms=epoch_ms(),
+        )
+    except RedisUnavailable as error:
+        log.warning("statuses.not_compared", reason=str(error))
+        return None
+    finally:
+        store.close()
+
+
+def _written(
+    folder: Location,
+    *,
+    settings: Settings,
+    manifest: Manifest,
+    day: Judged,
+    findings: DataFrame,
+    carry: Carried,
+    conditions: Sequence[Condition],
+    unseen: Iterable[str],
+    compared: Comparison | None,
+    history: History,
+    **known: Any,
+) -> Summary:
+    # Without the statuses, or the rows, nothing is offered for sending: there is no resend.jsonl.
+    unseen = list(unseen)
+    if compared is None:
+        unseen.append("the statuses in Redis")
+    if carry.is_cut:
+        unseen.append("all requests that are still open: there are too many")
+    figures = figures_of(
+        day.requests, since_ms=manifest.since_ms, until_ms=manifest.until_ms, plain=day.plain
+    )
+    resend = None
+    if figures.findings[Finding.FORGOTTEN]:
+        unseen.append("rows that were pruned: audit a day before it is, and send nothing of it")
+    elif compared is not None:
+        with PayloadReader(settings) as payloads:
+            resend = write_resend(
+                to_resend(findings),
+                payloads.read,
+                folder / "resend.jsonl",
+                is_begun=payloads.is_begun,
+                audit={
+                    "group": manifest.group,
+                    "journal": manifest.source.journal_id if manifest.source else "",
+                    "read_at": manifest.journal_read_at_ms,
+                },
+            )
+    write_findings_csv(urgent(findings), folder)
+    if compared is not None:
+        write_disagreements(compared.disagreements, folder / "status_disagrees.csv")
+    summary = summarise(
+        manifest,
+        figures,
+        conditions=conditions,
+        disagreements=compared.disagreements if compared else None,
+        statuses=compared.requests if compared else 0,
+        by_topic=counted_by_topic(findings),
+        unseen=unseen,
+        resend=resend,
+        history=history,
+        **known,
+    )
+    write_carried(folder / "carried.json", carry)
+    write_text(folder / "summary.json", as_text(summary))
+    first = first_of_each(findings)
+    told = told_of(settings, first) if compared else {}
+    files = [one.name for one in folder.iterdir()]
+    days = strip_of(history.recent, manifest.date, has_page=_has_page(settings))
+    write_text(folder / "report.html", render(summary, Evidence(first, told, files, days)))
+    return summary

@@ -1,0 +1,181 @@
+"""The findings as the page shows them, each with all that helps a person with it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_audit.findings import ORDINARY, Finding
+from spark_audit.say import wording
+from spark_audit.say.finding_row import SHOWN, Found
+from spark_audit.say.known_facts import Known, known_of
+from spark_audit.say.paste import Paste, pastes_for_all, pastes_of
+from spark_audit.say.strip import Mark
+from spark_audit.say.wording import NOTHING, Table, label, milliseconds, number, shown, when
+
+GAPS = (Finding.RETENTION_GAP, Finding.OFFSET_GAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A file beside the page.
+
+    Args:
+        href: relative, so that the folders may move together.
+    """
+
+    href: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One request with a finding.
+
+    Args:
+        state: of its row, with its code where it has one.
+        age: at the freeze.
+        since_ms: when it began, epoch ms; None when nobody knows.
+    """
+
+    request_id: str
+    topic: str
+    state: str
+    age: str
+    since: str
+    since_ms: int | None
+    known: tuple[Known, ...]
+    pastes: tuple[Paste, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A finding, and the first requests or gaps with it.
+
+    Args:
+        tone: `bad` where it fails the day, else `warn`, or `plain` where nobody has to act.
+        oldest: the age of the oldest request.
+        gaps: in a table; None for findings of requests.
+        all_of_it: the files that have every one.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    count: int
+    yesterday: str
+    median: str
+    tone: str
+    oldest: str
+    pastes: tuple[Paste, ...]
+    requests: tuple[Shown, ...]
+    gaps: Table | None
+    all_of_it: tuple[Link, ...]
+
+    @property
+    def shown(self) -> int:
+        """How many of them are on the page."""
+        return len(self.requests) if self.gaps is None else len(self.gaps.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the cards are made of, beside the summary.
+
+    Args:
+        first: the first requests of each finding, the oldest first.
+        told: what Redis says of the requests in `first`; of one that is missing it was not asked.
+        files: the names of the files beside the page.
+        days: the days before.
+    """
+
+    first: Mapping[Finding, Sequence[Found]]
+    told: Mapping[str, str]
+    files: Sequence[str]
+    days: Sequence[Mark] = ()
+
+
+def cards_of(
+    summary: Mapping[str, Any], findings: Sequence[Finding], evidence: Evidence
+) -> list[Card]:
+    """Return a card for each of these findings that was made, in their order."""
+    counts = summary["counts"]["findings"]
+    return [_card(summary, one, evidence) for one in findings if counts[one.value]]
+
+
+def _card(summary: Mapping[str, Any], finding: Finding, evidence: Evidence) -> Card:
+    rows = evidence.first.get(finding, ())[:SHOWN]
+    told, now_ms = evidence.told, summary["frozen_at_ms"]
+    requests = tuple(_shown(finding, row, told.get(row.request_id), now_ms) for row in rows)
+    gaps = [gap for gap in summary["gaps"] if gap["finding"] == finding.value]
+    return Card(
+        name=finding.value,
+        title=label(finding.value),
+        meaning=_meaning(summary, finding),
+        count=summary["counts"]["findings"][finding.value],
+        yesterday=before(summary, "yesterday", finding),
+        median=before(summary, "median_7d", finding),
+        tone=_tone(summary, finding),
+        oldest=next((one.age for one in requests if one.age != NOTHING), ""),
+        pastes=pastes_for_all(finding, summary),
+        requests=requests,
+        gaps=wording.gaps_table(gaps[:SHOWN]) if finding in GAPS else None,
+        all_of_it=tuple(_links(summary, finding, evidence.files)),
+    )
+
+
+def before(summary: Mapping[str, Any], name: str, finding: Finding) -> str:
+    """Return how often a finding was made before.
+
+    Args:
+        name: `yesterday` or `median_7d`.
+    """
+    return number(((summary[name] or {}).get("findings") or {}).get(finding.value))
+
+
+def is_failing(summary: Mapping[str, Any], finding: Finding) -> bool:
+    """Say whether a finding makes the audit fail."""
+    return any(one["finding"] == finding.value for one in summary["failed_on"])
+
+
+def _meaning(summary: Mapping[str, Any], finding: Finding) -> str:
+    meaning, resent = wording.MEANINGS[finding], summary["resent"]
+    if finding is Finding.RESENT and resent["requests"]:
+        needed = f"Needed: {number(resent['needed'])} of {number(resent['requests'])}."
+        return f"{meaning} {needed}"
+    return meaning
+
+
+def _tone(summary: Mapping[str, Any], finding: Finding) -> str:
+    if is_failing(summary, finding):
+        return "bad"
+    return "plain" if finding in ORDINARY else "warn"
+
+
+def _shown(finding: Finding, row: Found, told: str | None, now_ms: int) -> Shown:
+    since_ms = row.claimed_at if row.first_at is None else row.first_at
+    return Shown(
+        request_id=shown(row.request_id),
+        topic=shown(row.topic),
+        state=" ".join(shown(one) for one in (row.state or "no row", row.code) if one),
+        age=_age(now_ms, since_ms),
+        since=when(since_ms),
+        since_ms=since_ms,
+        known=known_of(row, told),
+        pastes=pastes_of(finding, row.request_id),
+    )
+
+
+def _age(now_ms: int, since_ms: int | None) -> str:
+    # A clock that is wrong has requests of tomorrow.
+    return NOTHING if since_ms is None or since_ms > now_ms else milliseconds(now_ms - since_ms)
+
+
+def _links(summary: Mapping[str, Any], finding: Finding, files: Sequence[str]) -> Iterator[Link]:
+    name = f"{finding.value}.csv"
+    if name in files:
+        yield Link(name, name)
+    if finding not in GAPS:
+        folder = f"findings/date={summary['date']}/kind={finding.value}"
+        yield Link(f"../../{folder}/", f"{folder} (Parquet)")

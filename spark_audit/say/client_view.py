@@ -1,0 +1,52 @@
+"""What clients are told of the requests on the page, as Redis has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+
+from feedback.errors import RedisUnavailable
+from feedback.logs import EventLog
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
+from feedback.status import State
+from feedback.statuses import Status
+from spark_audit.findings import Finding
+from spark_audit.judge.status_check import BATCH
+from spark_audit.say.finding_row import Found
+from spark_audit.say.wording import when
+
+_LOG = EventLog("onceward.audit")
+
+
+def told_of(settings: Settings, first: Mapping[Finding, Sequence[Found]]) -> dict[str, str]:
+    """Return what Redis says of these requests, by id; of none when it is away."""
+    ids = list(dict.fromkeys(row.request_id for rows in first.values() for row in rows))
+    store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
+    with closing(store):
+        try:
+            statuses = [one for batch in _batches(ids) for one in store.read_many(batch)]
+        except RedisUnavailable as error:
+            _LOG.warning("statuses.not_shown", reason=str(error))
+            return {}
+    return {one.request_id: in_words(one) for one in statuses}
+
+
+def in_words(status: Status) -> str:
+    """Return a status in a line.
+
+    >>> in_words(Status("r", State.RUNNING, attempt=1, generation=2, updated_at=1_795_132_800_000))
+    'RUNNING, attempt 1, generation 2, since 2026-11-20 00:00:00'
+    """
+    if status.state is State.UNKNOWN:
+        return "nothing (UNKNOWN)"
+    words = [str(status.state)]
+    words += [status.code] if status.code else []
+    words += [f"attempt {status.attempt}", f"generation {status.generation}"]
+    words += [] if status.updated_at is None else [f"since {when(status.updated_at)}"]
+    return ", ".join(words)
+
+
+def _batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[at : at + BATCH] for at in range(0, len(ids), BATCH))

@@ -1,0 +1,87 @@
+"""What is known of a request, by who knows it: the journal, Redis, Kafka. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from spark_audit.say.finding_row import Found
+from spark_audit.say.wording import NOTHING, milliseconds, number, shown, when
+
+
+class Fact(NamedTuple):
+    """A name and what it is, as text."""
+
+    name: str
+    text: str
+
+
+class Known(NamedTuple):
+    """What one of them knows."""
+
+    by: str
+    facts: tuple[Fact, ...]
+
+
+def known_of(row: Found, told: str | None) -> tuple[Known, ...]:
+    """Return what is known of a request; what nobody knows is left out.
+
+    Args:
+        told: what Redis says of it; None where it was not asked.
+    """
+    has_row = row.state is not None
+    return (
+        Known("Journal", _facts(row, (*_ROW, *_LIMITS)) if has_row else (Fact("Row", "none"),)),
+        Known("Redis", (Fact("Told", "not asked" if told is None else shown(told)),)),
+        Known("Kafka", _facts(row, _RECORDS if has_row else (*_RECORDS, *_LIMITS))),
+    )
+
+
+def place(row: Found) -> str:
+    """Return where its record lies."""
+    if row.topic is None:
+        return NOTHING
+    return f"{shown(row.topic)} / {row.partition} / {row.offset}"
+
+
+_Read = Callable[[Found], str]
+
+
+def _facts(row: Found, names: Sequence[tuple[str, _Read]]) -> tuple[Fact, ...]:
+    facts = (Fact(name, read(row)) for name, read in names)
+    return tuple(one for one in facts if one.text != NOTHING)
+
+
+def _yes_or_no(value: bool | None) -> str:
+    return NOTHING if value is None else "yes" if value else "no"
+
+
+def _late_by(row: Found) -> str:
+    if row.finished_at is None or row.deadline_at is None or row.finished_at <= row.deadline_at:
+        return NOTHING
+    return milliseconds(row.finished_at - row.deadline_at)
+
+
+_LIMITS: tuple[tuple[str, _Read], ...] = (
+    ("Attempt", lambda row: number(row.attempt)),
+    ("Deadline", lambda row: when(row.deadline_at)),
+)
+_ROW: tuple[tuple[str, _Read], ...] = (
+    ("State", lambda row: shown(row.state)),
+    ("Code", lambda row: shown(row.code)),
+    ("Runs", lambda row: number(row.runs)),
+    ("With effect", lambda row: number(row.effect_runs)),
+    ("Claimed", lambda row: when(row.claimed_at)),
+    ("Ended", lambda row: when(row.finished_at)),
+    ("Late by", _late_by),
+    ("Worker", lambda row: shown(row.owner)),
+)
+_RECORDS: tuple[tuple[str, _Read], ...] = (
+    ("Topic / partition / offset", place),
+    ("First record", lambda row: when(row.first_at)),
+    ("Records", lambda row: number(row.records)),
+    ("Resend needed", lambda row: _yes_or_no(row.resend_needed)),
+    ("Safe to send again", lambda row: "yes" if row.can_resend else NOTHING),
+    ("Dead letters", lambda row: number(row.dead_letters) if row.dead_letters else NOTHING),
+    ("Their reason", lambda row: shown(row.reason)),
+)

@@ -1,0 +1,197 @@
+"""The day as one page that needs no network: what it says, put into its template.
+
+Whatever comes from outside (ids, codes, topics, names of workers) is escaped by the template
+engine, and nothing may switch that off. The page's own script is known by its hash; no other runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from spark_audit.findings import ORDINARY, URGENT, Finding
+from spark_audit.say.cards import Evidence, Link, before, cards_of
+from spark_audit.say.charts import bars, columns_of, heat_map, times_of
+from spark_audit.say.finding_row import SHOWN
+from spark_audit.say.headline import headline, span, stake
+from spark_audit.say.wording import MEANINGS, label, milliseconds, number, shown
+
+# What is beside the page, and what for; files of single findings are told with them.
+FILES: Mapping[str, str] = {
+    "summary.json": "the day in numbers, for programs",
+    "resend.jsonl": "what is safe to send again",
+    "in_doubt.csv": "what a person has to decide",
+    "status_disagrees.csv": "whose client was told otherwise",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A number of the day beside those of the days before, all as text."""
+
+    name: str
+    title: str
+    today: str
+    yesterday: str
+    median: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """A finding that was looked for, and not made: what it would mean, and how often it was made
+    before."""
+
+    title: str
+    today: str
+    yesterday: str
+    median: str
+    meaning: str
+
+
+def render(summary: Mapping[str, Any], evidence: Evidence) -> str:
+    """Return the page as HTML.
+
+    Args:
+        summary: as `summarise` returns it, or as it was read from its file.
+    """
+    columns = columns_of(summary)
+    times = times_of(summary["since_ms"], summary["until_ms"])
+    titles = [column.title for column in columns]
+    requests = list(zip(titles, (column.requests for column in columns), strict=True))
+    errors = list(zip(titles, (column.errors for column in columns), strict=True))
+    return _ENVIRONMENT.get_template("report.html").render(
+        summary=summary,
+        script_hash=_hash_of(_ENVIRONMENT.get_template("report.js").render()),
+        headline=headline(summary),
+        stake=stake(summary),
+        span=span(summary["since_ms"], summary["until_ms"]),
+        days=evidence.days,
+        figures=_figures(summary),
+        urgent=cards_of(summary, URGENT, evidence),
+        ordinary=cards_of(summary, ORDINARY, evidence),
+        not_found=_not_found(summary),
+        topics=_topics(summary),
+        requests=bars(requests, times, what="requests"),
+        errors=bars(errors, times, what="errors"),
+        heat=heat_map(columns, times),
+        columns=columns,
+        states=_shares(summary["counts"]["by_state"], summary["counts"]["requests"]),
+        files=_files(summary, evidence.files),
+        most=SHOWN,
+    )
+
+
+def _figures(summary: Mapping[str, Any]) -> list[Compared]:
+    counts, latency = summary["counts"], summary["latency"]
+    named = (
+        ("requests", "Requests", counts, number),
+        ("errors", "Errors", counts, number),
+        ("p50_ms", "Half within", latency, milliseconds),
+        ("p99_ms", "99 % within", latency, milliseconds),
+        ("pending", "Pending", counts, number),
+        ("in_flight", "In flight", counts, number),
+    )
+    yesterday, median = summary["yesterday"] or {}, summary["median_7d"] or {}
+    return [
+        Compared(
+            name,
+            title,
+            written(today[name]),
+            written(yesterday.get(name)),
+            written(median.get(name)),
+        )
+        for name, title, today, written in named
+    ]
+
+
+def _not_found(summary: Mapping[str, Any]) -> list[NotFound]:
+    counts = summary["counts"]["findings"]
+    missing = [one for one in (*URGENT, *ORDINARY) if not counts[one.value]]
+    return [
+        NotFound(
+            label(one.value),
+            "not compared" if _is_unknown(summary, one) else number(0),
+            before(summary, "yesterday", one),
+            before(summary, "median_7d", one),
+            MEANINGS[one],
+        )
+        for one in missing
+    ]
+
+
+def _is_unknown(summary: Mapping[str, Any], finding: Finding) -> bool:
+    return finding is Finding.STATUS_DISAGREES and not summary["statuses_compared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of the day: how many offsets and records of it were judged, and what was found."""
+
+    name: str
+    offsets: str
+    records: str
+    found: str
+
+
+def _topics(summary: Mapping[str, Any]) -> list[Topic]:
+    judged = {one["topic"]: [0, 0] for one in summary["by_topic"]}
+    for one in summary["offsets"]["partitions"]:
+        sums = judged.setdefault(one["topic"], [0, 0])
+        sums[0] += one["judged"]
+        sums[1] += one["records"]
+    found = {one["topic"]: one["findings"] for one in summary["by_topic"]}
+    names = sorted(judged, key=lambda name: (-sum(found.get(name, {}).values()), name or ""))
+    return [
+        Topic(
+            shown(name) if name else "without a record",
+            number(judged[name][0]),
+            number(judged[name][1]),
+            _in_words(found.get(name, {})),
+        )
+        for name in names
+    ]
+
+
+def _in_words(counts: Mapping[str, int]) -> str:
+    named = [one for one in (*URGENT, *ORDINARY) if counts.get(one.value)]
+    return ", ".join(f"{counts[one.value]:,} {label(one.value)}" for one in named) or "nothing"
+
+
+def _shares(counts: Mapping[str, int], total: int) -> list[tuple[str, str, str]]:
+    by_size = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    return [(name, number(count), _share(count / total)) for name, count in by_size]
+
+
+def _share(share: float) -> str:
+    return f"{share:.2%}" if share >= 0.0001 else "< 0.01%"
+
+
+def _files(summary: Mapping[str, Any], files: Sequence[str]) -> list[Link]:
+    beside = [Link(name, what) for name, what in FILES.items() if name in files]
+    folder = f"../../findings/date={summary['date']}/"
+    return [*beside, Link(folder, "every finding in full, as Parquet")]
+
+
+def _hash_of(script: str) -> str:
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("spark_audit.say"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "shown": shown, "label": label}
+    return environment
+
+
+_ENVIRONMENT = _environment()

@@ -1,0 +1,71 @@
+"""The last audit as a text file for Prometheus (node exporter's textfile collector)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from feedback.errors import NotAvailable
+from spark_audit.findings import Finding
+from spark_audit.judge.day_verdict import Verdict
+from spark_audit.output.location import Location
+from spark_audit.output.outputs import put_text
+
+LAST_SUCCESS = "onceward_audit_last_success_timestamp_seconds"
+
+
+def write_metrics(
+    path: Location, summary: Mapping[str, Any], *, seconds: float, ended_at_s: float
+) -> None:
+    """Write the file anew, by renaming; each metric names its group.
+
+    An audit that saw everything is a success, whatever it found; after any other the time of the
+    last success stays, so that an alert on its age fires.
+
+    Args:
+        seconds: how long the audit took.
+        ended_at_s: when it ended, in epoch seconds.
+
+    Raises:
+        NotAvailable: the disk refuses.
+    """
+    registry, counts = CollectorRegistry(), summary["counts"]
+    group = str(summary["group"])
+    names = ["group", "finding"]
+    found = Gauge("onceward_audit_findings", "What was found.", names, registry=registry)
+    for finding in Finding:
+        found.labels(group, finding.value).set(counts["findings"][finding.value])
+
+    def gauge(name: str, text: str, value: float) -> None:
+        made = Gauge(f"onceward_audit_{name}", text, ["group"], registry=registry)
+        made.labels(group).set(value)
+
+    gauge("requests", "Requests that were judged.", counts["requests"])
+    gauge("pending", "Not yet committed by the group.", counts["pending"])
+    gauge("in_flight", "Not final, and their time is not over.", counts["in_flight"])
+    gauge("seconds", "How long the audit took.", seconds)
+    try:
+        is_success = summary["verdict"] != Verdict.INCOMPLETE
+        last_s = ended_at_s if is_success else last_success_s(path, group)
+        if last_s is not None:
+            text = "When an audit last saw everything."
+            gauge("last_success_timestamp_seconds", text, last_s)
+        put_text(path, generate_latest(registry).decode())
+    except OSError as error:
+        raise NotAvailable(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def last_success_s(path: Location, group: str) -> float | None:
+    """Return when an audit of a group last was a success; None where the file tells of none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name == LAST_SUCCESS and sample.labels.get("group") == group:
+                    return float(sample.value)
+    except (FileNotFoundError, ValueError):
+        return None
+    return None

@@ -1,0 +1,124 @@
+"""`resend.jsonl`: what is safe to send again, in the lines that `onceward-client send` takes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_audit.output.location import Location
+from spark_audit.output.outputs import new_file
+from spark_audit.output.rights import OWNER_ONLY
+from spark_audit.say.finding_row import Found
+
+Headers = tuple[tuple[str, bytes | None], ...]
+Payload = tuple[bytes | None, bytes | None, Headers]
+# (request_id, topic, partition, offset) into key, value and headers; None when it is gone.
+ReadPayload = Callable[[str, str, int, int], Payload | None]
+
+# Of an earlier attempt; the client writes its own.
+_OURS = "onceward-"
+
+
+@dataclass(frozen=True, slots=True)
+class ResendLines:
+    """What became of the requests that may be sent again.
+
+    Args:
+        ready: they have a line.
+        payload_gone: neither Redis nor Kafka has their payload any more.
+        begun: Redis says that a worker has begun or ended them, which the journal does not know.
+        not_text: their key or a header is not text, or they have neither key nor value: no line
+            can say them.
+    """
+
+    ready: int = 0
+    payload_gone: int = 0
+    begun: int = 0
+    not_text: int = 0
+
+
+class NotText(ValueError):
+    """A payload that a line of JSON cannot say exactly."""
+
+
+def write_resend(
+    lost: Iterable[Found],
+    read_payload: ReadPayload,
+    path: Location,
+    *,
+    is_begun: Callable[[str], bool],
+    audit: Mapping[str, str | int] | None = None,
+) -> ResendLines:
+    """Write a line for each request and return how many there are.
+
+    Payloads belong to their clients: nobody but the owner may read the file.
+
+    Args:
+        lost: requests that are safe to send again, in the order in which they are to be sent.
+        is_begun: whether a request's status says more than the journal: then it has no line.
+        audit: what the lines say of the audit, by which the client sees whether they are too old:
+            group, journal (its id) and read_at (epoch ms by the database's clock).
+    """
+    ready = gone = begun = not_text = 0
+    with new_file(path, mode=OWNER_ONLY) as file:
+        for one in lost:
+            if one.topic is None or one.partition is None or one.offset is None:
+                gone += 1
+                continue
+            if is_begun(one.request_id):
+                begun += 1
+                continue
+            payload = read_payload(one.request_id, one.topic, one.partition, one.offset)
+            if payload is None:
+                gone += 1
+                continue
+            try:
+                line = resend_line(one.request_id, one.topic, payload, audit=audit)
+            except NotText:
+                not_text += 1
+                continue
+            file.write(line)
+            ready += 1
+    return ResendLines(ready, gone, begun, not_text)
+
+
+def resend_line(
+    request_id: str,
+    topic: str,
+    payload: Payload,
+    *,
+    audit: Mapping[str, str | int] | None = None,
+) -> str:
+    """Return the line of one request.
+
+    Args:
+        audit: as for `write_resend`.
+
+    Raises:
+        NotText: the line could not say the same key, value and headers.
+    """
+    key, value, headers = payload
+    if key is None and value is None:
+        raise NotText
+    line: dict[str, Any] = {
+        "request_id": request_id,
+        "topic": topic,
+        "key": None if key is None else _text(key),
+        "value_base64": None if value is None else base64.b64encode(value).decode("ascii"),
+        "headers": [[name, _text(raw)] for name, raw in headers if not name.startswith(_OURS)],
+    }
+    if audit is not None:
+        line["audit"] = dict(audit)
+    return json.dumps(line) + "\n"
+
+
+def _text(raw: bytes | None) -> str:
+    try:
+        if raw is not None:
+            return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    raise NotText

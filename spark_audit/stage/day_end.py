@@ -1,0 +1,93 @@
+"""Where a day ends in the log, for a run that is made long after it.
+
+Kafka names the first record that is not before a time. By then the day is over, if the log is in
+the order of its times; a clock that is wrong puts such a record in the middle of the day. So
+records behind it are looked at, close by first and each twice as far as the one before: where one
+of them is of the day still, the log's end is taken. So it is where the first one is no record any
+more, or is of a time to come: what Kafka named then says nothing of the day's end. To read too much
+costs time; to read too little would give a part of the day to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.reader import RecordReader
+from feedback.logs import EventLog
+from feedback.settings.settings import KafkaSection
+from spark_audit.stage.kafka_asked import offsets_of
+
+# What comes so long after the day belongs to the run of the next one, whatever its time.
+LATE_MS = 3_600_000
+READ_LIMIT_S = 10.0
+
+log = EventLog("onceward.audit")
+
+
+def day_ends(
+    admin: KafkaAdminClient,
+    settings: KafkaSection,
+    log_ends: Mapping[TopicPartition, int],
+    *,
+    until_ms: int,
+    now_ms: int,
+) -> dict[TopicPartition, int]:
+    """Return the offset after the day's last record, of the partitions where that is sure.
+
+    Args:
+        log_ends: of each partition, the offset after its last record.
+        until_ms: epoch ms, the end of the day.
+        now_ms: epoch ms.
+    """
+    if until_ms + LATE_MS >= now_ms:
+        return {}
+    found = offsets_of(admin, dict.fromkeys(log_ends, until_ms + LATE_MS))
+    later = {one: at for one, at in found.items() if 0 <= at < log_ends[one]}
+    try:
+        with RecordReader(settings) as reader:
+            return {
+                one: at
+                for one, at in later.items()
+                if _is_over(_times(reader, one, at, log_ends[one]), until_ms, now_ms)
+            }
+    except KafkaUnavailable as error:
+        # Whatever it is, who reads the records meets it as well, and says it better.
+        log.warning("audit.day_end_unread", reason=str(error))
+        return {}
+
+
+def looked_at(first: int, end: int) -> Iterator[int]:
+    """Yield the offsets that are looked at: from the first on, each twice as far away.
+
+    >>> list(looked_at(10, 20))
+    [10, 11, 12, 14, 18]
+    """
+    yield first
+    step = 1
+    while first + step < end:
+        yield first + step
+        step *= 2
+
+
+def _is_over(times: Iterable[int | None], until_ms: int, now_ms: int) -> bool:
+    """Say whether the day is over at the first of these times.
+
+    Args:
+        times: epoch ms; None where no record stands any more.
+    """
+    first, *others = times
+    if first is None or not until_ms <= first <= now_ms:
+        return False
+    # A time to come is that of a wrong clock, and says nothing; nor does no time at all.
+    return all(time is None or time > now_ms or time >= until_ms for time in others)
+
+
+def _times(reader: RecordReader, one: TopicPartition, first: int, end: int) -> Iterator[int | None]:
+    for offset in looked_at(first, end):
+        found = reader.read(one.topic, one.partition, offset, timeout_s=READ_LIMIT_S)
+        # None is a mark of a transaction, or was compacted.
+        yield None if found is None else found.timestamp_ms

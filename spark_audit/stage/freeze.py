@@ -1,0 +1,256 @@
+"""The freeze: how far each partition is read, decided once before anything is read.
+
+In this order, so that nothing is accused that was only on its way: first where each partition ends,
+then what its workers have committed (so what it covers beyond the end is not read at all), then
+where the window begins, and last where Kafka itself begins, which retention may move at any time.
+
+A run that is made long after its day reads requests as far as the day went (`day_end`), and no
+offset that it leaves out is lost: the next day begins there.
+
+Records are those that a worker sees, which reads what was committed: a partition ends before its
+first open transaction, and what comes behind that is the next run's. Which of them the day judges
+says `chain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec
+from sqlalchemy import make_url
+
+from feedback.settings.settings import Settings
+from spark_audit.stage.audited_topics import (
+    Kinds,
+    as_before,
+    committed_of,
+    lettered_of,
+    partitions_of,
+)
+from spark_audit.stage.chain import Chain, Link, Reach, Start
+from spark_audit.stage.compaction import compacted_of
+from spark_audit.stage.day_end import day_ends
+from spark_audit.stage.kafka_asked import asking, cluster_id, offsets_of, patiently
+from spark_audit.stage.manifest import Kind, LogEnd, Manifest, Partition, Source
+from spark_audit.stage.window import Window
+
+Coordinates = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What was frozen of one partition."""
+
+    partition: Partition
+    link: Link
+    lost: str | None
+
+    @property
+    def order(self) -> tuple[int, str, int]:
+        """By kind, topic and number."""
+        kind = list(Kind).index(Kind(self.partition.kind))
+        return kind, self.partition.topic, self.partition.partition
+
+
+def freeze(
+    settings: Settings,
+    window: Window,
+    *,
+    now_ms: int,
+    carried: Iterable[str] = (),
+    carried_from: Mapping[Coordinates, int] | None = None,
+    chain: Chain | None = None,
+    fixed: Manifest | None = None,
+) -> Manifest:
+    """Return the limits within which a run reads.
+
+    Args:
+        settings: brokers, group, and the topics of `[audit]`.
+        now_ms: epoch ms.
+        carried: ids that an earlier run could not judge to the end.
+        carried_from: by (topic, partition), the first offset of a carried request: it is read
+            from there, even though it lies before the window.
+        chain: the runs before; None for a folder's first.
+        fixed: the day's earlier limits, where its offsets stay as they are.
+
+    Raises:
+        NotAvailable: Kafka is away, a topic is missing or may not be read, or one that is read
+            again was deleted since.
+    """
+    chain = chain or Chain(window.date)
+    with asking(settings.kafka) as admin:
+        cluster = cluster_id(admin)
+        kinds, ids = partitions_of(admin, settings.audit.topics, settings.kafka.group)
+        topics = {one.topic: kind for one, kind in kinds.items()}
+        if fixed is not None:
+            kinds = as_before(kinds, ids, fixed)
+        found = _Freeze(settings, window, now_ms, chain, ids, carried_from or {}, fixed).limits(
+            admin, kinds
+        )
+        compacted = patiently(lambda: compacted_of(admin, topics))
+    return Manifest(
+        date=window.date,
+        since_ms=window.since_ms,
+        until_ms=window.until_ms,
+        frozen_at_ms=now_ms,
+        journal_read_at_ms=0,
+        group=settings.kafka.group,
+        grace_ms=round(settings.audit.grace_s * 1000),
+        deadline_s=settings.worker.deadline_s,
+        partitions=tuple(one.partition for one in found),
+        carried=tuple(sorted(set(carried))),
+        compacted=compacted,
+        lettered=lettered_of(settings, topics),
+        number=chain.number if fixed is None else fixed.number,
+        before_ms=chain.before_ms,
+        links=tuple(one.link for one in found),
+        source=replace(source_of(settings), cluster_id=cluster),
+        unseen=tuple(one.lost for one in found if one.lost is not None),
+    )
+
+
+def source_of(settings: Settings) -> Source:
+    """Return what the settings name; of the servers themselves nothing is known yet."""
+    return Source(
+        topics=tuple(sorted(set(settings.audit.topics))),
+        brokers=settings.kafka.bootstrap_servers,
+        journal=make_url(settings.journal.url).render_as_string(hide_password=True),
+    )
+
+
+def log_ends(settings: Settings, manifest: Manifest) -> tuple[LogEnd, ...]:
+    """Return where the partitions of requests end now, open transactions included.
+
+    Raises:
+        NotAvailable: Kafka is away.
+    """
+    asked = {
+        TopicPartition(one.topic, one.partition): OffsetSpec.LATEST
+        for one in manifest.partitions
+        if one.kind in (Kind.REQUEST, Kind.RETRY)
+    }
+    with asking(settings.kafka) as admin:
+        ends = offsets_of(admin, asked)
+    return tuple(LogEnd(one.topic, one.partition, offset) for one, offset in sorted(ends.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Freeze:
+    """The limits of each partition.
+
+    Args:
+        ids: Kafka's own of each topic.
+        fixed: as for `freeze`.
+    """
+
+    settings: Settings
+    window: Window
+    now_ms: int
+    chain: Chain
+    ids: Mapping[str, str]
+    carried_from: Mapping[Coordinates, int]
+    fixed: Manifest | None
+
+    def limits(self, admin: KafkaAdminClient, kinds: Kinds) -> list[_Limits]:
+        """Return them by kind, topic and number."""
+        ends = offsets_of(
+            admin, dict.fromkeys(kinds, OffsetSpec.LATEST), isolation=IsolationLevel.READ_COMMITTED
+        )
+        committed = committed_of(admin, self.settings.kafka.group, kinds)
+        since = offsets_of(admin, dict.fromkeys(kinds, self.window.since_ms))
+        begins = offsets_of(admin, dict.fromkeys(kinds, OffsetSpec.EARLIEST))
+        read_to = self._read_to(admin, kinds, ends)
+        found = []
+        for one, kind in kinds.items():
+            begin, mark = begins[one], committed.get(one)
+            log_end = max(ends[one], begin)
+            start = self._start(one, log_end)
+            day_end = read_to.get(one, log_end)
+            if self.fixed is None and day_end < self._read_before(start):
+                # The record that ends the day has a wrong clock: an earlier day has read it.
+                day_end = log_end
+            end = max(day_end, begin, self._at_least(start))
+            # No record so late, or none at all: nothing to read.
+            by_time = min(since[one], end) if since[one] >= 0 else end
+            link = self._link(one, start, by_time, begin, end)
+            wanted = min(link.first, self.carried_from.get((one.topic, one.partition), end))
+            partition = Partition(
+                kind=kind.value,
+                topic=one.topic,
+                partition=one.partition,
+                begin=begin,
+                start=min(max(wanted, begin), end),
+                end=end,
+                committed=None if mark is None or mark.offset < 0 else mark.offset,
+            )
+            found.append(_Limits(partition, link, _lost(link, start)))
+        return sorted(found, key=lambda one: one.order)
+
+    def _read_to(
+        self, admin: KafkaAdminClient, kinds: Kinds, log_ends: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
+        """Return how far partitions are read, where that is not to the log's end.
+
+        Retries, waits and dead letters are: what is written there of a request says how it ended.
+        """
+        if self.fixed is not None:
+            places = self.fixed.partitions
+            return {TopicPartition(one.topic, one.partition): one.end for one in places}
+        return day_ends(
+            admin,
+            self.settings.kafka,
+            {one: log_ends[one] for one, kind in kinds.items() if kind is Kind.REQUEST},
+            until_ms=self.window.until_ms,
+            now_ms=self.now_ms,
+        )
+
+    def _start(self, one: TopicPartition, log_end: int) -> Start:
+        is_derived = one.topic not in self.settings.audit.topics
+        place = (one.topic, one.partition)
+        return self.chain.start(place, self.ids[one.topic], end=log_end, is_derived=is_derived)
+
+    def _read_before(self, start: Start) -> int:
+        """Return how far runs of earlier days have read it."""
+        earlier = [one.after for one in start.reaches if one.date < self.window.date]
+        return max([start.first or 0, *earlier])
+
+    def _at_least(self, start: Start) -> int:
+        """Return how far it is read at least: from where it begins, and as far as earlier runs of
+        the same day have read."""
+        own = [one.after for one in start.reaches if one.date == self.window.date]
+        return max([start.first or 0, *own])
+
+    def _link(self, one: TopicPartition, start: Start, by_time: int, begin: int, end: int) -> Link:
+        first = by_time if start.first is None else start.first
+        reaches = tuple(reach for reach in start.reaches if reach.after > first)
+        if self.fixed is None:
+            own = Reach(
+                number=self.chain.number,
+                date=self.window.date,
+                first=first,
+                after=end,
+                until_ms=self.window.until_ms,
+                frozen_at_ms=self.now_ms,
+                strays_from=min(begin, first) if start.is_first else first,
+            )
+            reaches = (*reaches, own)
+        return Link(
+            one.topic,
+            one.partition,
+            self.ids[one.topic],
+            first,
+            reaches,
+            is_by_time=start.first is None,
+        )
+
+
+def _lost(link: Link, start: Start) -> str | None:
+    if start.lost_from is None:
+        return None
+    return (
+        f"what {link.topic}-{link.partition} had from offset {start.lost_from} on when it was last "
+        "read, and until the topic was made anew or its log was cut"
+    )

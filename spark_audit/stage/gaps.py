@@ -1,0 +1,177 @@
+"""Gaps: what Kafka no longer had, and offsets that no record explains.
+
+A retention gap is proved by two numbers: somebody knew of offsets up to one, and Kafka now begins
+at a later one. Known are the group's committed offset, behind which nothing was delivered yet, and
+where the chain of runs stands, behind which no audit has looked.
+
+An offset gap is a hole in the offsets that were staged. Holes are normal: every transaction ends
+with a marker that has an offset and is no record, and several may end one after the other. So only
+a hole of more than `MARKERS` is looked at: when a day is staged, Kafka is asked which of it are
+markers or were aborted (`spark_audit.stage.aborted`), and all other offsets are told. A compacted
+topic has holes of any length too: none is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit.findings import Finding
+from spark_audit.stage.manifest import Kind, Manifest
+
+# So many producers may end their transactions side by side in one partition.
+MARKERS = 16
+_WORD_BITS = 6
+_WORD = 1 << _WORD_BITS
+_FULL = -1
+
+Place = tuple[str, int]
+# The first offset, and the one after the last.
+_Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets of a partition that nobody saw.
+
+    Args:
+        first_offset: the first that is missing.
+        next_offset: the one after the last that is missing.
+        records: how many are missing; no more than so many were records.
+    """
+
+    finding: Finding
+    topic: str
+    partition: int
+    first_offset: int
+    next_offset: int
+    records: int
+
+
+def find_gaps(
+    records: DataFrame,
+    manifest: Manifest,
+    *,
+    compacted: Collection[str] = (),
+) -> list[Gap]:
+    """Return all gaps of a snapshot, in the order of finding, topic, partition and offset.
+
+    Args:
+        compacted: topics that forget records by key.
+    """
+    gaps = [*retention_gaps(manifest), *offset_gaps(records, manifest, compacted)]
+    return sorted(gaps, key=lambda one: (one.finding, one.topic, one.partition, one.first_offset))
+
+
+def retention_gaps(manifest: Manifest) -> Iterator[Gap]:
+    """Yield what was deleted before it was delivered, or before any audit had judged it."""
+    judged = {(one.topic, one.partition): one.first for one in manifest.links}
+    for one in manifest.partitions:
+        known = [judged.get((one.topic, one.partition))]
+        if one.kind in (Kind.REQUEST, Kind.RETRY):
+            known.append(one.committed)
+        missed = [offset for offset in known if offset is not None and offset < one.begin]
+        if missed:
+            place = (one.topic, one.partition)
+            yield _gap(Finding.RETENTION_GAP, place, min(missed), one.begin)
+
+
+def offset_gaps(
+    records: DataFrame, manifest: Manifest, compacted: Collection[str] = ()
+) -> Iterator[Gap]:
+    """Yield holes in the staged offsets that are longer than markers of transactions explain."""
+    ranges = {
+        (one.topic, one.partition): (one.start, one.end)
+        for one in manifest.partitions
+        if one.topic not in compacted
+    }
+    ranges = _with_holes(records, ranges)
+    if not ranges:
+        return
+    topics = sorted({topic for topic, _ in ranges})
+    records = records.where(F.col("topic").isin(topics))
+    bit = F.expr(f"shiftleft(1L, CAST(offset % {_WORD} AS INT))")
+    words = (
+        records.groupBy("topic", "partition", F.shiftright("offset", _WORD_BITS).alias("number"))
+        .agg(F.bit_or(bit).alias("bits"))
+        .orderBy("topic", "partition", "number")
+    )
+    present = (
+        ((row["topic"], row["partition"]), row["number"], row["bits"])
+        for row in words.toLocalIterator()
+    )
+    for place, first, after in holes(present, ranges):
+        if after - first > MARKERS:
+            for begin, end in _unexplained(place, first, after, manifest):
+                if begin < end:
+                    yield _gap(Finding.OFFSET_GAP, place, begin, end)
+
+
+def _unexplained(
+    place: Place, first: int, after: int, manifest: Manifest
+) -> Iterator[tuple[int, int]]:
+    """Yield what is left of a hole without what transactions left there."""
+    for one in manifest.aborted:
+        if (one.topic, one.partition) == place and first < one.after and one.first < after:
+            yield first, one.first
+            first = one.after
+    yield first, after
+
+
+def _with_holes(records: DataFrame, ranges: Mapping[Place, _Range]) -> dict[Place, _Range]:
+    """Return the ranges of which some offsets are missing: a sum is cheaper than a look at each."""
+    sums = records.groupBy("topic", "partition").agg(F.count("*"), F.try_sum("offset"))
+    found = {(topic, number): (count, total) for topic, number, count, total in sums.collect()}
+    return {
+        place: (start, end)
+        for place, (start, end) in ranges.items()
+        if start < end and found.get(place) != (end - start, (end - start) * (start + end - 1) // 2)
+    }
+
+
+def holes(
+    words: Iterable[tuple[Place, int, int]], ranges: Mapping[Place, tuple[int, int]]
+) -> Iterator[tuple[Place, int, int]]:
+    """Yield (place, first missing offset, one after the last) of every hole in the ranges.
+
+    Args:
+        words: (place, number, bits), of each place in the order of their numbers: bit i of word n
+            says that offset 64 n + i is there, as a signed number.
+        ranges: by place, its first offset and the one after its last.
+
+    >>> list(holes([(("pay", 0), 0, 0b1011)], {("pay", 0): (0, 6)}))
+    [(('pay', 0), 2, 3), (('pay', 0), 4, 6)]
+    """
+    expected = {place: start for place, (start, _) in ranges.items()}
+    for place, number, bits in words:
+        if place not in ranges:
+            continue
+        end = ranges[place][1]
+        for first, after in _stretches(number * _WORD, bits):
+            if expected[place] < min(first, end):
+                yield place, expected[place], min(first, end)
+            expected[place] = max(expected[place], after)
+    for place, (_, end) in ranges.items():
+        if expected[place] < end:
+            yield place, expected[place], end
+
+
+def _stretches(base: int, bits: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, one after the last) of each stretch of bits that are set."""
+    if bits == _FULL:
+        yield base, base + _WORD
+        return
+    left = bits & ((1 << _WORD) - 1)
+    while left:
+        low = (left & -left).bit_length() - 1
+        ones = left >> low
+        length = (~ones & (ones + 1)).bit_length() - 1
+        yield base + low, base + low + length
+        left = ones >> length << (low + length)
+
+
+def _gap(finding: Finding, place: Place, first: int, after: int) -> Gap:
+    return Gap(finding, *place, first_offset=first, next_offset=after, records=after - first)

@@ -1,0 +1,207 @@
+"""The journal's database as Spark reaches it: by JDBC, whose URLs and settings are of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from pyspark.sql import DataFrame, SparkSession
+from sqlalchemy.engine.url import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from feedback.errors import NotAvailable, SettingsError
+from spark_audit.spark.session import explained
+
+POSTGRES = "postgresql"
+SQLITE = "sqlite"
+_DRIVERS = MappingProxyType({POSTGRES: "org.postgresql.Driver", SQLITE: "org.sqlite.JDBC"})
+
+# What is kept in a reader's memory at a time; left to itself the driver holds the whole answer.
+FETCH_ROWS = 10_000
+# Until the first rows of a long scan come, nothing does.
+SILENCE_LIMIT_S = 600
+CONNECT_LIMIT_S = 10
+
+# The parameters of a PostgreSQL URL by psycopg's name, and the driver's name for them.
+_PARAMETERS = MappingProxyType(
+    {
+        "sslmode": "sslmode",
+        "sslrootcert": "sslrootcert",
+        "sslcert": "sslcert",
+        "sslkey": "sslkey",
+        "sslpassword": "sslpassword",
+        "user": "user",
+        "password": "password",
+        "passfile": "pgpassfile",
+        "application_name": "ApplicationName",
+        "options": "options",
+    }
+)
+# They bound a worker's waits; the limits of a long read are those above.
+_WAITS = ("connect_timeout", "tcp_user_timeout", "keepalives")
+_NO_TABLE = ('relation "onceward_', "no such table: onceward_")
+# Text in quotes stands for itself, whatever the server's own setting is: ids hold backslashes.
+_PLAIN_TEXT = "-c standard_conforming_strings=on"
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Where the journal is, in JDBC's words.
+
+    Args:
+        kind: `POSTGRES` or `SQLITE`.
+        url: without user and password.
+        properties: of the connection; they may hold a password.
+    """
+
+    kind: str
+    url: str
+    properties: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> Database:
+        """Return the database that `[journal] url` names.
+
+        Raises:
+            SettingsError: JDBC has no word for a part of it.
+            NotAvailable: the file of SQLite does not exist; the driver would make an empty one.
+        """
+        try:
+            parsed = make_url(url)
+        except (ArgumentError, ValueError):
+            # Its text is left out: it may hold a password.
+            raise SettingsError("[journal] url is no database URL: correct it") from None
+        if parsed.get_backend_name() == SQLITE:
+            return cls(SQLITE, f"jdbc:sqlite:{_file(parsed)}", MappingProxyType(_SQLITE_PROPERTIES))
+        return cls(POSTGRES, _postgres_url(parsed), MappingProxyType(_postgres_properties(parsed)))
+
+    def read(
+        self, spark: SparkSession, query: str, schema: str, predicates: Sequence[str] = ()
+    ) -> DataFrame:
+        """Return a query's answer; nothing but its columns is asked for before it is used.
+
+        Args:
+            schema: the columns and their types: what a driver guesses differs from one to another.
+            predicates: conditions on the query's columns, one for each slice, that together cover
+                every row once.
+
+        Raises:
+            NotAvailable: the database, the driver, a table or a right is not there.
+        """
+        properties = {
+            **self.properties,
+            "driver": _DRIVERS[self.kind],
+            "customSchema": schema,
+            "fetchsize": str(FETCH_ROWS),
+        }
+        with self.explained():
+            return spark.read.jdbc(
+                self.url,
+                f"({query}) AS asked",
+                predicates=list(predicates) or ["1 = 1"],
+                properties=properties,
+            )
+
+    def columns(self, spark: SparkSession, table: str) -> list[str]:
+        """Return the names of a table's columns.
+
+        Raises:
+            NotAvailable: as for `read`.
+        """
+        properties = {**self.properties, "driver": _DRIVERS[self.kind]}
+        with self.explained():
+            return spark.read.jdbc(self.url, table, properties=properties).columns
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn what fails while the journal is read into one sentence.
+
+        Raises:
+            NotAvailable: what is missing, and what to do.
+        """
+        try:
+            with explained(f"the journal {self.url} cannot be read"):
+                yield
+        except NotAvailable as error:
+            text = str(error)
+            if any(sign in text for sign in _NO_TABLE):
+                raise NotAvailable(
+                    f"the journal {self.url} has no tables yet: run `onceward-worker migrate`"
+                ) from error
+            if _DRIVERS[self.kind] in text:
+                raise NotAvailable(
+                    f"the journal's driver {_DRIVERS[self.kind]} is not among Spark's jars: "
+                    "fetch them anew"
+                ) from error
+            raise
+
+
+def literal(value: str | int) -> str:
+    """Return a value as SQL text, for where JDBC in Spark takes no parameters.
+
+    >>> literal("O'Hara")
+    "'O''Hara'"
+    """
+    if isinstance(value, int):
+        return str(value)
+    return "'" + value.replace("'", "''") + "'"
+
+
+_SQLITE_PROPERTIES = {"open_mode": "1", "busy_timeout": "10000"}
+
+
+def _file(url: URL) -> Path:
+    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+        raise SettingsError("[journal] url names no file that the audit can open: sqlite:///PATH")
+    path = Path(url.database).absolute()
+    if not path.is_file():
+        raise NotAvailable(f"the journal {path} does not exist: correct [journal] url")
+    return path
+
+
+def _postgres_url(url: URL) -> str:
+    hosts = _hosts(url)
+    if not hosts or any(host.startswith(("/", "@")) for host in hosts):
+        raise SettingsError(
+            "[journal] url: the audit reaches PostgreSQL by TCP only; name its host and port"
+        )
+    return f"jdbc:postgresql://{','.join(hosts)}/{url.database or ''}"
+
+
+def _hosts(url: URL) -> list[str]:
+    named = url.query.get("host", ())
+    several = [named] if isinstance(named, str) else list(named)
+    hosts = [host for one in several for host in one.split(",") if host]
+    if url.host:
+        name = f"[{url.host}]" if ":" in url.host else url.host
+        hosts.insert(0, f"{name}:{url.port}" if url.port else name)
+    return hosts
+
+
+def _postgres_properties(url: URL) -> dict[str, str]:
+    given: dict[str, str] = {}
+    unknown = []
+    for name, value in url.query.items():
+        if name in _PARAMETERS and isinstance(value, str):
+            given[_PARAMETERS[name]] = value
+        elif name != "host" and not name.startswith(_WAITS):
+            unknown.append(name)
+    if unknown:
+        raise SettingsError(
+            f"[journal] url: the audit does not know the parameter {', '.join(sorted(unknown))}"
+        )
+    if url.username:
+        given["user"] = url.username
+    if url.password:
+        given["password"] = url.password
+    given["options"] = f"{given.get('options', '')} {_PLAIN_TEXT}".strip()
+    own = {
+        "ApplicationName": "onceward-audit",
+        "connectTimeout": str(CONNECT_LIMIT_S),
+        "socketTimeout": str(SILENCE_LIMIT_S),
+        "tcpKeepAlive": "true",
+    }
+    return own | given

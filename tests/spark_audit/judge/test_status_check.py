@@ -1,0 +1,68 @@
+"""Statuses against the journal: which differences are contradictions."""
+
+import pytest
+
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import RedisSection
+from feedback.status import State
+from feedback.statuses import Status
+from spark_audit.judge.status_check import Disagreement, Told, compare, disagrees
+
+READ_AT = 1_000_000
+KEPT_SINCE = 100_000
+
+
+def _told(state: str | None, *, generation: int = 2, ended_at: int | None = 500_000) -> Told:
+    return Told("r", state, generation, ended_at)
+
+
+def _status(state: State, *, generation: int = 2, updated_at: int = 600_000) -> Status:
+    return Status("r", state, generation=generation, updated_at=updated_at)
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "expected"),
+    [
+        (_told("SUCCEEDED"), _status(State.SUCCEEDED), False),
+        (_told("SUCCEEDED"), _status(State.FAILED), True),
+        (_told("FAILED"), _status(State.SUCCEEDED), True),
+        (_told("SUCCEEDED"), _status(State.RUNNING), True),
+        (_told("IN_DOUBT"), _status(State.LOST), True),
+        # told after the journal was read, or of a run that began after it
+        (_told("SUCCEEDED"), _status(State.FAILED, updated_at=READ_AT + 1), False),
+        (_told("FAILED"), _status(State.RUNNING, generation=3), False),
+        # gone: the time of a status is over, or Redis has lost it
+        (_told("SUCCEEDED"), Status("r", State.UNKNOWN), True),
+        (_told("SUCCEEDED", ended_at=KEPT_SINCE), Status("r", State.UNKNOWN), False),
+        # no end in the journal
+        (_told("CLAIMED", ended_at=None), _status(State.RUNNING), False),
+        (_told("CLAIMED", ended_at=None), _status(State.SUCCEEDED), True),
+        (_told("CLAIMED", ended_at=None), Status("r", State.UNKNOWN), False),
+        (_told(None, generation=0, ended_at=None), _status(State.LOST, generation=0), False),
+        (_told(None, generation=0, ended_at=None), _status(State.FAILED, generation=0), True),
+        (_told(None, generation=0, ended_at=None), _status(State.SUCCEEDED, generation=1), True),
+    ],
+)
+def test_only_what_contradicts_the_journal_disagrees(
+    told: Told, status: Status, expected: bool
+) -> None:
+    assert disagrees(told, status, read_at_ms=READ_AT, kept_since_ms=KEPT_SINCE) is expected
+
+
+def test_statuses_are_read_in_batches_and_found_in_order(redis_url: str, group: str) -> None:
+    settings = RedisSection(url=redis_url)
+    store = StatusStore(connect(settings), group, settings)
+    try:
+        for number in (3, 700):
+            name = f"r{number}"
+            store.redis.hset(store.request_key(name), mapping={"status": "FAILED", "generation": 1})
+        told = [Told(f"r{number}", "CLAIMED", 1, None) for number in range(800)]
+        compared = compare(store, told, read_at_ms=READ_AT, ttl_ms=1, now_ms=READ_AT)
+        assert compared.requests == 800
+        assert compared.disagreements == [
+            Disagreement("r3", "CLAIMED", "FAILED"),
+            Disagreement("r700", "CLAIMED", "FAILED"),
+        ]
+    finally:
+        store.close()

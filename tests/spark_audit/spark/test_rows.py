@@ -1,0 +1,35 @@
+"""The driver's own rows as a frame."""
+
+from pyspark.sql import SparkSession
+
+from spark_audit.spark.rows import frame_of
+
+SCHEMA = "name string, number long, small int, is_so boolean"
+
+
+def test_each_row_comes_back_as_it_was(spark: SparkSession) -> None:
+    given = [
+        ("quotes \" ' and \\ and </script>", 2**62, -1, True),
+        ("é\u2028\n\x00", -(2**63), 2**31 - 1, False),
+        (None, None, None, None),
+    ]
+    frame = frame_of(spark, given, SCHEMA)
+    assert [tuple(row) for row in frame.collect()] == given
+    assert frame.dtypes == [
+        ("name", "string"),
+        ("number", "bigint"),
+        ("small", "int"),
+        ("is_so", "boolean"),
+    ]
+
+
+def test_no_rows_are_an_empty_frame_with_its_columns(spark: SparkSession) -> None:
+    frame = frame_of(spark, [], SCHEMA)
+    assert frame.columns == ["name", "number", "small", "is_so"]
+    assert frame.collect() == []
+
+
+def test_a_hundred_thousand_ids_are_joined_as_they_are(spark: SparkSession) -> None:
+    names = [(f"{number:0128d}",) for number in range(100_000)]
+    frame = frame_of(spark, names, "request_id string")
+    assert frame.join(frame_of(spark, names, "request_id string"), "request_id").count() == 100_000
