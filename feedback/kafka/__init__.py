@@ -5,7 +5,8 @@
   topics once; `records` makes kafka-python's records ours.
 - `sender` sends single records for clients (`delivery`: who must have a record before it counts as
   sent; `topic_safety`: whether the topic then keeps it); `writer` writes a worker's in batches.
-- `topics` and `admin` ask about topics and make them.
+- `topics` makes topics; `questions` asks about them, their offsets and those of groups; `admin` is
+  the connection for both.
 - `wire` asks a broker single questions of the protocol: `batches`, `epoch` and `fence` need them.
 - `membership`, `fetching`, `sockets`, `failures` and `logs` mend faults of kafka-python.
 """

@@ -21,6 +21,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import (
     KafkaError,
     OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 
@@ -36,6 +37,10 @@ from feedback.settings.settings import KafkaSection
 SILENCE_S = 0.5
 # One record is wanted: a batch is given whole all the same, however large it is.
 FETCH_BYTES = 65_536
+
+
+class ReadForbidden(KafkaUnavailable):
+    """This user may not read the topic: a person has to allow it."""
 
 
 class RecordReader:
@@ -63,17 +68,20 @@ class RecordReader:
             timeout_s: seconds to wait for Kafka, the connection included.
 
         Raises:
+            ReadForbidden: this user may not read the topic.
             KafkaUnavailable: Kafka did not answer in time or refused; nothing is known.
         """
         deadline_s = monotonic_s() + timeout_s
         where = TopicPartition(topic, partition)
         if not self._lock.acquire(timeout=timeout_s):
-            raise self._away("others are reading")
+            raise KafkaUnavailable(self._away("others are reading"))
         try:
             return self._read(where, offset, deadline_s)
         except KafkaError as error:
             self._disconnect()
-            raise self._away(f"{type(error).__name__} {error}".strip()) from error
+            is_forbidden = isinstance(error, TopicAuthorizationFailedError)
+            kind = ReadForbidden if is_forbidden else KafkaUnavailable
+            raise kind(self._away(f"{type(error).__name__} {error}".strip())) from error
         except (ValueError, OSError) as error:
             # An address that is none, a certificate that cannot be read.
             self._disconnect()
@@ -103,11 +111,11 @@ class RecordReader:
             return None
         end = consumer.highwater(where)
         if end is None:
-            raise self._away("it does not answer")
+            raise KafkaUnavailable(self._away("it does not answer"))
         # It answered all that time and has nothing there: it ends before the offset (a new leader
         # would know its true end sooner), or compaction or an aborted transaction left no record.
         if end > offset and (consumer.position(where, timeout_ms=1) or 0) <= offset:
-            raise self._away("it does not give the record")
+            raise KafkaUnavailable(self._away("it does not give the record"))
         return None
 
     def _connected(self, deadline_s: float) -> Any:
@@ -143,8 +151,8 @@ class RecordReader:
         if consumer is not None:
             consumer.close(autocommit=False, timeout_ms=1000)
 
-    def _away(self, why: str) -> KafkaUnavailable:
-        return KafkaUnavailable(f"Kafka at {self._settings.bootstrap_servers} is away: {why}")
+    def _away(self, why: str) -> str:
+        return f"Kafka at {self._settings.bootstrap_servers} is away: {why}"
 
 
 def read_record(

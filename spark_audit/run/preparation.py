@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka.errors import TopicAuthorizationFailedError
-
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable, NotAvailable, SettingsError
-from feedback.kafka.reader import RecordReader
+from feedback.kafka.reader import ReadForbidden, RecordReader
 from feedback.settings.settings import KafkaSection, Settings
 from spark_audit.judge.carried_file import read_carried
 from spark_audit.output.location import Location
@@ -149,9 +147,10 @@ def require_readable(settings: KafkaSection, manifest: Manifest) -> None:
         for topic, one in first.items():
             try:
                 reader.read(topic, one.partition, one.start, timeout_s=READ_LIMIT_S)
-            except KafkaUnavailable as error:
-                # Whatever else it is, the staging meets it as well, and has more patience.
-                if isinstance(error.__cause__, TopicAuthorizationFailedError):
-                    raise NotAvailable(
-                        f"topic {topic} may not be read: it needs the right Read for this user"
-                    ) from error
+            except ReadForbidden as error:
+                raise NotAvailable(
+                    f"topic {topic} may not be read: it needs the right Read for this user"
+                ) from error
+            except KafkaUnavailable:
+                # Whatever it is, the staging meets it as well, and has more patience.
+                continue

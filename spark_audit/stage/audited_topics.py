@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-from kafka import OffsetAndMetadata, TopicPartition
-from kafka.admin import KafkaAdminClient
-from kafka.errors import (
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
 
 from feedback.errors import NotAvailable
+from feedback.kafka.questions import KafkaQuestions, NoSuchTopic, Partition
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.retry_group import retry_group
 from feedback.settings.settings import Settings
-from spark_audit.stage.kafka_asked import patiently
 from spark_audit.stage.manifest import Kind, Manifest
 
 # Strategies by which a failure becomes a dead letter.
 KEPT = ("keep", "stop")
 
 # What the topic of each partition is for.
-Kinds = Mapping[TopicPartition, Kind]
+Kinds = Mapping[Partition, Kind]
 
 
 def kind_of(name: str, topics: Iterable[str], group: str) -> Kind | None:
@@ -48,38 +39,23 @@ def kind_of(name: str, topics: Iterable[str], group: str) -> Kind | None:
 
 
 def partitions_of(
-    admin: KafkaAdminClient, topics: Sequence[str], group: str
+    kafka: KafkaQuestions, topics: Sequence[str], group: str
 ) -> tuple[Kinds, Mapping[str, str]]:
     """Return what each partition is for, and the id of each topic.
 
     Raises:
         NotAvailable: a topic is missing, or may not be read.
     """
-    there = admin.list_topics()
-    asked = {name: kind for name in there if (kind := kind_of(name, topics, group))}
+    asked = {name: kind for name in kafka.topics() if (kind := kind_of(name, topics, group))}
     # Those of the settings are asked for by name: a broker leaves out of its list what the user
     # may not see, and says so only when it is asked.
     asked |= {name: kind for name in topics if (kind := kind_of(name, topics, group))}
-    kinds: dict[TopicPartition, Kind] = {}
-    ids: dict[str, str] = {}
-    for found in admin.describe_topics(sorted(asked)):
-        _require(found)
-        ids[found["name"]] = str(found.get("topic_id") or "")
-        for one in found["partitions"]:
-            kinds[TopicPartition(found["name"], one["partition_index"])] = asked[found["name"]]
-    return kinds, ids
-
-
-def _require(topic: Mapping[str, Any]) -> None:
-    name, code = topic["name"], topic["error_code"]
-    if code == UnknownTopicOrPartitionError.errno:
-        raise NotAvailable(f"topic {name} does not exist: create it, or correct [audit] topics")
-    if code == TopicAuthorizationFailedError.errno:
-        raise NotAvailable(
-            f"topic {name} may not be read: it needs the rights Describe and Read for this user"
-        )
-    if code:
-        raise for_code(code)(f"topic {name}")
+    try:
+        found = kafka.describe(asked)
+    except NoSuchTopic as error:
+        raise NotAvailable(f"{error}: create it, or correct [audit] topics") from error
+    kinds = {(one.name, number): asked[one.name] for one in found for number in one.partitions}
+    return kinds, {one.name: one.topic_id for one in found}
 
 
 def as_before(kinds: Kinds, ids: Mapping[str, str], fixed: Manifest) -> Kinds:
@@ -88,24 +64,22 @@ def as_before(kinds: Kinds, ids: Mapping[str, str], fixed: Manifest) -> Kinds:
     Raises:
         NotAvailable: one of them is gone.
     """
-    was = {TopicPartition(one.topic, one.partition): one.topic_id for one in fixed.links}
+    was = {(one.topic, one.partition): one.topic_id for one in fixed.links}
     for one, topic_id in was.items():
-        if one not in kinds or ids[one.topic] != topic_id:
+        if one not in kinds or ids[one[0]] != topic_id:
             raise NotAvailable(
-                f"{fixed.date} cannot be read again: topic {one.topic} was deleted since"
+                f"{fixed.date} cannot be read again: topic {one[0]} was deleted since"
             )
     return {one: kinds[one] for one in was}
 
 
-def committed_of(
-    admin: KafkaAdminClient, group: str, kinds: Kinds
-) -> Mapping[TopicPartition, OffsetAndMetadata]:
-    """Return what the workers have committed, in their group and in that of their retries."""
-    asked: dict[str, list[TopicPartition]] = {}
+def committed_of(kafka: KafkaQuestions, group: str, kinds: Kinds) -> Mapping[Partition, int]:
+    """Return the offsets that the workers have committed, in their group and in that of their
+    retries."""
+    asked: dict[str, list[Partition]] = {}
     for one, kind in kinds.items():
         asked.setdefault(retry_group(group) if kind is Kind.RETRY else group, []).append(one)
-    found = patiently(lambda: admin.list_group_offsets(asked))
-    return {one: mark for marks in found.values() for one, mark in marks.items()}
+    return kafka.group_offsets(asked)
 
 
 def lettered_of(settings: Settings, there: Iterable[str]) -> tuple[str, ...]:

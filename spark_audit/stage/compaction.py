@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-
+from feedback.kafka.questions import KafkaQuestions
 from feedback.logs import EventLog
 from spark_audit.stage.manifest import Kind
 
@@ -19,23 +18,13 @@ _POLICY = "cleanup.policy"
 log = EventLog("onceward.audit")
 
 
-def compacted_of(admin: KafkaAdminClient, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+def compacted_of(kafka: KafkaQuestions, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """Return the topics that are compacted, by name.
 
     Args:
         kinds: what each topic is for.
-
-    Raises:
-        KafkaError: the broker does not answer.
     """
-    asked = [ConfigResource(ConfigResourceType.TOPIC, name, [_POLICY]) for name in sorted(kinds)]
-    # "all", with the defaults: so what is not among them could not be seen.
-    answer = admin.describe_configs(asked, config_filter="all") if asked else {}
-    policies = {
-        name: configs[_POLICY]["value"]
-        for name, configs in answer.get("topic", {}).items()
-        if _POLICY in configs
-    }
+    policies = kafka.configs(kinds, _POLICY)
     unseen = sorted(set(kinds) - set(policies))
     if unseen:
         log.warning("audit.policy_unseen", topics=unseen, needs="DescribeConfigs")

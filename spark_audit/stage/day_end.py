@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
-
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.questions import KafkaQuestions, Partition
 from feedback.kafka.reader import RecordReader
 from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
-from spark_audit.stage.kafka_asked import offsets_of
 
 # What comes so long after the day belongs to the run of the next one, whatever its time.
 LATE_MS = 3_600_000
@@ -29,13 +26,13 @@ log = EventLog("onceward.audit")
 
 
 def day_ends(
-    admin: KafkaAdminClient,
+    kafka: KafkaQuestions,
     settings: KafkaSection,
-    log_ends: Mapping[TopicPartition, int],
+    log_ends: Mapping[Partition, int],
     *,
     until_ms: int,
     now_ms: int,
-) -> dict[TopicPartition, int]:
+) -> dict[Partition, int]:
     """Return the offset after the day's last record, of the partitions where that is sure.
 
     Args:
@@ -45,7 +42,7 @@ def day_ends(
     """
     if until_ms + LATE_MS >= now_ms:
         return {}
-    found = offsets_of(admin, dict.fromkeys(log_ends, until_ms + LATE_MS))
+    found = kafka.at_time(log_ends, until_ms + LATE_MS)
     later = {one: at for one, at in found.items() if 0 <= at < log_ends[one]}
     try:
         with RecordReader(settings) as reader:
@@ -86,8 +83,8 @@ def _is_over(times: Iterable[int | None], until_ms: int, now_ms: int) -> bool:
     return all(time is None or time > now_ms or time >= until_ms for time in others)
 
 
-def _times(reader: RecordReader, one: TopicPartition, first: int, end: int) -> Iterator[int | None]:
+def _times(reader: RecordReader, one: Partition, first: int, end: int) -> Iterator[int | None]:
     for offset in looked_at(first, end):
-        found = reader.read(one.topic, one.partition, offset, timeout_s=READ_LIMIT_S)
+        found = reader.read(*one, offset, timeout_s=READ_LIMIT_S)
         # None is a mark of a transaction, or was compacted.
         yield None if found is None else found.timestamp_ms

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from feedback.errors import NotAvailable, SettingsError
+from feedback.kafka.questions import asking
 from feedback.logs import EventLog
 from feedback.settings.settings import Settings
 from spark_audit.output.location import Location
@@ -15,7 +16,6 @@ from spark_audit.output.paths import Places
 from spark_audit.stage.chain import Chain
 from spark_audit.stage.freeze import source_of
 from spark_audit.stage.journal_version import require_version
-from spark_audit.stage.kafka_asked import asking, cluster_id
 from spark_audit.stage.manifest import Damaged, Manifest, Outdated, Source
 from spark_audit.stage.snapshot import Snapshot
 
@@ -192,8 +192,8 @@ def require_same_day(output: Location, day: Manifest, settings: Settings) -> Non
             "their own"
         )
     if before.brokers != now.brokers:
-        with asking(settings.kafka) as admin:
-            now = replace(now, cluster_id=cluster_id(admin))
+        with asking(settings.kafka) as kafka:
+            now = replace(now, cluster_id=kafka.cluster_id())
     if before.journal != now.journal:
         now = replace(now, journal_id=require_version(settings.journal.url))
     _require_same_source(output, [day], now)

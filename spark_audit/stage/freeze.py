@@ -17,11 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
-from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 from sqlalchemy import make_url
 
+from feedback.kafka.questions import KafkaQuestions, asking
+from feedback.kafka.questions import Partition as Coordinates
 from feedback.settings.settings import Settings
 from spark_audit.stage.audited_topics import (
     Kinds,
@@ -33,11 +32,8 @@ from spark_audit.stage.audited_topics import (
 from spark_audit.stage.chain import Chain, Link, Reach, Start
 from spark_audit.stage.compaction import compacted_of
 from spark_audit.stage.day_end import day_ends
-from spark_audit.stage.kafka_asked import asking, cluster_id, offsets_of, patiently
 from spark_audit.stage.manifest import Kind, LogEnd, Manifest, Partition, Source
 from spark_audit.stage.window import Window
-
-Coordinates = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +77,16 @@ def freeze(
             again was deleted since.
     """
     chain = chain or Chain(window.date)
-    with asking(settings.kafka) as admin:
-        cluster = cluster_id(admin)
-        kinds, ids = partitions_of(admin, settings.audit.topics, settings.kafka.group)
-        topics = {one.topic: kind for one, kind in kinds.items()}
+    with asking(settings.kafka) as kafka:
+        cluster = kafka.cluster_id()
+        kinds, ids = partitions_of(kafka, settings.audit.topics, settings.kafka.group)
+        topics = {name: kind for (name, _), kind in kinds.items()}
         if fixed is not None:
             kinds = as_before(kinds, ids, fixed)
         found = _Freeze(settings, window, now_ms, chain, ids, carried_from or {}, fixed).limits(
-            admin, kinds
+            kafka, kinds
         )
-        compacted = patiently(lambda: compacted_of(admin, topics))
+        compacted = compacted_of(kafka, topics)
     return Manifest(
         date=window.date,
         since_ms=window.since_ms,
@@ -127,14 +123,14 @@ def log_ends(settings: Settings, manifest: Manifest) -> tuple[LogEnd, ...]:
     Raises:
         NotAvailable: Kafka is away.
     """
-    asked = {
-        TopicPartition(one.topic, one.partition): OffsetSpec.LATEST
+    asked = [
+        (one.topic, one.partition)
         for one in manifest.partitions
         if one.kind in (Kind.REQUEST, Kind.RETRY)
-    }
-    with asking(settings.kafka) as admin:
-        ends = offsets_of(admin, asked)
-    return tuple(LogEnd(one.topic, one.partition, offset) for one, offset in sorted(ends.items()))
+    ]
+    with asking(settings.kafka) as kafka:
+        ends = kafka.ends(asked)
+    return tuple(LogEnd(*one, offset) for one, offset in sorted(ends.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +150,16 @@ class _Freeze:
     carried_from: Mapping[Coordinates, int]
     fixed: Manifest | None
 
-    def limits(self, admin: KafkaAdminClient, kinds: Kinds) -> list[_Limits]:
+    def limits(self, kafka: KafkaQuestions, kinds: Kinds) -> list[_Limits]:
         """Return them by kind, topic and number."""
-        ends = offsets_of(
-            admin, dict.fromkeys(kinds, OffsetSpec.LATEST), isolation=IsolationLevel.READ_COMMITTED
-        )
-        committed = committed_of(admin, self.settings.kafka.group, kinds)
-        since = offsets_of(admin, dict.fromkeys(kinds, self.window.since_ms))
-        begins = offsets_of(admin, dict.fromkeys(kinds, OffsetSpec.EARLIEST))
-        read_to = self._read_to(admin, kinds, ends)
+        ends = kafka.committed_ends(kinds)
+        committed = committed_of(kafka, self.settings.kafka.group, kinds)
+        since = kafka.at_time(kinds, self.window.since_ms)
+        begins = kafka.begins(kinds)
+        read_to = self._read_to(kafka, kinds, ends)
         found = []
         for one, kind in kinds.items():
-            begin, mark = begins[one], committed.get(one)
+            begin = begins[one]
             log_end = max(ends[one], begin)
             start = self._start(one, log_end)
             day_end = read_to.get(one, log_end)
@@ -176,41 +170,40 @@ class _Freeze:
             # No record so late, or none at all: nothing to read.
             by_time = min(since[one], end) if since[one] >= 0 else end
             link = self._link(one, start, by_time, begin, end)
-            wanted = min(link.first, self.carried_from.get((one.topic, one.partition), end))
+            wanted = min(link.first, self.carried_from.get(one, end))
             partition = Partition(
                 kind=kind.value,
-                topic=one.topic,
-                partition=one.partition,
+                topic=one[0],
+                partition=one[1],
                 begin=begin,
                 start=min(max(wanted, begin), end),
                 end=end,
-                committed=None if mark is None or mark.offset < 0 else mark.offset,
+                committed=committed.get(one),
             )
             found.append(_Limits(partition, link, _lost(link, start)))
         return sorted(found, key=lambda one: one.order)
 
     def _read_to(
-        self, admin: KafkaAdminClient, kinds: Kinds, log_ends: Mapping[TopicPartition, int]
-    ) -> Mapping[TopicPartition, int]:
+        self, kafka: KafkaQuestions, kinds: Kinds, log_ends: Mapping[Coordinates, int]
+    ) -> Mapping[Coordinates, int]:
         """Return how far partitions are read, where that is not to the log's end.
 
         Retries, waits and dead letters are: what is written there of a request says how it ended.
         """
         if self.fixed is not None:
             places = self.fixed.partitions
-            return {TopicPartition(one.topic, one.partition): one.end for one in places}
+            return {(one.topic, one.partition): one.end for one in places}
         return day_ends(
-            admin,
+            kafka,
             self.settings.kafka,
             {one: log_ends[one] for one, kind in kinds.items() if kind is Kind.REQUEST},
             until_ms=self.window.until_ms,
             now_ms=self.now_ms,
         )
 
-    def _start(self, one: TopicPartition, log_end: int) -> Start:
-        is_derived = one.topic not in self.settings.audit.topics
-        place = (one.topic, one.partition)
-        return self.chain.start(place, self.ids[one.topic], end=log_end, is_derived=is_derived)
+    def _start(self, one: Coordinates, log_end: int) -> Start:
+        is_derived = one[0] not in self.settings.audit.topics
+        return self.chain.start(one, self.ids[one[0]], end=log_end, is_derived=is_derived)
 
     def _read_before(self, start: Start) -> int:
         """Return how far runs of earlier days have read it."""
@@ -223,7 +216,7 @@ class _Freeze:
         own = [one.after for one in start.reaches if one.date == self.window.date]
         return max([start.first or 0, *own])
 
-    def _link(self, one: TopicPartition, start: Start, by_time: int, begin: int, end: int) -> Link:
+    def _link(self, one: Coordinates, start: Start, by_time: int, begin: int, end: int) -> Link:
         first = by_time if start.first is None else start.first
         reaches = tuple(reach for reach in start.reaches if reach.after > first)
         if self.fixed is None:
@@ -238,9 +231,8 @@ class _Freeze:
             )
             reaches = (*reaches, own)
         return Link(
-            one.topic,
-            one.partition,
-            self.ids[one.topic],
+            *one,
+            self.ids[one[0]],
             first,
             reaches,
             is_by_time=start.first is None,

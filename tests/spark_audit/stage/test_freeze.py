@@ -240,7 +240,7 @@ def test_a_missing_topic_ends_with_3_and_is_not_made(
 def test_an_absent_broker_ends_with_3_and_names_its_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("spark_audit.stage.kafka_asked.TIMEOUT_MS", 500)
+    monkeypatch.setattr("feedback.kafka.questions.TIMEOUT_MS", 500)
     address = f"{HOST}:{free_port()}"
     monkeypatch.setenv("ONCEWARD_KAFKA__BOOTSTRAP_SERVERS", address)
     settings = Settings.model_validate({"audit": {"topics": ["payments"]}})

@@ -58,7 +58,7 @@ def topic(broker: SecuredKafka) -> str:
 def only_what_a_test_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take away what the environment says of Kafka, and the patience with brokers that are away."""
     monkeypatch.delenv("ONCEWARD_KAFKA__BOOTSTRAP_SERVERS", raising=False)
-    monkeypatch.setattr("spark_audit.stage.kafka_asked.TIMEOUT_MS", 5_000)
+    monkeypatch.setattr("feedback.kafka.questions.TIMEOUT_MS", 5_000)
 
 
 def settings_of(broker: SecuredKafka, topic: str, group: str, **changes: Any) -> Settings:
