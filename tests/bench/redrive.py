@@ -33,7 +33,8 @@ from feedback.settings.settings import KafkaSection
 from tests.bench.rows import write_json
 from tests.bench.systems.onceward import fresh_journal
 from tests.consumer.dlq.redrive.planting import plant
-from tests.consumer.running import ROOT, environment, toml
+from tests.kit.program import ROOT
+from tests.kit.settings import environment, toml
 from tests.stack import Servers, Stack
 
 OUTPUT = ROOT / "build" / "bench" / "redrive.json"

@@ -25,8 +25,8 @@ from feedback.clock import monotonic_s
 from tests.bench.rows import write_json
 from tests.bench.systems.onceward import fresh_journal
 from tests.consumer.features.waits.registry.scene import Scene
-from tests.consumer.running import ROOT
 from tests.eventually import eventually
+from tests.kit.program import ROOT
 from tests.stack import Servers, Stack
 
 OUTPUT = ROOT / "build" / "bench" / "registry.json"

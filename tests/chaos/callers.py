@@ -20,10 +20,10 @@ from tests.chaos.figure import Figure
 from tests.chaos.orders import Order
 from tests.chaos.pace import Rate
 from tests.chaos.place import RESEND_AFTER_S
-from tests.chaos.process import Process
 from tests.chaos.row import LIGHT, JournalKind, Row
 from tests.chaos.scene import Scene
 from tests.eventually import eventually
+from tests.kit.program import KeptProgram
 from tests.paused import paused
 from tests.stack.losing_link import LosingLink
 from tests.stack.ports import HOST, free_port
@@ -91,12 +91,12 @@ def suspended(scene: Scene) -> list[Figure]:
         await_pending(scene, caller, AT_ONCE)
         with paused(caller.pid):
             scene.pause(SUSPENDED_S)
-        caller.wait(ENDS_WITHIN_S)
+        caller.ended(within_s=ENDS_WITHIN_S)
         take_over(scene, caller)
     return []
 
 
-def await_pending(scene: Scene, caller: Process, count: int) -> None:
+def await_pending(scene: Scene, caller: KeptProgram, count: int) -> None:
     """Return when so many of its requests are told as PENDING."""
     eventually(
         lambda: len(_pending(scene, caller, count)) == count,
@@ -106,7 +106,7 @@ def await_pending(scene: Scene, caller: Process, count: int) -> None:
     )
 
 
-def _pending(scene: Scene, caller: Process, most: int) -> Sequence[str]:
+def _pending(scene: Scene, caller: KeptProgram, most: int) -> Sequence[str]:
     ids = [scene.orders.order(one.number).request_id for one in said_by(caller)]
     if len(set(ids)) < most:
         return ()
@@ -139,7 +139,7 @@ def prefork(scene: Scene) -> list[Figure]:
     told: list[str] = []
     slowest_s = 0.0
     for caller in callers:
-        caller.wait(ENDS_WITHIN_S)
+        caller.ended(within_s=ENDS_WITHIN_S)
         told += [one.told for one in said_by(caller)]
         slowest_s = max(slowest_s, take_over(scene, caller))
     scene.await_told()
@@ -163,12 +163,12 @@ def _await_empty_outbox(url: str) -> None:
     eventually(is_empty, timeout_s=ENDS_WITHIN_S, interval_s=0.2, what="an empty outbox")
 
 
-def said_by(caller: Process) -> list[Said]:
+def said_by(caller: KeptProgram) -> list[Said]:
     """Return all that the caller has said so far."""
     return [Said(**json.loads(line)) for line in caller.lines if line.startswith('{"number"')]
 
 
-def take_over(scene: Scene, caller: Process) -> float:
+def take_over(scene: Scene, caller: KeptProgram) -> float:
     """Have the clients go on with what the caller was told; return its longest send."""
     began: dict[int, float] = {}
     slowest_s = 0.0

@@ -12,9 +12,9 @@ from tests.chaos.declarations import Declaration, through_all_pairs
 from tests.chaos.figure import Figure
 from tests.chaos.pace import Rate
 from tests.chaos.place import DRAIN_TIMEOUT_S
-from tests.chaos.process import Process
 from tests.chaos.row import JournalKind, Row
 from tests.chaos.scene import Scene
+from tests.kit.program import KeptProgram
 
 RATE = 15.0
 HANDLERS = {"worker": {"handlers": ["tests.chaos.deployed"], "processes": 1}}
@@ -41,19 +41,19 @@ def rolling_deploys(scene: Scene) -> list[Figure]:
     return [Figure("changes of declarations", len(versions) - 1, least=1)]
 
 
-def _start(scene: Scene, version: Declaration, number: int) -> Process:
+def _start(scene: Scene, version: Declaration, number: int) -> KeptProgram:
     file = scene.place.folder / f"declaration-{number}.json"
     file.write_text(version.as_json())
     (started,) = scene.fleet.start(variables={"CHAOS_DECLARATION": str(file)})
     return started
 
 
-def _end(process: Process, *, is_killed: bool) -> None:
+def _end(process: KeptProgram, *, is_killed: bool) -> None:
     if is_killed:
         process.kill()
     else:
         process.end()
-        process.wait(DRAIN_TIMEOUT_S + 1.0)
+        process.ended(within_s=DRAIN_TIMEOUT_S + 1.0)
 
 
 def files_changed(scene: Scene) -> list[Figure]:
@@ -76,13 +76,13 @@ def files_changed(scene: Scene) -> list[Figure]:
         # A worker whose children are of another version ends, and a supervisor starts it again.
         for process in started:
             process.end()
-            process.wait(DRAIN_TIMEOUT_S + 1.0)
+            process.ended(within_s=DRAIN_TIMEOUT_S + 1.0)
         started = [_start_on(scene, file) for _ in range(2)]
     scene.flow(2.0)
     return [Figure("changes of files", len(versions) - 1, least=1)]
 
 
-def _start_on(scene: Scene, file: Path) -> Process:
+def _start_on(scene: Scene, file: Path) -> KeptProgram:
     (started,) = scene.fleet.start(variables={"CHAOS_DECLARATION": str(file)})
     return started
 

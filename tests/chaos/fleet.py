@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Mapping
 
 from feedback.clock import monotonic_s
-from tests.chaos.process import Process
+from tests.kit.program import KeptProgram
 
 STARTED_WITHIN_S = 60.0
 
@@ -18,13 +18,13 @@ class Fleet:
         launch: starts one, with settings for it alone, under a name.
     """
 
-    def __init__(self, launch: Callable[[str, Mapping[str, str]], Process]) -> None:
+    def __init__(self, launch: Callable[[str, Mapping[str, str]], KeptProgram]) -> None:
         self._launch = launch
-        self.all: list[Process] = []
+        self.all: list[KeptProgram] = []
 
     def start(
         self, count: int = 1, *, wait: bool = True, variables: Mapping[str, str] | None = None
-    ) -> list[Process]:
+    ) -> list[KeptProgram]:
         """Start so many, and return them when they work; at once where `wait` is false.
 
         Args:
@@ -40,7 +40,7 @@ class Fleet:
         return begun
 
     @property
-    def alive(self) -> list[Process]:
+    def alive(self) -> list[KeptProgram]:
         """Those that run now."""
         return [process for process in self.all if process.is_alive]
 
@@ -48,12 +48,12 @@ class Fleet:
         """Kill them all at one moment; return how many."""
         killed = self.alive
         for process in killed:
-            process.signal(signal.SIGKILL)
+            process.send(signal.SIGKILL)
         for process in killed:
-            process.wait(10.0)
+            process.ended(within_s=10.0)
         return len(killed)
 
-    def end_all(self, limit_s: float) -> list[tuple[Process, float, int | None]]:
+    def end_all(self, limit_s: float) -> list[tuple[KeptProgram, float, int | None]]:
         """Ask all to end; return each with the seconds it took and its exit code.
 
         Args:
@@ -62,10 +62,10 @@ class Fleet:
         ending = self.alive
         began_s = monotonic_s()
         for process in ending:
-            process.signal(signal.SIGTERM)
+            process.send(signal.SIGTERM)
         ended = []
         for process in ending:
-            code = process.wait(max(0.0, began_s + limit_s - monotonic_s()))
+            code = process.ended(within_s=max(0.0, began_s + limit_s - monotonic_s()))
             ended.append((process, monotonic_s() - began_s, code))
             process.kill()
         return ended

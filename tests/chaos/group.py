@@ -9,10 +9,10 @@ from tests.chaos.figure import Figure
 from tests.chaos.kafka import partitions_go_on
 from tests.chaos.pace import Rate
 from tests.chaos.place import DRAIN_TIMEOUT_S, LEASE_S, SESSION_TIMEOUT_S
-from tests.chaos.process import Process
 from tests.chaos.row import JournalKind, Row
 from tests.chaos.scene import Scene
 from tests.eventually import eventually
+from tests.kit.program import KeptProgram
 from tests.paused import paused
 from tests.stack.clock import clock_off_by
 
@@ -31,7 +31,7 @@ def group_churn(scene: Scene) -> list[Figure]:
     scene.start_workers(FEWEST)
     scene.clients.start(Rate(RATE))
     moves, began_s = scene.size(60, short=10), monotonic_s()
-    leaving: list[Process] = []
+    leaving: list[KeptProgram] = []
     for number in range(moves):
         scene.pause(max(0.0, began_s + number * EVERY_S - monotonic_s()))
         staying = [process for process in scene.fleet.alive if not process.asked_to_end]
@@ -44,7 +44,7 @@ def group_churn(scene: Scene) -> list[Figure]:
         elif can_join:
             scene.fleet.start(wait=False)
     figures = partitions_go_on(scene)
-    left = sum(process.wait(DRAIN_TIMEOUT_S) == 0 for process in leaving)
+    left = sum(process.ended(within_s=DRAIN_TIMEOUT_S) == 0 for process in leaving)
     return [
         *figures,
         Figure("workers that left", left, most=len(leaving), least=len(leaving)),
@@ -69,7 +69,7 @@ def zombie(scene: Scene) -> list[Figure]:
     return [Figure(what, slowest_s, most=GOES_ON_WITHIN_S, timed=True)]
 
 
-def _goes_on_after_s(scene: Scene, worker: Process) -> float:
+def _goes_on_after_s(scene: Scene, worker: KeptProgram) -> float:
     # What its children had begun before they stood still is not counted.
     woken_s = monotonic_s()
 

@@ -62,7 +62,7 @@ def split_brain(scene: Scene) -> list[Figure]:
     scene.fleet.start(variables=_on(pair.standby.address), wait=False)
     scene.pause(scene.size(30.0, short=4.0 * LEASE_S))
     stays.end()
-    stays.wait(DRAIN_TIMEOUT_S)
+    stays.ended(within_s=DRAIN_TIMEOUT_S)
     # Whoever is left works on the side that the operator has promoted.
     scene.fleet.start(variables=_on(pair.standby.address))
     return []

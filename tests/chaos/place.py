@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.chaos.orders import Kind, topic_of
 from tests.chaos.row import Row
-from tests.consumer.running import toml
+from tests.kit.settings import toml
 from tests.stack import Servers
 from tests.stack.keeper import Command
 from tests.stack.ports import HOST, free_port

@@ -46,7 +46,7 @@ def _go_back(scene: Scene, first: int) -> None:
         await_pending(scene, caller, AT_ONCE)
         with closing(RedisClient.from_url(scene.ground.redis.address)) as redis:
             redis.save()
-        caller.wait(ENDS_WITHIN_S)
+        caller.ended(within_s=ENDS_WITHIN_S)
         take_over(scene, caller)
         with scene.ground.redis.down():
             pass
@@ -61,13 +61,13 @@ def redis_flushed(scene: Scene) -> list[Figure]:
         first = FIRST + number * AT_ONCE
         scene.flow(scene.size(8.0, short=3.0))
         sending = scene.start_caller("at-once", first=first, count=AT_ONCE)
-        sending.wait(ENDS_WITHIN_S)
+        sending.ended(within_s=ENDS_WITHIN_S)
         take_over(scene, sending)
         with closing(RedisClient.from_url(scene.ground.redis.address)) as redis:
             redis.flushall()
         settings = without_kafka(scene)
         again = scene.start_caller("at-once", settings=settings, first=first, count=AT_ONCE)
-        again.wait(ENDS_WITHIN_S)
+        again.ended(within_s=ENDS_WITHIN_S)
         told += [one.told for one in said_by(again) if one.told != "began"]
         scene.pause(scene.size(8.0, short=4.0))
     return [

@@ -21,10 +21,10 @@ from tests.chaos.journal import JournalView
 from tests.chaos.membership import members_of
 from tests.chaos.orders import OrderBook
 from tests.chaos.place import Place
-from tests.chaos.process import Process
 from tests.chaos.row import Row
 from tests.demo.topic import Topics
 from tests.eventually import eventually
+from tests.kit.program import KeptProgram
 from tests.stack.keeper import Command, Keeper
 
 PATIENCE_S = 30.0
@@ -63,7 +63,7 @@ class Scene:
         self.random = Random(f"{row.fault} {seed}")
         self.orders = OrderBook(row.fault, seed, troubles=row.troubles)
         self.fleet = Fleet(
-            lambda name, variables: Process(keeper, place.worker_command(name, variables))
+            lambda name, variables: KeptProgram(keeper, place.worker_command(name, variables))
         )
 
     def open(self) -> None:
@@ -89,7 +89,7 @@ class Scene:
             )
         )
         eventually(self._bank_answers, timeout_s=BANK_WITHIN_S, what="the bank")
-        self.resender = Process(self._keeper, place.resender_command())
+        self.resender = KeptProgram(self._keeper, place.resender_command())
 
     def close(self) -> None:
         """End the clients; the processes are the keeper's."""
@@ -121,7 +121,7 @@ class Scene:
         """Return how many runs handlers have begun."""
         return int(self.ask_bank("begun"))
 
-    def start_workers(self, count: int) -> list[Process]:
+    def start_workers(self, count: int) -> list[KeptProgram]:
         """Start the first workers, and return them when all have joined the group.
 
         The load begins after that: how long a group takes to form is no fault's doing.
@@ -147,7 +147,7 @@ class Scene:
         count: int,
         settings: Path | None = None,
         outbox: str = "",
-    ) -> Process:
+    ) -> KeptProgram:
         """Start a program that sends these orders; see `caller`.
 
         Args:
@@ -158,7 +158,7 @@ class Scene:
         words = (way, file, self.row.fault, self._seed, first, count, self.place.name)
         given = (*words, outbox) if outbox else words
         command = self.place.caller_command(f"caller-{first}", tuple(map(str, given)))
-        return Process(self._keeper, command)
+        return KeptProgram(self._keeper, command)
 
     def run_to_its_end(self, command: Command, *, within_s: float) -> None:
         """Run a command.
@@ -168,9 +168,9 @@ class Scene:
         """
         self._keeper.run(command, timeout_s=within_s)
 
-    def start_relay(self, url: str) -> Process:
+    def start_relay(self, url: str) -> KeptProgram:
         """Start a relay of this outbox."""
-        return Process(self._keeper, self.place.relay_command(url))
+        return KeptProgram(self._keeper, self.place.relay_command(url))
 
     def await_progress(self, told: int) -> None:
         """Return when so many clients have been told.

@@ -4,7 +4,6 @@ How fast that goes is the full table's matter: a figure of time is not looked at
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from tests.chaos.place import ROOT
 from tests.chaos.rows import ROWS, SHORT
 from tests.chaos.running import run_row
+from tests.kit.settings import environment
 from tests.stack import Servers
 
 SEED = 1
@@ -38,13 +38,10 @@ def test_nothing_runs_twice_and_everybody_is_told(
 
 
 def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("ONCEWARD_")
-    }
     return subprocess.run(
         (*CHAOS, *arguments),
         cwd=ROOT,
-        env=environment,
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=ENDS_WITHIN_S,

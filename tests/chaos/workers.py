@@ -12,10 +12,10 @@ from tests.chaos.figure import Figure
 from tests.chaos.orders import Order
 from tests.chaos.pace import Window
 from tests.chaos.place import DRAIN_TIMEOUT_S
-from tests.chaos.process import Process
 from tests.chaos.row import JournalKind, Row
 from tests.chaos.scene import Scene
 from tests.eventually import eventually
+from tests.kit.program import KeptProgram
 
 HELD = 12
 HELD_WITHIN_S = 30.0
@@ -119,7 +119,7 @@ def sigterm(scene: Scene) -> list[Figure]:
     ]
 
 
-def _is_clean(process: Process, code: int | None) -> bool:
+def _is_clean(process: KeptProgram, code: int | None) -> bool:
     # The interpreter was still starting: it is no worker yet, and systemd calls that end clean.
     is_unborn = code == -signal.SIGTERM and not process.has_spoken
     return code in (0, 5) or is_unborn

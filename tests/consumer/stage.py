@@ -24,8 +24,9 @@ from producer_client import Client
 from tests import offsets
 from tests.consumer.foreign import Headers, Sent
 from tests.consumer.gate import Gate
-from tests.consumer.running import RunningWorker, toml
+from tests.consumer.running import RunningWorker
 from tests.eventually import eventually
+from tests.kit.settings import write_settings
 from tests.stack import Servers
 
 HANDLERS = "tests.consumer.worker_handlers"
@@ -95,12 +96,7 @@ class Stage:
             "worker": {"handlers": [HANDLERS], "drain_timeout_s": 15},
             "client": {"poll_interval_s": 0.5},
         }
-        for given in (self._settings, changes):
-            for name, section in given.items():
-                sections.setdefault(name, {}).update(section)
-        path = self._folder / f"settings-{uuid.uuid4().hex}.toml"
-        path.write_text(toml(sections))
-        return path
+        return write_settings(self._folder, sections, self._settings, changes)
 
     def start(self, **changes: Mapping[str, Any]) -> RunningWorker:
         """Start a worker; it may not read yet when this returns."""

@@ -13,9 +13,10 @@ from feedback.clock import monotonic_s
 from feedback.errors import NotSent, SendUnknown
 from feedback.status import State
 from producer_client.client import Handle
-from tests.consumer.running import Event, RunningWorker
+from tests.consumer.running import RunningWorker
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
+from tests.kit.program import Event
 from tests.outages.load import BODY, Account, Load
 
 # How far the worker's main process may grow while something is away: 20 requests a second wait.

@@ -12,6 +12,7 @@ from feedback.records.envelope import Record
 from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
 from producer_client import Client
+from tests.kit.settings import environment as without_settings
 from tests.left_open import left_open
 from tests.producer_client.acting import Worker
 from tests.producer_client.blocking import BlockingClient
@@ -163,15 +164,14 @@ def at_once() -> Iterator[Callable[..., Future[Any]]]:
 def environment(make_settings: MakeSettings) -> dict[str, str]:
     """Return the environment of a command: these servers, this group, this topic."""
     settings = make_settings()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ONCEWARD_")}
-    return kept | {
-        "ONCEWARD_KAFKA__BOOTSTRAP_SERVERS": settings.kafka.bootstrap_servers,
-        "ONCEWARD_KAFKA__GROUP": settings.kafka.group,
-        "ONCEWARD_REDIS__URL": settings.redis.url,
-        "ONCEWARD_CLIENT__TOPIC": settings.client.topic or "",
-        "ONCEWARD_CLIENT__SEND_TIMEOUT_S": "2",
-        "ONCEWARD_CLIENT__POLL_INTERVAL_S": "0.1",
-    }
+    return without_settings(
+        ONCEWARD_KAFKA__BOOTSTRAP_SERVERS=settings.kafka.bootstrap_servers,
+        ONCEWARD_KAFKA__GROUP=settings.kafka.group,
+        ONCEWARD_REDIS__URL=settings.redis.url,
+        ONCEWARD_CLIENT__TOPIC=settings.client.topic or "",
+        ONCEWARD_CLIENT__SEND_TIMEOUT_S="2",
+        ONCEWARD_CLIENT__POLL_INTERVAL_S="0.1",
+    )
 
 
 @pytest.fixture

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from feedback.clock import epoch_ms
 from feedback.records.envelope import Record, decode_headers
@@ -16,12 +13,8 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from producer_client.resender import Resender
 from producer_client.resends import Resent
-from tests import preloaded
 from tests.eventually import HANG_S, eventually
-
-START_S = 60.0
-# Far above what is promised: a machine may be slow.
-END_S = 60.0
+from tests.kit.program import StartedProgram
 
 
 def attempts_of(records: Iterable[Record]) -> dict[str, list[int]]:
@@ -66,7 +59,7 @@ def running(settings: Settings) -> Iterator[Running]:
         one.resender.close()
 
 
-class Process:
+class ClientProgram(StartedProgram):
     """`onceward-client resend --json` as a process of its own.
 
     Args:
@@ -82,60 +75,20 @@ class Process:
         *options: str,
         argv: Sequence[str] = ("resend", "--json"),
     ) -> None:
-        self._out = folder / f"{name}.out"
-        self._log = folder / f"{name}.log"
-        words = (sys.executable, "-m", "producer_client", *argv, *options)
-        with self._out.open("wb") as out, self._log.open("wb") as errors:
-            self._process = preloaded.start(
-                words,
-                environ=environment,
-                stdout=out.fileno(),
-                stderr=errors.fileno(),
-            )
-        self.pid = self._process.pid
-
-    @property
-    def log(self) -> str:
-        """What it has logged so far."""
-        return self._log.read_text()
-
-    def resent(self) -> list[dict[str, Any]]:
-        """Return what it said it sent again."""
-        # A line that is still being written is no JSON yet.
-        lines = self._out.read_text().split("\n")[:-1]
-        return [json.loads(line) for line in lines]
-
-    def events(self, name: str) -> list[dict[str, Any]]:
-        """Return the events of this name that it has logged so far."""
-        lines = self.log.split("\n")[:-1]
-        found = [json.loads(line) for line in lines if line.startswith("{")]
-        return [one for one in found if one["event"] == name]
-
-    def told(self, name: str, *, timeout_s: float = START_S) -> dict[str, Any]:
-        """Return the first event of this name, waiting for it."""
-        eventually(lambda: self.events(name), timeout_s=timeout_s, what=f"{name} in {self.log}")
-        return self.events(name)[0]
-
-    def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        self._process.send_signal(number)
-
-    def wait(self) -> int:
-        """Return its exit code; negative for the signal that ended it."""
-        return self._process.wait(END_S)
-
-    def kill(self) -> None:
-        """Kill it, if it still runs."""
-        self._process.kill()
-        self._process.wait()
+        super().__init__(
+            (sys.executable, "-m", "producer_client", *argv, *options),
+            log=folder / f"{name}.log",
+            environ=environment,
+            output=folder / f"{name}.out",
+        )
 
 
 @contextmanager
 def process(
     environment: Mapping[str, str], folder: Path, name: str = "resender", *options: str
-) -> Iterator[Process]:
+) -> Iterator[ClientProgram]:
     """Yield a process that has started, and is gone after the block."""
-    one = Process(environment, folder, name, *options)
+    one = ClientProgram(environment, folder, name, *options)
     try:
         one.told("resender.started")
         yield one

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.settings.settings import Settings
 from producer_client.audited import Audited, JournalMark
 from producer_client.lines import BadLine, read_submissions
-from tests.consumer.running import environment, toml
+from tests import preloaded
+from tests.kit.settings import environment, write_settings
 from tests.spark_audit.stage.journal import HandWritten
 from tests.stack import Servers
 
@@ -99,25 +99,21 @@ def test_the_command_sends_none_of_an_old_file(
     old = audited_of(journal)
     forget(journal, READ_AT)
     (tmp_path / "resend.jsonl").write_text(json.dumps(LINE | {"audit": old._asdict()}) + "\n")
-    (tmp_path / "settings.toml").write_text(
-        toml(
-            {
-                "kafka": {"bootstrap_servers": servers.kafka, "group": journal.group},
-                "redis": {"url": servers.redis},
-                "journal": {"url": journal.url},
-            }
-        )
+    config = write_settings(
+        tmp_path,
+        {
+            "kafka": {"bootstrap_servers": servers.kafka, "group": journal.group},
+            "redis": {"url": servers.redis},
+            "journal": {"url": journal.url},
+        },
     )
-    ended = subprocess.run(
+    ended = preloaded.run(
         (
             *(sys.executable, "-m", "producer_client", "send", "--config"),
-            *(str(tmp_path / "settings.toml"), "--file", str(tmp_path / "resend.jsonl")),
+            *(str(config), "--file", str(tmp_path / "resend.jsonl")),
         ),
-        cwd=Path(__file__).parents[2],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
+        environ=environment(),
+        timeout_s=60,
     )
     assert ended.returncode == ExitCode.USAGE, ended.stderr
     assert "error: line 1: its audit is too old" in ended.stderr

@@ -19,7 +19,7 @@ from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.records import records_of
-from tests.producer_client.resenders import Process, look_now, process, running
+from tests.producer_client.resenders import ClientProgram, look_now, process, running
 from tests.stack import Servers
 from tests.stack.kafka import Broker
 from tests.stack.redis import Redis
@@ -86,8 +86,8 @@ def _is_resent(client: Client, request_id: str) -> bool:
     return status.state is State.PENDING and status.attempt > 1
 
 
-def _said(resender: Process, request_id: str) -> bool:
-    return any(line["request_id"] == request_id for line in resender.resent())
+def _said(resender: ClientProgram, request_id: str) -> bool:
+    return any(line["request_id"] == request_id for line in resender.printed())
 
 
 @pytest.mark.usefixtures("left_open")
@@ -117,7 +117,9 @@ def test_redis_that_comes_back_empty_is_worked_with_again(
         assert resender.wait() == 0
 
 
-def _lose_one_while_redis_is_full(client: Client, settings: Settings, resender: Process) -> None:
+def _lose_one_while_redis_is_full(
+    client: Client, settings: Settings, resender: ClientProgram
+) -> None:
     client.send(b"v", request_id="full")
     redis = connect(settings.redis)
     redis.config_set("maxmemory-policy", "noeviction")

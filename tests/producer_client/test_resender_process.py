@@ -54,7 +54,7 @@ def test_two_share_the_work_and_end_at_a_signal_within_two_seconds(
 ) -> None:
     with process(patient, tmp_path, "a") as one, process(patient, tmp_path, "b") as other:
         ids = _lose(client, worker, 2_000)
-        eventually(lambda: len(one.resent() + other.resent()) >= 2_000, timeout_s=60)
+        eventually(lambda: len(one.printed() + other.printed()) >= 2_000, timeout_s=60)
         for each, number in ((one, signal.SIGTERM), (other, signal.SIGINT)):
             with standing_still() as stood:
                 began_s = time.monotonic()
@@ -67,7 +67,7 @@ def test_two_share_the_work_and_end_at_a_signal_within_two_seconds(
                 1,
                 1,
             ]
-        said = one.resent() + other.resent()
+        said = one.printed() + other.printed()
     assert sorted(line["request_id"] for line in said) == sorted(ids)
     assert {(line["attempt"], line["why"]) for line in said} == {(2, "lost")}
     assert all(found == [1, 2] for found in attempts_of(records()).values())
@@ -80,9 +80,9 @@ def test_what_a_killed_one_had_taken_is_sent_by_the_other(
 ) -> None:
     ids = _lose(client, worker, COUNT)
     with process(patient, tmp_path, "killed") as killed:
-        eventually(lambda: len(killed.resent()) > 100, timeout_s=60, interval_s=0.002)
+        eventually(lambda: len(killed.printed()) > 100, timeout_s=60, interval_s=0.002)
         killed.kill()
-        said = {line["request_id"] for line in killed.resent()}
+        said = {line["request_id"] for line in killed.printed()}
     with process(patient, tmp_path, "other"):
         eventually(lambda: len(_attempts_beyond_the_first(records())) == COUNT, timeout_s=90)
     attempts = attempts_of(records())

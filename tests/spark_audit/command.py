@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.consumer.running import environment
+from tests.kit.settings import environment
 
 ROOT = Path(__file__).parents[2]
 # A session of Spark and all its first queries, beside other work.

@@ -18,8 +18,8 @@ from sqlalchemy import make_url
 from feedback.errors import ExitCode
 from feedback.status import State
 from spark_audit.run.package import write_package
-from tests.consumer.running import environment
 from tests.consumer.stage import Stage, open_stage
+from tests.kit.settings import environment
 from tests.spark_audit.command import run_audit_command
 from tests.spark_audit.falsified import await_deadlines, lose, run_twice
 from tests.spark_audit.jars import audit_jars

@@ -13,7 +13,7 @@ from tests.bench.outbox import cases
 from tests.bench.outbox.cut import cut
 from tests.bench.outbox.scene import Scene, open_scene
 from tests.bench.rows import write_json
-from tests.consumer.running import ROOT
+from tests.kit.program import ROOT
 from tests.left_open import left_open
 from tests.stack import Servers, Stack
 from tests.stack.kafka import Broker

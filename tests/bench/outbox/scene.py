@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from tests.bench.duplicated_handlers import RUNS_VARIABLE
 from tests.bench.launching import running
 from tests.bench.systems import onceward
 from tests.eventually import eventually
+from tests.kit.settings import environment
 from tests.stack import Servers
 
 PARTITIONS = 4
@@ -128,25 +128,15 @@ class Scene:
     @contextmanager
     def relay(self, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
         """Yield a relay process; it is gone after the block."""
-        kept = {name: value for name, value in os.environ.items() if "ONCEWARD_" not in name}
-        told = {
-            "ONCEWARD_KAFKA__BOOTSTRAP_SERVERS": self.servers.kafka,
-            "ONCEWARD_KAFKA__GROUP": self.group,
-            "ONCEWARD_REDIS__URL": self.servers.redis,
-            "ONCEWARD_OUTBOX__URL": self.url,
-        }
-        with (self.folder / "relay.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "producer_client", "relay"],
-                env=kept | told | changes,
-                stderr=log,
-            )
-        try:
+        told = environment(
+            ONCEWARD_KAFKA__BOOTSTRAP_SERVERS=self.servers.kafka,
+            ONCEWARD_KAFKA__GROUP=self.group,
+            ONCEWARD_REDIS__URL=self.servers.redis,
+            ONCEWARD_OUTBOX__URL=self.url,
+        )
+        command = (sys.executable, "-m", "producer_client", "relay")
+        with running(command, environ=told | changes, log=self.folder / "relay.log") as process:
             yield process
-        finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from feedback.errors import ExitCode
 from tests.consumer.dlq.letters import write
 from tests.consumer.dlq.samples import FAILED_AT, letter
 from tests.consumer.features.dead_letters.conftest import MakeBox
-from tests.consumer.running import ROOT, environment
+from tests.kit.program import ROOT
+from tests.kit.settings import environment
 
 # Few fill what is held at a time.
 FEW, MANY = 4_000, 20_000

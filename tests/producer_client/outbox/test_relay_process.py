@@ -3,7 +3,6 @@
 import json
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -20,10 +19,11 @@ from feedback.records.envelope import Record, decode_headers
 from feedback.settings.settings import Settings
 from producer_client import Client
 from producer_client.outbox.tables import RowState, row
+from tests import preloaded
 from tests.eventually import eventually
 from tests.paused import paused
 from tests.producer_client.commands import Run
-from tests.producer_client.resenders import Process
+from tests.producer_client.resenders import ClientProgram
 from tests.service_manager import NotifySocket
 from tests.stack.ports import HOST, free_port
 
@@ -49,9 +49,11 @@ def relays(environment: dict[str, str], outbox_url: str) -> dict[str, str]:
 
 
 @contextmanager
-def relay(environment: Mapping[str, str], folder: Path, name: str = "relay") -> Iterator[Process]:
+def relay(
+    environment: Mapping[str, str], folder: Path, name: str = "relay"
+) -> Iterator[ClientProgram]:
     """Yield a relay that has started, and is gone after the block."""
-    one = Process(environment, folder, name, argv=("relay",))
+    one = ClientProgram(environment, folder, name, argv=("relay",))
     try:
         one.told("relay.started")
         yield one
@@ -183,13 +185,8 @@ def test_a_relay_without_an_outbox_says_what_to_do_and_ends(
     environment: dict[str, str], sqlite_url: str
 ) -> None:
     def ends(code: int, said: str, **changes: str) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "producer_client", "relay"],
-            env=environment | changes,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        command = (sys.executable, "-m", "producer_client", "relay")
+        done = preloaded.run(command, environ=environment | changes, timeout_s=60)
         assert (done.returncode, done.stdout) == (code, "")
         assert said in done.stderr
 

@@ -15,8 +15,8 @@ import pytest
 from feedback.errors import ExitCode
 from spark_audit.output.hadoop_path import HadoopPath
 from spark_audit.output.holder import Holder
-from tests.consumer.running import environment
 from tests.eventually import eventually
+from tests.kit.settings import environment
 from tests.spark_audit.command import LIMIT_S, ROOT
 from tests.spark_audit.hadoop import in_bucket, s3a_settings
 from tests.spark_audit.jars import S3A, audit_jars

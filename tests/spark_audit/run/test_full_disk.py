@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import ExitCode
-from tests.consumer.running import environment, toml
+from tests.kit.settings import environment, toml
 from tests.spark_audit.run.scene import Scene
 from tests.spark_audit.small import SMALL
 from tests.spark_audit.stage.samples import DATE

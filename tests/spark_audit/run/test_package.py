@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from feedback.errors import ExitCode
 from spark_audit.run.commands import cli
 from spark_audit.run.package import write_package
-from tests.consumer.running import environment
+from tests.kit.settings import environment
 
 LIMIT_S = 150.0
 # Prints where each module of ours came from once the job and all that it says are imported.

@@ -21,7 +21,8 @@ from spark_audit.say.cards import GAPS, Evidence
 from spark_audit.say.page import render
 from spark_audit.say.resend_lines import ResendLines, resend_line
 from spark_audit.stage.gaps import Gap
-from tests.consumer.running import ROOT, environment
+from tests.kit.program import ROOT
+from tests.kit.settings import environment
 from tests.spark_audit.say.reading import read
 from tests.spark_audit.say.samples import found_request, summary
 from tests.spark_audit.stage.journal import HandWritten

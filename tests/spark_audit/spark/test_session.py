@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.consumer.running import environment
+from tests.kit.settings import environment
 
 ROOT = Path(__file__).parents[3]
 LIMIT_S = 150.0

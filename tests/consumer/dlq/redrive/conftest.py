@@ -16,8 +16,8 @@ from feedback.settings.settings import load
 from tests.consumer.dlq.redrive.planted import LETTERS, Planted
 from tests.consumer.dlq.redrive.planting import plant
 from tests.consumer.dlq.redrive.scene import Scene
-from tests.consumer.running import toml
 from tests.consumer.stage import open_stage
+from tests.kit.settings import toml
 from tests.stack import Servers
 
 PlantLetters = Callable[..., Planted]

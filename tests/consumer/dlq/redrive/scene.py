@@ -18,11 +18,25 @@ from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 from tests import preloaded
 from tests.consumer.features.dead_letters.box import Box, header
-from tests.consumer.running import ROOT, environment
 from tests.consumer.stage import Stage
+from tests.kit.program import ROOT
+from tests.kit.settings import environment
 
 COMMAND = (sys.executable, "-m", "consumer.dlq")
 LIMIT_S = 90.0
+
+
+def start_dlq(config: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start `onceward-dlq` and wait for nothing."""
+    return subprocess.Popen(
+        (*COMMAND, *arguments, "--config", str(config)),
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
 
 
 class Scene:
@@ -48,15 +62,7 @@ class Scene:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start `onceward-dlq` and wait for nothing."""
-        return subprocess.Popen(
-            (*COMMAND, *arguments, "--config", str(self.config)),
-            cwd=ROOT,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
+        return start_dlq(self.config, *arguments)
 
     def repair(self) -> None:
         """Give the handlers what they need."""

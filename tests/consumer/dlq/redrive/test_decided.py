@@ -14,8 +14,9 @@ import pytest
 from feedback.status import State
 from tests.consumer.dlq.redrive.conftest import MakeScene
 from tests.consumer.dlq.redrive.scene import COMMAND, LIMIT_S, Scene
-from tests.consumer.running import ROOT, environment
 from tests.eventually import eventually
+from tests.kit.program import ROOT
+from tests.kit.settings import environment
 
 
 @pytest.fixture

@@ -22,8 +22,7 @@ from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.writer import KafkaWriter, Outgoing, TopicAway
 from tests.consumer.dlq.redrive.conftest import PlantLetters
 from tests.consumer.dlq.redrive.planted import LETTERS, Planted
-from tests.consumer.dlq.redrive.scene import COMMAND
-from tests.consumer.running import ROOT, environment
+from tests.consumer.dlq.redrive.scene import start_dlq
 from tests.eventually import eventually
 
 pytestmark = pytest.mark.waits
@@ -230,16 +229,7 @@ def test_a_redrive_that_lives_elsewhere_is_left_to_it(
 
 def test_a_real_kill_a_signal_and_a_cancel_leave_it_to_be_resumed(planted: Planted) -> None:
     def started(*arguments: str) -> subprocess.Popen[str]:
-        command = (*COMMAND, "redrive", *arguments, "--config", str(planted.config))
-        return subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return start_dlq(planted.config, "redrive", *arguments)
 
     first = started("--all", "--rate", "10")
     eventually(planted.redrives, timeout_s=60)

@@ -14,8 +14,9 @@ import pytest
 from tests.consumer.conftest import MakeStage
 from tests.consumer.ops.health.conftest import Watch
 from tests.consumer.ops.health.watched_worker import WatchedWorker
-from tests.consumer.running import ROOT, RunningWorker
+from tests.consumer.running import RunningWorker
 from tests.eventually import eventually
+from tests.kit.program import ROOT
 from tests.paused import paused
 from tests.service_manager import NotifySocket
 

@@ -9,6 +9,7 @@ import requests
 from tests.consumer.running import RunningWorker
 from tests.consumer.stage import HANDLERS, Stage
 from tests.eventually import eventually
+from tests.kit.settings import merged
 from tests.stack.ports import HOST, free_port
 
 PLANT = "tests.consumer.ops.health.planted_stall"
@@ -39,12 +40,9 @@ class WatchedWorker:
         **settings: Mapping[str, Any],
     ) -> None:
         self.port = free_port()
-        sections: dict[str, dict[str, Any]] = {"worker": {"http_port": self.port}}
-        for given in (QUICK, settings):
-            for name, section in given.items():
-                sections.setdefault(name, {}).update(section)
+        sections = {"worker": {"http_port": self.port}}
         self.process = RunningWorker(
-            stage.config(**sections),
+            stage.config(**merged(sections, QUICK, settings)),
             log=folder / f"watched-{self.port}.log",
             settings={**stage.variables(), **(variables or {})},
         )

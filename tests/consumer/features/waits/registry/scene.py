@@ -25,8 +25,9 @@ from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import KafkaSection, RedisSection
 from tests import preloaded
-from tests.consumer.running import RunningWorker, environment, toml
+from tests.consumer.running import RunningWorker
 from tests.eventually import eventually
+from tests.kit.settings import environment, write_settings
 from tests.stack import Servers
 
 COMMAND = (sys.executable, "-m", "consumer.dlq", "expire")
@@ -265,12 +266,7 @@ class Scene:
             "journal": {"url": self.database_url, "timeout_s": 3},
             "registry": {"lease_s": 2},
         }
-        for given in (self._settings, changes):
-            for name, section in given.items():
-                sections.setdefault(name, {}).update(section)
-        path = self._folder / f"settings-{uuid.uuid4().hex}.toml"
-        path.write_text(toml(sections))
-        return path
+        return write_settings(self._folder, sections, self._settings, changes)
 
     def start(self, *arguments: str, **changes: Mapping[str, Any]) -> RunningWorker:
         """Start a registry, and return when it has begun."""
