@@ -9,15 +9,15 @@
    `lost_commits`, `poolers`, `kafka`, `transactions`, `links`, `group`, `growth`, `forgetting`,
    `clocks`, `callers` (with `caller`, a process). Each acts on a `Scene` (`scene`) of its own:
    servers (`ground`: those of the environment, and its own where it hurts them), journal, bank, a
-   resender, workers (`fleet`, `process`), clients.
+   resender, workers (`fleet`), clients.
 3. `orders` draws the load from the seed, `clients` send it at a `pace` and keep `tickets`;
    `handlers` run it by their `deeds`: marked, external, transactional ones, and some that the
    bank knows by key.
    What a client does upon what it is told stands in `pursuit`: it pursues an order, and asks for it
    under another id once it was told that nothing happened.
-4. `bank` is the counterparty, a process: what it counted, by order and by request, is what
-   happened. `closing` compares that, the journal (`journal`) and the statuses at the end, by the
-   pure rules of `account`; `flow` and each row's own code measure its figures (`figure`).
+4. `tests.kit.bank` is the counterparty, a process: what it counted, by order and by request, is
+   what happened. `closing` compares that, the journal (`journal`) and the statuses at the end, by
+   the pure rules of `account`; `flow` and each row's own code measure its figures (`figure`).
 
 Decisions, and what they cost. Servers that are hurt belong to the row and start with it: some 5 s
 where that is Kafka. A row waits for its group to have formed before the load begins, so that the

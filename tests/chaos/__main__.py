@@ -19,7 +19,7 @@ from tests.chaos.place import ROOT, Modules
 from tests.chaos.row import Row
 from tests.chaos.rows import ROWS, SHORT
 from tests.chaos.running import Result, run_row
-from tests.chaos.screen import Screen
+from tests.chaos.screen import RowScreen
 from tests.chaos.table import markdown, table
 from tests.stack import Servers, StackError
 
@@ -92,7 +92,7 @@ def _chaos(asked: argparse.Namespace, path: Path) -> int:
     console = _console()
     results: list[Result] = []
     code = ExitCode.FINE
-    with Screen(console) as screen:
+    with RowScreen(console) as screen:
         for row in rows:
             result = _run(row, asked, servers, screen)
             if result is None:
@@ -114,7 +114,7 @@ def _console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else LINE_WIDTH)
 
 
-def _run(row: Row, asked: argparse.Namespace, servers: Servers, screen: Screen) -> Result | None:
+def _run(row: Row, asked: argparse.Namespace, servers: Servers, screen: RowScreen) -> Result | None:
     screen.begin(row)
     try:
         result = run_row(

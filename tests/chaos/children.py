@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from feedback.clock import monotonic_s
 from feedback.status import State
 from tests.bench.measure.figures import percentile
-from tests.chaos.banking import Begin
 from tests.chaos.figure import Figure
 from tests.chaos.pace import Window
 from tests.chaos.row import JournalKind, Row
 from tests.chaos.scene import Scene
 from tests.chaos.tickets import Ticket
+from tests.kit.banking import Begin
 
 PROCESSES = 8
 SLOTS_PER_PROCESS = 2

@@ -8,12 +8,12 @@ from feedback.clock import monotonic_s
 from feedback.redis.store import StatusStore
 from feedback.status import FINAL, State
 from tests.chaos.account import Account, Forgotten, Told, settle_account, unsettled
-from tests.chaos.banking import BankAccount
 from tests.chaos.figure import Figure
 from tests.chaos.orders import Kind
 from tests.chaos.place import RESEND_AFTER_S
 from tests.chaos.scene import Scene
 from tests.chaos.tickets import Ticket
+from tests.kit.banking import BankAccount
 
 READ_AT_ONCE = 1_000
 FORGOTTEN = "FORGOTTEN"

@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import text
 
 from consumer import Rejected, Request
-from tests.chaos.banking import BankConnection
 from tests.chaos.orders import Deed
+from tests.kit.banking import BankConnection
 
 BANK = os.environ["CHAOS_BANK"]
 FOR_EVER_S = 3600.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from tests.chaos.banking import Begin
+from tests.kit.banking import Begin
 
 Place = tuple[str, int]
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from consumer.journal import migrate
 from consumer.journal.tables import request
 from feedback.errors import NotAvailable
-from tests.chaos.banking import Charge
+from tests.kit.banking import Charge
 
 _CHARGES = "chaos_charge"
 _COLUMNS = "ordered TEXT NOT NULL, request_id TEXT NOT NULL"

@@ -82,7 +82,7 @@ class Place:
     def bank_command(self) -> Command:
         """Return the bank's command."""
         port = self.bank.rpartition(":")[2]
-        return self._command("bank", (sys.executable, "-m", "tests.chaos.bank", port), {})
+        return self._command("bank", (sys.executable, "-m", "tests.kit.bank", "--lines", port), {})
 
     def worker_command(self, name: str, variables: Mapping[str, str]) -> Command:
         """Return the command of a worker, with variables for it alone."""

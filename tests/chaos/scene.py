@@ -13,7 +13,6 @@ from typing import TypeVar
 from feedback.errors import NotAvailable
 from feedback.settings.settings import load
 from producer_client import Client
-from tests.chaos.banking import BankAccount, BankConnection, account_of
 from tests.chaos.clients import Clients
 from tests.chaos.fleet import Fleet
 from tests.chaos.ground import Ground
@@ -24,6 +23,7 @@ from tests.chaos.place import Place
 from tests.chaos.row import Row
 from tests.demo.topic import Topics
 from tests.eventually import eventually
+from tests.kit.banking import BankAccount, BankConnection, account_of
 from tests.kit.program import KeptProgram
 from tests.stack.keeper import Command, Keeper
 

@@ -1,14 +1,10 @@
-"""The parts of the harness: bank, orders, figures, flow, hits, table."""
+"""The parts of the harness: orders, figures, flow, hits, table."""
 
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from feedback.status import State
-from tests.chaos.bank import Bank
-from tests.chaos.banking import BankConnection, Begin, account_of
 from tests.chaos.children import Kill, hit_waits
 from tests.chaos.figure import Figure
 from tests.chaos.flow import longest_gap_s, resumed_after_s, slowest_place_s
@@ -16,62 +12,7 @@ from tests.chaos.orders import Deed, Kind, Order, OrderBook
 from tests.chaos.pursuit import MOST_AFTER_NOT_SENT, Due, Then, Word, then_after
 from tests.chaos.rows import ROWS
 from tests.chaos.tickets import Ticket
-from tests.stack.ports import HOST
-
-
-@pytest.fixture
-def bank() -> Iterator[str]:
-    """Yield the address of a bank in this process."""
-    with Bank() as open_bank:
-        thread = threading.Thread(target=open_bank.serve_forever)
-        thread.start()
-        yield f"{HOST}:{open_bank.server_address[1]}"
-        open_bank.shutdown()
-        thread.join()
-
-
-@pytest.fixture
-def connection(bank: str) -> Iterator[BankConnection]:
-    """Yield a connection to the bank."""
-    made = BankConnection(bank)
-    yield made
-    made.close()
-
-
-def test_the_bank_charges_as_often_as_it_is_asked(bank: str, connection: BankConnection) -> None:
-    for request_id in ("a", "a", "a.2"):
-        connection.ask("charge", "a", request_id)
-
-    assert account_of(bank).by_request() == {"a": 2, "a.2": 1}
-    assert account_of(bank).by_order() == {"a": 3}
-
-
-def test_the_bank_charges_a_key_once_and_another_key_again(
-    bank: str, connection: BankConnection
-) -> None:
-    for key in ("one", "one", "two"):
-        connection.ask("charge-once", "a", "a", key)
-
-    assert account_of(bank).by_order() == {"a": 2}
-
-
-def test_the_bank_remembers_who_began_what(bank: str, connection: BankConnection) -> None:
-    connection.tell("begin", "a", 7)
-
-    assert connection.ask("begun") == "1"
-    (begin,) = account_of(bank).begins
-    assert (begin.request_id, begin.pid) == ("a", 7)
-
-
-def test_who_waits_at_a_gate_goes_on_when_it_is_opened(
-    bank: str, connection: BankConnection
-) -> None:
-    connection.tell("wait", "g")
-    other = BankConnection(bank)
-    other.ask("open", "g")
-    other.close()
-
-    assert connection.ask("begun") == "ok"  # the answer of the wait comes first
+from tests.kit.banking import Begin
 
 
 def test_orders_are_the_same_for_a_seed_and_others_for_another() -> None:

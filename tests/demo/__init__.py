@@ -4,12 +4,12 @@
 
 1. `__main__` reads the command line and keeps the order; `scene` makes the folder and the settings
    and knows the command of each process; `topic` makes the topic, and counts its records.
-2. `bank` is the counterparty, a process that charges as often as it is asked; `handlers` is what
-   a user would write, run by the two processes of `workers`.
+2. `tests.kit.bank` is the counterparty, a process that charges as often as it is asked; `handlers`
+   is what a user would write, run by the two processes of `workers`.
 3. `payments` sends at a rate and follows each payment with a thread of its own, as so many clients
    would; `show` watches them and kills by `plan`, which says which worker dies and when.
 4. `view` is what can be seen at a moment and how it looks, `story` what is worth a sentence;
-   `screen` shows both, live or line by line.
+   `tests.kit.screen` shows both, live or line by line.
 5. `verdict` compares what clients were told with what the bank did, `closing` prints it. Verdict,
    plan and view are pure.
 

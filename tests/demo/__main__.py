@@ -17,18 +17,18 @@ from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.settings.settings import load
 from producer_client import Client
 from tests.demo.audit import audit
-from tests.demo.bank import account_of
 from tests.demo.closing import print_closing, write_json
 from tests.demo.cut import Cut
 from tests.demo.payments import Payments
 from tests.demo.plan import WORKERS, Plan
 from tests.demo.scene import PROCESSES, ROOT, SLOTS_PER_PROCESS, Scene, prepare
-from tests.demo.screen import Screen, open_screen
 from tests.demo.show import Show
 from tests.demo.topic import Topics
 from tests.demo.verdict import Verdict, judge
 from tests.demo.workers import Workers
 from tests.eventually import eventually
+from tests.kit.bank import charges_at
+from tests.kit.screen import Screen
 from tests.stack.errors import StackError
 from tests.stack.kafka import Broker
 from tests.stack.keeper import Keeper
@@ -123,7 +123,7 @@ def _demo(asked: argparse.Namespace, console: Console) -> int:
         with (
             Client(load(scene.settings_file), outbox=scene.outbox_url or None) as client,
             Topics(scene.kafka, scene.name) as topics,
-            open_screen(console) as screen,
+            Screen(console) as screen,
         ):
             workers = Workers(keeper, scene, client.store)
             _open(keeper, scene, screen, workers)
@@ -185,14 +185,14 @@ def _migrate(keeper: Keeper, scene: Scene) -> None:
 
 def _is_open(bank: str) -> bool:
     try:
-        return account_of(bank) == {}
+        return charges_at(bank) == {}
     except ConnectionRefusedError:
         return False
 
 
 def _verdict(payments: Payments, scene: Scene) -> Verdict:
     try:
-        charges = account_of(scene.bank)
+        charges = charges_at(scene.bank)
     except (OSError, HTTPException) as error:
         raise NotAvailable(f"the bank does not show its account: {error}") from error
     return judge(

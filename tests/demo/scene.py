@@ -62,7 +62,7 @@ class Scene:
     def bank_command(self) -> Command:
         """Return the bank's command."""
         port = self.bank.rpartition(":")[2]
-        return self._command("bank", (sys.executable, "-m", "tests.demo.bank", port))
+        return self._command("bank", (sys.executable, "-m", "tests.kit.bank", port))
 
     def migrate_command(self) -> Command:
         """Return the command that makes the journal's tables."""

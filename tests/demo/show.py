@@ -4,10 +4,10 @@ from feedback.clock import monotonic_s
 from tests.demo.cut import Cut
 from tests.demo.payments import Payments
 from tests.demo.plan import Plan
-from tests.demo.screen import Screen
 from tests.demo.story import Story
-from tests.demo.view import View
+from tests.demo.view import View, line, panel
 from tests.demo.workers import Workers
+from tests.kit.screen import Screen
 
 TICK_S = 0.25
 # Looking at every payment under way costs CPU that the workers on this machine want.
@@ -88,6 +88,8 @@ class Show:
         progress = self._payments.progress()
         for sentence in self._story.notice(progress):
             self._screen.say(sentence)
-        self._screen.show(View(self._screen.elapsed_s, progress, tuple(self._workers.all)))
+        view = View(self._screen.elapsed_s, progress, tuple(self._workers.all))
+        picture = panel(view, width=self._screen.width)
+        self._screen.show(picture, line=line(view), at_s=view.elapsed_s)
         ended_s = monotonic_s()
         self._look_s = ended_s + (ended_s - began_s) / LOOK_SHARE

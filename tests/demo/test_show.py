@@ -8,10 +8,10 @@ from rich.console import Console
 from feedback.status import State
 from tests.demo.payments import Progress
 from tests.demo.plan import WORKERS, Plan
-from tests.demo.screen import Lines, LivePanel, open_screen
 from tests.demo.story import Story
 from tests.demo.view import View, line, panel, shares, sparkline
 from tests.demo.workers import Phase, WorkerProcess
+from tests.kit.screen import Screen
 
 PROGRESS = Progress(
     total=2000,
@@ -99,16 +99,17 @@ def test_a_pipe_gets_plain_lines_and_a_terminal_a_panel() -> None:
     dumb = Console(file=io.StringIO(), force_terminal=True, _environ={"TERM": "dumb"})
     terminal = Console(file=io.StringIO(), force_terminal=True, _environ={"TERM": "xterm"})
 
-    assert isinstance(open_screen(piped), Lines)
-    assert isinstance(open_screen(dumb), Lines)
-    assert isinstance(open_screen(terminal), LivePanel)
+    assert not Screen(piped).is_live
+    assert not Screen(dumb).is_live
+    assert Screen(terminal).is_live
 
 
 def test_lines_come_every_few_seconds_without_escape_codes() -> None:
     written = io.StringIO()
-    screen = Lines(Console(file=written, width=40))
+    screen = Screen(Console(file=written, width=40))
     for elapsed_s in (0.1, 3.1, 3.2, 5.9, 6.2):
-        screen.show(View(elapsed_s, PROGRESS, ()))
+        view = View(elapsed_s, PROGRESS, ())
+        screen.show(panel(view, width=40), line=line(view), at_s=elapsed_s)
 
     assert written.getvalue().count("\n") == 2
     assert "\x1b" not in written.getvalue()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
 from feedback.status import State
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
+from tests.kit.load import Load
 
 RATE_PER_S = 20
 BODY = {"takes_s": 0.01}
@@ -43,31 +41,17 @@ class Account:
     told_wrongly: tuple[str, ...]
 
 
-class Load:
-    """Sends `RATE_PER_S` requests a second from a thread of its own, for the length of a block."""
+class CountedLoad(Load):
+    """Sends `RATE_PER_S` requests a second for the length of a block, and counts them."""
 
     def __init__(self, stage: Stage) -> None:
+        super().__init__(self._send, rate_per_s=RATE_PER_S)
         self._stage = stage
         self._client = stage.client
         self._topic = stage.topics["work"]
         self._unknown: set[str] = set()
         self._sent: list[str] = []
         self._refused = 0
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="load")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._ending.set()
-        self._thread.join()
 
     def await_sent(self, count: int) -> None:
         """Return when so many more were sent."""
@@ -108,12 +92,11 @@ class Load:
         except (WaitTimeout, RedisUnavailable):
             return None
 
-    def _run(self) -> None:
-        while not self._ending.wait(1 / RATE_PER_S):
-            try:
-                self._sent.append(self._client.send(BODY, topic=self._topic).request_id)
-            except SendUnknown as unknown:
-                self._sent.append(unknown.request_id)
-                self._unknown.add(unknown.request_id)
-            except (NotSent, RedisUnavailable):
-                self._refused += 1
+    def _send(self, _: int) -> None:
+        try:
+            self._sent.append(self._client.send(BODY, topic=self._topic).request_id)
+        except SendUnknown as unknown:
+            self._sent.append(unknown.request_id)
+            self._unknown.add(unknown.request_id)
+        except (NotSent, RedisUnavailable):
+            self._refused += 1

@@ -17,7 +17,7 @@ from tests.consumer.running import RunningWorker
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 from tests.kit.program import Event
-from tests.outages.load import BODY, Account, Load
+from tests.outages.load import BODY, Account, CountedLoad
 
 # How far the worker's main process may grow while something is away: 20 requests a second wait.
 GROWS_AT_MOST_MIB = 64
@@ -41,7 +41,7 @@ class Scene:
     def __init__(self, stage: Stage, worker: RunningWorker) -> None:
         self.stage = stage
         self.worker = worker
-        self.load = Load(stage)
+        self.load = CountedLoad(stage)
         self._process = psutil.Process(worker.pid)
         self._rss_bytes = self._process.memory_info().rss
         self._files = self._process.num_fds()

@@ -17,10 +17,10 @@ from feedback.settings.settings import RedisSection
 from feedback.status import State
 from tests.consumer.conftest import MakeStage
 from tests.consumer.gate import Gate
-from tests.consumer.load import Load
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 from tests.feedback.slow_line import slow_line
+from tests.kit.load import Load
 from tests.stack import Servers
 from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
@@ -31,6 +31,18 @@ RATE = 60.0
 ONE_SLOT = {"processes": 1, "buffer_limit": 4}
 # Much more than what is measured (see the assertions' comments): a busy machine is no finding.
 LIMIT_S = 60.0
+
+
+class Produced(Load):
+    """Records of a program that knows nothing of Onceward; `sent` names their requests."""
+
+    def __init__(self, stage: Stage, *, rate_per_s: float) -> None:
+        super().__init__(self._produce, rate_per_s=rate_per_s)
+        self.sent: list[str] = []
+        self._stage = stage
+
+    def _produce(self, _: int) -> None:
+        self.sent.append(self._stage.produce(b'{"answer":"x"}').coordinates_id)
 
 
 @pytest.fixture
@@ -86,7 +98,7 @@ def test_redis_is_killed_and_back_after_three_seconds_under_load(
 ) -> None:
     stage = stage_on(make_stage, servers, server.address)
     worker = stage.start()
-    with Load(stage, rate=RATE) as load:
+    with Produced(stage, rate_per_s=RATE) as load:
         runs_grow(stage, by=40)
         with server.down():
             gone_s = time.monotonic()
@@ -144,7 +156,7 @@ def test_a_full_redis_stops_nobody_and_is_told_everything_when_it_has_room(
     worker = stage.start()
     before = stage.client.send({"answer": "x"}, topic=stage.topics["work"])
     assert before.wait(LIMIT_S).result == "x"
-    with RedisClient.from_url(server.address) as admin, Load(stage, rate=RATE) as load:
+    with RedisClient.from_url(server.address) as admin, Produced(stage, rate_per_s=RATE) as load:
         admin.config_set("maxmemory-policy", "noeviction")
         admin.config_set("maxmemory", 1)
         assert "maxmemory" in worker.told("redis.away")["reason"]
@@ -169,7 +181,7 @@ def test_a_redis_that_hangs_stops_nobody(
 ) -> None:
     stage = stage_on(make_stage, servers, server.address)
     worker = stage.start()
-    with Load(stage, rate=RATE) as load:
+    with Produced(stage, rate_per_s=RATE) as load:
         runs_grow(stage, by=20)
         with server.paused():
             worker.told("redis.away")
@@ -206,7 +218,7 @@ def test_a_worker_ends_in_order_although_redis_hangs(
 ) -> None:
     stage = stage_on(make_stage, servers, server.address)
     worker = stage.start()
-    with Load(stage, rate=RATE):
+    with Produced(stage, rate_per_s=RATE):
         runs_grow(stage, by=20)
     with server.paused():
         runs = stage.produce(b'{"answer":"x"}').coordinates_id
@@ -227,7 +239,7 @@ def test_a_redis_that_answers_after_half_a_second_costs_neither_requests_nor_liv
         stage = stage_on(make_stage, servers, line.url)
         worker = stage.start()
         direct = StatusStore(connect(RedisSection(url=redis_url)), stage.group, RedisSection())
-        with Load(stage, rate=200) as load:
+        with Produced(stage, rate_per_s=200) as load:
             runs_grow(stage, by=50)
             line.delay_s = 0.5
             runs_grow(stage, by=50)

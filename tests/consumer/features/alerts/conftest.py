@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.consumer.features.alerts.hooks import Hook, open_hook
+from tests.kit.webhook import Hook, open_hook
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from consumer.features.alerts.outlet import Outlet
 from consumer.journal import Row
 from consumer.ops.health.metrics import Metrics
 from feedback.settings.settings import load
-from tests.consumer.features.alerts.hooks import LIMIT_S, SECRET, Hook
 from tests.consumer.features.dead_letters.samples import failed
 from tests.eventually import eventually
+from tests.kit.webhook import LIMIT_S, SECRET, Hook
 from tests.stack.ports import free_port
 
 MakeAlerts = Callable[..., Alerts]

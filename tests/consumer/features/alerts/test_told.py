@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from feedback.status import State
-from tests.consumer.features.alerts.hooks import SECRET, Hook
 from tests.consumer.features.dead_letters.conftest import FAILING, MakeBox, make_box
 from tests.consumer.stage import HANDLERS
+from tests.kit.webhook import SECRET, Hook
 
 __all__ = ["make_box"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import threading
 import time
 import uuid
 from collections import Counter
@@ -23,6 +22,7 @@ from typing import Any
 from tests.consumer.features.pausing.scene import CALLING, Scene
 from tests.consumer.stage import HANDLERS, open_stage
 from tests.eventually import eventually
+from tests.kit.load import Load
 from tests.stack import Stack
 from tests.stack.postgres import fresh_database
 
@@ -67,7 +67,7 @@ class Figures:
     other_max_s: float
 
 
-class Load:
+class TwoTopics(Load):
     """Sends to both topics at a steady rate, until the block ends.
 
     Attributes:
@@ -75,27 +75,14 @@ class Load:
     """
 
     def __init__(self, scene: Scene, rate: float) -> None:
+        super().__init__(self._send_both, rate_per_s=rate)
         self._scene = scene
-        self._rate = rate
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run)
         self.sent: dict[str, dict[str, float]] = {"calling": {}, "other": {}}
 
-    def __enter__(self) -> Load:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ending.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        began_s, count = time.monotonic(), 0
-        while not self._ending.wait(max(0.0, began_s + count / self._rate - time.monotonic())):
-            self._send("calling", takes_s=0.02)
-            if count % OTHER_EVERY == 0:
-                self._send("other", answer=1)
-            count += 1
+    def _send_both(self, number: int) -> None:
+        self._send("calling", takes_s=0.02)
+        if number % OTHER_EVERY == 0:
+            self._send("other", answer=1)
 
     def _send(self, handler: str, **body: Any) -> None:
         at_s = time.time()
@@ -106,7 +93,7 @@ class Load:
 def measure(scene: Scene, *, down_s: float, rate: float = RATE) -> Figures:
     """Take the counterparty down for `down_s` seconds under load and return what that cost."""
     worker = scene.start()
-    with Load(scene, rate) as load:
+    with TwoTopics(scene, rate) as load:
         eventually(lambda: scene.count("calling", "SUCCEEDED") > BEFORE_S * rate, timeout_s=30)
         scene.goes_down()
         down_at = time.time()

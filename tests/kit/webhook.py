@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.eventually import eventually
+from tests.kit.serving import serving
 
 SECRET = "T000-B000-hunter2"
 LIMIT_S = 60.0
@@ -19,7 +20,10 @@ class Hook(ThreadingHTTPServer):
     """Keeps what was posted.
 
     Attributes:
-        answers: the status of each answer in turn, then 200.
+        answers: the status of each answer in turn, then 200; each would lead elsewhere, and
+            asks to be left alone for an hour.
+        received: path and body of all that came.
+        posted: the messages that were answered by 200.
         hangs: answers nothing until it is set free.
         trickles: begins an answer that never ends.
     """
@@ -29,6 +33,7 @@ class Hook(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
         self.answers: list[int] = []
+        self.received: list[tuple[str, bytes]] = []
         self.posted: list[dict[str, Any]] = []
         self.asked = 0
         self.hangs = False
@@ -62,6 +67,7 @@ class _Answer(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         hook = self.server
         hook.asked += 1
+        hook.received.append((self.path, body))
         if hook.hangs:
             hook.free.wait()
             return
@@ -74,6 +80,8 @@ class _Answer(BaseHTTPRequestHandler):
             self.end_headers()
             hook.free.wait()
             return
+        self.send_header("Location", "/elsewhere")
+        self.send_header("Retry-After", "3600")
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -84,12 +92,9 @@ class _Answer(BaseHTTPRequestHandler):
 @contextmanager
 def open_hook() -> Iterator[Hook]:
     """Yield a webhook that listens."""
-    with Hook() as hook:
-        thread = threading.Thread(target=hook.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    hook = Hook()
+    with serving(hook):
         try:
             yield hook
         finally:
             hook.free.set()
-            hook.shutdown()
-            thread.join()
