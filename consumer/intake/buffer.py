@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 
 from consumer.handlers.delivery import Delivery, RefusedRecord
+from feedback.observer import Observer
 
 Received = Delivery | RefusedRecord
 
@@ -16,10 +17,12 @@ class Buffer:
 
     Args:
         limit: requests, more than 0.
+        observers: hear of deliveries, and that something is taken.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, observers: Sequence[Observer] = ()) -> None:
         self.limit = limit
+        self._observers = observers
         self._waiting: deque[Received] = deque()
         self._room = threading.Condition()
 
@@ -39,8 +42,13 @@ class Buffer:
 
     def put(self, received: Iterable[Received]) -> None:
         """Add requests behind those that wait."""
+        those = list(received)
         with self._room:
-            self._waiting.extend(received)
+            self._waiting.extend(those)
+        if self._observers:
+            for topic, count in Counter(one.record.topic for one in those).items():
+                for one in self._observers:
+                    one.counted("deliveries", topic, count)
 
     def take(self, most: int) -> list[Received]:
         """Remove and return the oldest, at most `most`."""
@@ -48,7 +56,10 @@ class Buffer:
             taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
             if taken:
                 self._room.notify_all()
-            return taken
+        if taken:
+            for one in self._observers:
+                one.begins("dispatch")
+        return taken
 
     def remove(self, taken: Iterable[Received]) -> None:
         """Remove what was taken from here otherwise."""

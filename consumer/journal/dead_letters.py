@@ -15,7 +15,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.history import update_runs
 from consumer.journal.records import Row, State
 from consumer.journal.tables import DEAD, request, run
-from consumer.journal.waiting import Cursor, Kind, OnClosed, Waiting, WaitingRows
+from consumer.journal.waiting import Cursor, Kind, Waiting, WaitingRows
 
 __all__ = ["Cursor", "Dead", "DeadLetterRows", "Waiting"]
 
@@ -45,7 +45,6 @@ class DeadLetterRows(WaitingRows[Dead]):
         group: str,
         worker_id: str,
         statement_timeout_s: float = 10.0,
-        on_closed: OnClosed | None = None,
     ) -> None:
         super().__init__(
             _DEAD,
@@ -53,7 +52,6 @@ class DeadLetterRows(WaitingRows[Dead]):
             group=group,
             worker_id=worker_id,
             statement_timeout_s=statement_timeout_s,
-            on_closed=on_closed,
         )
 
 

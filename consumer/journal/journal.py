@@ -49,6 +49,7 @@ from consumer.journal.takeover import granted_names
 from consumer.journal.told_rule import ToldRun
 from consumer.journal.work import Work
 from feedback.logs import EventLog
+from feedback.observer import Observer, observed
 
 log = EventLog("onceward.journal")
 
@@ -65,6 +66,7 @@ class Journal(GroupJournal):
         worker_id: who claims; one for the life of a worker.
         outcome_topics: those whose requests wait for the record of their outcome once they have
             ended, see `consumer.journal.outcomes`.
+        observers: hear of transactions that carry claims or finishes.
     """
 
     _shapes = SHAPES
@@ -77,8 +79,10 @@ class Journal(GroupJournal):
         worker_id: str,
         statement_timeout_s: float = 10.0,
         outcome_topics: Collection[str] = (),
+        observers: Sequence[Observer] = (),
     ) -> None:
         super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
+        self._observers = observers
         self._outcome_topics = outcome_topics
         self._worker_id = worker_id
         self._gone: dict[frozenset[str], GoneOwners] = {}
@@ -135,7 +139,10 @@ class Journal(GroupJournal):
         )
         if not len(work):
             return _NOTHING
-        applied = self._in_parts(work, held, tried)
+        # Claims and finishes of one turn share a transaction and its time.
+        what = [name for name, those in (("claim", claims), ("finish", finishes)) if those]
+        with observed(self._observers, *what):
+            applied = self._in_parts(work, held, tried)
         if claims:
             known = sum(one.kind is not VerdictKind.RUN for one in applied.verdicts)
             self._expects_rows = 2 * known > len(claims)

@@ -18,7 +18,7 @@ from consumer.journal.batch import RUNS
 from consumer.journal.history import same_request
 from consumer.journal.records import Row, State
 from consumer.journal.tables import OUTCOME, request
-from consumer.journal.waiting import Kind, OnClosed, WaitingRows
+from consumer.journal.waiting import Kind, WaitingRows
 
 
 class Ended(NamedTuple):
@@ -40,7 +40,6 @@ class OutcomeRows(WaitingRows[Ended]):
         group: str,
         worker_id: str,
         statement_timeout_s: float = 10.0,
-        on_closed: OnClosed | None = None,
     ) -> None:
         super().__init__(
             _ENDED,
@@ -48,7 +47,6 @@ class OutcomeRows(WaitingRows[Ended]):
             group=group,
             worker_id=worker_id,
             statement_timeout_s=statement_timeout_s,
-            on_closed=on_closed,
         )
 
 

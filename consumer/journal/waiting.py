@@ -36,8 +36,6 @@ from consumer.journal.tables import request
 from consumer.journal.takeover import owner_lives
 
 Item = TypeVar("Item")
-# Called with the name of the kind and what waits for it no longer.
-OnClosed = Callable[[str, Collection[tuple[str, int]]], None]
 
 
 class Waiting(NamedTuple):
@@ -88,7 +86,6 @@ class WaitingRows(GroupJournal, Generic[Item]):
     Args:
         kind: what they wait for.
         worker_id: whose rows are `mine`.
-        on_closed: hears of what waits no longer, by (request_id, generation).
     """
 
     _shapes = SHAPES
@@ -101,11 +98,9 @@ class WaitingRows(GroupJournal, Generic[Item]):
         group: str,
         worker_id: str,
         statement_timeout_s: float = 10.0,
-        on_closed: OnClosed | None = None,
     ) -> None:
         super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
         self._kind = kind
-        self._on_closed = on_closed
         self._worker_id = worker_id
 
     def waiting(self, within_ms: int = EVER_MS) -> list[Waiting]:
@@ -180,8 +175,6 @@ class WaitingRows(GroupJournal, Generic[Item]):
             rows = [(self._group, *name) for name in sorted(set(names))]
             parameters = RUNS.load(connection, rows)
             connection.execute(self._kind.closing(connection.dialect.name), parameters)
-        if self._on_closed is not None:
-            self._on_closed(self._kind.name, names)
 
 
 def _ended_within() -> ColumnElement[bool]:

@@ -11,11 +11,11 @@ from consumer.features.dead_letter_handlers import topics as letters
 from consumer.handlers.declaration import Handler
 from consumer.handlers.registry import Registry
 from consumer.journal.republish import Republication
-from consumer.ops.health.making import Watched
-from consumer.ops.health.watched import WatchedSource
 from consumer.status.status_restore import Republisher
 from consumer.status.status_writer import Teller
 from feedback.errors import NotAvailable, SettingsError
+from feedback.kafka.source import KafkaSource
+from feedback.observer import Observer
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from feedback.statuses import StatusWrite
@@ -43,18 +43,21 @@ def load_registry(settings: Settings) -> Registry:
     return registry
 
 
-def open_source(settings: Settings, handlers: Sequence[Handler], watched: Watched) -> WatchedSource:
+def open_source(
+    settings: Settings, handlers: Sequence[Handler], observers: Sequence[Observer]
+) -> KafkaSource:
     """Join the group and return its member; for the thread that is going to read.
 
     Args:
         handlers: those whose topics it reads.
+        observers: hear how it gets on.
 
     Raises:
         NotAvailable: a topic is not there.
         OncewardError: Kafka is not.
     """
     letters.prepare_in_kafka(settings, handlers)
-    source = watched.source([one.topic for one in handlers])
+    source = KafkaSource(settings.kafka, [one.topic for one in handlers], observers)
     missing = source.missing(letters.expected(handlers))
     if missing:
         source.close()

@@ -21,6 +21,7 @@ from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
 from consumer.intake.intake import Intake
 from consumer.intake.kafka_thread import Threads
+from consumer.journal import Journal, Leases
 from consumer.loop.ended_runs import LIMIT_BYTES
 from consumer.loop.feature import Feature
 from consumer.loop.limits import Limits
@@ -30,10 +31,8 @@ from consumer.loop.scheduler import Scheduler
 from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
 from consumer.ops.health import Health
-from consumer.ops.health.making import Watched
 from consumer.ops.health.probe import Probe
 from consumer.ops.health.progress import HEARTBEAT, INTAKE
-from consumer.ops.health.watched import WatchedSource
 from consumer.ops.making import (
     load_registry,
     make_republisher,
@@ -48,7 +47,8 @@ from consumer.status.heartbeat import check_journal
 from consumer.status.liveness import Liveness
 from consumer.status.status_writer import Teller
 from feedback.clock import monotonic_s
-from feedback.kafka.source import Partition, Unclaimed
+from feedback.kafka.source import KafkaSource, Partition, Unclaimed
+from feedback.observer import Observer
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
@@ -80,9 +80,9 @@ class Parts:
         self._outcomes = outcome_topics(registry.handlers)
         self.health = Health(settings=settings, worker_id=self.worker_id)
         self.progress = self.health.progress
-        self._watched = Watched(settings, self.worker_id, self.health)
-        self.buffer = self._watched.buffer()
-        self.journal = self._watched.journal(self._outcomes.keys())
+        observers = self.health.observers
+        self.buffer = Buffer(settings.worker.buffer_size, observers)
+        self.journal = self._make_journal(observers)
         self.journal.require_current()
         journal_id = NO_JOURNAL if self._own_journal else self.journal.journal_id()
         redis = connect(settings.redis)
@@ -94,10 +94,10 @@ class Parts:
             worker_id=self.worker_id,
             store=self.store,
             redis_away=self._redis_away,
-            metrics=self.health.metrics,
+            observers=observers,
         )
         self.teller = Teller(
-            self._watched.store(redis),
+            StatusStore(redis, settings.kafka.group, settings.redis, observers),
             outage=self._outage,
             resend_after_s=settings.client.resend_after_s,
             on_tell=self._hear,
@@ -112,7 +112,6 @@ class Parts:
         )
         self.pool = make_pool(settings, registry.handlers)
         self.stop = Stop(on_stop=self.pool.wake)
-        self._leases = self._watched.leases()
         self.liveness = self._make_liveness(journal_id)
         self.pausing = make_pausing(
             settings,
@@ -131,7 +130,7 @@ class Parts:
             gates=self._gates,
             gathering=[one.topic for one in registry.handlers if one.collapse is not None],
         )
-        sweeps = self._watched.journal(self._outcomes.keys())
+        sweeps = self._make_journal()
         handlers = {one.topic: one for one in registry.handlers}
         payloads = Revival(
             store=self.store, kafka=settings.kafka, handlers=handlers, redis_away=self._redis_away
@@ -160,6 +159,7 @@ class Parts:
             on_end=self._intake_ended,
             gates=self._gates,
         )
+        listeners = (self.waits.ends, *self.health.metrics)
         self.dead_letters = make_dead_letters(
             settings,
             worker_id=self.worker_id,
@@ -168,9 +168,7 @@ class Parts:
             store=self.store,
             redis_away=self._redis_away,
             may_sweep=self.liveness.may_sweep,
-            metrics=self.health.metrics,
-            alerts=self.alerts,
-            on_closed=self.waits.ends.closed,
+            listeners=listeners if self.alerts is None else (*listeners, self.alerts),
         )
         self.outcomes = make_outcomes(
             settings,
@@ -178,8 +176,7 @@ class Parts:
             worker_id=self.worker_id,
             news=News(self._outcomes.keys()),
             may_sweep=self.liveness.may_sweep,
-            metrics=self.health.metrics,
-            on_closed=self.waits.ends.closed,
+            listeners=listeners,
         )
         self._batches: list[BatchIntake] = []
         self.intake = self._make_intakes(registry.handlers)
@@ -191,7 +188,7 @@ class Parts:
             self.outcomes,
             Collapsing(self.scheduler.lanes),
             *self._batches,
-            self.health.metrics,
+            *self.health.metrics,
         )
         self.worker = self._make_worker()
         self.sweeper = Sweeper(
@@ -216,7 +213,7 @@ class Parts:
             pausing=self.pausing,
             pool=self.pool,
             teller=self.teller,
-            leases=self._leases,
+            liveness=self.liveness,
             redis=self._outage,
         )
 
@@ -240,18 +237,35 @@ class Parts:
             "slots": self.settings.worker.slots,
         }
 
+    def _make_journal(self, observers: Sequence[Observer] = ()) -> Journal:
+        section = self.settings.journal
+        return Journal(
+            section.url,
+            group=self.settings.kafka.group,
+            worker_id=self.worker_id,
+            statement_timeout_s=section.timeout_s,
+            outcome_topics=self._outcomes.keys(),
+            observers=observers,
+        )
+
     def _make_liveness(self, journal_id: str) -> Liveness:
         return Liveness(
             settings=self.settings,
             worker_id=self.worker_id,
             journal_id=journal_id,
-            leases=self._leases,
+            leases=Leases(
+                self.settings.journal.url,
+                group=self.settings.kafka.group,
+                worker_id=self.worker_id,
+                statement_timeout_s=self.settings.journal.timeout_s,
+            ),
             store=self.store,
             load=self.progress.ticking(HEARTBEAT, self._load),
             outage=self._outage,
             on_foreign_journal=self.stop.fail,
             on_run_id=self.republisher.redis_is,
             forgets=self._own_journal is not None,
+            observers=self.health.observers,
         )
 
     def _make_worker(self) -> Worker:
@@ -348,8 +362,8 @@ class Parts:
                 yield telling.accepted(one, worker_id=self.worker_id)
         yield from self.worker.holding()
 
-    def _open_source(self, handlers: Sequence[Handler], unclaimed: Unclaimed) -> WatchedSource:
-        source = open_source(self.settings, handlers, self._watched)
+    def _open_source(self, handlers: Sequence[Handler], unclaimed: Unclaimed) -> KafkaSource:
+        source = open_source(self.settings, handlers, self.health.observers)
         self.probe.sources.append(source)
         source.unclaimed = unclaimed
         return source

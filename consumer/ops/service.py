@@ -53,7 +53,8 @@ class Service:
             self._parts.liveness.start()
             self._parts.pauses.start()
             self._parts.teller.start()
-            self._parts.alerts.start()
+            if self._parts.alerts is not None:
+                self._parts.alerts.start()
             self._parts.start_own()
             self._parts.pool.start()
             self._parts.sweeper.start()
@@ -166,7 +167,8 @@ class Service:
         self._parts.republisher.stop()
         self._parts.dead_letters.stop()
         self._parts.outcomes.stop()
-        self._parts.alerts.stop()
+        if self._parts.alerts is not None:
+            self._parts.alerts.stop()
         self._parts.liveness.stop()
         try:
             self._parts.worker.write_rest()

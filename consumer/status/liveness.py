@@ -8,13 +8,14 @@ here its end is kept on the monotonic clock, counted from before the renewal was
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from consumer.journal import JournalUnavailable, Leases
 from consumer.status.availability import Outage
 from consumer.status.heartbeat import ForeignJournal, Heartbeat, Reading
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
+from feedback.observer import Observer, observed
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 
@@ -31,6 +32,11 @@ class Liveness:
         on_foreign_journal: called when the group turns out to have another journal.
         on_run_id: called with the `run_id` of the Redis server and the word of its contents.
         forgets: whether the journal goes with this worker, and so knows of none before it.
+        observers: hear of renewals.
+
+    Attributes:
+        lease_end_s: monotonic; counted from before the renewal was sent.
+        journal_away: the database did not answer the last time.
     """
 
     def __init__(
@@ -46,7 +52,10 @@ class Liveness:
         on_foreign_journal: Callable[[ForeignJournal], None],
         on_run_id: Callable[[str], None],
         forgets: bool = False,
+        observers: Sequence[Observer] = (),
     ) -> None:
+        self._observers = observers
+        self.journal_away = False
         self._forgets = forgets
         self._lease_s = settings.journal.lease_s
         self._leases = leases
@@ -62,7 +71,7 @@ class Liveness:
             timeline=lambda: self._timeline,
         )
         self._timeline: Reading | None = None
-        self._lease_end_s = 0.0
+        self.lease_end_s = 0.0
         self._renewed_since_s: float | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="onceward-lease", daemon=True)
@@ -74,9 +83,10 @@ class Liveness:
             JournalUnavailable, RedisUnavailable: the worker cannot start without them.
         """
         before_s = monotonic_s()
-        self._leases.register(self._lease_s)
+        with observed(self._observers, "lease"):
+            self._leases.register(self._lease_s)
         self._read_timeline()
-        self._lease_end_s = before_s + self._lease_s
+        self.lease_end_s = before_s + self._lease_s
         self._renewed_since_s = before_s
         self._heartbeat.start(is_first_worker=not self._forgets and self._leases.is_first_worker())
         self._thread.start()
@@ -84,7 +94,7 @@ class Liveness:
     def lease_holds(self, now_s: float) -> bool:
         """Whether our lease certainly has not ended yet. It only narrows a window; the
         generation of a claim closes it."""
-        return now_s < self._lease_end_s
+        return now_s < self.lease_end_s
 
     def may_sweep(self, now_s: float) -> bool:
         """Whether the database answered for one whole lease, so that everybody could renew."""
@@ -129,16 +139,19 @@ class Liveness:
     def _renew(self) -> None:
         before_s = monotonic_s()
         try:
-            if self._leases.renew(self._lease_s) is None:
-                self._leases.register(self._lease_s)
+            with observed(self._observers, "lease"):
+                if self._leases.renew(self._lease_s) is None:
+                    self._leases.register(self._lease_s)
+            self.journal_away = False
             self._read_timeline()
         except JournalUnavailable as error:
+            self.journal_away = True
             if self._renewed_since_s is not None:
                 log.warning("lease.not_renewed", reason=str(error))
             self._renewed_since_s = None
             return
-        was_over = monotonic_s() >= self._lease_end_s
-        self._lease_end_s = before_s + self._lease_s
+        was_over = monotonic_s() >= self.lease_end_s
+        self.lease_end_s = before_s + self._lease_s
         if self._renewed_since_s is None or was_over:
             # Whatever held us up may have held up the others: they renew before anybody sweeps.
             log.info("lease.renewed_again")

@@ -29,6 +29,7 @@ from feedback.kafka.membership import SHORTEST_POLL_S, mend
 from feedback.kafka.partition_quarantine import SetAside
 from feedback.kafka.records import record_of
 from feedback.logs import EventLog
+from feedback.observer import Observer, observed
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
@@ -68,14 +69,22 @@ class KafkaSource:
     Args:
         settings: brokers, group and security.
         topics: what to subscribe to.
+        observers: hear of polls and commits.
 
     Attributes:
         is_away: no broker answers, as of the last poll.
+        is_joined: the group is stable with this member in it, as of the last poll.
+        partitions: how many this member had then.
         unclaimed: asked about partitions that are taken away: from which offset the next owner is
             to read them again. Called in kafka-python's thread.
     """
 
-    def __init__(self, settings: KafkaSection, topics: Sequence[str]) -> None:
+    def __init__(
+        self, settings: KafkaSection, topics: Sequence[str], observers: Sequence[Observer] = ()
+    ) -> None:
+        self._observers = observers
+        self.is_joined = False
+        self.partitions = 0
         self._where = settings.bootstrap_servers
         self._is_paused = False
         self._left: frozenset[str] = frozenset()
@@ -137,6 +146,17 @@ class KafkaSource:
         Raises:
             KafkaUnavailable: the broker refused; polling again is right.
         """
+        for one in self._observers:
+            one.begins("poll")
+        try:
+            return self._poll(timeout_s, max_records)
+        finally:
+            # With all brokers gone the member's state stays "stable".
+            state = self._consumer.group_metadata().state
+            self.is_joined = not self.is_away and state is MemberState.STABLE
+            self.partitions = len(self._consumer.assignment())
+
+    def _poll(self, timeout_s: float, max_records: int) -> list[Record]:
         timeout_ms = int(max(timeout_s, SHORTEST_POLL_S) * 1000)
         self._try_again()
         try:
@@ -211,10 +231,11 @@ class KafkaSource:
         Raises:
             CommitFailed: it was refused or its outcome is unknown.
         """
-        try:
-            self._consumer.commit(_committable(offsets), timeout_ms=REQUEST_TIMEOUT_MS)
-        except KafkaError as error:
-            raise CommitFailed(f"{type(error).__name__} {error}".strip()) from error
+        with observed(self._observers, "commit"):
+            try:
+                self._consumer.commit(_committable(offsets), timeout_ms=REQUEST_TIMEOUT_MS)
+            except KafkaError as error:
+                raise CommitFailed(f"{type(error).__name__} {error}".strip()) from error
         self._committed |= offsets
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int]:

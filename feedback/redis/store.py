@@ -16,6 +16,7 @@ from redis import Redis
 from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
 from feedback.errors import SettingsError
+from feedback.observer import Observer, observed
 from feedback.records.stored_payload import KeptPayload
 from feedback.redis.memory import KEEP, LOOK, RedisMemory, decode_look
 from feedback.redis.server import RedisSettings, execute, guarded
@@ -48,10 +49,18 @@ class StatusStore(StoreCalls):
         redis: a client from `connect`, or a fake that passes the store's contract suite.
         group: the Kafka consumer group; it is part of every key.
         settings: lifetimes, in seconds.
+        observers: hear of writes.
     """
 
-    def __init__(self, redis: Redis, group: str, settings: RedisSettings) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        group: str,
+        settings: RedisSettings,
+        observers: Sequence[Observer] = (),
+    ) -> None:
         super().__init__(group, settings)
+        self._observers = observers
         self.redis = redis
         self._heartbeat_ttl_ms = int(settings.heartbeat_ttl_s * 1000)
 
@@ -80,7 +89,8 @@ class StatusStore(StoreCalls):
                 `write_apart` finds out which.
             RedisUnavailable: nothing is known of what was written; repeating is harmless.
         """
-        return refusals_of(self.replace(writes, look_at=look_at))
+        with observed(self._observers, "status"):
+            return refusals_of(self.replace(writes, look_at=look_at))
 
     def replace(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> list[Answer]:
         """Tell a batch of statuses as `write` does; say as well what each PENDING of a next attempt

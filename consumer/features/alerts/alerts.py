@@ -10,6 +10,7 @@ from consumer.features.alerts.event import Event, Kind
 from consumer.features.alerts.grouping import Alert, Grouping
 from consumer.features.alerts.noticing import Failure, Noticing
 from consumer.features.alerts.outlet import Outlet
+from consumer.features.outgoing.listener import DEAD_LETTERS, OutgoingListener
 from consumer.journal.records import Row
 from consumer.pool.outcome import HANDLER_ERROR
 from feedback.clock import epoch_ms, monotonic_s
@@ -18,37 +19,7 @@ from feedback.settings.settings import AlertsSection
 STOP_S = 3.0
 
 
-class NoAlerts:
-    """Tells nobody anything. Every method returns at once and never raises; any thread may call."""
-
-    def written(self, rows: Sequence[Row]) -> None:
-        """Hear of failures that have their dead letters now, or are to have none."""
-
-    def waiting(self, topic: str, failures: int, oldest_s: float) -> None:
-        """Hear how many failures wait for their dead letters now, and for how long the oldest."""
-
-    def hindered(self, topic: str, reason: str) -> None:
-        """Hear that dead letters of a topic cannot be written."""
-
-    def paused(self, topic: str, *, reason: str, by: str = "") -> None:
-        """Hear that a topic was paused.
-
-        Args:
-            reason: one line.
-            by: the guard, or the person.
-        """
-
-    def start(self) -> None:
-        """Begin to tell."""
-
-    def stop(self) -> None:
-        """Tell what is left, and end."""
-
-
-NO_ALERTS = NoAlerts()
-
-
-class Alerts(NoAlerts):
+class Alerts(OutgoingListener):
     """Tells the owners of topics what they have to know.
 
     What is heard is counted together at once, so that however much comes, little is held.
@@ -79,8 +50,10 @@ class Alerts(NoAlerts):
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="onceward-alerts", daemon=True)
 
-    def written(self, rows: Sequence[Row]) -> None:
+    def done(self, kind: str, what: str, rows: Sequence[Row]) -> None:
         """Hear of failures that have their dead letters now, or are to have none."""
+        if kind != DEAD_LETTERS:
+            return
         told = [row for row in rows if self._url_of(row.topic)]
         examples = {(row.topic, _code(row)): row for row in reversed(told)}
         failures = [
@@ -91,14 +64,16 @@ class Alerts(NoAlerts):
             events = self._noticing.events(failures, now_s=monotonic_s(), now_ms=epoch_ms())
             self._add(list(events))
 
-    def waiting(self, topic: str, failures: int, oldest_s: float) -> None:
-        """Hear how many failures wait for their dead letters now, and for how long the oldest."""
-        if failures and 0 < self._age_s < oldest_s:
-            self._hear(Event(Kind.AGE, topic, epoch_ms(), failures, level=oldest_s))
+    def waiting(self, kind: str, topic: str, count: int, since_s: float, *, is_ours: bool) -> None:
+        """Hear how many failures wait for their dead letters now, and since when the oldest."""
+        age_s = monotonic_s() - since_s
+        if kind == DEAD_LETTERS and is_ours and count and 0 < self._age_s < age_s:
+            self._hear(Event(Kind.AGE, topic, epoch_ms(), count, level=age_s))
 
-    def hindered(self, topic: str, reason: str) -> None:
+    def hindered(self, kind: str, topic: str, reason: str) -> None:
         """Hear that dead letters of a topic cannot be written."""
-        self._hear(Event(Kind.HINDERED, topic, epoch_ms(), detail=reason))
+        if kind == DEAD_LETTERS:
+            self._hear(Event(Kind.HINDERED, topic, epoch_ms(), detail=reason))
 
     def paused(self, topic: str, *, reason: str, by: str = "") -> None:
         """Hear that a topic was paused."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from consumer.features.alerts.alerts import NO_ALERTS, Alerts, NoAlerts
+from consumer.features.alerts.alerts import Alerts
 from consumer.features.alerts.message import Sender
 from consumer.features.alerts.outlet import Outlet
 from consumer.features.alerts.turns import Turns
-from consumer.ops.health.metrics import Metrics
+from feedback.observer import Observer
 from feedback.records.dead_letter_topics import source_topic
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
@@ -24,24 +24,24 @@ def make_alerts(
     worker_id: str,
     store: StatusStore,
     redis_away: Callable[[], bool],
-    metrics: Metrics,
-) -> NoAlerts:
-    """Return who tells the owners of topics; where no webhook is named, nobody does.
+    observers: Sequence[Observer],
+) -> Alerts | None:
+    """Return who tells the owners of topics; None where no webhook is named.
 
     Args:
         store: the group's Redis, where workers take turns.
         redis_away: whether asking it would only cost time.
-        metrics: told what became of alerts.
+        observers: hear what became of alerts.
     """
     section = settings.alerts
     if not section.has_webhooks:
-        return NO_ALERTS
+        return None
     sender = Sender(settings.kafka.group, worker_id, settings.file)
     turns = Turns(store, redis_away=redis_away, worker_id=worker_id, every_s=section.every_s)
     return Alerts(
         section,
         url_of=lambda topic: section.webhook_of(source_topic(topic, settings.kafka.group)),
-        outlet=lambda url: Outlet(url, post=_post, sender=sender, counted=metrics.alerts),
+        outlet=lambda url: Outlet(url, post=_post, sender=sender, observers=observers),
         is_mine=turns.is_mine,
     )
 

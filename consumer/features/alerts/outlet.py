@@ -9,6 +9,7 @@ from typing import Any
 from consumer.features.alerts.grouping import Alert
 from consumer.features.alerts.message import Sender, body_of
 from feedback.logs import EventLog
+from feedback.observer import Observer
 
 log = EventLog("onceward.alerts")
 
@@ -32,16 +33,16 @@ class Outlet:
         url: a secret.
         post: posts; returns why it was not taken, None when it was.
         sender: who tells it.
-        counted: told what became of how many alerts: `sent`, `failed` (a try) or `dropped`.
+        observers: hear what became of how many alerts: `sent`, `failed` (a try) or `dropped`.
     """
 
     def __init__(
-        self, url: str, *, post: Post, sender: Sender, counted: Callable[[str, int], None]
+        self, url: str, *, post: Post, sender: Sender, observers: Sequence[Observer] = ()
     ) -> None:
         self._url = url
         self._post = post
         self._sender = sender
-        self._counted = counted
+        self._observers = observers
         self._waiting: deque[Alert] = deque()
         self._tried = 0
         self._again_s = 0.0
@@ -90,3 +91,7 @@ class Outlet:
             log.warning("alert.dropped", kind=one.kind, topic=one.topic, count=one.count)
         if count > 0:
             self._counted("dropped", count)
+
+    def _counted(self, what: str, count: int) -> None:
+        for one in self._observers:
+            one.counted("alerts", what, count)

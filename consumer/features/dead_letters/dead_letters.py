@@ -6,9 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from consumer.features.alerts.alerts import NO_ALERTS, NoAlerts
 from consumer.features.dead_letters.evidence import Evidence
 from consumer.features.outgoing import rounds
+from consumer.features.outgoing.listener import (
+    DEAD_LETTERS,
+    DROPPED,
+    PAYLOAD_GONE,
+    WRITTEN,
+    OutgoingListener,
+)
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.rounds import Duty, Rounds
 from consumer.journal.dead_letters import Dead
@@ -16,8 +22,6 @@ from consumer.journal.records import Row
 from consumer.loop.feature import Feature
 from consumer.loop.mapping import Run
 from consumer.loop.settlement import Settlement
-from consumer.ops.health.metrics import NO_METRICS, Metrics
-from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 from feedback.status import State
@@ -25,7 +29,6 @@ from feedback.status import State
 log = EventLog("onceward.dead_letters")
 
 KEEP, DROP = "keep", "drop"
-WRITTEN, DROPPED, PAYLOAD_GONE = "written", "dropped", "payload_gone"
 # Failures come in crowds: what waits so long is written together.
 GATHER_S = 0.05
 
@@ -54,8 +57,7 @@ class DeadLetters(Feature):
         lease_s: how often to look for what others left.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
         close: closes the connections to Kafka, in the thread.
-        metrics: told what waits and what became of it.
-        alerts: told as well, for the owners of the topics.
+        listeners: hear what waits and what became of it.
     """
 
     def __init__(
@@ -68,17 +70,15 @@ class DeadLetters(Feature):
         lease_s: float,
         may_sweep: Callable[[float], bool],
         close: Callable[[], None],
-        metrics: Metrics = NO_METRICS,
-        alerts: NoAlerts = NO_ALERTS,
+        listeners: Sequence[OutgoingListener] = (),
     ) -> None:
         self._rows = rows
         self._posting = posting
         self._evidence = evidence
         self._strategies = strategies
-        self._metrics = metrics
-        self._alerts = alerts
+        self._listeners = listeners
         duty = Duty(
-            kind="dead_letters",
+            kind=DEAD_LETTERS,
             topics=strategies.keys(),
             settle=self._settle,
             show=self._show,
@@ -127,19 +127,20 @@ class DeadLetters(Feature):
             self._close_cases(posted.written, WRITTEN)
             self._close_cases(posted.gone, PAYLOAD_GONE)
             for topic, reason in (posted.refused | posted.closed).items():
-                self._alerts.hindered(topic, reason)
+                for one in self._listeners:
+                    one.hindered(DEAD_LETTERS, topic, reason)
             yield posted
 
     def _show(self, topic: str, count: int, since_s: float) -> None:
-        self._metrics.dead_letters_waiting(topic, count, since_s)
-        if topic in self._strategies:
-            self._alerts.waiting(topic, count, monotonic_s() - since_s)
+        is_ours = topic in self._strategies
+        for one in self._listeners:
+            one.waiting(DEAD_LETTERS, topic, count, since_s, is_ours=is_ours)
 
     def _close_cases(self, rows: Sequence[Row], what: str) -> None:
         runs: list[Run] = [(row.request_id, row.generation) for row in rows]
         self._rows.close_case(runs)
         self._evidence.forget(runs)
-        self._alerts.written(rows)
+        for one in self._listeners:
+            one.done(DEAD_LETTERS, what, rows)
         for topic, count in Counter(row.topic for row in rows).items():
-            self._metrics.dead_letters(topic, what, count)
             log.info("dead_letters.closed", topic=topic, what=what, count=count)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from consumer.features.alerts.alerts import NO_ALERTS, NoAlerts
 from consumer.features.dead_letters.dead_letters import DROP, KEEP, DeadLetters
 from consumer.features.dead_letters.evidence import LIMIT_BYTES, Evidence
 from consumer.features.dead_letters.payloads import Payloads
 from consumer.features.dead_letters.posting import Posting
+from consumer.features.outgoing.listener import OutgoingListener
 from consumer.journal.dead_letters import DeadLetterRows
 from consumer.journal.pruning import Lettered
-from consumer.journal.waiting import OnClosed
 from consumer.loop.stored_record import Store
-from consumer.ops.health.metrics import Metrics
 from feedback.kafka.reader import RecordReader
 from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter
@@ -64,9 +62,7 @@ def make_dead_letters(
     store: Store,
     redis_away: Callable[[], bool],
     may_sweep: Callable[[float], bool],
-    metrics: Metrics,
-    alerts: NoAlerts = NO_ALERTS,
-    on_closed: OnClosed | None = None,
+    listeners: Sequence[OutgoingListener],
 ) -> DeadLetters:
     """Return the writer of a worker's dead letters; it connects when there is one to write.
 
@@ -76,8 +72,7 @@ def make_dead_letters(
         store: where clients keep payloads.
         redis_away: whether asking Redis would only cost time.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
-        alerts: who tells the owners of the topics.
-        on_closed: hears which failures wait for their letters no longer.
+        listeners: hear what waits and what became of it.
     """
     writer = KafkaWriter(settings.kafka)
     payloads = Payloads(reader=RecordReader(settings.kafka), store=store, redis_away=redis_away)
@@ -100,7 +95,6 @@ def make_dead_letters(
             group=settings.kafka.group,
             worker_id=worker_id,
             statement_timeout_s=settings.journal.timeout_s,
-            on_closed=on_closed,
         ),
         posting=posting,
         evidence=evidence,
@@ -108,7 +102,6 @@ def make_dead_letters(
         lease_s=settings.journal.lease_s,
         may_sweep=may_sweep,
         close=close,
-        metrics=metrics,
-        alerts=alerts,
+        listeners=listeners,
     )
     return made

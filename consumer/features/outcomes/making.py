@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from consumer.features.outcomes.news import News
 from consumer.features.outcomes.outcomes import Outcomes
 from consumer.features.outcomes.record import ROOM_BYTES, OutcomeRecord
+from consumer.features.outgoing.listener import OutgoingListener
 from consumer.features.outgoing.posting import Posting, Target
 from consumer.handlers.declaration import Handler
 from consumer.journal.outcomes import Ended, OutcomeRows
-from consumer.journal.waiting import OnClosed
-from consumer.ops.health.metrics import Metrics
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter
@@ -33,8 +32,7 @@ def make_outcomes(
     worker_id: str,
     news: News,
     may_sweep: Callable[[float], bool],
-    metrics: Metrics,
-    on_closed: OnClosed | None = None,
+    listeners: Sequence[OutgoingListener],
 ) -> Outcomes:
     """Return the writer of a worker's outcomes; it connects when it is started.
 
@@ -42,7 +40,7 @@ def make_outcomes(
         targets: the outcome topic of each topic that has one.
         news: what the worker has just finished.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
-        on_closed: hears which requests wait for their records no longer.
+        listeners: hear what waits and what became of it.
     """
     group = settings.kafka.group
     writer = KafkaWriter(settings.kafka)
@@ -81,7 +79,6 @@ def make_outcomes(
             group=group,
             worker_id=worker_id,
             statement_timeout_s=settings.journal.timeout_s,
-            on_closed=on_closed,
         ),
         posting=posting,
         news=news,
@@ -90,6 +87,6 @@ def make_outcomes(
         may_sweep=may_sweep,
         begin=begin,
         close=writer.close,
-        metrics=metrics,
+        listeners=listeners,
     )
     return made

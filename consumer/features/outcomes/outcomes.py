@@ -8,6 +8,7 @@ from typing import Protocol
 
 from consumer.features.outcomes.news import News
 from consumer.features.outgoing import rounds
+from consumer.features.outgoing.listener import OUTCOMES, WRITTEN, OutgoingListener
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.rounds import Duty, Rounds
 from consumer.journal.outcomes import Ended
@@ -15,7 +16,6 @@ from consumer.journal.records import Row
 from consumer.loop.feature import Feature
 from consumer.loop.mapping import Run
 from consumer.loop.settlement import Settlement
-from consumer.ops.health.metrics import NO_METRICS, Metrics
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 
@@ -49,7 +49,7 @@ class Outcomes(Feature):
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
         begin: called first in the thread.
         close: closes the connections to Kafka, in the thread.
-        metrics: told what waits and what became of it.
+        listeners: hear what waits and what became of it.
     """
 
     def __init__(
@@ -63,17 +63,18 @@ class Outcomes(Feature):
         may_sweep: Callable[[float], bool],
         begin: Callable[[], None],
         close: Callable[[], None],
-        metrics: Metrics = NO_METRICS,
+        listeners: Sequence[OutgoingListener] = (),
     ) -> None:
         self._rows = rows
         self._posting = posting
         self._news = news
-        self._metrics = metrics
+        self._listeners = listeners
+        self._topics = targets.keys()
         duty = Duty(
-            kind="outcomes",
+            kind=OUTCOMES,
             topics=targets.keys(),
             settle=self._settle,
-            show=metrics.outcomes_waiting,
+            show=self._show,
             gather_s=GATHER_S,
             begin=begin,
             close=close,
@@ -108,12 +109,17 @@ class Outcomes(Feature):
         """Write what waits now; with the database away it is the next look's business."""
         self._rounds.look()
 
+    def _show(self, topic: str, count: int, since_s: float) -> None:
+        for one in self._listeners:
+            one.waiting(OUTCOMES, topic, count, since_s, is_ours=topic in self._topics)
+
     def _settle(self, page: Sequence[Ended]) -> Iterator[Posted]:
         for posted in self._posting.post(page):
             runs: list[Run] = [(row.request_id, row.generation) for row in posted.written]
             self._rows.close_case(runs)
             self._news.forget(runs)
+            for one in self._listeners:
+                one.done(OUTCOMES, WRITTEN, posted.written)
             for topic, count in Counter(row.topic for row in posted.written).items():
-                self._metrics.outcomes_written(topic, count)
                 log.debug("outcomes.written", topic=topic, count=count)
             yield posted

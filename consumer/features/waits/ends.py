@@ -18,13 +18,14 @@ from typing import Protocol
 from consumer.features.dead_letters.dead_letters import KEEP
 from consumer.features.dead_letters.evidence import Evidence
 from consumer.features.dead_letters.making import NONE, STOP
+from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES, OutgoingListener
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.sending import Sending
 from consumer.features.waits.ended import End, Place, Right, doubt, row_of
 from consumer.features.waits.record import GIVEN_BACK, Wait, encode, tombstone
 from consumer.handlers.delivery import Delivery
 from consumer.journal.dead_letters import Dead
-from consumer.journal.records import WORKER_DIED
+from consumer.journal.records import WORKER_DIED, Row
 from consumer.status.availability import Outage
 from feedback.clock import epoch_ms
 from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
@@ -36,7 +37,6 @@ log = EventLog("onceward.waits")
 
 GATHER_S = 0.01
 REMEMBERED = 10_000
-DEAD_LETTERS, OUTCOMES = "dead-letters", "outcomes"
 PAYLOAD_GONE = "PAYLOAD_GONE"
 _ME = "ends"
 
@@ -49,7 +49,7 @@ class Letters(Protocol):
     def post(self, page: Sequence[Dead]) -> Iterator[Posted]: ...
 
 
-class Ends:
+class Ends(OutgoingListener):
     """Writes until stopped.
 
     Args:
@@ -140,13 +140,13 @@ class Ends:
         """Whether a request of ours has a wait record."""
         return topic in self._kept_topics or request_id in self._places
 
-    def closed(self, kind: str, names: Collection[Name]) -> None:
+    def done(self, kind: str, what: str, rows: Sequence[Row]) -> None:
         """Hear that the dead letters or the outcomes of these runs are written. Any thread."""
         if self._outlives:
             return
         ready: list[End] = []
         with self._lock:
-            for name in names:
+            for name in ((row.request_id, row.generation) for row in rows):
                 if name not in self._kept:
                     # It is told a moment later.
                     self._closed[kind, name] = None

@@ -3,15 +3,15 @@
 ```
 loops ── tick ──▶ Progress ──▶ Watch ──▶ log `worker.stalled`, systemd's watchdog, /live
 worker's parts ──▶ Probe ──▶ Vitals ──▶ readiness ──▶ /ready
-                                   └──▶ gauges ─────▶ /metrics ◀── Metrics ◀── what took how long
+                                   └──▶ gauges ─────▶ /metrics ◀── exposed ◀── how long it took
 ```
 
 `progress` is the rule: which loop owes a sign of life, and since when. `watch` is the one thread
 that applies it. `probe` reads the parts of the worker from outside, `vitals` is what it saw,
-`readiness` says what is missing. `metrics` is what the road calls (and costs nothing when nobody
-listens), `exposed` counts it for Prometheus, `gauges` adds what is read at a scrape. `watched` are
-the worker's own parts with a tick and a clock around what they do. `feedback.web.page_server` is
-the HTTP side, `stacks` what a stall is logged with, `health` puts it together for the service.
+`readiness` says what is missing. `exposed` counts for Prometheus what it hears as a feature of the
+loop and as an observer of the parts (`feedback.observer`; without a port there is none), `gauges`
+adds what is read at a scrape. `feedback.web.page_server` is the HTTP side, `stacks` what a stall is
+logged with, `health` puts it together for the service.
 
 Decisions. A loop lives when it comes round, so a handler of an hour is no stall, and neither is a
 server that is known to be away: restarting the worker would bring nothing back. Threads of the
@@ -24,7 +24,6 @@ loop looks late. The watching thread was late as well, which is how it knows.
 """
 
 from consumer.ops.health.health import Health
-from consumer.ops.health.metrics import NO_METRICS, Metrics
 from consumer.ops.health.progress import Progress
 
-__all__ = ["NO_METRICS", "Health", "Metrics", "Progress"]
+__all__ = ["Health", "Progress"]

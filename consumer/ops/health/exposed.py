@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -14,10 +15,12 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES, OutgoingListener
 from consumer.journal import Row
+from consumer.loop.feature import Feature
 from consumer.loop.settlement import Settlement
-from consumer.ops.health.metrics import Metrics
 from feedback.clock import monotonic_s
+from feedback.observer import Observer
 from feedback.records.envelope import Record
 from feedback.status import State
 
@@ -28,7 +31,7 @@ MAX_CODES = 100
 OTHER = "OTHER"
 
 
-class ExposedMetrics(Metrics):
+class ExposedMetrics(Feature, OutgoingListener, Observer):
     """Counts what it hears.
 
     Attributes:
@@ -40,52 +43,54 @@ class ExposedMetrics(Metrics):
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self._commits = self._latency("commit", "Commits of offsets to Kafka.")
-        self._claims = self._latency("claim", "Transactions of the journal that carried claims.")
-        self._finishes = self._latency("finish", "Transactions that carried finishes.")
-        self._statuses = self._latency("status", "Batches of statuses written to Redis.")
+        self._seconds = {
+            what: self._latency(what, text)
+            for what, text in (
+                ("commit", "Commits of offsets to Kafka."),
+                ("claim", "Transactions of the journal that carried claims."),
+                ("finish", "Transactions that carried finishes."),
+                ("status", "Batches of statuses written to Redis."),
+            )
+        }
         self._outcomes = self._count(
             "requests", "Runs by how they ended.", "topic", "state", "code"
         )
-        self._delivered = self._count("deliveries", "Records read and committed.", "topic")
         self._swept = self._count("claims_swept", "Claims of dead workers taken over.", "state")
         self._repaired = self._count("statuses_repaired", "Statuses written from the journal.")
         self._letters = self._count(
             "dead_letters", "Failures that wait for no dead letter any more.", "topic", "what"
         )
-        self._letters_waiting = self._gauge(
-            "dead_letters_waiting", "Failures of the group without their dead letter."
-        )
-        self._letters_age = self._gauge("dead_letters_oldest_seconds", "Age of the oldest of them.")
-        self._alerts = self._count("alerts", "Alerts to the owners of topics.", "what")
         self._passed_on = self._count("outcomes", "Outcomes that their topic has.", "topic")
-        self._outcomes_waiting = self._gauge(
-            "outcomes_waiting", "Ended requests of the group without the record of it."
-        )
-        self._outcomes_age = self._gauge("outcomes_oldest_seconds", "Age of the oldest of them.")
+        alerts = self._count("alerts", "Alerts to the owners of topics.", "what")
+        delivered = self._count("deliveries", "Records read and committed.", "topic")
+        self._counters = {"alerts": alerts, "deliveries": delivered}
+        self._waiting = {
+            DEAD_LETTERS: (
+                self._gauge(
+                    "dead_letters_waiting", "Failures of the group without their dead letter."
+                ),
+                self._gauge("dead_letters_oldest_seconds", "Age of the oldest of them."),
+            ),
+            OUTCOMES: (
+                self._gauge(
+                    "outcomes_waiting", "Ended requests of the group without the record of it."
+                ),
+                self._gauge("outcomes_oldest_seconds", "Age of the oldest of them."),
+            ),
+        }
         self._series: dict[tuple[str, str, str], Counter] = {}
         self._codes: set[str] = set()
         self._codes_lock = threading.Lock()
 
-    def commit_took(self, seconds: float) -> None:
-        """Count one commit of offsets."""
-        self._commits.observe(seconds)
+    def took(self, what: str, seconds: float) -> None:
+        """Count how long a commit, a claim, a finish or a batch of statuses took."""
+        if what in self._seconds:
+            self._seconds[what].observe(seconds)
 
-    def claim_took(self, seconds: float) -> None:
-        """Count one transaction that carried claims."""
-        self._claims.observe(seconds)
-
-    def finish_took(self, seconds: float) -> None:
-        """Count one transaction that carried finishes."""
-        self._finishes.observe(seconds)
-
-    def status_took(self, seconds: float) -> None:
-        """Count one batch of statuses."""
-        self._statuses.observe(seconds)
-
-    def delivered(self, topic: str, count: int = 1) -> None:
-        """Count records that were read and committed."""
-        self._delivered.labels(topic).inc(count)
+    def counted(self, what: str, label: str, count: int) -> None:
+        """Count deliveries, by topic, and alerts, by what became of them."""
+        if what in self._counters:
+            self._counters[what].labels(label).inc(count)
 
     def ended(self, one: Settlement) -> None:
         """Count a run by how it ended."""
@@ -118,27 +123,19 @@ class ExposedMetrics(Metrics):
         """Count statuses that were repaired."""
         self._repaired.inc(count)
 
-    def dead_letters(self, topic: str, what: str, count: int) -> None:
-        """Count failures that no longer wait."""
-        self._letters.labels(topic, what).inc(count)
+    def done(self, kind: str, what: str, rows: Sequence[Row]) -> None:
+        """Count rows that wait for their record no longer."""
+        for topic, count in Tally(row.topic for row in rows).items():
+            if kind == DEAD_LETTERS:
+                self._letters.labels(topic, what).inc(count)
+            else:
+                self._passed_on.labels(topic).inc(count)
 
-    def dead_letters_waiting(self, topic: str, count: int, since_s: float) -> None:
+    def waiting(self, kind: str, topic: str, count: int, since_s: float, *, is_ours: bool) -> None:
         """Show how many wait; their age is that of the moment of the scrape."""
-        self._letters_waiting.labels(topic).set(count)
-        self._letters_age.labels(topic).set_function(_age(count, since_s))
-
-    def alerts(self, what: str, count: int) -> None:
-        """Count what became of alerts."""
-        self._alerts.labels(what).inc(count)
-
-    def outcomes_written(self, topic: str, count: int) -> None:
-        """Count outcomes that their topic has."""
-        self._passed_on.labels(topic).inc(count)
-
-    def outcomes_waiting(self, topic: str, count: int, since_s: float) -> None:
-        """Show how many wait; their age is that of the moment of the scrape."""
-        self._outcomes_waiting.labels(topic).set(count)
-        self._outcomes_age.labels(topic).set_function(_age(count, since_s))
+        waiting, age = self._waiting[kind]
+        waiting.labels(topic).set(count)
+        age.labels(topic).set_function(_age(count, since_s))
 
     def _bounded(self, code: str) -> str:
         if code in self._codes:

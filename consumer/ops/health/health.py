@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from consumer.ops.health.metrics import NO_METRICS, Metrics
 from consumer.ops.health.probe import Probe
 from consumer.ops.health.progress import (
     DISPATCH,
@@ -18,6 +17,7 @@ from consumer.ops.health.progress import (
 )
 from consumer.ops.health.watch import Watch
 from feedback.logs import EventLog
+from feedback.observer import Observer
 from feedback.settings.settings import Settings
 from feedback.systemd import unit
 
@@ -37,7 +37,8 @@ class Health:
 
     Attributes:
         progress: for the loops to tick.
-        metrics: for the road to call; without a port it does nothing.
+        metrics: a feature and a listener that counts for Prometheus; none without a port.
+        observers: for the parts of the worker, which tell them how they get on.
     """
 
     def __init__(self, *, settings: Settings, worker_id: str) -> None:
@@ -46,7 +47,8 @@ class Health:
         self._unit = unit()
         self.progress = Progress()
         self._exposed = _exposed(settings.worker.http_port)
-        self.metrics: Metrics = self._exposed or NO_METRICS
+        self.metrics = () if self._exposed is None else (self._exposed,)
+        self.observers: tuple[Observer, ...] = (self.progress, *self.metrics)
         self._probe: Probe | None = None
         self._watch: Watch | None = None
         self._server: PageServer | None = None

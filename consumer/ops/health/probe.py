@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from consumer.features.pausing.pausing import Pausing
 from consumer.handlers.delivery import Delivery
+from consumer.intake.buffer import Buffer
 from consumer.loop.scheduler import Scheduler
 from consumer.ops.health.vitals import Oldest, Vitals
-from consumer.ops.health.watched import WatchedBuffer, WatchedLeases, WatchedSource
 from consumer.pool import Pool
 from consumer.status.availability import Outage
+from consumer.status.liveness import Liveness
 from consumer.status.status_writer import Teller
 from feedback.clock import monotonic_s
+from feedback.kafka.source import KafkaSource
 from feedback.settings.settings import WorkerSection
 
 if TYPE_CHECKING:
@@ -33,12 +35,12 @@ class Probe:
         *,
         settings: WorkerSection,
         worker: Worker,
-        buffer: WatchedBuffer,
+        buffer: Buffer,
         scheduler: Scheduler,
         pausing: Pausing,
         pool: Pool,
         teller: Teller,
-        leases: WatchedLeases,
+        liveness: Liveness,
         redis: Outage,
     ) -> None:
         self._settings = settings
@@ -48,9 +50,9 @@ class Probe:
         self._pausing = pausing
         self._pool = pool
         self._teller = teller
-        self._leases = leases
+        self._liveness = liveness
         self._redis = redis
-        self.sources: list[WatchedSource] = []
+        self.sources: list[KafkaSource] = []
         self.is_draining = False
 
     def look(self) -> Vitals:
@@ -77,8 +79,8 @@ class Probe:
             partitions=sum(one.partitions for one in sources),
             kafka_away=any(one.is_away for one in sources),
             redis_away=self._redis.is_on,
-            journal_away=self._worker.journal_away or self._leases.is_away,
-            lease_left_s=self._leases.end_s - monotonic_s(),
+            journal_away=self._worker.journal_away or self._liveness.journal_away,
+            lease_left_s=self._liveness.lease_end_s - monotonic_s(),
             untold=self._teller.backlog,
             is_draining=self.is_draining,
             paused=tuple(self._pausing.paused),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from feedback.clock import monotonic_s
+from feedback.observer import Observer
 
 Answer = TypeVar("Answer")
 
@@ -18,7 +19,17 @@ HANDOVER = "handover"
 ALL = (LOOP, INTAKE, TELLER, LEASE, HEARTBEAT, DISPATCH, HANDOVER)
 
 
-class Progress:
+# Of which loop each of these is a sign of life.
+SIGNS = {
+    "poll": INTAKE,
+    "commit": INTAKE,
+    "status": TELLER,
+    "lease": LEASE,
+    "dispatch": DISPATCH,
+}
+
+
+class Progress(Observer):
     """When each loop was last seen to get on; for any thread, without a lock."""
 
     def __init__(self) -> None:
@@ -27,6 +38,15 @@ class Progress:
     def tick(self, loop: str) -> None:
         """Say that this loop gets on; from the first time on it must go on doing so."""
         self._ticks[loop] = monotonic_s()
+
+    def begins(self, what: str) -> None:
+        """Hear of something that only a loop does that gets on."""
+        if what in SIGNS:
+            self.tick(SIGNS[what])
+
+    def took(self, what: str, seconds: float) -> None:
+        """Hear that it came back: a server that refuses is no stall."""
+        self.begins(what)
 
     def ticking(self, loop: str, ask: Callable[[], Answer]) -> Callable[[], Answer]:
         """Return `ask` with a tick before each call: for what a loop asks every time round."""

@@ -19,8 +19,10 @@ from consumer.features.alerts.alerts import Alerts
 from consumer.features.alerts.grouping import Alert
 from consumer.features.alerts.making import make_alerts
 from consumer.features.alerts.outlet import Outlet
+from consumer.features.outgoing.listener import DEAD_LETTERS, WRITTEN
 from consumer.journal import Row
-from consumer.ops.health.metrics import Metrics
+from feedback.clock import monotonic_s
+from feedback.observer import Observer
 from feedback.settings.settings import load
 from tests.consumer.features.dead_letters.samples import failed
 from tests.eventually import eventually
@@ -30,14 +32,14 @@ from tests.stack.ports import free_port
 MakeAlerts = Callable[..., Alerts]
 
 
-class Counting(Metrics):
+class Counting(Observer):
     """Counts what became of alerts."""
 
     def __init__(self) -> None:
-        self.counted: Counter[str] = Counter()
+        self.became: Counter[str] = Counter()
 
-    def alerts(self, what: str, count: int) -> None:
-        self.counted[what] += count
+    def counted(self, what: str, label: str, count: int) -> None:
+        self.became[label] += count
 
 
 class Redis:
@@ -65,7 +67,7 @@ def make(metrics: Counting, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeAle
             worker_id="w",
             store=Redis(),  # type: ignore[arg-type]
             redis_away=lambda: True,
-            metrics=metrics,
+            observers=[metrics],
         )
         assert isinstance(alerts, Alerts)
         alerts.start()
@@ -77,6 +79,11 @@ def make(metrics: Counting, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeAle
         one.stop()
 
 
+def waits(alerts: Alerts, topic: str, count: int, age_s: float) -> None:
+    since_s = monotonic_s() - age_s + 0.5  # whatever this test takes
+    alerts.waiting(DEAD_LETTERS, topic, count, since_s, is_ours=True)
+
+
 def rows(*codes: str, topic: str = "payments") -> list[Row]:
     return [failed(f"id-{at}", code=code, topic=topic) for at, code in enumerate(codes)]
 
@@ -85,7 +92,7 @@ def test_the_text_of_an_error_that_nobody_declared_is_not_passed_on(
     make: MakeAlerts, hook: Hook
 ) -> None:
     quoting = failed("a", code="HANDLER_ERROR", message="ValueError: invalid literal: '4111-1111'")
-    make(webhook_url=hook.url).written([quoting])
+    make(webhook_url=hook.url).done(DEAD_LETTERS, WRITTEN, [quoting])
     (first,) = hook.of_kind("first")
     assert "ValueError" in first["detail"]
     assert "4111" not in str(hook.posted)
@@ -94,7 +101,7 @@ def test_the_text_of_an_error_that_nobody_declared_is_not_passed_on(
 def test_a_crowd_of_failures_is_one_message(make: MakeAlerts, hook: Hook) -> None:
     alerts = make(webhook_url=hook.url, rate_per_minute=100)
     for _ in range(3):
-        alerts.written(rows(*["BUSY"] * 50, "LOST"))
+        alerts.done(DEAD_LETTERS, WRITTEN, rows(*["BUSY"] * 50, "LOST"))
     (first,) = hook.of_kind("first")
     (rate,) = hook.of_kind("rate")
     assert first["codes"] == {"BUSY": 150, "LOST": 3}
@@ -111,11 +118,11 @@ def test_each_topic_has_its_webhook_and_one_may_have_none(
     alerts = make(webhook_url=hook.url, by_topic=by_topic, age_s=60)
     for topic in ("quiet", "orders", "payments", "orders.g.dlq"):
         alerts.paused(topic, reason="9 of 10 failed", by="guard")
-        alerts.hindered(topic, "it does not exist")
-        alerts.waiting(topic, 5, 61.0)
-        alerts.waiting(topic, 5, 59.0)
-        alerts.waiting(topic, 0, 99.0)
-    eventually(lambda: metrics.counted["sent"] == 9, timeout_s=LIMIT_S, what="9 alerts")
+        alerts.hindered(DEAD_LETTERS, topic, "it does not exist")
+        waits(alerts, topic, 5, 61.0)
+        waits(alerts, topic, 5, 59.0)
+        waits(alerts, topic, 0, 99.0)
+    eventually(lambda: metrics.became["sent"] == 9, timeout_s=LIMIT_S, what="9 alerts")
     kinds = ["age", "hindered", "paused"]
     told, told_there = (
         sorted((one["topic"], one["kind"]) for one in each.alerts) for each in (hook, other_hook)
@@ -129,8 +136,8 @@ def test_only_what_has_waited_for_longer_than_is_usual_is_told(
     make: MakeAlerts, hook: Hook, age_s: float, is_told: bool
 ) -> None:
     alerts = make(webhook_url=hook.url, age_s=age_s)
-    alerts.waiting("payments", 5, 61.0)
-    alerts.waiting("orders", 0, 99.0)
+    waits(alerts, "payments", 5, 61.0)
+    waits(alerts, "orders", 0, 99.0)
     alerts.stop()
     assert [one["topic"] for one in hook.alerts] == ["payments"] * is_told
 
@@ -145,11 +152,11 @@ def test_a_webhook_that_hangs_costs_its_callers_nothing_and_is_given_up(
     eventually(lambda: hook.asked, timeout_s=LIMIT_S, what="a post that hangs")
     began_s = time.monotonic()
     for number in range(10_000):
-        alerts.written(rows(f"CODE_{number % 50}"))
-        alerts.hindered("payments", "away")
+        alerts.done(DEAD_LETTERS, WRITTEN, rows(f"CODE_{number % 50}"))
+        alerts.hindered(DEAD_LETTERS, "payments", "away")
     # Each call that waited for the webhook would take 0.2 s: more than an hour of them.
     assert time.monotonic() - began_s < 60
-    eventually(lambda: metrics.counted["failed"] > 1, timeout_s=LIMIT_S, what="failed posts")
+    eventually(lambda: metrics.became["failed"] > 1, timeout_s=LIMIT_S, what="failed posts")
     hook.hangs = False
     (paused,) = hook.of_kind("paused")
     assert paused["detail"] == "x"
@@ -160,8 +167,8 @@ def test_an_answer_that_never_ends_is_not_waited_for(
 ) -> None:
     hook.trickles = True
     make(webhook_url=hook.url).paused("payments", reason="x")
-    eventually(lambda: metrics.counted["sent"] == 1, timeout_s=LIMIT_S, what="a message")
-    assert metrics.counted["failed"] == 0
+    eventually(lambda: metrics.became["sent"] == 1, timeout_s=LIMIT_S, what="a message")
+    assert metrics.became["failed"] == 0
 
 
 @pytest.mark.parametrize("answers", [[200], [503, 500, 200], [302], [404] * 3])
@@ -242,15 +249,9 @@ def test_without_a_webhook_there_is_no_thread() -> None:
             worker_id="w",
             store=Redis(),  # type: ignore[arg-type]
             redis_away=lambda: True,
-            metrics=Counting(),
+            observers=[],
         )
-        alerts.start()
-        alerts.written(rows("BUSY"))
-        alerts.waiting("payments", 1, 9e9)
-        alerts.hindered("payments", "x")
-        alerts.paused("payments", reason="x")
-        alerts.stop()
-        assert not isinstance(alerts, Alerts)
+        assert alerts is None
     assert set(threading.enumerate()) <= before
 
 

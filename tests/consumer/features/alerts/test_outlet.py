@@ -8,7 +8,19 @@ import pytest
 
 from consumer.features.alerts.outlet import AT_ONCE, LONGEST_PAUSE_S, MOST_WAITING, TRIES, Outlet
 from feedback.logs import event_of
+from feedback.observer import Observer
 from tests.consumer.features.alerts.samples import SENDER, alert
+
+
+class Tally(Observer):
+    """Counts what became of alerts."""
+
+    def __init__(self) -> None:
+        self.became: Counter[str] = Counter()
+
+    def counted(self, what: str, label: str, count: int) -> None:
+        assert what == "alerts"
+        self.became[label] += count
 
 
 class Post:
@@ -18,8 +30,9 @@ class Post:
         self.fault: str | None = None
         self.posted: list[int] = []
         self.tried = 0
-        self.counted: Counter[str] = Counter()
-        self.outlet = Outlet("http://x", post=self, sender=SENDER, counted=self.count)
+        self.tally = Tally()
+        self.counted = self.tally.became
+        self.outlet = Outlet("http://x", post=self, sender=SENDER, observers=[self.tally])
 
     def __call__(self, url: str, body: Mapping[str, Any]) -> str | None:
         assert url == "http://x"
@@ -27,9 +40,6 @@ class Post:
         if self.fault is None:
             self.posted.append(len(body["onceward"]["alerts"]))
         return self.fault
-
-    def count(self, what: str, number: int) -> None:
-        self.counted[what] += number
 
 
 @pytest.fixture

@@ -7,17 +7,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pytest
 
-from consumer.features.alerts.alerts import NoAlerts
-from consumer.features.dead_letters import dead_letters
 from consumer.features.dead_letters.dead_letters import DROP, KEEP, DeadLetters
 from consumer.features.dead_letters.evidence import Evidence
 from consumer.features.outgoing import rounds as module
+from consumer.features.outgoing.listener import OutgoingListener
 from consumer.features.outgoing.posting import Posted
 from consumer.journal import JournalUnavailable
 from consumer.journal.dead_letters import Cursor, Dead, Waiting
 from consumer.journal.records import Row
 from consumer.loop.mapping import Run
-from consumer.ops.health.metrics import Metrics
 from tests.consumer.features.dead_letters.samples import FAILED_AT, dead
 
 STRATEGIES = {"payments": KEEP, "orders": KEEP, "news": DROP}
@@ -121,33 +119,35 @@ class Poster:
         return tried
 
 
-class Counting(Metrics):
+class Counting(OutgoingListener):
     """Counts what it is told."""
 
     def __init__(self) -> None:
         self.counted: dict[tuple[str, str], int] = {}
         self.shown: dict[str, int] = {}
 
-    def dead_letters(self, topic: str, what: str, count: int) -> None:
-        self.counted[topic, what] = self.counted.get((topic, what), 0) + count
+    def done(self, kind: str, what: str, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.counted[row.topic, what] = self.counted.get((row.topic, what), 0) + 1
 
-    def dead_letters_waiting(self, topic: str, count: int, since_s: float) -> None:
+    def waiting(self, kind: str, topic: str, count: int, since_s: float, *, is_ours: bool) -> None:
         self.shown[topic] = count
 
 
-class Heard(NoAlerts):
+class Heard(OutgoingListener):
     """Notes what it hears."""
 
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
 
-    def written(self, rows: Sequence[Row]) -> None:
+    def done(self, kind: str, what: str, rows: Sequence[Row]) -> None:
         self.told += [("written", row.request_id) for row in rows]
 
-    def waiting(self, topic: str, failures: int, oldest_s: float) -> None:
-        self.told.append(("waiting", topic, failures, oldest_s))
+    def waiting(self, kind: str, topic: str, count: int, since_s: float, *, is_ours: bool) -> None:
+        if is_ours:
+            self.told.append(("waiting", topic, count, since_s))
 
-    def hindered(self, topic: str, reason: str) -> None:
+    def hindered(self, kind: str, topic: str, reason: str) -> None:
         self.told.append(("hindered", topic, reason))
 
 
@@ -162,8 +162,7 @@ class Office:
         strategies: Mapping[str, str] = STRATEGIES,
     ) -> None:
         self.now_s = 1.0
-        for one in (module, dead_letters):
-            monkeypatch.setattr(one, "monotonic_s", lambda: self.now_s)
+        monkeypatch.setattr(module, "monotonic_s", lambda: self.now_s)
         self.rows = Rows()
         self.poster = Poster()
         self.evidence = Evidence()
@@ -179,6 +178,5 @@ class Office:
             lease_s=lease_s,
             may_sweep=lambda now_s: self.may_sweep,
             close=self.closed.set,
-            metrics=self.metrics,
-            alerts=self.alerts,
+            listeners=[self.metrics, self.alerts],
         )

@@ -153,8 +153,8 @@ def test_the_owners_hear_of_what_was_written_what_waits_and_what_is_in_the_way(
     office.letters.look()
     assert sorted(office.alerts.told) == [
         ("hindered", "payments", "too large"),
-        ("waiting", "news", 1, 1.0),
-        ("waiting", "payments", 2, 1.0),
+        ("waiting", "news", 1, 0.0),
+        ("waiting", "payments", 2, 0.0),
         ("written", "a"),
         ("written", "dropped"),
     ]

@@ -71,7 +71,7 @@ def test_each_letter_is_handled_once_and_the_request_that_failed_keeps_its_row(
     failed = dict(stage.row(first.coordinates_id) or {})
     (seen,) = ward.seen(first.coordinates_id)
     assert (seen["reason"], seen["stage"], seen["attempts"]) == ("CARD_EXPIRED", "run", 1)
-    assert seen["exception_class"] == "consumer.handlers.decorator.Rejected"
+    assert seen["exception_class"] == "consumer.handlers.Rejected"
     assert [seen[name] for name in ("topic", "partition", "offset", "timestamp")] == [*first]
     assert (seen["key"], seen["value"], seen["group"]) == ("card", '{"n": 1}', stage.group)
     assert (seen["failed_at"], seen["place"][0]) == (failed["finished_at"], topic)

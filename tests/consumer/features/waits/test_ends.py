@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from consumer.features.dead_letters.evidence import Evidence
+from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES, WRITTEN
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.sending import BATCH
-from consumer.features.waits.ends import DEAD_LETTERS, OUTCOMES, Ends
+from consumer.features.waits.ends import Ends
 from consumer.features.waits.record import STATUS, Ended, Wait, decode
 from consumer.journal.dead_letters import Dead
 from consumer.status.availability import Outage
@@ -19,6 +20,7 @@ from feedback.kafka.writer import Outgoing
 from feedback.records.envelope import Record
 from feedback.status import State
 from feedback.statuses import StatusWrite
+from tests.consumer.samples import row
 from tests.eventually import eventually
 
 GROUP = "bank"
@@ -104,24 +106,24 @@ def test_a_failure_waits_for_its_letter_where_the_journal_ends_with_the_worker(
     ends.hear([told("a", State.FAILED), told("b", State.SUCCEEDED)])
     expected = ["a FAILED None", "b SUCCEEDED None"] if outlives else ["b SUCCEEDED None"]
     eventually(lambda: kafka.said == expected, timeout_s=30)
-    ends.closed(DEAD_LETTERS, [("a", 1), ("unknown", 1)])
+    ends.done(DEAD_LETTERS, WRITTEN, [row("a", "FAILED"), row("unknown", "FAILED")])
     eventually(lambda: "a FAILED None" in kafka.said, timeout_s=30)
 
 
 def test_a_letter_that_was_quicker_than_the_word_is_not_waited_for(
     ends: Ends, kafka: Kafka
 ) -> None:
-    ends.closed(DEAD_LETTERS, [("a", 1)])
+    ends.done(DEAD_LETTERS, WRITTEN, [row("a", "FAILED")])
     ends.hear([told("a", State.FAILED)])
     eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=30)
 
 
 def test_a_failure_with_an_outcome_waits_for_both(ends: Ends, kafka: Kafka, outlives: bool) -> None:
     ends.hear([told("a", State.FAILED, topic="loud")])
-    ends.closed(OUTCOMES, [("a", 1)])
+    ends.done(OUTCOMES, WRITTEN, [row("a", "FAILED")])
     if not outlives:
         assert kafka.said == []
-    ends.closed(DEAD_LETTERS, [("a", 1)])
+    ends.done(DEAD_LETTERS, WRITTEN, [row("a", "FAILED")])
     eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=30)
 
 

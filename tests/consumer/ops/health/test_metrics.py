@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from consumer.features.outgoing.listener import DEAD_LETTERS
 from consumer.loop.settlement import Settlement
 from consumer.ops.health.exposed import MAX_CODES, OTHER, ExposedMetrics
 from consumer.ops.health.gauges import Gauges
-from consumer.ops.health.metrics import NO_METRICS
 from consumer.ops.health.vitals import Oldest
 from feedback.clock import monotonic_s
 from tests.consumer.ops.health.samples import vitals
-from tests.consumer.samples import delivery, settled
+from tests.consumer.samples import delivery, row, settled
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -40,12 +40,12 @@ def test_what_the_road_reports_is_counted() -> None:
     metrics.ended(end())
     metrics.ended(end("FAILED", "CARD_EXPIRED"))
     metrics.ended(end("FAILED", "CARD_EXPIRED"))
-    metrics.delivered("pay", 5)
+    metrics.counted("deliveries", "pay", 5)
     for _ in range(2):
         metrics.swept("IN_DOUBT")
     metrics.repaired(7)
-    for took in (metrics.commit_took, metrics.claim_took, metrics.finish_took, metrics.status_took):
-        took(0.004)
+    for what in ("commit", "claim", "finish", "status"):
+        metrics.took(what, 0.004)
     samples = scrape(metrics)
     assert value(samples, "requests_total", topic="pay", state="SUCCEEDED", code="") == 1
     assert value(samples, "requests_total", topic="pay", state="FAILED", code="CARD_EXPIRED") == 2
@@ -60,10 +60,11 @@ def test_what_the_road_reports_is_counted() -> None:
 
 def test_dead_letters_are_counted_and_what_waits_for_its_own_grows_older() -> None:
     metrics = ExposedMetrics()
-    metrics.dead_letters("pay", "written", 2)
-    metrics.dead_letters("pay", "written", 1)
-    metrics.dead_letters("pay", "dropped", 4)
-    metrics.dead_letters_waiting("pay", 7, monotonic_s() - 100)
+    failed = row("a", "FAILED", topic="pay")
+    metrics.done(DEAD_LETTERS, "written", [failed] * 2)
+    metrics.done(DEAD_LETTERS, "written", [failed] * 1)
+    metrics.done(DEAD_LETTERS, "dropped", [failed] * 4)
+    metrics.waiting(DEAD_LETTERS, "pay", 7, monotonic_s() - 100, is_ours=True)
     samples = scrape(metrics)
     assert value(samples, "dead_letters_total", topic="pay", what="written") == 3
     assert value(samples, "dead_letters_total", topic="pay", what="dropped") == 4
@@ -72,7 +73,7 @@ def test_dead_letters_are_counted_and_what_waits_for_its_own_grows_older() -> No
     assert age_s >= 100
     # At each scrape, also where the thread that told it hangs.
     assert value(scrape(metrics), "dead_letters_oldest_seconds", topic="pay") > age_s
-    metrics.dead_letters_waiting("pay", 0, monotonic_s() - 100)
+    metrics.waiting(DEAD_LETTERS, "pay", 0, monotonic_s() - 100, is_ours=True)
     assert value(scrape(metrics), "dead_letters_oldest_seconds", topic="pay") == 0
 
 
@@ -147,9 +148,3 @@ def test_every_name_says_whose_it_is_and_none_holds_an_id() -> None:
     for name, labels in scrape(metrics):
         assert name.startswith(("onceward_", "process_"))
         assert {label for label, _ in labels} <= {"topic", "state", "code", "le"}
-
-
-def test_without_a_port_reports_go_nowhere() -> None:
-    NO_METRICS.ended(end())
-    NO_METRICS.commit_took(1.0)
-    assert not hasattr(NO_METRICS, "registry")
