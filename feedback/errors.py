@@ -1,4 +1,4 @@
-"""Every error of Onceward has one base, an exit code, and a sentence that says what to do next."""
+"""Every error of Onceward has one base, an exit code, and a sentence that names the next step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a command's exit code means (contract, section 11)."""
+    """The exit codes of all commands (contract, section 11)."""
 
     FINE = 0
     BAD_ANSWER = 1
@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
 
 
 class OncewardError(Exception):
-    """Base of all errors raised by Onceward; `exit_code` is what a command ends with."""
+    """Base of all errors raised by Onceward; a command that raises it ends with `exit_code`."""
 
     exit_code: ExitCode = ExitCode.INTERNAL
 
@@ -29,7 +29,7 @@ class SettingsError(OncewardError):
 
 
 class NotAvailable(OncewardError):
-    """A server, topic or package that is needed is not there; trying again later may help."""
+    """A required server, topic or package is not there; trying again later may help."""
 
     exit_code = ExitCode.NOT_AVAILABLE
 
@@ -38,7 +38,7 @@ class RedisUnavailable(NotAvailable):
     """Redis did not answer.
 
     Args:
-        reason: what happened, in one line.
+        reason: the failure, in one line.
         never_reached: no connection could be made, so the call certainly did nothing.
     """
 
@@ -48,22 +48,22 @@ class RedisUnavailable(NotAvailable):
 
 
 class RedisRefused(RedisUnavailable):
-    """Redis answered, and refuses what this one call carries: repeating it is useless.
+    """Redis refuses the data of this call: repeating the call is useless.
 
-    Whoever can, repeats the parts of a batch one by one; to everybody else it is an outage.
+    A caller that can split its batch repeats the parts one by one; to any other it is an outage.
     """
 
 
 class NewerStatus(RedisUnavailable):
-    """A status of a state that only a newer version of Onceward knows: update this process."""
+    """A status has a state that only a newer version of Onceward knows: update this process."""
 
 
 class KafkaUnavailable(NotAvailable):
-    """Kafka did not answer, or refused what was asked."""
+    """Kafka did not answer, or refused the call."""
 
 
 class InvalidMessage(OncewardError):
-    """A record's headers, key or value break the contract; it is refused, never run.
+    """A record's headers, key or value break the contract; the record is refused, never run.
 
     Args:
         reason: one line that names the fault, without the payload.
@@ -77,7 +77,7 @@ class InvalidMessage(OncewardError):
 
 
 class InvalidValue(InvalidMessage):
-    """The value is not what the model or the schema says; it is not sent, or never run.
+    """The value does not match the model or the schema; it is not sent, or never run.
 
     Args:
         reason: one line that names places and rules, without the value.
@@ -85,13 +85,14 @@ class InvalidValue(InvalidMessage):
 
 
 class NotSent(NotAvailable):
-    """The request certainly did not reach Kafka, no trace of it is left, and it will never run: it
-    may be asked for again, under another id as well. Where Redis may have forgotten that it was
-    sent before, it is `SendUnknown`.
+    """The request certainly did not reach Kafka, left no trace, and will never run.
+
+    The caller may submit it again, also under another id. Where Redis may have forgotten an earlier
+    sending, `SendUnknown` is raised instead.
 
     Args:
         request_id: the request.
-        reason: which server was away or what was refused, in one line.
+        reason: the server that was away or the refusal, in one line.
     """
 
     def __init__(self, request_id: str, reason: str) -> None:
@@ -104,12 +105,13 @@ class NotSent(NotAvailable):
 
 
 class SendUnknown(NotAvailable):
-    """The request may yet run: Kafka may have it, or a resender, or an earlier sending of it did
-    its work. Sending it again under the same id is harmless, under another id it may run twice.
+    """The request may yet run: Kafka or a resender may have it, or an earlier sending ran.
+
+    Sending it again under the same id is harmless; under another id it may run twice.
 
     Args:
-        request_id: the request, to be waited for or sent again under the same id.
-        reason: what happened, in one line.
+        request_id: the request; wait for it, or send it again under the same id.
+        reason: the failure, in one line.
     """
 
     def __init__(self, request_id: str, reason: str) -> None:
@@ -125,10 +127,10 @@ class SendUnknown(NotAvailable):
 
 
 class PayloadMismatch(OncewardError):
-    """This request id is already taken by another key, value or topic: use a new id.
+    """This request id already belongs to another key, value or topic: use a new id.
 
     Args:
-        request_id: the id that is taken.
+        request_id: the id in use.
     """
 
     exit_code = ExitCode.USAGE
@@ -145,12 +147,12 @@ class PayloadMismatch(OncewardError):
 
 
 class WaitTimeout(OncewardError):
-    """The request was not final in time; `state` is the last that was seen.
+    """The request did not reach a final status in time.
 
     Args:
         request_id: the request.
-        state: its last seen state.
-        waited_s: how long was waited.
+        state: the last state read.
+        waited_s: the length of the wait, in seconds.
     """
 
     exit_code = ExitCode.BAD_ANSWER

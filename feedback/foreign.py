@@ -1,15 +1,15 @@
-"""What objects of the user's code are asked for, whatever they do when they are asked.
+"""Safe reading of objects that the user's code made: their class, text and attributes.
 
-An exception, a result or a validator is the user's, and so is the code that runs when its class,
-text or attributes are read: it may raise anything, `SystemExit` included, and may answer with what
-only looks like a text. None of that may end who asks.
+An exception, a result or a validator belongs to the user. Reading its class, text or attributes
+runs the user's code, which may raise anything, `SystemExit` included, or return a subclass of
+`str`. None of that may end the caller.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# Past metaclasses and subclasses, which may have properties of these names.
+# Read past metaclasses and subclasses, which may have properties of these names.
 _get_name: Any = type.__dict__["__name__"].__get__
 _get_qualname: Any = type.__dict__["__qualname__"].__get__
 _get_module: Any = type.__dict__["__module__"].__get__
@@ -34,7 +34,7 @@ def name_of(kind: type) -> str:
 
 
 def qualified_name(value: object) -> str:
-    """Return the name of its class with its module, unless that is Python's own.
+    """Return the name of an object's class, with its module unless that is `builtins`.
 
     >>> qualified_name(7), qualified_name(class_name)
     ('int', 'function')
@@ -46,7 +46,7 @@ def qualified_name(value: object) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return the text of an object; an empty one where it has none.
+    """Return `str(value)`; an empty text where that raises.
 
     >>> text_of(7)
     '7'
@@ -58,12 +58,12 @@ def text_of(value: object) -> str:
 
 
 def plain(text: str) -> str:
-    """Return the same characters as a text of Python's own: a subclass may do anything."""
+    """Return the same characters as a plain `str`: a subclass may override any method."""
     return str.__getitem__(text, slice(None))
 
 
 def attribute_of(value: object, name: str) -> Any:
-    """Return an attribute of an object; None where it has none, or refuses to say."""
+    """Return an attribute of an object; None where it has none, or reading it raises."""
     try:
         return getattr(value, name, None)
     except BaseException:

@@ -1,9 +1,9 @@
 """Logs: an event name with fields, as text on a terminal and as JSON lines otherwise.
 
-Payloads and secrets are never logged; what comes from outside (ids, error texts) is escaped, so
-that a request cannot forge a line or move a terminal's cursor.
+Payloads and secrets are never logged. Ids and error texts from outside are escaped, so that a
+request cannot forge a line or move a terminal's cursor.
 
-In an application whose formatter is its own, the fields stand in the message: `event name=value`.
+An application with its own formatter finds the fields in the message: `event name=value`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from feedback.foreign import class_name
 
-# Past the user's own classes, which may have properties of these names.
+# Read past the user's own classes, which may have properties of these names.
 _LINKS: tuple[Any, ...] = tuple(
     BaseException.__dict__[name].__get__
     for name in ("__traceback__", "__cause__", "__suppress_context__", "__context__")
@@ -41,35 +41,35 @@ class EventLog:
         self._log(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: object) -> None:
-        """Log a transition as it should be."""
+        """Log a normal transition."""
         self._log(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        """Log what a person should look at when it repeats."""
+        """Log an event that a person should look at when it repeats."""
         self._log(logging.WARNING, event, fields)
 
     def error(self, event: str, **fields: object) -> None:
-        """Log what a person should look at."""
+        """Log an event that a person should look at."""
         self._log(logging.ERROR, event, fields)
 
     def exception(self, event: str, **fields: object) -> None:
         """Log a fault of our own, with its stack."""
-        self._tell(logging.ERROR, event, fields, exc_info=True)
+        self._emit(logging.ERROR, event, fields, exc_info=True)
 
     def raised(self, event: str, error: BaseException, **fields: object) -> None:
-        """Log what a user's code raised: its class and stack, never its text.
+        """Log an exception of the user's code: its class and stack, never its text.
 
-        An exception's text quotes what it was about, as `int(card_number)` does; the client that
-        owns the payload reads it in the status.
+        An exception's text may quote the payload, as that of `int(card_number)` does. The client
+        that owns the payload reads the text in the status.
         """
         fields = fields | {"error": class_name(error)}
-        self._tell(logging.ERROR, event, fields, stack=_places(error))
+        self._emit(logging.ERROR, event, fields, stack=_stacks_of(error))
 
     def _log(self, level: int, event: str, fields: dict[str, object]) -> None:
         if self._logger.isEnabledFor(level):
-            self._tell(level, event, fields)
+            self._emit(level, event, fields)
 
-    def _tell(
+    def _emit(
         self,
         level: int,
         event: str,
@@ -79,13 +79,13 @@ class EventLog:
         stack: str = "",
     ) -> None:
         extra = {_EVENT: event, _FIELDS: fields, _STACK: stack}
-        # One template for each event: an application may group by it.
+        # One template for each event, so that an application can group by it.
         template, arguments = (f"{event} %s", (_Words(fields),)) if fields else (event, ())
         self._logger.log(level, template, *arguments, exc_info=exc_info, extra=extra)
 
 
 class _Words:
-    """Fields as words of a message, made when somebody formats it."""
+    """Fields as words of a message, joined only when a formatter needs them."""
 
     def __init__(self, fields: dict[str, object]) -> None:
         self._fields = fields
@@ -95,7 +95,7 @@ class _Words:
 
 
 def event_of(record: logging.LogRecord) -> str:
-    """Return the name of an event of ours, or the message of somebody else."""
+    """Return the name of our event, or the message that another logger formatted."""
     return str(getattr(record, _EVENT, "")) or record.getMessage()
 
 
@@ -142,8 +142,8 @@ def configure(*, level: str = "INFO", stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [target]
     root.setLevel(level)
-    # kafka-python tells every connection at INFO, and of an outage 35 errors a second with their
-    # stacks: what they mean we log ourselves, once. At DEBUG it would log keys and values.
+    # kafka-python logs every connection at INFO, and 35 errors a second with stacks in an outage.
+    # We log the outage ourselves, once. At DEBUG it would log keys and values.
     logging.getLogger("kafka").setLevel(logging.INFO if level == "DEBUG" else logging.CRITICAL)
 
 
@@ -153,7 +153,7 @@ def _stack(format_of: logging.Formatter, record: logging.LogRecord) -> str:
     return str(getattr(record, _STACK, ""))
 
 
-def _places(error: BaseException) -> str:
+def _stacks_of(error: BaseException) -> str:
     """Return the classes and stacks of an error and its causes, the first cause first."""
     parts: list[str] = []
     seen: set[int] = set()

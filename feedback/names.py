@@ -1,7 +1,8 @@
-"""Names of hosts made addresses in bounded time: the system's resolver may take half a minute.
+"""Host names resolved in bounded time: the system's resolver may take half a minute.
 
-A thread asks; who has waited in vain is told so, and whoever asks for the same name next takes up
-what that thread has found meanwhile. So a slow resolver costs time, and no name is out of reach.
+A thread asks the resolver. A caller whose time is over gets an error; the next caller for the same
+name takes the answer that the thread has found since. So a slow resolver costs time, but no name
+stays out of reach.
 """
 
 from __future__ import annotations
@@ -15,47 +16,50 @@ from typing import Any
 
 from feedback.clock import monotonic_s
 
-# What was found for somebody who did not wait for it.
+# An answer that nobody waited for is used for this long.
 FRESH_S = 30.0
 
-Asked = tuple[int, str, int, int]
+Question = tuple[int, str, int, int]
 _lock = threading.Lock()
-_under_way: dict[Asked, tuple[Future[list[Any]], float]] = {}
+_under_way: dict[Question, tuple[Future[list[Any]], float]] = {}
 
 
 def addresses(host: str, port: int, family: int, *, within_s: float) -> list[Any]:
-    """Return what `socket.getaddrinfo` says of a stream to there.
+    """Return the answer of `socket.getaddrinfo` for a stream to this host and port.
+
+    Args:
+        within_s: the longest wait, in seconds.
 
     Raises:
-        socket.gaierror: there is no such name, or nobody answered in time.
+        socket.gaierror: there is no such name, or no answer came in time.
     """
     if _is_address(host):
         return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
-    # A fork takes no thread along.
-    asked = (os.getpid(), host, port, family)
+    # The process id: a fork takes no thread along.
+    question = (os.getpid(), host, port, family)
     with _lock:
-        answer, since_s = _under_way.get(asked, (None, 0.0))
+        answer, since_s = _under_way.get(question, (None, 0.0))
         if answer is None or (answer.done() and monotonic_s() - since_s > FRESH_S):
             answer = Future()
-            _under_way[asked] = (answer, monotonic_s())
+            _under_way[question] = (answer, monotonic_s())
             threading.Thread(
-                target=_ask, args=(asked, answer), name="onceward-names", daemon=True
+                target=_ask, args=(question, answer), name="onceward-names", daemon=True
             ).start()
     try:
         found = answer.result(within_s)
     except TimeoutError:
-        said = f"no answer within {within_s:g} s to what {host} is"
-        raise socket.gaierror(socket.EAI_AGAIN, said) from None
+        message = f"the name {host} was not resolved within {within_s:g} s"
+        raise socket.gaierror(socket.EAI_AGAIN, message) from None
     finally:
         if answer.done():
             with _lock:
-                if _under_way.get(asked, (None,))[0] is answer:
-                    del _under_way[asked]
+                if _under_way.get(question, (None,))[0] is answer:
+                    del _under_way[question]
     return found
 
 
-def _ask(asked: Asked, answer: Future[list[Any]]) -> None:
-    _, host, port, family = asked
+def _ask(question: Question, answer: Future[list[Any]]) -> None:
+    _, host, port, family = question
     try:
         answer.set_result(socket.getaddrinfo(host, port, family, socket.SOCK_STREAM))
     except (OSError, UnicodeError) as error:  # a label that is too long is a UnicodeError

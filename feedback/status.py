@@ -1,18 +1,17 @@
 """The status rule: which write may follow which, as one table (contract, section 4).
 
-Theory of operation. A status is written by clients (PENDING), by workers on receipt (ACCEPTED) and
-by workers that repeat what the journal says (RUNNING and everything after). Writers race, and a
-message may be late, so a write is judged by four facts in this order: payload, generation,
-attempt, state. Three things bite the next editor:
+Theory of operation. Clients write PENDING, workers write ACCEPTED on receipt, and workers repeat
+the journal's rows (RUNNING and everything after). Writers race, and a write may be late, so the
+rule looks at four facts in this order: payload, generation, attempt, state. Three things bite the
+next editor:
 
-- A write that knows no generation (PENDING, ACCEPTED) counts as generation 0: it never overwrites
-  what a claim has written, except a FAILED that says a resend may help, of which its sender had
-  been told.
-- An older attempt may still bring the final outcome, since the journal knows one row per request.
+- A write without a generation (PENDING, ACCEPTED) counts as generation 0: it never overwrites a
+  status that a claim has written. The exception is a FAILED with `resend` that its sender has read.
+- An older attempt may still bring the final outcome, since the journal has one row per request.
 - A final status never changes, but for an IN_DOUBT that is resolved and a FAILED that is reopened.
 
-`feedback/redis/status_script.py` writes the same rule as a Lua script for Redis from the same
-table; the two are tested against each other exhaustively.
+`feedback/redis/status_script.py` generates a Lua script for Redis from the same table; tests
+compare the two exhaustively.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ FINAL = frozenset({State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.EXPIRED,
 # Written before a claim, so they carry no generation.
 BEFORE_CLAIM = frozenset({State.PENDING, State.ACCEPTED})
 
-# No clock is off by more.
+# We assume that no two clocks differ by more.
 CLOCKS_APART_S = 3600
 
 _AFTER_CLAIM = frozenset(STORED) - BEFORE_CLAIM
 
 FOLLOWERS: dict[State, frozenset[State]] = {
-    # from: what may follow within the same generation and attempt
+    # state: the states that may follow it within the same generation and attempt
     State.PENDING: frozenset(STORED),
     State.ACCEPTED: frozenset(STORED) - {State.PENDING},
     State.RUNNING: _AFTER_CLAIM,
@@ -60,8 +59,9 @@ FOLLOWERS: dict[State, frozenset[State]] = {
     State.SKIPPED: frozenset({State.SKIPPED}),
 }
 NEWER_GENERATION: dict[State, frozenset[State]] = {
-    # what a higher generation may overwrite: everything open, a FAILED that was reopened, and an
-    # IN_DOUBT whose resolution was missed here; it is only ever shown as resolved, never as open
+    # state: the states of a higher generation that may overwrite it. It may be any open state, a
+    # FAILED that was reopened, or an IN_DOUBT whose resolution never reached Redis: an IN_DOUBT is
+    # followed by its resolution, never by an open state.
     State.PENDING: _AFTER_CLAIM,
     State.ACCEPTED: _AFTER_CLAIM,
     State.RUNNING: _AFTER_CLAIM,
@@ -72,7 +72,7 @@ NEWER_GENERATION: dict[State, frozenset[State]] = {
 
 
 class Refusal(StrEnum):
-    """Why a write was not taken."""
+    """The reason why the rule refused a write."""
 
     PAYLOAD = "payload"
     GENERATION = "generation"
@@ -87,9 +87,10 @@ class Stored:
     """The facts of a stored status that the rule looks at.
 
     Attributes:
-        generation: 0 when no claim has been told yet.
+        generation: 0 before a claim was written.
         resend: a FAILED that a higher attempt may reopen.
-        topic: that it came from; empty where nobody has said.
+        worker: the worker that holds the request; empty for none.
+        topic: the request's topic; empty when not known.
     """
 
     state: State
@@ -108,16 +109,16 @@ class Write:
     Attributes:
         restore: the journal's own row is written over another request's status (a mismatch
             verdict: contract, section 4).
-        held_by: only while this worker is the one that stands there; a worker that gives a
-            request up must not clear the name of the next owner. None: whoever it is.
-        reopens: before a claim: the highest generation whose failure it may reopen; what a client
-            was told is over does not begin anew by a sending that was on its way. None: any.
-        topic: that it is about; empty: whichever.
-        follows: before a claim: the attempt that the writer has read, and that must still stand
-            there, or a later one. Where it was taken back since, its client was told so, and
-            nobody may send it. 0: it has read that nothing stands, which must still be so, while
-            the payload is still kept: what was told since is another's to send. None: whatever
-            stands.
+        held_by: take the write only while the stored status names this worker. A worker that
+            gives a request up must not clear the name of the next owner. None: any worker.
+        reopens: before a claim: the highest generation whose failure the write may reopen. A
+            sending that was under way must not reopen a later failure that its client has read.
+            None: any.
+        topic: the request's topic; empty: any.
+        follows: before a claim: the attempt that the writer has read; the stored attempt must not
+            be lower. If the status was removed since, its client has been told `NotSent`, and
+            nobody may send the request. 0: the writer found no status but a stored payload, and
+            both must still hold: a status written since belongs to another sender. None: any.
     """
 
     state: State
@@ -134,12 +135,17 @@ class Write:
 def may_be_taken_back(
     state: State, attempt: int, *, is_asked_anew: bool, left_s: float | None
 ) -> bool:
-    """Whether what another start of Redis was told may have been taken back since, and its client
-    told `NotSent`: the first PENDING of a request, or of one that failed and was asked for again.
-    Long after its deadline that harms nobody: it can only expire.
+    """Whether a PENDING of another start of Redis may have been taken back since.
+
+    Its client may then have been told `NotSent`. This concerns the first PENDING of a request, or
+    of a failed one that was submitted again. Long after the deadline a resend harms nobody: the
+    request can only expire.
 
     Args:
-        left_s: until the deadline, negative after it; None without one.
+        state: the stored state.
+        attempt: the stored attempt.
+        is_asked_anew: the request had failed, and its client submitted it again.
+        left_s: seconds until the deadline, negative after it; None without one.
     """
     is_first = attempt <= 1 or is_asked_anew
     may_run = left_s is None or left_s > -CLOCKS_APART_S
@@ -153,10 +159,12 @@ def is_other_request(stored: Stored, write: Write) -> bool:
 
 
 def judge(stored: Stored | None, write: Write, *, is_kept: bool = False) -> Refusal | None:
-    """Return None when the write may be taken, else why not (contract, section 4).
+    """Return None when the write may be taken, else the reason (contract, section 4).
 
     Args:
-        is_kept: the payload of which nothing is told is kept.
+        stored: the stored status; None without one.
+        write: the write to judge.
+        is_kept: the payload is stored although there is no status.
     """
     if stored is None:
         is_there = write.follows is None or (write.follows == 0 and is_kept)
@@ -178,7 +186,7 @@ def judge(stored: Stored | None, write: Write, *, is_kept: bool = False) -> Refu
 
 
 def _brings_outcome(stored: Stored, write: Write) -> bool:
-    # A PENDING of the same generation stands for a reopened FAILED: that outcome was told before.
+    # A PENDING of the same generation replaced a FAILED to reopen it: its client knows the outcome.
     return write.state in FINAL and stored.state not in BEFORE_CLAIM
 
 
@@ -207,14 +215,19 @@ def _judge_newer_generation(stored: Stored, write: Write) -> Refusal | None:
 
 
 def may_reopen(state: State, *, resend: bool) -> bool:
-    """Whether a resend can still lead to a run, so that the payload must be kept."""
+    """Whether a resend can still lead to a run, so that the payload must stay stored."""
     return state not in FINAL or (state is State.FAILED and resend)
 
 
 def derive(state: State, *, worker: str, worker_alive: bool) -> State:
-    """Return the state a reader sees: LOST for what a dead worker, or none, has accepted.
+    """Return the state that a reader sees: LOST for an ACCEPTED without a living worker.
 
     A LOST request was committed and never claimed, so it is safe to resend (contract, section 4).
+
+    Args:
+        state: the stored state.
+        worker: the worker that accepted the request; empty when it gave the request up.
+        worker_alive: the worker has a heartbeat.
     """
     if state is State.ACCEPTED and not (worker and worker_alive):
         return State.LOST

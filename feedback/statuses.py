@@ -1,4 +1,4 @@
-"""Statuses as facts: what is written, what stands, what a client sees; and their stored form."""
+"""Statuses: the write, the script's answer, the status that a client reads, the stored form."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from feedback.errors import NewerStatus
 from feedback.records.stored_payload import KeptPayload
 from feedback.status import Refusal, State, Stored, Write, derive, judge
 
-# What stands before what a PENDING took the place of, in an answer of the status script.
+# In an answer of the status script: begins the packed status that a PENDING replaced.
 REPLACED = "="
 _REPLACED = REPLACED.encode()
-# Those of 64 bits, as databases hold them.
+# Databases hold signed numbers of 64 bits.
 _NUMBERS = 2**63
 
 
 class Origin(NamedTuple):
-    """Where a request came from: its record, and until when it is valid (epoch ms).
+    """The coordinates of a request's record, and its deadline (epoch ms).
 
-    A tuple of numbers: it is made for every outcome, and told for few.
+    A named tuple, since every outcome makes one, and few are written.
     """
 
     topic: str
@@ -32,21 +32,21 @@ class Origin(NamedTuple):
 
     @property
     def fields(self) -> dict[str, str]:
-        """The fields of the hash that say so."""
+        """The same as fields of the hash."""
         return {name: str(value) for name, value in zip(self._fields, self, strict=True)}
 
 
 class StatusWrite(NamedTuple):
-    """One status to be told, with the facts the rule judges it by.
+    """One status to write, with the facts that the rule looks at.
 
     Attributes:
         generation: 0 before a claim.
         fields: the hash fields of contract section 6 that this write sets, as text.
-        payload: kept for a resend when given; dropped when the state cannot be reopened.
+        payload: stored for a resend; a state that cannot be reopened deletes it.
         restore: the journal's row replaces another payload's status.
-        held_by: taken only while this worker stands in the hash.
-        origin: told where nobody has told it: ACCEPTED did, unless Redis was away then or has
-            forgotten it since.
+        held_by: taken only while the hash names this worker.
+        origin: written only where the hash has no coordinates. ACCEPTED writes them, unless Redis
+            was away then; and Redis may have lost them since.
         reopens, follows: before a claim: see `Write`.
     """
 
@@ -65,13 +65,13 @@ class StatusWrite(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """About how long the parts are that can be long."""
-        told = len(self.fields.get("result", "")) + len(self.fields.get("message", ""))
-        return told + (0 if self.payload is None else self.payload.size_bytes)
+        """The length of result, message and payload, approximately."""
+        texts = len(self.fields.get("result", "")) + len(self.fields.get("message", ""))
+        return texts + (0 if self.payload is None else self.payload.size_bytes)
 
     @property
     def topic(self) -> str:
-        """The topic that the request came from; empty where nobody says."""
+        """The request's topic; empty when not known."""
         return self.fields.get("topic", "") if self.origin is None else self.origin.topic
 
     @property
@@ -83,11 +83,16 @@ class StatusWrite(NamedTuple):
 
 
 def newer_of(stands: StatusWrite, comes: StatusWrite) -> StatusWrite:
-    """Return which of two untold writes of a request is told: the same rule as in Redis."""
+    """Return the one of two waiting writes of a request to keep: the same rule as in Redis.
+
+    Args:
+        stands: the write that waits already.
+        comes: the new write.
+    """
     fields = stands.fields
     resend, worker = fields.get("resend") == "1", fields.get("worker", "")
-    # Who holds it is asked of Redis. Of two that ask for the same holder the first does not stand
-    # there yet, and must not answer for it.
+    # Only Redis knows the holder. When both writes require the same holder, the first has not
+    # reached Redis, so it must not decide the second's condition.
     held_by = None if comes.held_by == stands.held_by else comes.held_by
     stored = Stored(
         stands.state,
@@ -113,10 +118,10 @@ def newer_of(stands: StatusWrite, comes: StatusWrite) -> StatusWrite:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A write that the rule did not take, with what stands there instead.
+    """A write that the rule refused, with the stored status.
 
     Attributes:
-        state: UNKNOWN where nothing stands, or a state that only a newer version knows.
+        state: UNKNOWN without a stored status, or for a state that only a newer version knows.
     """
 
     reason: Refusal
@@ -133,17 +138,17 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a client sees of a request. Times are epoch milliseconds.
+    """A request's status as a client reads it. Times are epoch milliseconds.
 
     Attributes:
         result: the handler's return value, decoded from JSON.
         resend: for FAILED: whether a resend may help.
         by: for SKIPPED: the request that succeeded in this one's stead.
         updated_at: epoch ms of Redis' clock.
-        told_in: for PENDING: the start of the Redis server that was told.
-        effect_kind, in_doubt: of a run: how its handler was declared when it was claimed.
+        told_in: for PENDING: the `run_id` of the Redis server that it was written to.
+        effect_kind, in_doubt: of a run: its handler's declaration at the time of the claim.
         claimed_at: of a run: epoch ms of its claim, by the journal's clock.
-        voids: of any run but the first: how many before it were declared void.
+        voids: of any run but the first: the number of earlier runs that were declared void.
     """
 
     request_id: str
@@ -172,8 +177,10 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What a PENDING took the place of: an earlier attempt's status, as the script packed it; empty
-    where another sending had told the same PENDING."""
+    """The earlier attempt's status that a PENDING replaced, as the script packed it.
+
+    Empty where another sending had written the same PENDING.
+    """
 
     packed: bytes = field(repr=False)  # of a result, among others
 
@@ -182,8 +189,10 @@ Answer = Refused | Replaced | None
 
 
 def decode_answer(reply: bytes | int) -> Answer:
-    """Return what the script answered to one write; None when it was taken over nothing that a
-    failed sending would put back."""
+    """Return the script's answer to one write.
+
+    None: the write was taken, and it replaced no status that a failed sending would restore.
+    """
     if not reply or isinstance(reply, int):
         return None
     if reply.startswith(_REPLACED):
@@ -195,24 +204,26 @@ def decode_answer(reply: bytes | int) -> Answer:
 
 
 def refusals_of(answers: Sequence[Answer]) -> list[Refused | None]:
-    """Return the refusals among the answers, None for what was taken."""
+    """Return each answer's refusal, None for a write that was taken."""
     return [one if isinstance(one, Refused) else None for one in answers]
 
 
 def decode_hash(found: Mapping[bytes, bytes]) -> dict[str, str]:
-    """Return a hash as text; bytes that are none are replaced."""
+    """Return a hash as text; bytes that are not UTF-8 are replaced."""
     return {name.decode(): value.decode("utf-8", "replace") for name, value in found.items()}
 
 
 def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Status:
-    """Return what a client sees of a stored hash.
+    """Return the status that a client reads from a stored hash.
 
     Args:
+        request_id: the request.
+        found: the hash; empty when there is none.
         alive: the workers that have a heartbeat.
 
     Raises:
         NewerStatus: its state is of a newer version.
-        ValueError: it has a number or a result that is none.
+        ValueError: a number or the result in it is malformed.
     """
     if "status" not in found:
         return Status(request_id, State.UNKNOWN)
@@ -247,7 +258,7 @@ def status_of(request_id: str, found: Mapping[str, str], alive: set[str]) -> Sta
 
 
 def _known(word: str) -> State:
-    """Return the state; UNKNOWN for one of a newer version, since a batch has others to answer."""
+    """Return the state; UNKNOWN for one of a newer version, so that the rest of a batch is read."""
     try:
         return State(word)
     except ValueError:
@@ -258,12 +269,12 @@ def _state(word: str, request_id: str) -> State:
     try:
         return State(word)
     except ValueError:
-        said = f"request {request_id} has the state {word!r}, which is of a newer version"
-        raise NewerStatus(f"{said}: update this process") from None
+        fault = f"request {request_id} has the state {word!r}, which is of a newer version"
+        raise NewerStatus(f"{fault}: update this process") from None
 
 
 def _count(text: str) -> int:
-    """Return a number of the script's answer; 0 for what is none, as the script has read it."""
+    """Return a number of the script's answer; 0 for a malformed one, as the script reads it."""
     try:
         return int(text or 0)
     except ValueError:

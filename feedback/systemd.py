@@ -1,6 +1,6 @@
-"""What a service tells systemd: that it is ready, what it does, that it lives (sd_notify(3)).
+"""Notifications to systemd: ready, status text, watchdog (sd_notify(3)).
 
-Outside systemd nothing is sent and nothing fails. No library: it is one datagram.
+Outside systemd nothing is sent and nothing fails. No library: a notification is one datagram.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ log = EventLog("onceward.systemd")
 SOCKET = "NOTIFY_SOCKET"
 WATCHDOG_USEC = "WATCHDOG_USEC"
 WATCHDOG_PID = "WATCHDOG_PID"
-# systemd always reads; one that does not must not hold up the service for longer.
+# systemd always reads. A manager that does not may hold up the service no longer.
 SEND_LIMIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What the service manager asked of this process.
+    """The service manager's socket and watchdog period for this process.
 
     Attributes:
-        address: of the socket that hears it; empty when nobody does.
-        watchdog_s: it must hear `WATCHDOG=1` within this many seconds; None when it need not.
+        address: of the manager's socket; empty without a manager.
+        watchdog_s: the longest time between two `WATCHDOG=1`, in seconds; None without a watchdog.
     """
 
     address: str = ""
@@ -37,13 +37,13 @@ class Unit:
 
     @classmethod
     def taken_from(cls, environ: MutableMapping[str, str], pid: int) -> Self:
-        """Return what stands in the environment, and remove it.
+        """Return the unit that the environment describes, and remove its variables.
 
-        A child that inherited it could speak, or be waited for, in this process's name.
+        A child that inherited them could notify in this process's name, or be waited for.
 
         Args:
-            environ: the process's own.
-            pid: this process; a watchdog that is meant for another is not ours.
+            environ: the environment of this process.
+            pid: of this process; a watchdog for another pid is ignored.
 
         >>> variables = {"NOTIFY_SOCKET": "/run/n", "WATCHDOG_USEC": "60000000", "HOME": "/"}
         >>> Unit.taken_from(variables, pid=1)
@@ -54,19 +54,19 @@ class Unit:
         address = environ.pop(SOCKET, "")
         usec = environ.pop(WATCHDOG_USEC, "")
         meant_for = environ.pop(WATCHDOG_PID, "") or str(pid)
-        # Anything else than a number of microseconds is not systemd's word.
+        # systemd writes nothing but a number of microseconds.
         is_asked = usec.isascii() and usec.isdigit() and int(usec) > 0 and meant_for == str(pid)
         return cls(address, int(usec) / 1_000_000 if is_asked else None)
 
     def notify(self, *lines: str) -> None:
-        """Send assignments such as `READY=1`; whatever hinders that is logged and no fault.
+        """Send assignments of sd_notify(3), as `READY=1`; a failure is logged, not raised.
 
         Args:
-            lines: of sd_notify(3), together in one datagram; a line break in one becomes a space.
+            lines: the assignments, sent in one datagram; a line break in one becomes a space.
         """
         if not self.address:
             return
-        # "@" stands for the zero byte of a socket that has a name and no file.
+        # "@" stands for the zero byte that begins the name of an abstract socket.
         address = "\0" + self.address[1:] if self.address.startswith("@") else self.address
         message = "\n".join(line.replace("\n", " ") for line in lines)
         try:
@@ -79,11 +79,13 @@ class Unit:
 
 @cache
 def unit() -> Unit:
-    """Return what the service manager asked of this process; the first call empties its
-    environment of it, so call it before any child is started."""
+    """Return the unit of this process.
+
+    The first call removes its variables from the environment: call it before any child starts.
+    """
     return Unit.taken_from(os.environ, os.getpid())
 
 
 def notify(*lines: str) -> None:
-    """Tell systemd what these lines say, when it started this process; see `Unit.notify`."""
+    """Send assignments to systemd when it started this process; see `Unit.notify`."""
     unit().notify(*lines)

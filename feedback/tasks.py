@@ -9,10 +9,10 @@ AGAIN_S = 0.1
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks until each has ended, whatever it ends with.
+    """Cancel tasks until each has ended; their results and errors are ignored.
 
-    Once is not enough: `wait_for`, by which redis-py sends, swallows a cancellation in Python 3.11
-    when what it waits for ends at the same moment.
+    One cancellation is not enough. redis-py sends by `wait_for`, which in Python 3.11 swallows a
+    cancellation when its own task ends at the same moment.
     """
     pending = set(tasks)
     while pending:

@@ -1,4 +1,4 @@
-"""What the console commands of all rooms share: options, exit codes, and errors in one sentence."""
+"""Shared by the commands of all rooms: options, exit codes, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Group(click.Group):
     """A group of commands that ends with the exit codes of contract section 11."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command and exit; a fault that is ours shows its stack and exits with 4."""
+        """Run the command and exit; a fault of ours shows its stack and exits with 4."""
         kwargs["standalone_mode"] = False
         try:
             code = super().main(*args, **kwargs)
@@ -38,7 +38,7 @@ class Group(click.Group):
             click.echo("interrupted", err=True)
             code = ExitCode.CUT
         except OncewardError as error:
-            # Errors of several lines are our own lists of faults.
+            # Only our own lists of faults have several lines.
             click.echo("error: " + printable(str(error), also="\n"), err=True)
             code = error.exit_code
         except BrokenPipeError:
@@ -82,7 +82,7 @@ def settings_of(config: str | None) -> Settings:
     """Return the settings a command works with.
 
     Raises:
-        SettingsError: names everything that is wrong.
+        SettingsError: the settings are wrong; the message names every fault.
     """
     return load(config)
 
@@ -105,7 +105,7 @@ def print_status(status: Status, *, as_json: bool) -> None:
 
 
 def user_name() -> str:
-    """Return who runs this process, for the records of what people did."""
+    """Return the name of the user of this process, for records of people's actions."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container without a name for its user

@@ -1,17 +1,18 @@
-"""Text that came from outside, for a terminal. Pure."""
+"""Text from outside made safe for a terminal. Pure."""
 
 from __future__ import annotations
 
 
 def printable(text: str, *, also: str = "") -> str:
-    r"""Return text that cannot move a terminal's cursor, colour it, turn its direction or begin a
-    line of its own.
+    r"""Return the text with every character escaped that could control a terminal.
+
+    It cannot move the cursor, set a colour, turn the direction of text or begin a new line.
 
     >>> printable("a" + chr(10) + "b")
     'a\\nb'
 
     Args:
-        also: what may stand all the same, as a line's end.
+        also: characters to leave as they are, for instance a line break.
     """
     if text.isprintable():
         return text

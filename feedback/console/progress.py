@@ -1,4 +1,4 @@
-"""A bar that says how far a command has come, where a person looks at it."""
+"""A progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rich.progress import Progress
 
 @contextmanager
 def progress_bar(
-    what: str, *, console: Console | None = None
+    description: str, *, console: Console | None = None
 ) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield what takes how much is done and how much there is; it shows nothing without a terminal.
+    """Yield a function `(done, total)` that moves the bar; without a terminal it does nothing.
 
     Args:
-        what: is being done.
-        console: where; standard error by default.
+        description: the work, shown before the bar.
+        console: standard error by default.
     """
     console = Console(stderr=True) if console is None else console
     if not console.is_terminal:
         yield lambda done, total: None
         return
     with Progress(*Progress.get_default_columns(), console=console, transient=True) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task(description, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

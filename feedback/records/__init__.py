@@ -1,6 +1,7 @@
-"""Records: what they carry beside the user's bytes. Pure, but for the schemas' library.
+"""Records: their headers, ids and schemas. Pure, but for the library that checks JSON Schemas.
 
-- `envelope`: id, attempt, deadline, trace context. `failure_headers`: why a record was set aside.
+- `envelope`: id, attempt, deadline, trace context. `failure_headers`: the reason and origin of a
+  dead letter or a retry.
 - `dead_letters`, `dead_letter_topics`, `retry_group`: names that several rooms must agree on.
-- `schemas` and `json_schemas` check values; `stored_payload` is the payload kept for a resend.
+- `schemas` and `json_schemas` check values; `stored_payload` is the payload stored for a resend.
 """

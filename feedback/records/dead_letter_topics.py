@@ -1,20 +1,20 @@
-"""Where the dead letters of a group are. Pure, and imported in every child: it needs nothing."""
+"""The names of dead letter topics. Pure, and without imports, since every child imports it."""
 
 from __future__ import annotations
 
 
 def dead_letter_topic(topic: str, group: str) -> str:
-    """Return where the dead letters of a group on this topic are."""
+    """Return the dead letter topic of a group for this topic."""
     return f"{topic}.{group}.dlq"
 
 
 def is_dead_letter_topic(topic: str, group: str) -> bool:
-    """Whether the dead letters of a group are there."""
+    """Whether the topic is a dead letter topic of this group."""
     return topic.endswith(f".{group}.dlq")
 
 
 def source_topic(topic: str, group: str) -> str:
-    """Return the topic that a dead letter topic belongs to; of another one itself.
+    """Return the topic that a dead letter topic belongs to; any other topic unchanged.
 
     >>> source_topic("payments.g.dlq", "g"), source_topic("payments", "g")
     ('payments', 'payments')

@@ -1,7 +1,7 @@
 """The id under which a dead letter is handled. Pure.
 
-A letter that is given to a handler is a request of its own. Its id derives from the letter, so that
-one which was written twice is handled once, and the request that failed keeps its own row.
+A handler of a dead letter topic runs each letter as a request of its own. The request's id derives
+from the letter: a letter written twice is handled once, and the failed request keeps its own row.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _NUMBER = re.compile(rb"[0-9]{1,10}")
 
 
 def letter_id(request_id: str, attempts: int) -> str:
-    """Return the id under which a dead letter is handled; of a long id its hash takes the place.
+    """Return the id under which a dead letter is handled; a long id is replaced by its hash.
 
     Args:
-        request_id: the request that failed.
-        attempts: which of its runs; 0 when it never ran.
+        request_id: the failed request.
+        attempts: the number of the failed run; 0 when the request never ran.
 
     >>> letter_id("a", 3)
     'a.dlq.3'
@@ -41,10 +41,10 @@ def letter_id(request_id: str, attempts: int) -> str:
 
 
 def envelope_of_letter(record: Record) -> Envelope:
-    """Return what is asked for by a letter that is given to a handler.
+    """Return the envelope of the request that a dead letter makes for its handler.
 
-    Its deadline is none: that of the request that failed is over, or has nothing to do with it. A
-    resend is told by its id, which is the derived one already, and keeps attempt and deadline.
+    It has no deadline: the failed request's deadline does not apply to it. A resend of it carries
+    the derived id already, and keeps its attempt and deadline.
 
     Raises:
         InvalidMessage: a header of ours is malformed.
@@ -52,16 +52,16 @@ def envelope_of_letter(record: Record) -> Envelope:
     sent = decode_headers(record)
     failed, attempts = name_of_letter(record.headers)
     if failed is None and sent.request_id.endswith(_ending(attempts)):
-        return sent  # of a letter that others wrote
+        return sent  # a resend of a letter without our header
     derived = letter_id(sent.request_id if failed is None else failed, attempts)
     return sent if sent.request_id == derived else Envelope(derived)
 
 
 def name_of_letter(headers: Headers) -> tuple[str | None, int]:
-    """Return which request a letter says has failed, None where it does not, and in which run.
+    """Return the failed request's id, None where the header is missing, and the failed run.
 
     Raises:
-        InvalidMessage: what it says is no id.
+        InvalidMessage: the header holds no valid request id.
     """
     last = dict(headers)
     failed = last.get(DLQ_REQUEST_ID)
@@ -73,7 +73,7 @@ def name_of_letter(headers: Headers) -> tuple[str | None, int]:
 
 
 def failed_request_id(request_id: str, attempts: int) -> str:
-    """Return the id of the request that failed, as far as the derived one shows it.
+    """Return the failed request's id from the derived id, unless a hash replaced it.
 
     >>> failed_request_id("a.dlq.3", 3)
     'a'

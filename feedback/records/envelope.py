@@ -1,7 +1,7 @@
-"""What a record carries beside the user's bytes: id, attempt, deadline and trace context.
+"""A record's headers beside the user's bytes: id, attempt, deadline and trace context.
 
 Wire format: contract, section 7. Headers are UTF-8 text, numbers in decimal. The user's key and
-value are never touched; `payload_sha256` is what tells two payloads apart.
+value are never touched; `payload_sha256` distinguishes two payloads.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import NamedTuple
 
 from feedback.errors import InvalidMessage
 
-# What begins so is no user's.
+# The prefix of our headers; users' headers do not begin with it.
 RESERVED = "onceward-"
 REQUEST_ID = "onceward-request-id"
 ATTEMPT = "onceward-attempt"
 DEADLINE = "onceward-deadline"
-# The generation of the failure that a resend may reopen: what its sender had been told of.
+# The highest generation whose failure a resend may reopen; its sender has read that failure.
 REOPENS = "onceward-reopens"
 TRACEPARENT = "traceparent"
-# Of the record of an outcome: it is a request of its own to a worker that reads it.
+# The id of an outcome's record: a worker that reads the record runs it as a request of its own.
 OUTCOME_ID = "onceward-outcome-id"
 
 Headers = Sequence[tuple[str, bytes]]
@@ -40,8 +40,10 @@ _DECIMAL = re.compile(r"[0-9]{1,15}\Z")
 
 
 class NullHeader(bytes):
-    """The value of a header that is null in Kafka: empty to whoever reads it, and null again where
-    the record is written on (`feedback.kafka.records`)."""
+    """The value of a header that is null in Kafka.
+
+    Its bytes are empty; `feedback.kafka.records` writes it as null again.
+    """
 
 
 NULL_HEADER = NullHeader()
@@ -50,7 +52,7 @@ NULL_HEADER = NullHeader()
 class Record(NamedTuple):
     """One Kafka record as it was read, with nothing interpreted.
 
-    What is made for every request is a named tuple: a third of a frozen dataclass's cost.
+    A named tuple costs a third of a frozen dataclass, and every request makes one.
     """
 
     topic: str
@@ -66,20 +68,20 @@ class Record(NamedTuple):
 
     @property
     def coordinates_id(self) -> str:
-        """The id of a record that carries none, and of every refused one (contract, section 7)."""
+        """The id of a record without an id, and of every refused one (contract, section 7)."""
         return _bounded(f"{self.topic}-{self.partition}-{self.offset}-{self.timestamp_ms}")
 
 
 class Envelope(NamedTuple):
-    """What Onceward knows of one sending of a request.
+    """One sending of a request, as its headers describe it.
 
     Attributes:
         request_id: 1 to 128 printable ASCII characters.
         attempt: 1 is the first sending, each resend adds 1.
         deadline_at: epoch ms after which no claim is granted; None when the sender set none.
-        reopens: the highest generation whose failure this sending may reopen. What is sent by
-            itself, since nothing was heard, names none that its client was not told of before it
-            asked again. None: any, as of who does not know this header.
+        reopens: the highest generation whose failure this sending may reopen. An automatic resend
+            names only a failure that its client had read before it asked again. None: any, as in
+            a record of a sender that does not know this header.
     """
 
     request_id: str
@@ -99,7 +101,7 @@ def new_request_id() -> str:
 
 
 def check_request_id(request_id: str) -> str:
-    """Return the id when it is one.
+    """Return the id unchanged when it is valid.
 
     Raises:
         InvalidMessage: it is not 1 to 128 printable ASCII characters without spaces.
@@ -113,12 +115,12 @@ def check_request_id(request_id: str) -> str:
 
 
 def outcome_id(request_id: str, generation: int) -> str:
-    """Return the id of the outcome that a request ended with in this generation."""
+    """Return the id of the record of this generation's outcome."""
     return _bounded(f"{request_id}.outcome.{generation}")
 
 
 def payload_sha256(key: bytes | None, value: bytes | None) -> str:
-    """Return the hex digest that tells payloads apart.
+    """Return the hex digest that distinguishes payloads.
 
     Key and value are each preceded by their length as a signed 64-bit big-endian number, -1 for
     null: so null is not empty, and bytes cannot move from key to value (contract, section 3).
@@ -134,7 +136,7 @@ def payload_sha256(key: bytes | None, value: bytes | None) -> str:
 def encode_headers(envelope: Envelope, user_headers: Headers = ()) -> list[tuple[str, bytes]]:
     """Return the headers to send: the user's in their order, then ours.
 
-    Headers of ours among the user's are dropped, since the last word on them is the envelope's.
+    Headers of ours among the user's are dropped: the envelope's values count.
     """
     headers = [(name, value) for name, value in user_headers if name not in OURS]
     headers.append((REQUEST_ID, envelope.request_id.encode("ascii")))
@@ -147,13 +149,13 @@ def encode_headers(envelope: Envelope, user_headers: Headers = ()) -> list[tuple
 
 
 def decode_headers(record: Record) -> Envelope:
-    """Return the envelope of a record; one without an id is named by its coordinates.
+    """Return the envelope of a record; a record without an id is named by its coordinates.
 
-    An outcome that is passed on is a request of its own, unless it is sent again by that id: then
-    what the header of the outcome says is the user's, garbage or not.
+    The record of an outcome is a request of its own, under the outcome's id. When that request is
+    sent again it carries an attempt, and the header of the outcome is then left to the user.
 
     Raises:
-        InvalidMessage: a header of ours is repeated, not UTF-8, or not what section 7 allows.
+        InvalidMessage: a header of ours is repeated, not UTF-8, or breaks section 7.
     """
     is_sent_by_id = any(name == ATTEMPT for name, _ in record.headers)
     found = _ours_once(record.headers, OURS if is_sent_by_id else _READ)
@@ -172,7 +174,7 @@ _READ = OURS | {OUTCOME_ID}
 
 
 def _bounded(text: str) -> str:
-    """Return an id made of the text: itself, or its hash where it is too long."""
+    """Return the text as an id, or its hash where it is too long."""
     if len(text) <= MAX_REQUEST_ID_LENGTH:
         return text
     return "sha256-" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""The headers of records that were set aside: why, and where they came from. Pure.
+"""The headers of dead letters and retries: the reason, and the original record. Pure.
 
-Dead letters and retries carry them (contract, section 7): the first ORIGINAL_* wins, so that a
-record which was set aside before keeps its first place; the last DLQ_* wins, so that of those only
-the newest are kept. All are UTF-8 text, numbers in decimal.
+Contract, section 7. The first ORIGINAL_* wins, so that a record which failed before keeps its first
+coordinates. The last DLQ_* wins, so that only the newest failure is described. All are UTF-8 text,
+numbers in decimal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ORIGINAL_PARTITION = "ORIGINAL_PARTITION"
 ORIGINAL_OFFSET = "ORIGINAL_OFFSET"
 ORIGINAL_TIMESTAMP = "ORIGINAL_TIMESTAMP"
 ORIGINAL_KEY = "ORIGINAL_KEY"
-# The request that failed: the id in a letter may be that of the request which handles it.
+# The failed request. A letter's own id may be that of the request which handles the letter.
 DLQ_REQUEST_ID = dead_letters.DLQ_REQUEST_ID
 DLQ_REASON = "DLQ_REASON"
 DLQ_STAGE = "DLQ_STAGE"
@@ -26,15 +26,15 @@ DLQ_CONSUMER_GROUP = "DLQ_CONSUMER_GROUP"
 DLQ_ATTEMPTS = dead_letters.DLQ_ATTEMPTS
 DLQ_FIRST_FAILED_AT = "DLQ_FIRST_FAILED_AT"
 DLQ_FAILED_AT = "DLQ_FAILED_AT"
-# What of the texts was cut or left out, so that the record fits into its topic.
+# Names the texts that were cut or left out, so that the record fits into its topic.
 DLQ_CUT = "DLQ_CUT"
-# Which wait record has expired, where that is what the letter is about.
+# The expired wait record, in a letter about one.
 DLQ_WAIT_RECORD = "DLQ_WAIT_RECORD"
 DLQ_REDRIVE_COUNT = "DLQ_REDRIVE_COUNT"
 DLQ_REDRIVE_ID = "DLQ_REDRIVE_ID"
 DLQ_REDRIVE_BY = "DLQ_REDRIVE_BY"
 
-# Those of the last failure; what a redrive adds (DLQ_REDRIVE_*) stays.
+# The headers of the last failure; the redrive's own (DLQ_REDRIVE_*) stay.
 OF_A_FAILURE = frozenset(
     {
         *(DLQ_REASON, DLQ_STAGE, DLQ_EXCEPTION_CLASS, DLQ_EXCEPTION_MESSAGE, DLQ_STACKTRACE),
@@ -57,7 +57,8 @@ def originals(record: Record, *, key_limit_bytes: int = KEY_LIMIT_BYTES) -> Head
     """Return the ORIGINAL_* headers that the record does not have yet.
 
     Args:
-        key_limit_bytes: the longest text of the key; the record's own key is never cut.
+        record: the record that failed.
+        key_limit_bytes: the longest ORIGINAL_KEY; the record's own key is never cut.
     """
     known = {name for name, _ in record.headers}
     wanted = [
@@ -74,17 +75,17 @@ def originals(record: Record, *, key_limit_bytes: int = KEY_LIMIT_BYTES) -> Head
 
 
 def decimal(number: int) -> bytes:
-    """Return a number as a header has it."""
+    """Return a number as the text of a header."""
     return b"%d" % number
 
 
 def utf8(text: str, limit_bytes: int | None = None, *, keep_end: bool = False) -> bytes:
-    """Return text as a header has it, valid UTF-8 whatever it holds.
+    """Return text as the bytes of a header: valid UTF-8, and cut at `limit_bytes` with a mark.
 
     Args:
-        limit_bytes: the longest that is kept, at least 3; what is cut is marked.
-        keep_end: whether the beginning is cut.
-
+        text: any text, also one with lone surrogates.
+        limit_bytes: the most bytes to return, at least 3; None: all.
+        keep_end: cut the beginning instead of the end.
     """
     raw = text.encode("utf-8", "replace")
     if limit_bytes is None or len(raw) <= limit_bytes:

@@ -1,7 +1,7 @@
-"""JSON Schemas made ready with the library `jsonschema-rs`; imported only by who validates.
+"""JSON Schemas compiled with the library `jsonschema-rs`; imported only where values are checked.
 
-That library, since the one in Python takes 180 us for a payment of 330 bytes, where all the rest of
-a request takes 440; this one takes 2.
+A payment of 330 bytes takes 2 us with this library. The one in pure Python takes 180 us, and all
+the rest of a request 440 us.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ MESSAGE_LIMIT = 200
 
 
 def compiled(path: Path) -> Callable[[Any], list[str]]:
-    """Return a function that names the faults of a value, the first few of them.
+    """Return a function that names the first few faults of a value.
 
     Raises:
-        SchemaError: the schema cannot be read, is none, or refers to what is not there.
+        SchemaError: the schema cannot be read, is no schema, or refers to a missing file.
     """
     schema = _read(path)
     here = path.resolve()
@@ -42,11 +42,11 @@ def compiled(path: Path) -> Callable[[Any], list[str]]:
 
 
 class _Neighbours:
-    """Finds what a schema refers to beside itself, and nothing elsewhere.
+    """Reads the schemas that a schema refers to, from its own folder only.
 
     Attributes:
-        read: what was found.
-        fault: why something was not.
+        read: the schemas that were read.
+        fault: the reason why one could not be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,7 +82,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _names(found: Any) -> Iterator[str]:
-    """Yield the names of properties that schemas know."""
+    """Yield the names of all properties in the schemas."""
     if isinstance(found, list):
         for one in found:
             yield from _names(one)
@@ -117,7 +117,7 @@ def _shown(path: Iterable[str | int], value: Any, names: frozenset[str]) -> Iter
             yield str(one)
             value = value[int(one)]
         else:
-            # The library gives a name of digits as a number.
+            # The library returns a name of digits as a number.
             name = str(one)
             yield name if name in names else "*"
             value = value.get(name) if isinstance(value, dict) else None

@@ -1,13 +1,13 @@
-"""What both kinds of schemas share: how much is said of a fault, and a schema that is none."""
+"""Shared by both kinds of schemas: the length of a fault's text, and the error of a bad schema."""
 
 from __future__ import annotations
 
 from feedback.errors import SettingsError
 
-# Faults of one value, and characters of the place of each.
+# The most faults named for one value, and the most characters of the path of each.
 SHOWN = 5
 PLACE_LIMIT = 100
 
 
 class SchemaError(SettingsError):
-    """A schema cannot be used; the sentence names the file and what is wrong with it."""
+    """A schema cannot be used; the message names the file and the fault."""

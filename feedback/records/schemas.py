@@ -1,9 +1,9 @@
-"""What a value must be: a pydantic model, or a JSON Schema in a file; the same for both sides.
+"""Checks values against a pydantic model or a JSON Schema in a file; the same for both sides.
 
-A fault names the place and the rule, never the value, which may be a card number. A name in a value
-that the schema does not know is data as well: it is shown as `*`.
+A fault names the path and the rule, never the value, which may be a card number. A name that the
+schema does not know is data as well: it is shown as `*`.
 
-A schema is read without the network: what it refers to lies in its own folder, or below it.
+A schema is read without the network: it may refer only to files in its own folder or below.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from feedback.records.schema_faults import PLACE_LIMIT, SHOWN
 
 FAULT_LIMIT = 1000
 
-# C0 and C1 controls and lone surrogates, which no database takes: a validator names its own rules.
+# C0 and C1 controls and lone surrogates: no database takes them, and a user's validator may put
+# them into the name of a rule.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class SchemaFile:
-    """A JSON Schema, of draft 2020-12 unless it names another; read when it is first needed.
+    """A JSON Schema, of draft 2020-12 unless it names another; read at its first use.
 
     Args:
         path: a JSON file.
@@ -40,10 +41,10 @@ class SchemaFile:
         return f"SchemaFile({str(self.path)!r})"
 
     def load(self) -> None:
-        """Read and check the schema, unless that was done.
+        """Read and check the schema; a second call does nothing.
 
         Raises:
-            SchemaError: it cannot be read, is no schema, or refers to what is not there.
+            SchemaError: it cannot be read, is no schema, or refers to a missing file.
         """
         if self._find is None:
             # Imported here: children import handlers with schemas, and never validate.
@@ -52,7 +53,7 @@ class SchemaFile:
             self._find = compiled(self.path)
 
     def fault(self, value: bytes | None) -> str | None:
-        """Return what is wrong with a value, without the value; None when nothing is.
+        """Return the fault of a value, without the value; None for a valid one.
 
         Raises:
             SchemaError: the schema was not loaded before, and cannot be.
@@ -74,11 +75,12 @@ class SchemaFile:
 def fault_of(
     value: bytes | None, *, model: type | None = None, schema: SchemaFile | None = None
 ) -> str | None:
-    """Return what is wrong with a value, without the value; None when nothing is.
+    """Return the fault of a value, without the value; None for a valid one.
 
     Args:
-        model: a pydantic model that it must be.
-        schema: what it must match.
+        value: the JSON text; None counts as `null`.
+        model: the pydantic model to check it against.
+        schema: the JSON Schema to check it against.
     """
     if model is not None and (fault := _model_fault(model, value)) is not None:
         return fault
@@ -89,33 +91,33 @@ def _model_fault(model: type, value: bytes | None) -> str | None:
     validate: Callable[[bytes], object] = getattr(model, "model_validate_json")  # noqa: B009
     try:
         validate(value if value is not None else b"null")
-    # Also what a validator of the user raises by mistake: a record must not end the worker.
+    # BaseException: a user's validator may raise anything, and a record must not end the worker.
     except BaseException as error:
-        told = f"value is not a {name_of(model)}: {_places(error, model) or class_name(error)}"
-        return _UNFIT.sub("?", told)[:FAULT_LIMIT]
+        fault = f"value is not a {name_of(model)}: {_faults_of(error, model) or class_name(error)}"
+        return _UNFIT.sub("?", fault)[:FAULT_LIMIT]
     return None
 
 
-def _places(error: BaseException, model: type) -> str:
-    """Return what an error of pydantic's says, and nothing of one that only looks like it."""
+def _faults_of(error: BaseException, model: type) -> str:
+    """Return the paths and rules of a pydantic error; an empty text for any other error."""
     try:
-        # pydantic's own text quotes the input, which may be a card number
+        # pydantic's own text quotes the input, which may be a card number.
         errors = getattr(error, "errors")  # noqa: B009
         faults = errors(include_url=False, include_context=False, include_input=False)[:SHOWN]
         names = _names_of(model)
-        return ", ".join(f"{_place(one['loc'], names)}: {one['type']}" for one in faults)
+        return ", ".join(f"{_path(one['loc'], names)}: {one['type']}" for one in faults)
     except BaseException:
         return ""
 
 
-def _place(loc: Iterable[str | int], names: Collection[str]) -> str:
+def _path(loc: Iterable[str | int], names: Collection[str]) -> str:
     shown = (str(one) if isinstance(one, int) or one in names else "*" for one in loc)
     return ".".join(shown)[:PLACE_LIMIT] or "value"
 
 
 @lru_cache
 def _names_of(model: type) -> frozenset[str]:
-    """Return the names of all fields in a model: any other that a place has came with the value."""
+    """Return the names of all fields in a model; any other name in a path came with the value."""
     names: set[str] = set()
 
     def collect(part: object) -> None:
@@ -128,7 +130,7 @@ def _names_of(model: type) -> frozenset[str]:
 
     make: Callable[[], object] | None = getattr(model, "model_json_schema", None)
     if make is not None:
-        # A type of the user that has no schema, or cannot say it: then no name is known.
+        # A user's type may have no schema, or raise: then no name is known.
         with suppress(BaseException):
             collect(make())
     return frozenset(names)

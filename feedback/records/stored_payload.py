@@ -1,4 +1,4 @@
-"""The payload kept in Redis: what a resend needs when the sender is gone (contract, section 6)."""
+"""The payload stored in Redis, so that a resend needs no sender (contract, section 6)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from feedback.records.envelope import NULL_HEADER, NullHeader
 
 @dataclass(frozen=True, slots=True)
 class KeptPayload:
-    """A request as its sender gave it, without our headers.
+    """A request as its sender submitted it, without our headers.
 
     Stored as one line of JSON (topic, lengths, headers in hex) and then the raw key and value, so
-    that a payload costs no more room in Redis than it has.
+    that a large payload takes hardly more room in Redis than its own bytes.
     """
 
     topic: str
-    # Not shown: whoever logs one logs no payload.
+    # repr=False: a log line with this object shows no payload.
     key: bytes | None = field(repr=False)
     value: bytes | None = field(repr=False)
     headers: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
 
     @property
     def size_bytes(self) -> int:
-        """About how long its stored form is."""
+        """The length of its stored form, approximately."""
         headers = sum(len(name) + 2 * len(value) for name, value in self.headers)
         return len(self.key or b"") + len(self.value or b"") + headers
 
@@ -43,7 +43,7 @@ class KeptPayload:
 
     @classmethod
     def decode(cls, raw: bytes) -> KeptPayload:
-        """Return the payload of its stored form.
+        """Return the payload from its stored form.
 
         Raises:
             ValueError: it was not written by `encode`.
@@ -60,9 +60,9 @@ class KeptPayload:
             )
             topic = head["topic"]
         except (KeyError, TypeError) as error:
-            raise ValueError(f"a kept payload without what it must say: {error}") from error
+            raise ValueError(f"a stored payload lacks a field: {error}") from error
         if not whole:
-            raise ValueError("a kept payload is shorter or longer than it says")
+            raise ValueError("a stored payload is shorter or longer than its header says")
         return cls(
             topic=topic,
             key=None if key_size is None else body[:cut],

@@ -19,11 +19,11 @@ def _split(value: object) -> object:
 
 # A list in TOML; names with commas between them in the environment.
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-# What becomes of a request that failed for good.
+# The dead letter strategy: the fate of a request that failed for good.
 Strategy = Annotated[str, Field(pattern=r"^(keep|stop|drop|none)$")]
 
 
-# A topic may get more partitions at any time: they are known, read and written to after so long.
+# A topic may get more partitions at any time: clients find them after at most this time.
 METADATA_MAX_AGE_MS = 30_000
 
 
@@ -70,14 +70,14 @@ class KafkaSection(_Section):
         return {**given, "metadata_max_age_ms": METADATA_MAX_AGE_MS}
 
     def reading(self) -> dict[str, Any]:
-        """Return the keyword arguments that every consumer takes: it sees what was committed."""
+        """Return the keyword arguments that every consumer takes: it reads committed records."""
         return {**self.connection(), "isolation_level": "read_committed"}
 
 
 class RedisSection(_Section):
     """`[redis]`: the status store."""
 
-    # An url may hold a password, so it is not shown with the rest.
+    # The URL may hold a password, so `repr` leaves it out.
     url: str = Field("redis://127.0.0.1:6379/0", repr=False)
     status_ttl_s: Seconds = 604_800.0
     heartbeat_ttl_s: Seconds = 5.0
@@ -91,7 +91,7 @@ class RedisSection(_Section):
         try:
             urlsplit(url).port  # noqa: B018
         except ValueError:
-            # Its own message would show what stands there, which may be a part of a password.
+            # urlsplit's message would quote the port, which may be a part of a password.
             raise ValueError("has no valid port; a password is percent-encoded") from None
         if "decode_responses" in parse_qs(urlsplit(url).query):
             raise ValueError("leave out decode_responses: payloads are bytes")
@@ -99,7 +99,7 @@ class RedisSection(_Section):
 
 
 class JournalSection(_Section):
-    """`[journal]`: the SQL database that makes a resend safe; an empty url: none."""
+    """`[journal]`: the SQL database that makes a resend safe; with an empty url there is none."""
 
     url: str = Field("sqlite:///onceward.db", repr=False)
     lease_s: Seconds = 5.0
@@ -115,9 +115,9 @@ class JournalSection(_Section):
 
 
 class RegistrySection(_Section):
-    """`[registry]`: what `onceward-dlq expire` knows of unfinished requests."""
+    """`[registry]`: the database of unfinished requests, for `onceward-dlq expire`."""
 
-    # Empty: the journal's. One for all registries of a group.
+    # Empty: the journal's database. All registries of a group share one.
     url: str = Field("", repr=False)
     lease_s: Seconds = 10.0
 
@@ -128,7 +128,7 @@ class RegistrySection(_Section):
 
 
 class WorkerSection(_Section):
-    """`[worker]`: the handlers and the room they have."""
+    """`[worker]`: the handlers, their processes and their limits."""
 
     handlers: Names = ()
     processes: int = Field(2, ge=1, le=256)
@@ -158,21 +158,21 @@ class WorkerSection(_Section):
 
     @property
     def slots(self) -> int:
-        """How many handlers run at the same time at most."""
+        """The most handlers that run at the same time."""
         return self.processes * self.slots_per_process
 
     @property
     def buffer_size(self) -> int:
-        """How many committed requests wait for a slot at most."""
+        """The most committed requests that wait for a slot."""
         return self.buffer_limit or 4 * self.slots
 
     @property
     def batch_size(self) -> int:
-        """How many requests with `delivery="batch"` are read at a time at most."""
+        """The most requests with `delivery="batch"` that are read at a time."""
         return self.batch_limit or self.slots
 
     def dead_letters_of(self, topic: str) -> str:
-        """What becomes of requests of this topic that failed for good."""
+        """Return the dead letter strategy of a topic; `none` for an excluded topic."""
         if topic in self.dead_letters_excluded:
             return "none"
         return self.dead_letters_by_topic.get(topic, self.dead_letters)
@@ -187,10 +187,10 @@ class ClientSection(_Section):
     deadline_s: Seconds = 3600.0
     poll_interval_s: Seconds = 1.0
     max_request_bytes: int = Field(1_000_000, ge=1)
-    # Neither: acks=all, without asking what that is worth.
+    # Empty: acks=all, without a check of the topic's replicas.
     durability: str = Field("", pattern=r"^(safe|fast)?$")
     min_insync_replicas: int = Field(2, ge=1)
-    # Its attribute cannot be called so: that name is pydantic's.
+    # The attribute cannot be called `schema`: pydantic uses that name.
     schema_file: str = Field("", alias="schema")
 
 
@@ -218,7 +218,7 @@ class OutboxSection(_Section):
 
 
 class AuditSection(_Section):
-    """`[audit]`: what the daily job reads and where it writes."""
+    """`[audit]`: the input and output of the daily job."""
 
     topics: Names = ()
     output: str = "audit/"
@@ -232,7 +232,7 @@ class AuditSection(_Section):
 
 
 class AlertsSection(_Section):
-    """`[alerts]`: whom a worker tells of failures; webhooks are secrets."""
+    """`[alerts]`: the webhooks a worker posts failures to; their URLs are secrets."""
 
     webhook_url: str = Field("", repr=False)
     by_topic: dict[str, str] = Field(default_factory=dict, repr=False)
@@ -244,7 +244,7 @@ class AlertsSection(_Section):
     @classmethod
     def _is_web(cls, url: str) -> str:
         if url and not _is_web_address(url):
-            # What stands there is not shown, here and below: it may be a part of the secret.
+            # Here and below the message does not quote the URL: it is the secret.
             raise ValueError("must begin with https:// or http:// and name a host")
         return url
 
@@ -259,11 +259,11 @@ class AlertsSection(_Section):
 
     @property
     def has_webhooks(self) -> bool:
-        """Whether anybody is told anything."""
+        """Whether any webhook is set."""
         return any([self.webhook_url, *self.by_topic.values()])
 
     def webhook_of(self, topic: str) -> str:
-        """Who is told about this topic; empty for nobody."""
+        """Return the webhook for a topic; empty without one."""
         return self.by_topic.get(topic, self.webhook_url)
 
 

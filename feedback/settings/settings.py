@@ -1,7 +1,7 @@
 """Settings from one TOML file and the environment, checked as a whole (contract, section 12).
 
 The environment wins over the file, the file over the defaults. Every fault is reported at once:
-who runs a worker under systemd gets one chance to read the reason.
+the operator of a systemd unit should not start it ten times for ten faults.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over what was read from the file (passed as init arguments)."""
+        """Let the environment win over the file, whose values are passed as init arguments."""
         assert isinstance(env_settings, EnvSettingsSource)
         return env_settings, init_settings
 
     @property
     def file(self) -> str | None:
-        """The file that they were read from, for commands that a person is told."""
+        """The file that the settings came from, for commands shown to a person."""
         return self._file
 
 
@@ -98,10 +98,10 @@ def load(config: Path | str | None = None, **overrides: Mapping[str, Any]) -> Se
 
     Args:
         config: a TOML file; None for the environment and the defaults alone.
-        overrides: sections given in code; they stand in for the file's of the same name.
+        overrides: sections given in code; each replaces the file's section of the same name.
 
     Raises:
-        SettingsError: the file cannot be read, or any names or values are wrong; all are named.
+        SettingsError: the file cannot be read, or names or values are wrong; it names each of them.
     """
     sections = {**_from_file(config), **overrides}
     faults = _unknown_environment()
@@ -111,7 +111,7 @@ def load(config: Path | str | None = None, **overrides: Mapping[str, Any]) -> Se
     except ValidationError as error:
         faults += [_fault(one) for one in error.errors()]
     except UnreadableVariable as error:
-        # A whole section in one variable, which must then be JSON.
+        # One variable may hold a whole section, as JSON.
         faults.append(f"environment: {error}")
     if faults:
         where = f" (file {config} and the environment)" if config else ""
@@ -131,7 +131,7 @@ def _from_file(config: Path | str | None) -> dict[str, Any]:
 
 
 def _unknown_environment() -> list[str]:
-    # pydantic looks only for names it knows: a misspelt section would be passed over in silence
+    # pydantic looks only for the names it knows: it would ignore a misspelt section in silence.
     faults = []
     for name in os.environ:
         if not name.startswith(ENV_PREFIX):

@@ -1,9 +1,10 @@
-"""What all databases of ours have in common, the journal's and the outbox's.
+"""SQL: shared by all databases of ours, the journal's, the registry's and the outbox's.
 
-- `engine`: opens one, with what durability and time limits rest on. `session`: one held connection.
+- `engine`: opens a database, with the settings for durability and time limits. `session`: one
+  connection that is kept open. `reading`: opens a database without writing to it.
 - `bounded_connection`: a wait for PostgreSQL that ends. `clock`: the database's own.
-- `stuck_sessions`: locks of a process that stands still, given up.
-- `faults`: what a driver raises, sorted by what the caller can do about it.
+- `stuck_sessions`: ends sessions, and so the locks, of a process that stands still.
+- `faults`: a driver's errors, sorted by the caller's remedy.
 
-Not imported by what sends and tells: who needs no database loads no SQLAlchemy.
+Senders and status writers do not import it: a process without a database loads no SQLAlchemy.
 """

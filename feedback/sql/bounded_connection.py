@@ -1,7 +1,8 @@
-"""A psycopg connection that does not wait for ever for a server that says nothing.
+"""A psycopg connection that does not wait for ever for a silent server.
 
-`statement_timeout` is the server's, and the kernel's limits end a connection only when packets stay
-unacknowledged: a proxy, or a host that is stopped, takes everything and answers nothing.
+Other limits do not cover this. The server itself enforces `statement_timeout`, and the kernel ends
+a connection only when packets stay unacknowledged. A proxy, or a stopped host, acknowledges every
+packet and answers nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from feedback.clock import monotonic_s
 def bounded(limit_s: float) -> type[Connection[Any]]:
     """Return a connection class whose every wait for the server ends after `limit_s` seconds.
 
-    It is then closed and raises OperationalError; what it was waiting for may have happened.
+    The connection is then closed and raises OperationalError; the outcome of its statement is
+    unknown.
     """
 
     class Bounded(Connection[Any]):

@@ -1,4 +1,4 @@
-"""The database's clock: the only one that a stored time of the journal comes from."""
+"""The database's clock: the only source of the times that the journal stores."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def _on_postgresql(element: now_ms, compiler: SQLCompiler, **kw: Any) -> str:
 
 @compiles(now_ms, "sqlite")
 def _on_sqlite(element: now_ms, compiler: SQLCompiler, **kw: Any) -> str:
-    # unixepoch('subsec') needs SQLite 3.42. SQLite counts days in whole milliseconds inside, so
-    # rounding the product gives exactly that count back.
+    # unixepoch('subsec') needs SQLite 3.42. SQLite keeps a day as whole milliseconds, so rounding
+    # the product gives exactly that count back.
     return f"(CAST(round(julianday('now') * 86400000.0) AS INTEGER) - {_JULIAN_EPOCH_MS})"

@@ -1,7 +1,7 @@
-"""Sorts what a driver raises by what the caller can do about it.
+"""Sorts a driver's errors by the caller's remedy.
 
-Nothing that is said here carries SQL, parameters or a server's text about a value: those may hold
-a user's payload.
+A reason carries no SQL, no parameters and no server's text about a value: those may hold a user's
+payload.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _SQLITE_ERROR_MASK = 0xFF
 _REFUSED_CLASSES = frozenset({"22", "23", "54"})
 _CONTENDED = frozenset({"40001", "40P01"})
 _NO_TABLE = frozenset({"42P01", "42703", "3F000"})
-# A statement that is wrong is a fault of this program: it must not look like an outage.
+# A wrong statement is a fault of this program: it must not look like an outage.
 _PROGRAM_CLASSES = frozenset({"0A", "42"})
 NO_PRIVILEGE = "42501"
 
 
 class FaultKind(StrEnum):
-    """What a fault means to the caller."""
+    """The kinds of faults, by the caller's remedy."""
 
     AWAY = "away"
     CONTENDED = "contended"
@@ -48,10 +48,10 @@ class Fault(NamedTuple):
 
 
 def sort(error: DBAPIError) -> Fault | None:
-    """Return what an error means; None when it is a fault of this program.
+    """Return the kind of an error, with a reason; None when it is a fault of this program.
 
     Args:
-        error: what SQLAlchemy raised; `error.orig` is the driver's own.
+        error: SQLAlchemy's error; `error.orig` is the driver's own.
     """
     if isinstance(error.orig, sqlite3.Error):
         return _of_sqlite(error.orig)
@@ -77,7 +77,7 @@ def _is_closed(error: sqlite3.Error) -> bool:
 def _of_postgres(error: DBAPIError) -> Fault | None:
     name = type(error.orig).__name__
     state: str | None = getattr(error.orig, "sqlstate", None)
-    if state is None:  # no server spoke: connecting failed, or the connection broke
+    if state is None:  # not from the server: connecting failed, or the connection broke
         if error.connection_invalidated or name in ("OperationalError", "ConnectionTimeout"):
             return Fault(FaultKind.AWAY, f"{name}: {one_line(error.orig)}")
         return Fault(FaultKind.REFUSED, name) if name == "DataError" else None
@@ -93,6 +93,6 @@ def _of_postgres(error: DBAPIError) -> Fault | None:
 
 
 def one_line(error: BaseException | None) -> str:
-    """Return the first line of an error's text; for errors that cannot hold a request's data."""
+    """Return the first line of an error's text; only for errors without a request's data."""
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__

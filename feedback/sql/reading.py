@@ -1,4 +1,4 @@
-"""Opens a journal to read from it: nothing is created, and nothing of how it is written changes."""
+"""Opens a journal to read it: no file is created, and no setting of the database changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from feedback.sql.engine import open_engine
 
 
 def open_reader(url: str, *, timeout_s: float) -> Engine:
-    """Return an engine on a database that is there; it connects when it is first used.
+    """Return an engine on an existing database; it connects at its first use.
 
     Args:
         url: `sqlite:///path` or `postgresql+psycopg://...`, as `open_engine` takes it.
@@ -24,7 +24,7 @@ def open_reader(url: str, *, timeout_s: float) -> Engine:
     engine = open_engine(url, timeout_s=timeout_s, pool={"poolclass": NullPool})
     if engine.dialect.name != "sqlite":
         return engine
-    # Quoted for SQLite's URI, and that for SQLAlchemy's.
+    # Quoted twice: for SQLite's URI, which stands in SQLAlchemy's.
     path = quote(quote(str(Path(make_url(url).database or "").absolute())))
     return create_engine(
         f"sqlite:///file:{path}?mode=ro&uri=true",

@@ -1,4 +1,4 @@
-"""One held connection to a database, and the transactions on it."""
+"""One connection to a database that is kept open, and the transactions on it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Session:
     Args:
         url: the database's URL.
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
-        translate: makes the error to raise of a driver's; None for a fault of this program.
+        translate: returns the error to raise for a driver's; None for a fault of this program.
         at_connect: SQL to run on every new connection to SQLite.
-        what: is kept there, as its section of the settings is named.
+        section: the section of the settings that holds the URL, for errors.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Session:
         timeout_s: float,
         translate: Callable[[DBAPIError], OncewardError | None],
         at_connect: Sequence[str] = (),
-        what: str = "journal",
+        section: str = "journal",
     ) -> None:
         self._translate = translate
         self._engine = open_engine(
@@ -38,7 +38,7 @@ class Session:
             timeout_s=timeout_s,
             pool={"poolclass": NullPool},
             at_connect=at_connect,
-            what=what,
+            section=section,
         )
         self._connection: Connection | None = None
 
@@ -51,16 +51,15 @@ class Session:
     def transaction(self, *, read_only: bool = False, alone: bool = False) -> Iterator[Connection]:
         """Yield the connection in a transaction that commits at the end and rolls back on an error.
 
-        On SQLite it holds the write lock from its beginning, so nothing that it reads can change,
-        unless it is `read_only`.
-
         Args:
-            alone: it is one statement. On PostgreSQL that is one round trip instead of three, by
-                the isolation and durability that the server defaults to.
+            read_only: on SQLite, take no write lock. Otherwise the transaction holds it from its
+                beginning, so that the rows it reads cannot change.
+            alone: the transaction is one statement. On PostgreSQL it costs one round trip instead
+                of three, and has the server's default isolation and durability.
 
         Raises:
             NotAvailable: the database is away or busy; a commit's outcome is unknown.
-            OncewardError: whatever else `translate` makes of a fault; rolled back.
+            OncewardError: any other error that `translate` returns; rolled back.
         """
         try:
             connection = self._connect().execution_options(**{ALONE: alone})
@@ -89,7 +88,7 @@ class Session:
         return self._connection
 
     def _drop(self) -> None:
-        """Throw the connection away without a word to a server that may not answer."""
+        """Drop the connection without a call to the server, which may not answer."""
         if self._connection is not None:
             self._connection.invalidate()
             self._connection.close()

@@ -1,4 +1,4 @@
-"""The pages over HTTP: a thread a client, few clients at a time, and none that holds up another."""
+"""Pages over HTTP: one thread for each client, few clients at a time; none holds up another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from feedback.logs import EventLog
 
 log = EventLog("onceward.http")
 
-# A client that says or reads nothing is let go after this time.
+# A client that neither sends nor reads is disconnected after this time.
 CLIENT_LIMIT_S = 5.0
 MAX_CLIENTS = 16
 STOP_CHECK_S = 0.1
@@ -25,7 +25,7 @@ READING = ("GET", "HEAD")
 
 
 class Answer(NamedTuple):
-    """What a page says."""
+    """The answer of a page."""
 
     status: HTTPStatus
     content_type: str
@@ -36,16 +36,16 @@ Pages = Mapping[str, Callable[[], Answer]]
 
 
 class PageServer:
-    """Serves pages by their path, from its making on.
+    """Serves pages by their path as soon as it is constructed.
 
     Args:
         host: the address to listen on.
-        port: the port; 0 takes any that is free.
-        pages: by path; each is called in a thread of its own.
-        section: of the settings, where host and port stand.
+        port: the port; 0 takes any free one.
+        pages: by path; each call runs in a thread of its own.
+        section: the section of the settings that holds host and port, for the error.
 
     Raises:
-        NotAvailable: nobody can listen there.
+        NotAvailable: the address or the port cannot be listened on.
     """
 
     def __init__(self, *, host: str, port: int, pages: Pages, section: str = "worker") -> None:
@@ -67,7 +67,7 @@ class PageServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Listen no more; clients that are being answered are not waited for."""
+        """Stop listening; do not wait for clients that are being answered."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -83,28 +83,28 @@ class _Server(ThreadingHTTPServer):
         where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = where[0][0]
         self.pages = pages
-        # In the order in which they came.
+        # In order of arrival.
         self._clients: dict[socket.socket, None] = {}
         self._counting = threading.Lock()
         super().__init__((host, port), _Client)
 
     def server_bind(self) -> None:
-        """Bind, without HTTPServer's question to the DNS for our own name."""
+        """Bind without asking the DNS for our own name, as HTTPServer does."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; where there is no room, hang up on who has had theirs for longest.
+        """Answer in a thread; above `MAX_CLIENTS`, disconnect the client that came first.
 
-        A page takes milliseconds: whoever is still there is slow, and must not cost a probe its
-        answer, on which somebody may kill the worker.
+        A page takes milliseconds, so the oldest client is slow. It must not cost a probe its
+        answer: a supervisor may kill a worker whose probe fails.
         """
         with self._counting:
             self._clients[request] = None
             slowest = next(iter(self._clients)) if len(self._clients) > MAX_CLIENTS else None
             if slowest is not None:
                 del self._clients[slowest]
-                with suppress(OSError):  # it has gone by itself
+                with suppress(OSError):  # it has disconnected by itself
                     slowest.shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
@@ -117,7 +117,7 @@ class _Server(ThreadingHTTPServer):
                 self._clients.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what went wrong; that a client went away is nothing wrong."""
+        """Log the failure of a page; a client that disconnected is no failure."""
         if not isinstance(sys.exc_info()[1], OSError):
             log.exception("page.failed")
 
@@ -146,7 +146,7 @@ class _Client(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def do_POST(self) -> None:
-        """Refuse: nothing here can be changed."""
+        """Refuse: pages are read only."""
         self.send_response(HTTPStatus.METHOD_NOT_ALLOWED)
         self.send_header("Allow", ", ".join(READING))
         self.send_header("Content-Length", "0")
@@ -155,8 +155,8 @@ class _Client(BaseHTTPRequestHandler):
     do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST
 
     def version_string(self) -> str:
-        """Name ourselves, and neither our version nor Python's."""
+        """Return our name, without our version or Python's."""
         return "onceward"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep silent: probes come every few seconds, and what they ask for is theirs."""
+        """Log nothing: probes come every few seconds."""

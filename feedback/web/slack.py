@@ -1,8 +1,8 @@
-"""What text means to Slack and its like, apart from `webhook`: who only writes loads no HTTP."""
+"""Text escaped for Slack. Apart from `webhook`, so that it can be used without the HTTP library."""
 
 
 def escaped(text: str) -> str:
-    """Return text with the three characters escaped that mean something to Slack.
+    """Return text with the three control characters of Slack escaped.
 
     >>> escaped("<!channel> & all")
     '&lt;!channel&gt; &amp; all'

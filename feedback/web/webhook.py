@@ -1,4 +1,4 @@
-"""JSON posted to where Slack and its like take it. The URL is a secret: nothing here tells it."""
+"""JSON posted to a webhook, as Slack's. The URL is a secret: it is never logged or returned."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 _RETRIED = (429, 500, 502, 503, 504)
-# They tell every retry with the path, which is the secret of such a URL.
-_TELLTALES = ("urllib3.connectionpool", "urllib3.util.retry")
+# They log every retry with the path, and the path is the secret.
+_LOGGERS = ("urllib3.connectionpool", "urllib3.util.retry")
 
 
 def post_json(
@@ -25,13 +25,14 @@ def post_json(
     backoff_s: float = 0.5,
     timeouts_s: tuple[float, float] = (5.0, 10.0),
 ) -> str | None:
-    """Return None when it was taken, else why it was not, in one word or two.
+    """Post one JSON object. Return None when the server took it, else the reason in a word or two.
 
     Args:
-        url: neither it nor an error's text, which quotes it, is logged or returned.
-        tries: how often a server is asked that is busy or away.
-        backoff_s: the pause after the second try; each further one is twice as long.
-        timeouts_s: for the connection, and for the first of an answer.
+        url: the secret address. Error texts quote it, so they are neither logged nor returned.
+        body: the object.
+        tries: the most tries while the server is busy or away.
+        backoff_s: the pause after the second try, in seconds; each further one is twice as long.
+        timeouts_s: to connect, and to wait for the first byte of the answer, in seconds.
     """
     retries = Retry(
         total=tries - 1,
@@ -46,8 +47,8 @@ def post_json(
         for scheme in ("https://", "http://"):
             session.mount(scheme, HTTPAdapter(max_retries=retries))
         try:
-            # Not to wherever it points: the next place might be anybody's. Nor is what it says
-            # read: it might never come to an end.
+            # No redirect is followed: it might lead to a stranger's server. The body is not read:
+            # it might never end.
             with session.post(
                 url, json=dict(body), timeout=timeouts_s, allow_redirects=False, stream=True
             ) as answer:
@@ -58,7 +59,7 @@ def post_json(
 
 
 class _Hush(threading.local, logging.Filter):
-    """Lets pass what this thread logs, but while it posts."""
+    """Drops the log records of a thread while that thread posts."""
 
     is_on = False
 
@@ -68,7 +69,7 @@ class _Hush(threading.local, logging.Filter):
 
 
 _hush = _Hush()
-for _name in _TELLTALES:
+for _name in _LOGGERS:
     logging.getLogger(_name).addFilter(_hush)
 
 

@@ -36,7 +36,7 @@ class OutboxDesk:
     """
 
     def __init__(self, url: str, *, group: str, timeout_s: float) -> None:
-        self._session = Session(url, timeout_s=timeout_s, translate=translate, what="outbox")
+        self._session = Session(url, timeout_s=timeout_s, translate=translate, section="outbox")
         self._group = group
 
     def rows(self, state: RowState, *, limit: int) -> list[ShownRow]:

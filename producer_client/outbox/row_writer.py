@@ -61,7 +61,7 @@ class RowWriter:
 
     def __init__(self, url: str, *, group: str, timeout_s: float, notify: bool) -> None:
         pool = {"poolclass": QueuePool, "pool_size": POSTGRES_THREADS, "max_overflow": 0}
-        self._engine = open_engine(url, timeout_s=timeout_s, pool=pool, what="outbox")
+        self._engine = open_engine(url, timeout_s=timeout_s, pool=pool, section="outbox")
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._threads = ThreadPoolExecutor(
             1 if self._is_sqlite else POSTGRES_THREADS, thread_name_prefix="onceward-outbox"

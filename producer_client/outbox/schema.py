@@ -45,7 +45,7 @@ def migrate(url: str, *, timeout_s: float = 60.0) -> Migrated:
         OutboxVersionError: the tables are newer than this program.
         OutboxUnavailable: the database is away, or was busy for too long.
     """
-    session = Session(url, timeout_s=timeout_s, translate=translate, what="outbox")
+    session = Session(url, timeout_s=timeout_s, translate=translate, section="outbox")
     try:
         with session.transaction() as connection:
             return create(connection)

@@ -120,7 +120,7 @@ class OutboxTable:
             timeout_s=timeout_s,
             translate=translate,
             at_connect=("PRAGMA synchronous=NORMAL",),
-            what="outbox",
+            section="outbox",
         )
         self._group = group
         self._lease_ms = math.ceil(lease_s * 1000)

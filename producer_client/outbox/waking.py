@@ -46,7 +46,7 @@ def waker(url: str, *, timeout_s: float, notify: bool) -> Waker:
         pool={"poolclass": NullPool},
         bounded=False,
         autocommit=True,
-        what="outbox",
+        section="outbox",
     )
     if engine.dialect.name == "sqlite":
         return ChangeWatch(engine)
