@@ -71,7 +71,7 @@ NEWER_GENERATION: dict[State, frozenset[State]] = {
 }
 
 
-class Refusal(StrEnum):
+class RefusalReason(StrEnum):
     """The reason why the rule refused a write."""
 
     PAYLOAD = "payload"
@@ -158,7 +158,7 @@ def is_other_request(stored: Stored, write: Write) -> bool:
     return write.payload_sha256 != stored.payload_sha256 or is_elsewhere
 
 
-def judge(stored: Stored | None, write: Write, *, is_kept: bool = False) -> Refusal | None:
+def judge(stored: Stored | None, write: Write, *, is_kept: bool = False) -> RefusalReason | None:
     """Return None when the write may be taken, else the reason (contract, section 4).
 
     Args:
@@ -168,21 +168,21 @@ def judge(stored: Stored | None, write: Write, *, is_kept: bool = False) -> Refu
     """
     if stored is None:
         is_there = write.follows is None or (write.follows == 0 and is_kept)
-        return None if is_there else Refusal.TAKEN_BACK
+        return None if is_there else RefusalReason.TAKEN_BACK
     if write.held_by is not None and write.held_by != stored.worker:
-        return Refusal.WORKER
+        return RefusalReason.WORKER
     if is_other_request(stored, write):
         # Another request under this id: only the journal's own row may put it right.
-        return None if write.restore else Refusal.PAYLOAD
+        return None if write.restore else RefusalReason.PAYLOAD
     if write.state in BEFORE_CLAIM:
         return _judge_before_claim(stored, write)
     if write.generation < stored.generation:
-        return Refusal.GENERATION
+        return RefusalReason.GENERATION
     if write.generation > stored.generation:
         return _judge_newer_generation(stored, write)
     if write.attempt < stored.attempt and not _brings_outcome(stored, write):
-        return Refusal.ATTEMPT
-    return None if write.state in FOLLOWERS[stored.state] else Refusal.STATE
+        return RefusalReason.ATTEMPT
+    return None if write.state in FOLLOWERS[stored.state] else RefusalReason.STATE
 
 
 def _brings_outcome(stored: Stored, write: Write) -> bool:
@@ -190,27 +190,27 @@ def _brings_outcome(stored: Stored, write: Write) -> bool:
     return write.state in FINAL and stored.state not in BEFORE_CLAIM
 
 
-def _judge_before_claim(stored: Stored, write: Write) -> Refusal | None:
+def _judge_before_claim(stored: Stored, write: Write) -> RefusalReason | None:
     if write.attempt < stored.attempt:
-        return Refusal.ATTEMPT
+        return RefusalReason.ATTEMPT
     if write.follows is not None and (write.follows == 0 or stored.attempt < write.follows):
-        return Refusal.TAKEN_BACK
+        return RefusalReason.TAKEN_BACK
     if write.reopens is not None and write.reopens < stored.generation:
-        return Refusal.GENERATION
+        return RefusalReason.GENERATION
     if stored.state is State.FAILED and stored.resend and write.attempt > stored.attempt:
         return None
     if stored.state not in BEFORE_CLAIM:
-        return Refusal.GENERATION
+        return RefusalReason.GENERATION
     if write.attempt > stored.attempt:
         return None
-    return None if write.state in FOLLOWERS[stored.state] else Refusal.STATE
+    return None if write.state in FOLLOWERS[stored.state] else RefusalReason.STATE
 
 
-def _judge_newer_generation(stored: Stored, write: Write) -> Refusal | None:
+def _judge_newer_generation(stored: Stored, write: Write) -> RefusalReason | None:
     if write.state not in NEWER_GENERATION.get(stored.state, frozenset()):
-        return Refusal.STATE
+        return RefusalReason.STATE
     if write.attempt < stored.attempt and write.state not in FINAL:
-        return Refusal.ATTEMPT
+        return RefusalReason.ATTEMPT
     return None
 
 

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from feedback.errors import NewerStatus
-from feedback.records.stored_payload import KeptPayload
-from feedback.status import Refusal, State, Stored, Write, derive, judge
+from feedback.records.stored_payload import StoredPayload
+from feedback.status import RefusalReason, State, Stored, Write, derive, judge
 
 # In an answer of the status script: begins the packed status that a PENDING replaced.
 REPLACED = "="
@@ -56,7 +56,7 @@ class StatusWrite(NamedTuple):
     generation: int
     payload_sha256: str
     fields: Mapping[str, str] = MappingProxyType({})
-    payload: KeptPayload | None = None
+    payload: StoredPayload | None = None
     restore: bool = False
     held_by: str | None = None
     origin: Origin | None = None
@@ -124,7 +124,7 @@ class Refused:
         state: UNKNOWN without a stored status, or for a state that only a newer version knows.
     """
 
-    reason: Refusal
+    reason: RefusalReason
     state: State
     attempt: int
     generation: int
@@ -133,7 +133,7 @@ class Refused:
     @property
     def nothing_stands(self) -> bool:
         """Whether the request was taken back, and left no trace."""
-        return self.reason is Refusal.TAKEN_BACK and self.state is State.UNKNOWN
+        return self.reason is RefusalReason.TAKEN_BACK and self.state is State.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def decode_answer(reply: bytes | int) -> Answer:
         return Replaced(reply.removeprefix(_REPLACED))
     reason, word, attempt, generation, resend = reply.decode("utf-8", "replace").split("|")
     return Refused(
-        Refusal(reason), _known(word), _count(attempt), _count(generation), resend == "1"
+        RefusalReason(reason), _known(word), _count(attempt), _count(generation), resend == "1"
     )
 
 

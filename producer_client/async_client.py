@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable
 from feedback.kafka.sender import CLOSED
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.async_events import AsyncEventListener
 from feedback.redis.async_store import AsyncStatusStore, connect_async
 from feedback.settings.settings import Settings, load
@@ -42,7 +42,7 @@ class AsyncHandle:
 
     request_id: str
     client: AsyncClient
-    payload: KeptPayload
+    payload: StoredPayload
     deadline_at: int | None
     # Of this sending, and which failure it opened again; a wait returns no failure from before.
     attempt: int = 1
@@ -219,7 +219,7 @@ class AsyncClient:
     async def resend(
         self,
         request_id: str,
-        payload: KeptPayload,
+        payload: StoredPayload,
         *,
         known: Status,
         deadline_at: int | None = None,

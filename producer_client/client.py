@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from feedback.clock import monotonic_s
 from feedback.errors import SettingsError
-from feedback.kafka.delivery import delivery_of
+from feedback.kafka.durability import durability_of
 from feedback.kafka.sender import CLOSED, KafkaSender
 from feedback.records.schemas import SchemaFile
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.events import EventListener
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -50,7 +50,7 @@ class Handle:
 
     request_id: str
     client: Client
-    payload: KeptPayload
+    payload: StoredPayload
     deadline_at: int | None
     # Of this sending, and which failure it opened again; a wait returns no failure from before.
     attempt: int = 1
@@ -94,7 +94,7 @@ class Client:
         settings: a `Settings`, a TOML file, or None for the environment and defaults.
         model: a pydantic model that every value must be to be sent.
         schema: instead of a model, a JSON Schema file; default `[client] schema`.
-        durability: "safe" or "fast", see `delivery`; default `[client] durability`.
+        durability: "safe" or "fast"; default `[client] durability`.
         outbox: the URL of a database with an outbox, where a request goes that Kafka or Redis
             fails to take; half of `send_timeout_s` is then Kafka's.
 
@@ -258,7 +258,7 @@ class Client:
     def resend(
         self,
         request_id: str,
-        payload: KeptPayload,
+        payload: StoredPayload,
         *,
         known: Status,
         deadline_at: int | None = None,
@@ -374,7 +374,7 @@ def sender_of(
         settings.kafka,
         send_timeout_s=section.send_timeout_s if send_timeout_s is None else send_timeout_s,
         max_request_bytes=section.max_request_bytes,
-        delivery=delivery_of(
+        durability=durability_of(
             section.durability if durability is None else durability,
             min_insync_replicas=section.min_insync_replicas,
         ),

@@ -8,7 +8,7 @@ from functools import partial
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
-from feedback.redis.events import EventListener, Watch
+from feedback.redis.events import ChangeWatch, EventListener
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import ClientSection
 from feedback.status import FINAL
@@ -117,7 +117,7 @@ class Following:
                 raise
             return None
 
-    def _pause(self, watch: Watch, longest_s: float, left_s: float | None) -> set[str]:
+    def _pause(self, watch: ChangeWatch, longest_s: float, left_s: float | None) -> set[str]:
         return watch.wait(longest_s if left_s is None else min(longest_s, left_s))
 
     def _pursue(self, pursuit: Pursuit, status: Status) -> None:

@@ -12,7 +12,7 @@ from feedback.errors import InvalidMessage, KafkaUnavailable
 from feedback.kafka.reader import RecordReader
 from feedback.records.dead_letters import envelope_of_letter
 from feedback.records.envelope import Record, decode_headers, payload_sha256
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.server import execute, guarded
 from feedback.redis.store import StatusStore
 from feedback.statuses import Status
@@ -63,7 +63,7 @@ class Payloads:
             total += size_bytes
         yield statuses[first:]
 
-    def of(self, statuses: Sequence[Status]) -> list[KeptPayload | Missing]:
+    def of(self, statuses: Sequence[Status]) -> list[StoredPayload | Missing]:
         """Return what to send for each, or why there is nothing.
 
         Raises:
@@ -75,7 +75,7 @@ class Payloads:
                 pipe.get(self._store.payload_key(status.request_id))
             kept = execute(pipe)
         deadline_s = monotonic_s() + READ_S
-        found: list[KeptPayload | Missing] = []
+        found: list[StoredPayload | Missing] = []
         kafka_away = False
         for status, raw in zip(statuses, kept, strict=True):
             payload = _decoded(raw, status)
@@ -87,7 +87,7 @@ class Payloads:
             found.append(one)
         return found
 
-    def _from_kafka(self, status: Status, deadline_s: float) -> KeptPayload | Missing:
+    def _from_kafka(self, status: Status, deadline_s: float) -> StoredPayload | Missing:
         if status.topic is None or status.partition is None or status.offset is None:
             return Missing.GONE
         left_s = deadline_s - monotonic_s()
@@ -101,14 +101,14 @@ class Payloads:
             return Missing.AWAY
         if record is None or not _is_of(record, status):
             return Missing.GONE
-        return KeptPayload(record.topic, record.key, record.value, record.headers)
+        return StoredPayload(record.topic, record.key, record.value, record.headers)
 
 
-def _decoded(raw: bytes | None, status: Status) -> KeptPayload | None:
+def _decoded(raw: bytes | None, status: Status) -> StoredPayload | None:
     if raw is None:
         return None
     try:
-        payload = KeptPayload.decode(raw)
+        payload = StoredPayload.decode(raw)
     except ValueError:
         return None
     is_right = status.payload_sha256 in (None, payload_sha256(payload.key, payload.value))

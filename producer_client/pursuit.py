@@ -7,7 +7,7 @@ from typing import Protocol
 
 from feedback.errors import PayloadMismatch, WaitTimeout
 from feedback.records.envelope import Envelope, payload_sha256
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.status import FINAL, State
 from feedback.statuses import Status
 from producer_client.resending import Step, is_own_end, next_step
@@ -19,7 +19,7 @@ class Held(Protocol):
     @property
     def request_id(self) -> str: ...
     @property
-    def payload(self) -> KeptPayload: ...
+    def payload(self) -> StoredPayload: ...
     @property
     def deadline_at(self) -> int | None: ...
     @property
@@ -48,7 +48,7 @@ class Pursuit:
     """
 
     request_id: str
-    payload: KeptPayload | None
+    payload: StoredPayload | None
     deadline_at: int | None
     last_send_s: float
     payload_sha256: str | None = None
@@ -124,7 +124,7 @@ class Pursuit:
         self.is_resending = False
 
 
-def sha256_of(payload: KeptPayload) -> str:
+def sha256_of(payload: StoredPayload) -> str:
     """Return the hash that tells a kept payload from others."""
     return payload_sha256(payload.key, payload.value)
 

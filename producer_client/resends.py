@@ -10,7 +10,7 @@ from feedback.clock import monotonic_s
 from feedback.errors import NotSent, OncewardError, RedisUnavailable, SendUnknown
 from feedback.kafka.sender import TopicAway
 from feedback.logs import EventLog
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.deadlines import Deadlines, Taken
 from feedback.redis.store import StatusStore
 from feedback.status import FINAL, State
@@ -123,7 +123,7 @@ class Resends:
         for one, payload in zip(
             group, self._payloads.of([one.status for one in group]), strict=True
         ):
-            if isinstance(payload, KeptPayload):
+            if isinstance(payload, StoredPayload):
                 again = self._sending.next_attempt(one.status.request_id, payload, known=one.status)
                 ready.append((one, again))
             elif payload is Missing.GONE:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from feedback.errors import OncewardError
 from feedback.kafka.sender import KafkaSender
 from feedback.records.schemas import SchemaFile
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import RedisMemory
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import ClientSection
@@ -90,7 +90,7 @@ class Sending:
     def again(
         self,
         request_id: str,
-        payload: KeptPayload,
+        payload: StoredPayload,
         *,
         known: Status,
         deadline_at: int | None = None,

@@ -17,7 +17,7 @@ from feedback.records.envelope import (
     new_request_id,
     payload_sha256,
 )
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.statuses import Replaced
 
 # What a broker allows; asked of it, a bad name would cost a round trip and a trace in Redis.
@@ -64,7 +64,7 @@ class Prepared:
     """
 
     envelope: Envelope
-    payload: KeptPayload
+    payload: StoredPayload
     payload_sha256: str
     named_by_caller: bool
     is_new: bool = False
@@ -132,7 +132,7 @@ def prepare(
     request_id = check_request_id(submission.request_id) if named else new_request_id()  # type: ignore[arg-type]
     return Prepared(
         envelope=Envelope(request_id, 1, now_ms + int(deadline_s * 1000)),
-        payload=KeptPayload(topic, key, value, _checked(submission.headers)),
+        payload=StoredPayload(topic, key, value, _checked(submission.headers)),
         payload_sha256=payload_sha256(key, value),
         named_by_caller=named,
         is_new=not named,

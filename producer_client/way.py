@@ -28,9 +28,9 @@ from feedback.errors import (
 from feedback.kafka.sender import RecordNotSent, RecordUnknown, TopicAway
 from feedback.records.envelope import Envelope, encode_headers, payload_sha256
 from feedback.records.schemas import SchemaFile, fault_of
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import ClientSection
-from feedback.status import FINAL, Refusal, State
+from feedback.status import FINAL, RefusalReason, State
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
 from producer_client.resending import reopens
 from producer_client.sent_before import SentBefore
@@ -108,7 +108,7 @@ class Way:
     async def again(
         self,
         request_id: str,
-        payload: KeptPayload,
+        payload: StoredPayload,
         *,
         known: Status,
         deadline_at: int | None = None,
@@ -197,7 +197,7 @@ class Way:
     def next_attempt(
         self,
         request_id: str,
-        payload: KeptPayload,
+        payload: StoredPayload,
         *,
         known: Status,
         deadline_at: int | None = None,
@@ -446,7 +446,7 @@ def _first_look_s(section: ClientSection) -> float:
     return max(section.resend_after_s, section.send_timeout_s * 1.5)
 
 
-def pending_write(one: Prepared, payload: KeptPayload | None) -> StatusWrite:
+def pending_write(one: Prepared, payload: StoredPayload | None) -> StatusWrite:
     """Return what is told of a request before it is sent.
 
     Args:
@@ -493,7 +493,7 @@ def _as_resend(one: Prepared, known: Status | None) -> Prepared:
 
 def _is_behind_pending(refused: Refused) -> bool:
     """Whether a later attempt stands that may be taken back yet."""
-    return refused.reason is Refusal.ATTEMPT and refused.state is State.PENDING
+    return refused.reason is RefusalReason.ATTEMPT and refused.state is State.PENDING
 
 
 def _beside(one: Prepared, refused: Refused) -> Prepared:
@@ -504,7 +504,7 @@ def _beside(one: Prepared, refused: Refused) -> Prepared:
 
 
 def _after_refusal(one: Prepared, refused: Refused) -> OncewardError | Prepared | None:
-    if refused.reason is Refusal.PAYLOAD:
+    if refused.reason is RefusalReason.PAYLOAD:
         return PayloadMismatch(one.request_id)
     # It runs or is about to: the resend goes out, and the journal answers it. Whoever looked before
     # the other one told anything took it for new.
@@ -512,8 +512,8 @@ def _after_refusal(one: Prepared, refused: Refused) -> OncewardError | Prepared 
 
 
 def _why_not_again(one: Prepared, refused: Refused) -> PayloadMismatch | Refused | None:
-    if refused.reason is Refusal.PAYLOAD:
+    if refused.reason is RefusalReason.PAYLOAD:
         return PayloadMismatch(one.request_id)
     # Its client was told that it was not sent, or somebody else's resend is under way already.
-    is_over = refused.state in FINAL or refused.reason is Refusal.TAKEN_BACK
+    is_over = refused.state in FINAL or refused.reason is RefusalReason.TAKEN_BACK
     return refused if is_over or refused.attempt > one.envelope.attempt else None

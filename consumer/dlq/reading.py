@@ -8,7 +8,7 @@ from typing import NamedTuple
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.letter import DeadLetter
 from feedback.errors import NotAvailable
-from feedback.kafka.scan import KafkaScan, Place, ScanPage, Span, Spans
+from feedback.kafka.scan import KafkaScan, OffsetSpan, OffsetSpans, Place, ScanPage
 from feedback.records.dead_letter_topics import (
     dead_letter_topic,
     is_dead_letter_topic,
@@ -57,7 +57,7 @@ class DeadLetters:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def spans(self, *, since_ms: int | None = None) -> Spans:
+    def spans(self, *, since_ms: int | None = None) -> OffsetSpans:
         """Return what there is to read now.
 
         Args:
@@ -69,7 +69,7 @@ class DeadLetters:
         from_ms = None if since_ms is None else since_ms - CLOCKS_APART_MS
         return self._scan.spans(self._names(), since_ms=from_ms)
 
-    def pages(self, spans: Mapping[Place, Span]) -> Iterator[LetterPage]:
+    def pages(self, spans: Mapping[Place, OffsetSpan]) -> Iterator[LetterPage]:
         """Return the letters of spans, within a partition in their order.
 
         Raises:

@@ -29,7 +29,7 @@ from feedback.records.failure_headers import (
     decimal,
     utf8,
 )
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 
 REPLACES = "onceward-replaces"
 ORIGINAL_REQUEST_ID = "ORIGINAL_REQUEST_ID"
@@ -62,7 +62,7 @@ class Sending(NamedTuple):
     deadline_at: int
     payload_sha256: str
     partition: int | None
-    payload: KeptPayload
+    payload: StoredPayload
 
     @property
     def reopened(self) -> Row | None:
@@ -134,7 +134,7 @@ def sending_of(
             payload_sha256(letter.key, sent) if replaces or not known_sha256 else known_sha256
         ),
         partition=None if letter.key is not None else _partition(letter, row),
-        payload=KeptPayload(topic, letter.key, sent, tuple(headers)),
+        payload=StoredPayload(topic, letter.key, sent, tuple(headers)),
     )
 
 

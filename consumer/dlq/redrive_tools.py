@@ -10,13 +10,13 @@ from consumer.dlq.redrive_carrying import Writer
 from consumer.dlq.redrive_telling import Tellings
 from consumer.dlq.redrive_traces import Traces
 from consumer.journal.redrive_work import RedriveWork
-from feedback.kafka.scan import Place, Span
+from feedback.kafka.scan import OffsetSpan, Place
 
 
 class Reader(Protocol):
     """Reads letters."""
 
-    def pages(self, spans: Mapping[Place, Span]) -> Iterator[LetterPage]: ...
+    def pages(self, spans: Mapping[Place, OffsetSpan]) -> Iterator[LetterPage]: ...
 
 
 class Tools(NamedTuple):

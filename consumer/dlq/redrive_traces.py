@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from consumer.dlq.redrive_record import sent_by
 from feedback.clock import monotonic_s
-from feedback.kafka.scan import KafkaScan, Place, Span
+from feedback.kafka.scan import KafkaScan, OffsetSpan, Place
 
 # An older mark is as good, but for what is read behind it after a kill.
 REFRESH_S = 5.0
@@ -45,7 +45,7 @@ class Traces:
         """
         spans = {
             # A partition that was added since has no mark.
-            place: Span(max(span.begin, marks.get(place, 0)), span.end)
+            place: OffsetSpan(max(span.begin, marks.get(place, 0)), span.end)
             for place, span in self._scan.spans({topic for topic, _ in marks}).items()
         }
         found = set()

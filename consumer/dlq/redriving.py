@@ -31,7 +31,7 @@ from consumer.journal.redrive_rule import Redrivable
 from consumer.journal.reopening import TO_SEND, Judged
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.scan import Span, resumed
+from feedback.kafka.scan import OffsetSpan, resumed
 from feedback.kafka.writer import RecordRefused
 
 # Where nothing is reopened, that it is alive and how far it is is saved so often.
@@ -86,7 +86,7 @@ class Redriving:
         if stands.unconfirmed:
             sent = tools.traces.sent(stands.redrive_id, stands.marks)
             self.progress = Progress(stands, sent, self._answers)
-        spans = {place: Span(*span) for place, span in stands.spans.items()}
+        spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
         left = resumed(spans, stands.positions)
         with (
             ThreadPoolExecutor(1, thread_name_prefix="carrying") as pool,

@@ -34,7 +34,7 @@ class HandlerImportError(SettingsError):
         return f"cannot use handlers from {self.module!r}: {self.cause}"
 
 
-class Registry:
+class HandlerRegistry:
     """The handlers of a worker, one for each topic."""
 
     def __init__(self) -> None:
@@ -66,13 +66,13 @@ class Registry:
             raise HandlerDefinitionError(handler.name, _taken(known))
         self._by_topic[handler.topic] = handler
 
-    def in_group(self, group: str) -> Registry:
+    def in_group(self, group: str) -> HandlerRegistry:
         """Return the handlers with the topics that they have in this group.
 
         Raises:
             SettingsError: one of them cannot have its topic.
         """
-        found = Registry()
+        found = HandlerRegistry()
         for known in map(partial(in_group, group=group), self.handlers):
             other = found._by_topic.setdefault(known.topic, known)
             if other is not known:
@@ -93,7 +93,7 @@ class Registry:
                     raise HandlerDefinitionError(known.name, str(error)) from error
 
     @classmethod
-    def load(cls, modules: Sequence[str], *, group: str | None = None) -> Registry:
+    def load(cls, modules: Sequence[str], *, group: str | None = None) -> HandlerRegistry:
         """Import the modules and return the handlers that they declare, or import from elsewhere.
 
         The current folder is importable, as with other workers.
@@ -120,7 +120,7 @@ class Registry:
 
 
 # What the modules that were imported have declared.
-DECLARED = Registry()
+DECLARED = HandlerRegistry()
 # The topics that each module brought when first imported: a second load cannot see that again.
 _brought: dict[str, set[str]] = {}
 

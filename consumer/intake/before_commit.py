@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from consumer.intake.buffer import Received
 
 
-class Prepared(NamedTuple):
+class PreparedRecords(NamedTuple):
     """Records that were prepared.
 
     Args:
@@ -26,4 +26,4 @@ class BeforeCommit(Protocol):
     If the process dies meanwhile, the records are read again, and prepared again.
     """
 
-    def prepare(self, received: Sequence[Received]) -> Prepared: ...
+    def prepare(self, received: Sequence[Received]) -> PreparedRecords: ...

@@ -25,7 +25,7 @@ from consumer.intake.buffer import Buffer, Received
 from consumer.intake.gate import Gate, Gates
 from consumer.intake.kafka_thread import KafkaThread
 from consumer.status import status_messages as telling
-from consumer.status.status_writer import Teller
+from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.source import CommitFailed, KafkaSource, Partition
@@ -69,7 +69,7 @@ class Intake(KafkaThread):
         settings: Settings,
         worker_id: str,
         handlers: Iterable[Handler],
-        teller: Teller,
+        teller: StatusWriter,
         buffer: Buffer,
         open_source: Callable[[], KafkaSource],
         may_take: Callable[[], bool],

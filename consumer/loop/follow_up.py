@@ -30,7 +30,7 @@ from consumer.loop.in_flight import InFlight
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.settlement import Settlement, Skipping
 from consumer.status import status_messages as telling
-from consumer.status.status_writer import Teller
+from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
@@ -58,7 +58,7 @@ class FollowUp:
         worker_id: str,
         in_flight: InFlight,
         scheduler: Scheduler,
-        teller: Teller,
+        teller: StatusWriter,
         features: Sequence[Feature],
     ) -> None:
         self._worker_id = worker_id

@@ -6,13 +6,13 @@ from typing import Protocol
 
 from consumer.journal.records import Row
 from feedback.records.envelope import Record, payload_sha256
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 
 
 class Store(Protocol):
     """Where clients keep payloads for resends."""
 
-    def kept_payload(self, request_id: str) -> KeptPayload | None: ...
+    def kept_payload(self, request_id: str) -> StoredPayload | None: ...
 
 
 def kept_record(store: Store, row: Row, *, timestamp_ms: int) -> Record | None:

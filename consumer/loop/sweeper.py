@@ -33,7 +33,7 @@ from consumer.loop.feature import Feature
 from consumer.loop.look_back import Ages, LookBack
 from consumer.loop.told_runs import Statuses, ToldRuns, read_statuses
 from consumer.status import status_messages as telling
-from consumer.status.status_writer import Teller
+from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
@@ -93,7 +93,7 @@ class Sweeper:
         self,
         *,
         journal: Journal,
-        teller: Teller,
+        teller: StatusWriter,
         worker_id: str,
         handlers: Mapping[str, Handler],
         payloads: Source,

@@ -41,7 +41,7 @@ from consumer.loop.told_runs import Statuses, ToldRuns
 from consumer.loop.writing import Writing
 from consumer.pool import Job, Pool
 from consumer.status import status_messages as telling
-from consumer.status.status_writer import Teller
+from consumer.status.status_writer import StatusWriter
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 from feedback.statuses import StatusWrite
@@ -72,7 +72,7 @@ class Worker:
         scheduler: Scheduler,
         journal: Journal,
         pool: Pool,
-        teller: Teller,
+        teller: StatusWriter,
         lease: Lease,
         limits: Limits,
         features: Sequence[Feature] = (),

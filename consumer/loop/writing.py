@@ -20,7 +20,7 @@ from consumer.loop.in_flight import InFlight
 from consumer.loop.mapping import Run
 from consumer.loop.settlement import Skipping
 from consumer.loop.told_runs import ToldRuns, as_ended, leads
-from consumer.status.status_writer import Teller
+from consumer.status.status_writer import StatusWriter
 
 PUBLISHED_AT_ONCE = 512
 PUBLISHED_EVERY_S = 1.0
@@ -44,7 +44,7 @@ class Writing:
         *,
         in_flight: InFlight,
         journal: Journal,
-        teller: Teller,
+        teller: StatusWriter,
         told_runs: ToldRuns,
         worker_id: str,
     ) -> None:

@@ -17,7 +17,7 @@ from consumer.features.dead_letters.making import STOP
 from consumer.features.waits.looking import faults
 from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 from consumer.journal import Journal, Leases, durability
 from consumer.status.heartbeat import compare_journals, compare_timelines
 from feedback.errors import (
@@ -121,7 +121,7 @@ def _settings_that_disagree(settings: Settings) -> Iterator[str]:
 def _look_at_handlers(settings: Settings) -> str:
     if not settings.worker.handlers:
         raise SettingsError("[worker] handlers names no module")
-    registry = Registry.load(settings.worker.handlers, group=settings.kafka.group)
+    registry = HandlerRegistry.load(settings.worker.handlers, group=settings.kafka.group)
     registry.load_schemas()
     return ", ".join(f"{handler.topic} ({handler.name})" for handler in registry.handlers)
 
@@ -144,7 +144,7 @@ def _look_at_kafka(settings: Settings) -> str:
 
 def _handlers(settings: Settings) -> tuple[Handler, ...]:
     try:
-        return Registry.load(settings.worker.handlers, group=settings.kafka.group).handlers
+        return HandlerRegistry.load(settings.worker.handlers, group=settings.kafka.group).handlers
     except SettingsError:
         return ()  # named by its own finding
 

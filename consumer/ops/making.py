@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from consumer.features.dead_letter_handlers import topics as letters
 from consumer.handlers.declaration import Handler
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 from consumer.journal.republish import Republication
-from consumer.status.status_restore import Republisher
-from consumer.status.status_writer import Teller
+from consumer.status.status_restore import StatusRestore
+from consumer.status.status_writer import StatusWriter
 from feedback.errors import NotAvailable, SettingsError
 from feedback.kafka.source import KafkaSource
 from feedback.observer import Observer
@@ -27,7 +27,7 @@ def new_worker_id() -> str:
     return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def load_registry(settings: Settings) -> Registry:
+def load_registry(settings: Settings) -> HandlerRegistry:
     """Return the handlers that the settings name.
 
     Raises:
@@ -38,7 +38,7 @@ def load_registry(settings: Settings) -> Registry:
             "[worker] handlers: name the modules that hold your handlers, "
             'for example handlers = ["payments.handlers"]'
         )
-    registry = Registry.load(settings.worker.handlers, group=settings.kafka.group)
+    registry = HandlerRegistry.load(settings.worker.handlers, group=settings.kafka.group)
     registry.load_schemas()
     return registry
 
@@ -74,15 +74,15 @@ def make_republisher(
     worker_id: str,
     store: StatusStore,
     holding: Callable[[], Iterator[StatusWrite]],
-    teller: Teller,
-) -> Republisher:
+    teller: StatusWriter,
+) -> StatusRestore:
     """Return the thread that tells again what a restarted Redis forgot.
 
     Args:
         holding: the statuses of what this worker holds.
         teller: its backlog goes first.
     """
-    return Republisher(
+    return StatusRestore(
         republication=Republication(
             settings.journal.url,
             group=settings.kafka.group,

@@ -42,10 +42,10 @@ from consumer.ops.making import (
 from consumer.ops.signals import Stop
 from consumer.pool.making import make_pool
 from consumer.status import status_messages as telling
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from consumer.status.heartbeat import check_journal
 from consumer.status.liveness import Liveness
-from consumer.status.status_writer import Teller
+from consumer.status.status_writer import StatusWriter
 from feedback.clock import monotonic_s
 from feedback.kafka.source import KafkaSource, Partition, Unclaimed
 from feedback.observer import Observer
@@ -88,7 +88,7 @@ class Parts:
         redis = connect(settings.redis)
         self.store = StatusStore(redis, settings.kafka.group, settings.redis)
         check_journal(self.store, journal_id)
-        self._outage = Outage("redis")
+        self._outage = ServerOutage("redis")
         self.alerts = make_alerts(
             settings,
             worker_id=self.worker_id,
@@ -96,7 +96,7 @@ class Parts:
             redis_away=self._redis_away,
             observers=observers,
         )
-        self.teller = Teller(
+        self.teller = StatusWriter(
             StatusStore(redis, settings.kafka.group, settings.redis, observers),
             outage=self._outage,
             resend_after_s=settings.client.resend_after_s,

@@ -16,7 +16,7 @@ from socket import socket
 from types import FrameType
 
 from consumer.handlers.fingerprint import digest
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 from consumer.pool.effects import Effects
 from consumer.pool.fault import ends_child
 from consumer.pool.frames import Decoder
@@ -53,7 +53,7 @@ def main(sock: socket, settings: PoolSettings, parent_pid: int) -> None:
     outbox = Outbox(sock)
     effects = Effects(outbox)
     try:
-        registry = Registry.load(settings.handlers, group=settings.group)
+        registry = HandlerRegistry.load(settings.handlers, group=settings.group)
         runs = Runs(registry=registry, settings=settings, effects=effects)
     except (OncewardError, ImportError) as error:
         sock.sendall(pack_failure(describe(error)))

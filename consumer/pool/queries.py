@@ -6,7 +6,7 @@ import inspect
 
 from consumer.handlers.declaration import Handler
 from consumer.handlers.query_result import Unknown, understand
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 from consumer.handlers.request import Request
 from consumer.pool.job import Job, PoolSettings, request_of
 from consumer.pool.outcome import Outcome, judge_answer, refuse_unstarted
@@ -24,7 +24,7 @@ class Queries:
         settings: the group and the longest result.
     """
 
-    def __init__(self, *, registry: Registry, settings: PoolSettings) -> None:
+    def __init__(self, *, registry: HandlerRegistry, settings: PoolSettings) -> None:
         self._registry = registry
         self._settings = settings
 

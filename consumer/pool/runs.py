@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.effect_gate import EffectGate
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 from consumer.pool.blocking_retries import Tries
 from consumer.pool.effects import Effects
 from consumer.pool.job import Job, PoolSettings, request_of
@@ -44,7 +44,9 @@ class Runs:
         effects: where marked handlers ask.
     """
 
-    def __init__(self, *, registry: Registry, settings: PoolSettings, effects: Effects) -> None:
+    def __init__(
+        self, *, registry: HandlerRegistry, settings: PoolSettings, effects: Effects
+    ) -> None:
         self._registry = registry
         self._settings = settings
         self._effects = effects

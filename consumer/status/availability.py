@@ -9,7 +9,7 @@ from feedback.logs import EventLog
 log = EventLog("onceward.outage")
 
 
-class Outage:
+class ServerOutage:
     """Safe to share between threads.
 
     A server is away for as long as one of its users cannot do its work: a full Redis takes

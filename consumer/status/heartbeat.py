@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable, SettingsError
 from feedback.logs import EventLog
@@ -121,7 +121,7 @@ class Heartbeat:
         journal_id: str,
         heartbeat_ttl_s: float,
         load: Callable[[], Mapping[str, object]],
-        outage: Outage,
+        outage: ServerOutage,
         on_foreign_journal: Callable[[ForeignJournal], None],
         on_run_id: Callable[[str], None],
         timeline: Callable[[], Reading | None] = lambda: None,

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from consumer.journal import JournalUnavailable, Leases
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from consumer.status.heartbeat import ForeignJournal, Heartbeat, Reading
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
@@ -48,7 +48,7 @@ class Liveness:
         leases: Leases,
         store: StatusStore,
         load: Callable[[], Mapping[str, object]],
-        outage: Outage,
+        outage: ServerOutage,
         on_foreign_journal: Callable[[ForeignJournal], None],
         on_run_id: Callable[[str], None],
         forgets: bool = False,

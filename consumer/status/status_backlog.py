@@ -18,7 +18,7 @@ REFUSED_FOR_S = 300.0
 _Name = tuple[str, int, str]
 
 
-class Untold:
+class StatusBacklog:
     """Bounded: what is dropped from it is told by a sweep, from the journal. Its owner locks it."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ TRIES = 10
 STOP_S = 1.0
 
 
-class Republisher:
+class StatusRestore:
     """Serves each start of Redis once, until stopped.
 
     Args:

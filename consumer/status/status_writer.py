@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from consumer.journal import Published, Row
-from consumer.status.availability import Outage
-from consumer.status.status_backlog import Untold
+from consumer.status.availability import ServerOutage
+from consumer.status.status_backlog import StatusBacklog
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import RedisRefused, RedisUnavailable
 from feedback.logs import EventLog
 from feedback.redis.split_batch import BATCH, write_apart
 from feedback.redis.store import StatusStore
-from feedback.status import BEFORE_CLAIM, FINAL, Refusal, State
+from feedback.status import BEFORE_CLAIM, FINAL, RefusalReason, State
 from feedback.statuses import Refused, StatusWrite
 
 log = EventLog("onceward.teller")
@@ -37,7 +37,7 @@ BEHIND_LIMIT = 500
 _ME = "teller"
 
 
-class Teller:
+class StatusWriter:
     """Writes statuses in batches, the newest of each request.
 
     Args:
@@ -53,7 +53,7 @@ class Teller:
         self,
         store: StatusStore,
         *,
-        outage: Outage | None = None,
+        outage: ServerOutage | None = None,
         resend_after_s: float = 30.0,
         on_tell: Callable[[Sequence[StatusWrite]], None] | None = None,
         may_be_behind: bool = True,
@@ -62,9 +62,9 @@ class Teller:
         self._may_be_behind = may_be_behind
         self._behind: deque[str] = deque(maxlen=BEHIND_LIMIT)
         self._on_tell = on_tell
-        self._outage = outage or Outage("redis")
+        self._outage = outage or ServerOutage("redis")
         self._look_after_ms = int(resend_after_s * 1000)
-        self._untold = Untold()
+        self._untold = StatusBacklog()
         self._told: deque[Published] = deque()
         self._changed = threading.Condition()
         self._busy = False
@@ -233,7 +233,11 @@ class Teller:
 
         Or the journal has gone on meanwhile: then it is found to be behind nothing.
         """
-        if answer is None or answer.reason is not Refusal.GENERATION or not _ends_a_run(write):
+        if (
+            answer is None
+            or answer.reason is not RefusalReason.GENERATION
+            or not _ends_a_run(write)
+        ):
             return False
         return self._may_be_behind
 
@@ -257,7 +261,7 @@ def _is_told(write: StatusWrite, answer: Refused | None) -> bool:
         return False
     # A refused write is told too: what stands there is newer. But for another payload's status:
     # that is no answer to this request, and a sweep puts the journal's row there.
-    return answer is None or answer.reason is not Refusal.PAYLOAD
+    return answer is None or answer.reason is not RefusalReason.PAYLOAD
 
 
 def _ends_a_run(write: StatusWrite) -> bool:

@@ -63,7 +63,7 @@ class Producer(NamedTuple):
     epoch: int
 
 
-class Taking:
+class TransactionalId:
     """Takes a name. Belongs to one thread.
 
     Args:

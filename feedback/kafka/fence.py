@@ -36,7 +36,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.epoch import FENCED, Fenced, Producer, Taking
+from feedback.kafka.epoch import FENCED, Fenced, Producer, TransactionalId
 from feedback.kafka.scan import Place
 from feedback.kafka.wire import KafkaWire
 from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge
@@ -57,7 +57,7 @@ class Fence:
 
     def __init__(self, wire: KafkaWire, name: str) -> None:
         self._wire = wire
-        self._taking = Taking(wire, name)
+        self._transactional_id = TransactionalId(wire, name)
         self._producer: Producer | None = None
         self._sequences: dict[Place, int] = {}
 
@@ -74,7 +74,7 @@ class Fence:
             KafkaUnavailable: Kafka is away, or refuses; nobody is kept out for sure.
         """
         self._producer = None
-        self._producer = self._taking.take(places)
+        self._producer = self._transactional_id.take(places)
         self._sequences = dict.fromkeys(places, 0)
 
     def write(

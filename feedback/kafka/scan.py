@@ -31,14 +31,14 @@ POLL_MS = 500
 Place = tuple[str, int]
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """Offsets of one partition: the first to be read, and the one behind the last."""
 
     begin: int
     end: int
 
 
-Spans = dict[Place, Span]
+OffsetSpans = dict[Place, OffsetSpan]
 
 
 class ScanPage(NamedTuple):
@@ -56,7 +56,7 @@ class ScanPage(NamedTuple):
     total: int
 
 
-def resumed(spans: Mapping[Place, Span], positions: Mapping[Place, int]) -> Spans:
+def resumed(spans: Mapping[Place, OffsetSpan], positions: Mapping[Place, int]) -> OffsetSpans:
     """Return what is left of spans behind these positions."""
     return {
         place: span._replace(begin=max(span.begin, positions.get(place, span.begin)))
@@ -101,7 +101,7 @@ class KafkaScan:
         ):
             return sorted(admin.list_topics())
 
-    def spans(self, topics: Iterable[str], *, since_ms: int | None = None) -> Spans:
+    def spans(self, topics: Iterable[str], *, since_ms: int | None = None) -> OffsetSpans:
         """Return what there is to read now; a topic that does not exist has nothing.
 
         Args:
@@ -123,11 +123,11 @@ class KafkaScan:
                 for place, found in consumer.offsets_for_times(wanted, timeout_ms=limit_ms).items():
                     begins[place] = ends[place] if found is None else found.offset
         return {
-            (one.topic, one.partition): Span(min(begins[one], ends[one]), ends[one])
+            (one.topic, one.partition): OffsetSpan(min(begins[one], ends[one]), ends[one])
             for one in places
         }
 
-    def pages(self, spans: Mapping[Place, Span]) -> Iterator[ScanPage]:
+    def pages(self, spans: Mapping[Place, OffsetSpan]) -> Iterator[ScanPage]:
         """Read spans to their ends; within a partition in its order.
 
         Raises:
@@ -168,7 +168,7 @@ class KafkaScan:
         if consumer is not None:
             consumer.close(autocommit=False, timeout_ms=1000)
 
-    def _poll(self, left: Mapping[TopicPartition, Span]) -> list[Record]:
+    def _poll(self, left: Mapping[TopicPartition, OffsetSpan]) -> list[Record]:
         polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=PAGE_RECORDS)
         return [
             record_of(one)
@@ -177,7 +177,7 @@ class KafkaScan:
             if place in left and one.offset < left[place].end
         ]
 
-    def _passed(self, left: dict[TopicPartition, Span]) -> dict[Place, int]:
+    def _passed(self, left: dict[TopicPartition, OffsetSpan]) -> dict[Place, int]:
         """Return how far each partition was read; those that were read whole leave `left`."""
         passed = {}
         for place, span in list(left.items()):

@@ -36,7 +36,7 @@ import feedback.kafka.records
 import feedback.kafka.sockets  # noqa: F401 - both mend kafka-python for this process
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.delivery import PLAIN, Delivery
+from feedback.kafka.durability import PLAIN, Durability
 from feedback.kafka.failures import why_lost
 from feedback.kafka.topic_safety import TopicSafety
 from feedback.settings.settings import KafkaSection
@@ -188,7 +188,7 @@ class KafkaSender:
         settings: brokers and security.
         send_timeout_s: no send waits longer, neither here nor inside the producer.
         max_request_bytes: the largest record, key and headers included.
-        delivery: who must have a record before it counts as sent.
+        durability: the acknowledgements that a send waits for.
     """
 
     def __init__(
@@ -197,18 +197,18 @@ class KafkaSender:
         *,
         send_timeout_s: float,
         max_request_bytes: int,
-        delivery: Delivery = PLAIN,
+        durability: Durability = PLAIN,
     ) -> None:
         self._settings = settings
         self._timeout_s = send_timeout_s
         # How long a topic that Kafka does not tell about may hold up a `send`.
         self._block_s = send_timeout_s
         self._max_request_bytes = max_request_bytes
-        self._durability = delivery
+        self._durability = durability
         self._safety: TopicSafety | None = None
         # Every topic has at least one replica in sync: its leader.
-        if delivery.min_insync > 1:
-            self._safety = TopicSafety(settings, at_least=delivery.min_insync)
+        if durability.min_insync > 1:
+            self._safety = TopicSafety(settings, at_least=durability.min_insync)
         self._producer: KafkaProducer | None = None
         self._closings: list[threading.Thread] = []
         self._is_closed = False

@@ -61,7 +61,7 @@ class Outgoing(NamedTuple):
         return f"Outgoing({self.topic})"  # no payload in a log
 
 
-class TopicAway(KafkaUnavailable):
+class NotAcknowledged(KafkaUnavailable):
     """Nobody acknowledged in time: Kafka, the topic or its leader is away."""
 
 
@@ -190,8 +190,8 @@ class KafkaWriter:
             raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
         return self._producer
 
-    def _away(self, error: KafkaError) -> TopicAway:
-        return TopicAway(
+    def _away(self, error: KafkaError) -> NotAcknowledged:
+        return NotAcknowledged(
             f"Kafka at {self._settings.bootstrap_servers} did not acknowledge: {_in_words(error)}"
         )
 

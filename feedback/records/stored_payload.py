@@ -9,7 +9,7 @@ from feedback.records.envelope import NULL_HEADER, NullHeader
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPayload:
+class StoredPayload:
     """A request as its sender submitted it, without our headers.
 
     Stored as one line of JSON (topic, lengths, headers in hex) and then the raw key and value, so
@@ -42,7 +42,7 @@ class KeptPayload:
         return json.dumps(head).encode() + b"\n" + (self.key or b"") + (self.value or b"")
 
     @classmethod
-    def decode(cls, raw: bytes) -> KeptPayload:
+    def decode(cls, raw: bytes) -> StoredPayload:
         """Return the payload from its stored form.
 
         Raises:

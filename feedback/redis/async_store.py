@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 
 from feedback.errors import RedisUnavailable
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import LOOK, RedisMemory, decode_look
 from feedback.redis.request_coalescing import GROUP, Grouped
 from feedback.redis.server import RedisSettings, guarded, replies_of
@@ -175,7 +175,7 @@ class AsyncStatusStore(StoreCalls):
         found = replies_of(await pipe.execute(raise_on_error=False))
         return {worker_id for worker_id, is_there in zip(ids, found, strict=True) if is_there}
 
-    async def kept_payload(self, request_id: str) -> KeptPayload | None:
+    async def kept_payload(self, request_id: str) -> StoredPayload | None:
         """Return what a resend needs, or None when nothing was kept or it is gone.
 
         Raises:
@@ -183,7 +183,7 @@ class AsyncStatusStore(StoreCalls):
         """
         async with self._turn():
             raw = cast("bytes | None", await self.redis.get(self.payload_key(request_id)))
-        return None if raw is None else KeptPayload.decode(raw)
+        return None if raw is None else StoredPayload.decode(raw)
 
     async def forget(
         self,

@@ -118,7 +118,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DuePage:
     """A part of the set, in no order.
 
     Attributes:
@@ -199,7 +199,7 @@ class Deadlines:
         with guarded():
             self._remove(keys=[self._key, *keys], args=[taken.lease, *request_ids])
 
-    def page(self, cursor: int, size: int) -> Page:
+    def page(self, cursor: int, size: int) -> DuePage:
         """Return about `size` entries; all of them once the cursor is 0 again.
 
         Raises:
@@ -213,7 +213,7 @@ class Deadlines:
         now_ms = seconds * 1000 + micros // 1000
         scores = dict(entries)
         request_ids, _ = _divide(list(scores))
-        return Page(following, {one: scores[one.encode()] - now_ms for one in request_ids})
+        return DuePage(following, {one: scores[one.encode()] - now_ms for one in request_ids})
 
     def lost_among(self, request_ids: Sequence[str]) -> list[str]:
         """Return those that a worker accepted that has no heartbeat any more, or gave up.

@@ -34,7 +34,7 @@ AWAY_PAUSE_S = 0.5
 FAULTS = (RedisError, OSError, ValueError, AttributeError, TypeError)
 
 
-class Watch:
+class ChangeWatch:
     """The changes of some requests, as they are published. Made by `EventListener.watch`."""
 
     def __init__(self, states: Collection[str] | None = None) -> None:
@@ -75,7 +75,7 @@ class EventListener:
         self._pubsub: PubSub | None = None
         self._broken = False
         self._confirmed: set[str] = set()
-        self._watches: dict[str, set[Watch]] = {}
+        self._watches: dict[str, set[ChangeWatch]] = {}
         self._ids: dict[str, str] = {}
         self._lock = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -88,7 +88,7 @@ class EventListener:
         *,
         states: Collection[str] | None = None,
         within_s: float | None = None,
-    ) -> Iterator[Watch]:
+    ) -> Iterator[ChangeWatch]:
         """Hear the changes of these requests until the block is left.
 
         With Redis away nothing is heard and nothing is raised: the caller's polling finds out. When
@@ -98,7 +98,7 @@ class EventListener:
             states: only changes to one of these; None for all.
             within_s: how long the caller has, if that is less than Redis may take to confirm.
         """
-        watch = Watch(states)
+        watch = ChangeWatch(states)
         channels = {self._store.events_channel(one): one for one in request_ids}
         with self._lock:
             fresh = [channel for channel in channels if channel not in self._watches]
@@ -137,7 +137,7 @@ class EventListener:
         with self._lock:
             self._disconnect()
 
-    def _leave(self, watch: Watch, channels: Iterable[str]) -> None:
+    def _leave(self, watch: ChangeWatch, channels: Iterable[str]) -> None:
         with self._lock:
             for channel in channels:
                 self._watches[channel].discard(watch)

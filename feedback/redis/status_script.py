@@ -41,7 +41,7 @@ from feedback.status import (
     FINAL,
     FOLLOWERS,
     NEWER_GENERATION,
-    Refusal,
+    RefusalReason,
     State,
 )
 from feedback.statuses import REPLACED
@@ -99,32 +99,34 @@ end
 
 local function judge(old, write)
   local state, attempt, generation = old[1], tonumber(old[2]) or 0, tonumber(old[3]) or 0
-  if write.held_by ~= '*' and write.held_by ~= (old[6] or '') then return '{Refusal.WORKER}' end
+  if write.held_by ~= '*' and write.held_by ~= (old[6] or '') then
+    return '{RefusalReason.WORKER}'
+  end
   if is_other(old, write) then
     if write.restore == '1' then return nil end
-    return '{Refusal.PAYLOAD}'
+    return '{RefusalReason.PAYLOAD}'
   end
   if BEFORE_CLAIM[write.state] then
-    if write.attempt < attempt then return '{Refusal.ATTEMPT}' end
+    if write.attempt < attempt then return '{RefusalReason.ATTEMPT}' end
     if write.follows and (write.follows == 0 or attempt < write.follows) then
-      return '{Refusal.TAKEN_BACK}'
+      return '{RefusalReason.TAKEN_BACK}'
     end
-    if write.reopens and write.reopens < generation then return '{Refusal.GENERATION}' end
+    if write.reopens and write.reopens < generation then return '{RefusalReason.GENERATION}' end
     if state == '{State.FAILED}' and old[5] == '1' and write.attempt > attempt then return nil end
-    if not BEFORE_CLAIM[state] then return '{Refusal.GENERATION}' end
+    if not BEFORE_CLAIM[state] then return '{RefusalReason.GENERATION}' end
     if write.attempt > attempt or FOLLOWERS[state][write.state] then return nil end
-    return '{Refusal.STATE}'
+    return '{RefusalReason.STATE}'
   end
-  if write.generation < generation then return '{Refusal.GENERATION}' end
+  if write.generation < generation then return '{RefusalReason.GENERATION}' end
   if write.generation > generation then
-    if not (NEWER_GENERATION[state] or {{}})[write.state] then return '{Refusal.STATE}' end
-    if write.attempt < attempt and not FINAL[write.state] then return '{Refusal.ATTEMPT}' end
+    if not (NEWER_GENERATION[state] or {{}})[write.state] then return '{RefusalReason.STATE}' end
+    if write.attempt < attempt and not FINAL[write.state] then return '{RefusalReason.ATTEMPT}' end
     return nil
   end
   local outcome = FINAL[write.state] and not BEFORE_CLAIM[state]
-  if write.attempt < attempt and not outcome then return '{Refusal.ATTEMPT}' end
+  if write.attempt < attempt and not outcome then return '{RefusalReason.ATTEMPT}' end
   if (FOLLOWERS[state] or {{}})[write.state] then return nil end
-  return '{Refusal.STATE}'
+  return '{RefusalReason.STATE}'
 end
 
 local time = redis.call('TIME')
@@ -174,10 +176,10 @@ for i = 1, #KEYS - 1, 2 do
   local refusal = nil
   if old[1] then refusal = judge(old, write)
   elseif write.follows and (write.follows > 0 or redis.call('EXISTS', payload_key) == 0) then
-    refusal = '{Refusal.TAKEN_BACK}'
+    refusal = '{RefusalReason.TAKEN_BACK}'
   end
   if old[1] and not refusal and write.follows and is_from_before(key, old) then
-    refusal = '{Refusal.TAKEN_BACK}'
+    refusal = '{RefusalReason.TAKEN_BACK}'
   end
   if refusal then
     -- an open one that stands is looked at, whoever told it

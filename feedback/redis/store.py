@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
 from feedback.errors import SettingsError
 from feedback.observer import Observer, observed
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import KEEP, LOOK, RedisMemory, decode_look
 from feedback.redis.server import RedisSettings, execute, guarded
 from feedback.redis.status_script import FORGET, PLACE, SCRIPT, UNPLACED
@@ -161,7 +161,7 @@ class StatusStore(StoreCalls):
             found = execute(pipe)
         return {worker_id for worker_id, is_there in zip(ids, found, strict=True) if is_there}
 
-    def kept_payload(self, request_id: str) -> KeptPayload | None:
+    def kept_payload(self, request_id: str) -> StoredPayload | None:
         """Return what a resend needs, or None when nothing was kept or it is gone.
 
         Raises:
@@ -169,7 +169,7 @@ class StatusStore(StoreCalls):
         """
         with guarded():
             raw = cast("bytes | None", self.redis.get(self.payload_key(request_id)))
-        return None if raw is None else KeptPayload.decode(raw)
+        return None if raw is None else StoredPayload.decode(raw)
 
     def forget(
         self,

@@ -30,7 +30,7 @@ from feedback.kafka.sender import (
 )
 from feedback.logs import EventLog
 from feedback.records.envelope import Envelope
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
 from feedback.statuses import Refused
 from producer_client.outbox import writing
@@ -48,7 +48,9 @@ Kind = TypeVar("Kind", bound=Prepared)
 # Of `send_timeout_s`: Redis may be asked twice, then Kafka, then the database.
 REDIS_SHARE, KAFKA_SHARE, ROW_SHARE = 0.15, 0.5, 0.2
 _REDIS = "redis"
-_PROBE = Prepared(Envelope("probe", 1, 0), KeptPayload("probe", b"", b""), "", named_by_caller=True)
+_PROBE = Prepared(
+    Envelope("probe", 1, 0), StoredPayload("probe", b"", b""), "", named_by_caller=True
+)
 _AWAY = "Kafka did not take {} a moment ago"
 
 

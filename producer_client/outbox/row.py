@@ -7,7 +7,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from feedback.records.envelope import REOPENS, Envelope
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from producer_client.outbox.tables import LANES
 from producer_client.submission import Prepared
 
@@ -77,7 +77,7 @@ def row_of(found: Any) -> WaitingRow:
     number, lane, created_at, request_id, topic, key, value, headers, digest, attempt, due = found
     read = () if headers == "[]" else json.loads(headers)
     pairs = [(name, bytes.fromhex(raw)) for name, raw in read]
-    payload = KeptPayload(
+    payload = StoredPayload(
         topic,
         None if key is None else bytes(key),
         None if value is None else bytes(value),

@@ -14,7 +14,7 @@ from feedback.clock import epoch_ms
 from feedback.errors import RedisRefused
 from feedback.redis.split_batch import batches, write_apart
 from feedback.redis.store import StatusStore
-from feedback.status import FINAL, Refusal, State
+from feedback.status import FINAL, RefusalReason, State
 from feedback.statuses import Refused, Status
 from producer_client.outbox.row import WaitingRow
 from producer_client.resending import is_own_end, reopens
@@ -52,11 +52,11 @@ def step_after(refused: Refused | RedisRefused | None) -> Step:
     """Return what follows for a row whose PENDING was taken (None) or refused. Pure."""
     if refused is None:
         return Step.SEND
-    if isinstance(refused, RedisRefused) or refused.reason is Refusal.PAYLOAD:
+    if isinstance(refused, RedisRefused) or refused.reason is RefusalReason.PAYLOAD:
         return Step.PARK
     if refused.state is State.FAILED and refused.resend:
         return Step.LOOK
-    if refused.state is State.PENDING and refused.reason is Refusal.ATTEMPT:
+    if refused.state is State.PENDING and refused.reason is RefusalReason.ATTEMPT:
         # Whoever told it may take it back: then a failure is shown while this row's record runs.
         return Step.LOOK
     # What is open may be of an attempt that Kafka has or has not: the journal answers a duplicate.

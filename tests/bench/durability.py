@@ -30,7 +30,7 @@ from pathlib import Path
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from feedback.clock import monotonic_s
-from feedback.kafka.delivery import Acks, Delivery
+from feedback.kafka.durability import Acks, Durability
 from feedback.kafka.sender import KafkaSender, RecordNotSent, RecordUnknown
 from feedback.settings.settings import KafkaSection
 from tests.bench.launching import ROOT
@@ -220,12 +220,12 @@ def _sending(
 
 
 def _sender(three: Cluster, acks: Acks, opened: ExitStack) -> Callable[[str, bytes], str]:
-    delivery = Delivery(acks=acks, is_idempotent=acks == "all")
+    durability = Durability(acks=acks, is_idempotent=acks == "all")
     sender = KafkaSender(
         KafkaSection(bootstrap_servers=three.address),
         send_timeout_s=SEND_TIMEOUT_S,
         max_request_bytes=1_000_000,
-        delivery=delivery,
+        durability=durability,
     )
     opened.callback(sender.close)
 

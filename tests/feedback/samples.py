@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import StatusWrite
 
 SHA = "a" * 64
 OTHER_SHA = "b" * 64
-PAYLOAD = KeptPayload("payments", b"key", b"value", (("trace", b"1"),))
+PAYLOAD = StoredPayload("payments", b"key", b"value", (("trace", b"1"),))
 
 
 def a_write(state: State, request_id: str = "r", **facts: Any) -> StatusWrite:

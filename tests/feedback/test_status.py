@@ -11,7 +11,7 @@ from feedback.status import (
     FINAL,
     FOLLOWERS,
     STORED,
-    Refusal,
+    RefusalReason,
     State,
     Stored,
     Write,
@@ -91,15 +91,15 @@ def test_any_open_status_may_end(state: State) -> None:
 @pytest.mark.parametrize("final", sorted(FINAL - {State.IN_DOUBT}))
 def test_a_final_status_never_changes(final: State) -> None:
     for state in AFTER_CLAIM - {final}:
-        assert judge(stored(final), write(state)) is Refusal.STATE
+        assert judge(stored(final), write(state)) is RefusalReason.STATE
     for early in BEFORE_CLAIM:
-        assert judge(stored(final), write(early, attempt=2)) is Refusal.GENERATION
+        assert judge(stored(final), write(early, attempt=2)) is RefusalReason.GENERATION
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.EXPIRED, State.SKIPPED])
 def test_a_newer_generation_changes_no_final_status_that_was_not_reopened(state: State) -> None:
     for later in AFTER_CLAIM:
-        assert judge(stored(state), write(later, generation=2, attempt=2)) is Refusal.STATE
+        assert judge(stored(state), write(later, generation=2, attempt=2)) is RefusalReason.STATE
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
@@ -123,13 +123,13 @@ def test_a_failure_that_a_resend_may_help_is_reopened_by_a_higher_attempt_only(
 ) -> None:
     failed = stored(State.FAILED, resend=True)
     assert judge(failed, write(state, attempt=2)) is None
-    assert judge(failed, write(state, attempt=1)) is Refusal.GENERATION
-    assert judge(replace(failed, attempt=3), write(state, attempt=2)) is Refusal.ATTEMPT
+    assert judge(failed, write(state, attempt=1)) is RefusalReason.GENERATION
+    assert judge(replace(failed, attempt=3), write(state, attempt=2)) is RefusalReason.ATTEMPT
 
 
 @pytest.mark.parametrize("state", sorted(BEFORE_CLAIM))
 def test_a_failure_that_no_resend_helps_is_not_reopened_by_a_resend(state: State) -> None:
-    assert judge(stored(State.FAILED), write(state, attempt=2)) is Refusal.GENERATION
+    assert judge(stored(State.FAILED), write(state, attempt=2)) is RefusalReason.GENERATION
 
 
 @pytest.mark.parametrize("resend", [True, False])
@@ -140,7 +140,7 @@ def test_a_redriven_failure_starts_again_with_its_new_claim(resend: bool) -> Non
 
 def test_the_told_outcome_does_not_end_the_request_that_was_reopened() -> None:
     reopened = stored(State.PENDING, attempt=2, generation=1)
-    assert judge(reopened, write(State.FAILED)) is Refusal.ATTEMPT
+    assert judge(reopened, write(State.FAILED)) is RefusalReason.ATTEMPT
 
 
 @pytest.mark.parametrize("state", STORED)
@@ -148,36 +148,36 @@ def test_an_older_generation_never_overwrites_a_newer_one(state: State) -> None:
     for late in AFTER_CLAIM:
         for attempt in (1, 2, 3):
             found = judge(stored(state, attempt=2, generation=2), write(late, attempt=attempt))
-            assert found is Refusal.GENERATION
+            assert found is RefusalReason.GENERATION
 
 
 @pytest.mark.parametrize("state", [State.RUNNING, State.RETRYING])
 def test_what_was_claimed_does_not_go_back_to_pending_or_accepted(state: State) -> None:
     for early in BEFORE_CLAIM:
-        assert judge(stored(state), write(early, attempt=2)) is Refusal.GENERATION
+        assert judge(stored(state), write(early, attempt=2)) is RefusalReason.GENERATION
 
 
 def test_an_accepted_does_not_go_back_to_pending_of_its_own_attempt() -> None:
     accepted = stored(State.ACCEPTED, generation=0)
-    assert judge(accepted, write(State.PENDING)) is Refusal.STATE
+    assert judge(accepted, write(State.PENDING)) is RefusalReason.STATE
     assert judge(accepted, write(State.PENDING, attempt=2)) is None
 
 
 def test_a_wake_up_that_comes_late_does_not_show_a_retry_as_running() -> None:
-    assert judge(stored(State.RETRYING), write(State.RUNNING)) is Refusal.STATE
+    assert judge(stored(State.RETRYING), write(State.RUNNING)) is RefusalReason.STATE
 
 
 def test_an_older_attempt_is_taken_only_with_a_final_outcome() -> None:
     running = stored(State.RUNNING, attempt=2)
     for state in (State.RUNNING, State.RETRYING):
-        assert judge(running, write(state)) is Refusal.ATTEMPT
+        assert judge(running, write(state)) is RefusalReason.ATTEMPT
     for state in FINAL:
         assert judge(running, write(state)) is None
 
 
 def test_an_older_attempt_ends_what_a_resend_announced_meanwhile() -> None:
     resent = stored(State.PENDING, attempt=2, generation=0)
-    assert judge(resent, write(State.RUNNING)) is Refusal.ATTEMPT
+    assert judge(resent, write(State.RUNNING)) is RefusalReason.ATTEMPT
     assert judge(resent, write(State.SUCCEEDED)) is None
 
 
@@ -185,7 +185,7 @@ def test_an_older_attempt_ends_what_a_resend_announced_meanwhile() -> None:
 def test_another_payload_is_refused_whatever_it_says(state: State) -> None:
     other = replace(write(state, attempt=9, generation=9), payload_sha256=OTHER_SHA)
     for standing in STORED:
-        assert judge(stored(standing, resend=True), other) is Refusal.PAYLOAD
+        assert judge(stored(standing, resend=True), other) is RefusalReason.PAYLOAD
 
 
 @pytest.mark.parametrize("state", STORED)
@@ -197,15 +197,17 @@ def test_a_mismatch_verdict_rewrites_the_status_from_the_row(state: State) -> No
 
 def test_a_restore_of_the_same_payload_is_judged_like_any_other_write() -> None:
     row = replace(write(State.RUNNING), restore=True)
-    assert judge(stored(State.SUCCEEDED), row) is Refusal.STATE
+    assert judge(stored(State.SUCCEEDED), row) is RefusalReason.STATE
 
 
 def test_a_worker_gives_up_only_what_it_still_holds() -> None:
     accepted = stored(State.ACCEPTED, generation=0)
     given_up = write(State.ACCEPTED)
     assert judge(accepted, replace(given_up, held_by="w1")) is None
-    assert judge(accepted, replace(given_up, held_by="w2")) is Refusal.WORKER
-    assert judge(replace(accepted, worker=""), replace(given_up, held_by="w1")) is Refusal.WORKER
+    assert judge(accepted, replace(given_up, held_by="w2")) is RefusalReason.WORKER
+    assert (
+        judge(replace(accepted, worker=""), replace(given_up, held_by="w1")) is RefusalReason.WORKER
+    )
 
 
 def test_lost_is_what_a_dead_worker_or_none_has_accepted() -> None:

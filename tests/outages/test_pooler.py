@@ -15,7 +15,7 @@ from consumer.journal import migrate as migrate_journal
 from consumer.journal.transactional import Transactions
 from feedback.errors import NotSent
 from feedback.records.envelope import Envelope
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import load
 from producer_client.outbox import migrate as migrate_outbox
 from producer_client.outbox.fallback import Fallback
@@ -80,7 +80,7 @@ def test_the_outbox_works_through_it_and_leaves_the_connection_as_it_was(
     migrate_outbox(pooled)
     group = uuid.uuid4().hex
     settings = load(None, kafka={"group": group}, outbox={"url": pooled, "notify": False})
-    payload = KeptPayload("payments", b"k", b"v")
+    payload = StoredPayload("payments", b"k", b"v")
     asked = Prepared(Envelope("a", 1, 0), payload, "sha", named_by_caller=True)
     table = OutboxTable(pooled, group=group, lease_s=5, timeout_s=TIMEOUT_S)
     with closing(Fallback(pooled, settings)) as fallback, closing(table):

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from consumer.journal import Leases, migrate
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from consumer.status.heartbeat import ForeignJournal
 from consumer.status.liveness import Liveness
 from feedback.redis.server import connect
@@ -55,7 +55,7 @@ def living(
             leases=leases,
             store=store,
             load=dict,
-            outage=Outage("redis"),
+            outage=ServerOutage("redis"),
             on_foreign_journal=foreign.append,
             on_run_id=lambda run_id: None,
         )

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
 from feedback.statuses import Status
 from producer_client import AsyncClient, AsyncHandle, SendResult
@@ -60,7 +60,7 @@ class BlockingClient:
         """Send many requests."""
         return self._each(self._client.send_many(submissions, **given))
 
-    def resend(self, request_id: str, payload: KeptPayload, **given: Any) -> None:
+    def resend(self, request_id: str, payload: StoredPayload, **given: Any) -> None:
         """Send a request again."""
         self.run(self._client.resend(request_id, payload, **given))
 

@@ -8,7 +8,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, SendUnknown, SettingsError
-from feedback.kafka.delivery import FAST, PLAIN, delivery_of
+from feedback.kafka.durability import FAST, PLAIN, durability_of
 from feedback.kafka.sender import TopicUnsafe
 from feedback.kafka.topic_safety import TopicSafety
 from feedback.records.envelope import Record
@@ -34,11 +34,11 @@ def _configure(servers: Servers, topic: str, configs: dict[str, str]) -> None:
 
 
 def test_words_mean_what_they_say() -> None:
-    safe = delivery_of("safe", min_insync_replicas=3)
+    safe = durability_of("safe", min_insync_replicas=3)
     assert (safe.acks, safe.is_idempotent, safe.min_insync) == ("all", True, 3)
-    assert delivery_of("", min_insync_replicas=2) == PLAIN
+    assert durability_of("", min_insync_replicas=2) == PLAIN
     assert (PLAIN.acks, PLAIN.min_insync, PLAIN.in_flight) == ("all", 0, 1)
-    assert delivery_of("fast", min_insync_replicas=2) == FAST
+    assert durability_of("fast", min_insync_replicas=2) == FAST
     assert (FAST.acks, FAST.is_idempotent) == (1, False)
 
 

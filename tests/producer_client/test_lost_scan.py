@@ -3,7 +3,7 @@
 import pytest
 
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.redis.deadlines import Deadlines, Page
+from feedback.redis.deadlines import Deadlines, DuePage
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from producer_client.lost_scan import ROUND_S, LostScan
@@ -50,7 +50,7 @@ def test_every_lost_request_of_many_pages_is_brought_forward_and_no_other(
 class _Counted(Deadlines):
     pages = 0
 
-    def page(self, cursor: int, size: int) -> Page:
+    def page(self, cursor: int, size: int) -> DuePage:
         """Count what is asked for."""
         self.pages += 1
         return super().page(cursor, size)

@@ -8,7 +8,7 @@ import pytest
 from feedback.clock import epoch_ms
 from feedback.records.envelope import Record, decode_headers
 from feedback.settings.settings import Settings
-from feedback.status import Refusal, State
+from feedback.status import RefusalReason, State
 from feedback.statuses import StatusWrite
 from producer_client import Client
 from producer_client.resending import Why
@@ -113,7 +113,7 @@ def test_a_resend_that_was_on_its_way_begins_nothing_that_was_told_as_over(
     assert (second.attempt, second.reopens) == (2, 0)
     late = StatusWrite("r", State.ACCEPTED, 3, 0, before.payload_sha256 or "", reopens=0)
     (refused,) = worker.store.write([late])
-    assert refused is not None and refused.reason is Refusal.GENERATION
+    assert refused is not None and refused.reason is RefusalReason.GENERATION
     # What its sender had not seen is sent by nobody.
     client.resend("r", handle.payload, known=replace(before, attempt=9))
     assert (client.status("r").state, len(records())) == (State.FAILED, 2)

@@ -10,7 +10,7 @@ import pytest
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import NotSent
 from feedback.records.envelope import Record
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.deadlines import Deadlines
 from feedback.settings.settings import Settings
 from feedback.status import State
@@ -74,7 +74,7 @@ def test_what_was_taken_back_while_a_resender_slept_is_not_sent(
     finds = Payloads.of
     asleep, awake = threading.Event(), threading.Event()
 
-    def sleeps(self: Payloads, statuses: Sequence[Status]) -> list[KeptPayload | Missing]:
+    def sleeps(self: Payloads, statuses: Sequence[Status]) -> list[StoredPayload | Missing]:
         found = finds(self, statuses)
         asleep.set()
         assert awake.wait(LIMIT_S)
@@ -111,7 +111,7 @@ def test_a_topic_that_does_not_exist_holds_up_no_other(
     for n, topic in enumerate(nowhere):
         away = f"away{n}"
         client.send(b"v", request_id=away)
-        payload = KeptPayload(topic, None, b"v")
+        payload = StoredPayload(topic, None, b"v")
         worker.store.redis.set(worker.store.payload_key(away), payload.encode())
         worker.store.redis.hset(worker.store.request_key(away), "topic", topic)
         worker.accept(away)

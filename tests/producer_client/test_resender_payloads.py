@@ -8,7 +8,7 @@ from kafka.admin import KafkaAdminClient
 
 from feedback.clock import epoch_ms
 from feedback.records.envelope import Record, decode_headers, payload_sha256
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from feedback.status import State
@@ -157,7 +157,7 @@ def test_a_kept_payload_that_is_not_the_requests_own_is_not_sent(
     client: Client, worker: Worker, records: Records, settings: Settings
 ) -> None:
     client.send(b"v", request_id="r1")
-    wrong = KeptPayload(settings.client.topic or "", None, b"another").encode()
+    wrong = StoredPayload(settings.client.topic or "", None, b"another").encode()
     for one, raw in (("r1", wrong), ("r2", b"garbage")):
         client.send(b"v", request_id=one)
         worker.give_up(one)

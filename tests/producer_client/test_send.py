@@ -11,7 +11,7 @@ import pytest
 from feedback.clock import epoch_ms
 from feedback.errors import InvalidMessage, NotSent
 from feedback.records.envelope import Envelope, Record, decode_headers
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.status import State
 from producer_client import Client, Submission
 from tests.producer_client.acting import Worker
@@ -44,7 +44,7 @@ def test_its_payload_is_kept_for_a_resend_and_the_resender_will_look_at_it(
     kept = worker.store.kept_payload(sent.request_id)
     topic = client.settings.client.topic or ""
     headers = (("traceparent", b"00-1"), ("x", b"\xff"))
-    assert kept == sent.payload == KeptPayload(topic, b"card", b"\x00\xff", headers)
+    assert kept == sent.payload == StoredPayload(topic, b"card", b"\x00\xff", headers)
     look_at = worker.looked_at(sent.request_id)
     assert look_at is not None
     assert before <= look_at - client.settings.client.resend_after_s * 1000 <= epoch_ms()

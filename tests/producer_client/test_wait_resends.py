@@ -13,7 +13,7 @@ import pytest
 from feedback.clock import monotonic_s
 from feedback.errors import PayloadMismatch, SendUnknown, WaitTimeout
 from feedback.records.envelope import Record, decode_headers
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.async_store import AsyncStatusStore
 from feedback.redis.store import StatusStore
 from feedback.status import State
@@ -173,15 +173,15 @@ def test_what_is_taken_back_while_a_wait_for_its_id_sends_it_again_is_not_sent(
     if not has_status:
         worker.store.redis.delete(worker.store.request_key("r1"))
     other = make_client(resend_after_s=1, poll_interval_s=0.1)
-    found: list[KeptPayload | None] = []
+    found: list[StoredPayload | None] = []
     read, read_async = StatusStore.kept_payload, AsyncStatusStore.kept_payload
 
-    def take_back(payload: KeptPayload | None) -> KeptPayload | None:
+    def take_back(payload: StoredPayload | None) -> StoredPayload | None:
         worker.lose_all()
         found.append(payload)
         return payload
 
-    async def read_and_sleep(store: AsyncStatusStore, request_id: str) -> KeptPayload | None:
+    async def read_and_sleep(store: AsyncStatusStore, request_id: str) -> StoredPayload | None:
         return take_back(await read_async(store, request_id))
 
     monkeypatch.setattr(

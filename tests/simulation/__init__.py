@@ -1,10 +1,10 @@
 """A simulated world: the product's own decisions, driven by a seeded scheduler (issue 4, point 7).
 
-What is real: `Worker.turn` with `Held` and `Buffer`, `Intake`, `Teller`, `Sweeper`, `Liveness` and
-its heartbeat, `Republisher`, `Revival`, `Sending`, the resender's plan and `Resends`, and every
-pure rule: claim verdicts, takeovers, continuations, outcomes, statuses, resends. They run in one
-thread: what they wait on parks them (`processes.Parking`), and `clock` shows each the clocks of its
-own host.
+What is real: `Worker.turn` with `Held` and `Buffer`, `Intake`, `StatusWriter`, `Sweeper`,
+`Liveness` and its heartbeat, `StatusRestore`, `Revival`, `Sending`, the resender's plan and
+`Resends`, and every pure rule: claim verdicts, takeovers, continuations, outcomes, statuses,
+resends. They run in one thread: what they wait on parks them (`processes.Parking`), and `clock`
+shows each the clocks of its own host.
 
 What is modelled: `kafka`; `redis`, compared with the script by `test_redis`; the journal's
 `tables`, what `peers` do and the rest of its statements (`database`), with their conditions said

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import NotSent, PayloadMismatch, RedisUnavailable, SendUnknown
 from feedback.records.envelope import REQUEST_ID, payload_sha256
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.status import FINAL, State
 from feedback.statuses import Status
 from producer_client.resending import Step, next_step
@@ -57,7 +57,7 @@ class SimulatedClient(Sender):
         self.plan = plan
         self.sent = False
         self.ids = [plan.order]
-        self._payload = KeptPayload(plan.topic, plan.key, b"5")
+        self._payload = StoredPayload(plan.topic, plan.key, b"5")
         self._deadline_at = 0
         self._last_send_s = 0.0
         self._resends = 0

@@ -31,7 +31,7 @@ from consumer.loop import mapping, sweeper
 from consumer.loop.own_runs import OwnRuns
 from consumer.loop.writing import Writing
 from consumer.status.liveness import Liveness
-from consumer.status.status_restore import Republisher
+from consumer.status.status_restore import StatusRestore
 from feedback import status
 from feedback.clock import epoch_ms
 from feedback.errors import NotSent, SendUnknown
@@ -149,7 +149,7 @@ def _forget(self: Intake, source: Any, dropped: Sequence[Any]) -> None:
     """Neither tell that they were given up nor read them again: Kafka will bring them."""
 
 
-def _say_nothing(self: Republisher, rows: Sequence[Row]) -> None:
+def _say_nothing(self: StatusRestore, rows: Sequence[Row]) -> None:
     """Tell nobody."""
 
 
@@ -267,7 +267,7 @@ ALSO_PLANTED = (
     Planted("what is put back is a second run", ((database, "why_followed", _nobody_knows),)),
     Planted("aborted transactions are read", ((KafkaServer, "counts", _any_record),)),
     Planted("open transactions are read", ((KafkaServer, "is_stable", _any_record),)),
-    Planted("an empty Redis is not told again", ((Republisher, "_tell_rows", _say_nothing),)),
+    Planted("an empty Redis is not told again", ((StatusRestore, "_tell_rows", _say_nothing),)),
 )
 # The claim of a plain external handler says nothing of its effect: by itself this harms nobody.
 HARMLESS = Planted("effect_at left empty", ((Database, "effect_at_claim", _no_effect_at),))

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import RedisMemory
 from feedback.redis.status_script import MOST_TELLINGS, OUTSPOKEN, PUT_BACK, STAYS
 from feedback.status import (
     BEFORE_CLAIM,
     FINAL,
-    Refusal,
+    RefusalReason,
     State,
     Stored,
     Write,
@@ -54,7 +54,7 @@ class _Past(NamedTuple):
     """What stood here before a write."""
 
     hashes: dict[str, dict[str, str]]
-    payloads: dict[str, KeptPayload]
+    payloads: dict[str, StoredPayload]
     deadlines: dict[str, int]
 
 
@@ -73,7 +73,7 @@ class RedisServer:
         self._clock = clock
         self._on_status = on_status
         self.hashes: dict[str, dict[str, str]] = {}
-        self.payloads: dict[str, KeptPayload] = {}
+        self.payloads: dict[str, StoredPayload] = {}
         self.deadlines: dict[str, int] = {}
         self.leased: set[str] = set()
         self._heartbeats: dict[str, int] = {}
@@ -206,7 +206,7 @@ class RedisServer:
         stored, facts = _facts(stands, write)
         reason = self.judge(stored, facts)
         if reason is None and write.follows is not None and self.is_from_before(stored, stands):
-            reason = Refusal.TAKEN_BACK
+            reason = RefusalReason.TAKEN_BACK
         if reason is None:
             return None
         return Refused(

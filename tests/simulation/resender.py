@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, NotSent, RedisUnavailable, SendUnknown
 from feedback.records.envelope import Record
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.deadlines import Taken
 from feedback.status import FINAL, State
 from feedback.statuses import Status
@@ -108,7 +108,7 @@ class SimulatedPayloads(Payloads):
         """Yield all of them: they are small."""
         yield statuses
 
-    def of(self, statuses: Sequence[Status]) -> list[KeptPayload | Missing]:
+    def of(self, statuses: Sequence[Status]) -> list[StoredPayload | Missing]:
         """Return what to send for each."""
         deadline_s = monotonic_s() + 2.0
         kept = [self._store.kept_payload(one.request_id) for one in statuses]

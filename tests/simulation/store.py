@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from feedback.errors import RedisUnavailable
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.memory import RedisMemory
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite, refusals_of
 from tests.simulation.processes import Process
@@ -77,7 +77,7 @@ class SimulatedStore:
             "~looks at heartbeats", lambda: self._world.redis.alive.intersection(worker_ids)
         )
 
-    def kept_payload(self, request_id: str) -> KeptPayload | None:
+    def kept_payload(self, request_id: str) -> StoredPayload | None:
         """Return what a resend needs."""
         return self._call("~reads a payload", lambda: self._world.redis.payloads.get(request_id))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fakeredis import FakeRedis, FakeServer
 
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import BEFORE_CLAIM, STORED, State
@@ -19,7 +19,7 @@ from tests.simulation.redis import RedisServer
 Told = tuple[StatusWrite, tuple[Answer, Answer]]
 
 SEQUENCES = 200
-PAYLOAD = KeptPayload("t", b"k", b"v")
+PAYLOAD = StoredPayload("t", b"k", b"v")
 ORIGIN = Origin("t", 0, 7, 1_790_000_000_000)
 
 

@@ -11,7 +11,7 @@ from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.journal import Applied, Finish, FinishKind, Row, State
 from consumer.pool import Job
 from feedback.records.envelope import payload_sha256
-from feedback.status import BEFORE_CLAIM, FINAL, Refusal
+from feedback.status import BEFORE_CLAIM, FINAL, RefusalReason
 from feedback.status import State as Told
 from feedback.statuses import Refused, StatusWrite
 from tests.simulation.kafka import Partition
@@ -315,7 +315,7 @@ class Watch:
     ) -> None:
         """Look at a status that Redis has taken, or refused because what stands there is newer."""
         name = (write.request_id, write.generation, str(write.state))
-        if refused is None or refused.reason is not Refusal.PAYLOAD:
+        if refused is None or refused.reason is not RefusalReason.PAYLOAD:
             self._confirmed.add(name)
         if refused is not None:
             return

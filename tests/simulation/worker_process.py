@@ -18,10 +18,10 @@ from consumer.loop.scheduler import Scheduler
 from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
 from consumer.status import status_messages as telling
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from consumer.status.liveness import Liveness
-from consumer.status.status_restore import Republisher
-from consumer.status.status_writer import Teller
+from consumer.status.status_restore import StatusRestore
+from consumer.status.status_writer import StatusWriter
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.records.envelope import Record, payload_sha256
@@ -109,7 +109,7 @@ class WorkerProcess(Process):
         self.buffer = Waiting(4 * children * slots)
         collapsing = [one.topic for one in handlers.values() if one.collapse is not None]
         self.scheduler = Scheduler(self.buffer, gathering=collapsing)
-        self.teller = Teller(store, resend_after_s=RESEND_AFTER_S)
+        self.teller = StatusWriter(store, resend_after_s=RESEND_AFTER_S)
         self.republisher = self._make_republisher(store)
         self.liveness = self._make_liveness(store)
         self.worker = self._make_worker(store, slots=children * slots)
@@ -118,9 +118,9 @@ class WorkerProcess(Process):
         self._park()
         self.next_renewal_ms = 0
 
-    def _make_republisher(self, store: Any) -> Republisher:
+    def _make_republisher(self, store: Any) -> StatusRestore:
         republication: Any = SimulatedRepublication(self._world, self, self.name)
-        return Republisher(
+        return StatusRestore(
             republication=republication,
             store=store,
             holding=self._holding,
@@ -139,7 +139,7 @@ class WorkerProcess(Process):
             leases=leases,
             store=store,
             load=dict,
-            outage=Outage("redis"),
+            outage=ServerOutage("redis"),
             on_foreign_journal=self._foreign_journal,
             on_run_id=self.republisher.redis_is,
         )

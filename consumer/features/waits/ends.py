@@ -26,7 +26,7 @@ from consumer.features.waits.record import GIVEN_BACK, Wait, encode, tombstone
 from consumer.handlers.delivery import Delivery
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import WORKER_DIED, Row
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from feedback.clock import epoch_ms
 from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
 from feedback.logs import EventLog
@@ -81,7 +81,7 @@ class Ends(OutgoingListener):
         letters: Letters,
         evidence: Evidence,
         tell: Callable[[Iterable[StatusWrite]], None],
-        outage: Outage,
+        outage: ServerOutage,
         close: Callable[[], None],
     ) -> None:
         self._group = group

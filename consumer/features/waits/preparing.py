@@ -9,9 +9,9 @@ from consumer.features.waits.holding import Holding
 from consumer.features.waits.record import Wait
 from consumer.handlers.checks.waits import declared_by
 from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
-from consumer.intake.before_commit import Prepared
+from consumer.intake.before_commit import PreparedRecords
 from consumer.intake.buffer import Received
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import RecordRefused
 from feedback.logs import EventLog
@@ -32,21 +32,21 @@ class Preparing:
     """
 
     def __init__(
-        self, *, worker_id: str, topics: Collection[str], holding: Holding, outage: Outage
+        self, *, worker_id: str, topics: Collection[str], holding: Holding, outage: ServerOutage
     ) -> None:
         self._worker_id = worker_id
         self._topics = frozenset(topics)
         self._holding = holding
         self._outage = outage
 
-    def prepare(self, received: Sequence[Received]) -> Prepared:
+    def prepare(self, received: Sequence[Received]) -> PreparedRecords:
         """Return which of these may be committed: those whose wait record Kafka has.
 
         If the process dies before, they are read again; after, a wait record names a dead worker.
         """
         wanted = [one for one in received if one.record.topic in self._topics]
         if not wanted:
-            return Prepared([*received], [])
+            return PreparedRecords([*received], [])
         said = self._holding.hold((self._wait(one), None) for one in wanted)
         errors = {id(one): error for one, error in zip(wanted, said, strict=True)}
         self._note(next((error for error in said if _is_away(error)), None))
@@ -58,8 +58,8 @@ class Preparing:
 
     def _sorted(
         self, received: Sequence[Received], errors: dict[int, KafkaUnavailable | None]
-    ) -> Prepared:
-        prepared = Prepared([], [])
+    ) -> PreparedRecords:
+        prepared = PreparedRecords([], [])
         # What comes behind one that is left cannot be committed without it.
         closed: set[tuple[str, int]] = set()
         for one in received:

@@ -27,7 +27,7 @@ from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
 from consumer.intake.gate import Gate
 from consumer.loop.feature import Feature
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.reader import RecordReader
 from feedback.kafka.source import KafkaSource
@@ -93,7 +93,7 @@ class Waits(Feature):
         self._holding = Holding(
             group=group, writer=KafkaWriter(kafka), topics=KafkaTopics(kafka, create=create)
         )
-        outage = Outage("wait_records")
+        outage = ServerOutage("wait_records")
         self.preparing = Preparing(
             worker_id=worker_id,
             topics=self._handlers.keys(),
@@ -230,7 +230,7 @@ def _make_ends(
     store: StatusStore,
     redis_away: Callable[[], bool],
     tell: Callable[[Iterable[StatusWrite]], None],
-    outage: Outage,
+    outage: ServerOutage,
 ) -> Ends:
     kafka = settings.kafka
     evidence = Evidence()

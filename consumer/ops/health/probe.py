@@ -11,9 +11,9 @@ from consumer.intake.buffer import Buffer
 from consumer.loop.scheduler import Scheduler
 from consumer.ops.health.vitals import Oldest, Vitals
 from consumer.pool import Pool
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from consumer.status.liveness import Liveness
-from consumer.status.status_writer import Teller
+from consumer.status.status_writer import StatusWriter
 from feedback.clock import monotonic_s
 from feedback.kafka.source import KafkaSource
 from feedback.settings.settings import WorkerSection
@@ -39,9 +39,9 @@ class Probe:
         scheduler: Scheduler,
         pausing: Pausing,
         pool: Pool,
-        teller: Teller,
+        teller: StatusWriter,
         liveness: Liveness,
-        redis: Outage,
+        redis: ServerOutage,
     ) -> None:
         self._settings = settings
         self._worker = worker

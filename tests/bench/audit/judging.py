@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from feedback.errors import ExitCode
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
@@ -51,7 +51,7 @@ def day(requests: int, servers: Servers, folder: Path) -> Iterator[Generated]:
     output = folder / f"day-{requests}"
     settings = RedisSection(url=servers.redis)
     store = StatusStore(connect(settings), generated.GROUP, settings)
-    kept = KeptPayload(generated.TOPIC, key=b"k", value=b"{}").encode()
+    kept = StoredPayload(generated.TOPIC, key=b"k", value=b"{}").encode()
     try:
         findings = generated.generate(output, requests)
         for request_id in generated.lost_ids(output):

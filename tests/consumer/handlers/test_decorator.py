@@ -18,7 +18,7 @@ from consumer.handlers.declaration import (
 )
 from consumer.handlers.decorator import handler
 from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
-from consumer.handlers.registry import HandlerImportError, Registry
+from consumer.handlers.registry import HandlerImportError, HandlerRegistry
 from feedback.errors import SettingsError
 
 _numbers = itertools.count()
@@ -135,7 +135,7 @@ def test_two_functions_of_one_name_cannot_share_a_topic_either() -> None:
 
 
 def test_a_declaration_keeps_everything_that_was_said() -> None:
-    registry = Registry()
+    registry = HandlerRegistry()
     registry.add(
         Handler(
             function=_coroutine,

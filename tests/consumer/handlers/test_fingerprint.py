@@ -28,8 +28,8 @@ __all__ = ["make_pool"]
 PRINTED = """
 import sys
 from consumer.handlers.fingerprint import digest
-from consumer.handlers.registry import Registry
-print(digest(Registry.load(sys.argv[1:], group="payments").handlers))
+from consumer.handlers.registry import HandlerRegistry
+print(digest(HandlerRegistry.load(sys.argv[1:], group="payments").handlers))
 """
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumer.handlers.decorator import handler
-from consumer.handlers.registry import HandlerImportError, Registry
+from consumer.handlers.registry import HandlerImportError, HandlerRegistry
 
 _numbers = itertools.count()
 
@@ -45,25 +45,25 @@ def test_loading_returns_the_handlers_of_the_modules_and_of_what_they_import(
     topics = [_topic(), _topic()]
     (folder / "shop_charging.py").write_text(_declares(topics[0]))
     (folder / "shop_entry.py").write_text("import shop_charging\n" + _declares(topics[1]))
-    loaded = Registry.load(["shop_entry"])
+    loaded = HandlerRegistry.load(["shop_entry"])
     assert loaded.topics == tuple(sorted(topics))
-    assert Registry.load(["shop_entry"]).topics == loaded.topics
-    assert Registry.load(["shop_charging"]).topics == (topics[0],)
+    assert HandlerRegistry.load(["shop_entry"]).topics == loaded.topics
+    assert HandlerRegistry.load(["shop_charging"]).topics == (topics[0],)
 
 
 def test_loading_returns_nothing_that_other_modules_declared(folder: Path) -> None:
     topic = _topic()
     handler(topic=_topic())(_plain)
     (folder / "shop_alone.py").write_text(_declares(topic))
-    assert Registry.load(["shop_alone"]).topics == (topic,)
+    assert HandlerRegistry.load(["shop_alone"]).topics == (topic,)
 
 
 def test_a_module_that_is_imported_again_replaces_its_handlers(folder: Path) -> None:
     topic = _topic()
     (folder / "shop_again.py").write_text(_declares(topic))
-    first = Registry.load(["shop_again"]).for_topic(topic)
+    first = HandlerRegistry.load(["shop_again"]).for_topic(topic)
     del sys.modules["shop_again"]
-    second = Registry.load(["shop_again"]).for_topic(topic)
+    second = HandlerRegistry.load(["shop_again"]).for_topic(topic)
     assert first is not None and second is not None
     assert second.function is sys.modules["shop_again"].work
     assert first.function is not second.function
@@ -85,7 +85,7 @@ def test_a_module_that_cannot_be_used_is_named_with_its_cause_on_one_line(
 ) -> None:
     (folder / "shop_faulty.py").write_text(text)
     with pytest.raises(HandlerImportError) as refused:
-        Registry.load(["shop_faulty"])
+        HandlerRegistry.load(["shop_faulty"])
     assert refused.value.module == "shop_faulty"
     assert cause in refused.value.cause
     assert "\n" not in str(refused.value)
@@ -94,4 +94,4 @@ def test_a_module_that_cannot_be_used_is_named_with_its_cause_on_one_line(
 
 def test_a_registry_of_no_modules_says_which_setting_is_empty() -> None:
     with pytest.raises(HandlerImportError, match=r"worker\.handlers"):
-        Registry.load([])
+        HandlerRegistry.load([])

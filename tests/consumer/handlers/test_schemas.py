@@ -11,7 +11,7 @@ import pytest
 
 from consumer.handlers.declaration import HandlerDefinitionError
 from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, receive
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 from feedback.records.schemas import SchemaFile
 from feedback.status import State
 from tests.consumer.conftest import MakeStage
@@ -111,7 +111,7 @@ def test_a_handler_with_both_a_model_and_a_schema_is_refused(
     monkeypatch.setenv("SCHEMA_TOPIC", "both")
     monkeypatch.syspath_prepend(home)
     with pytest.raises(Exception, match="model= or schema=, not both"):
-        Registry.load(["both_handlers"])
+        HandlerRegistry.load(["both_handlers"])
 
 
 def test_a_schema_is_looked_up_beside_its_module_and_read_only_when_asked_for(
@@ -121,7 +121,7 @@ def test_a_schema_is_looked_up_beside_its_module_and_read_only_when_asked_for(
     (home / "absent_handlers.py").write_text(source)
     monkeypatch.setenv("SCHEMA_TOPIC", "absent")
     monkeypatch.syspath_prepend(home)
-    registry = Registry.load(["absent_handlers"])  # as a child does
+    registry = HandlerRegistry.load(["absent_handlers"])  # as a child does
     with pytest.raises(HandlerDefinitionError) as refused:
         registry.load_schemas()
     assert str(home / "schemas" / "absent.json") in str(refused.value)

@@ -12,7 +12,7 @@ from consumer.handlers.declaration import Handler
 from consumer.journal import Row
 from consumer.loop.payload_lookup import Revival
 from feedback.errors import RedisUnavailable
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import KafkaSection, RedisSection
@@ -47,7 +47,7 @@ def revival(store: StatusStore, servers: Servers, topic: str, *, away: bool = Fa
 
 
 def keep(store: StatusStore, topic: str) -> None:
-    kept = KeptPayload(topic, KEY, VALUE, (("h", b"kept"),))
+    kept = StoredPayload(topic, KEY, VALUE, (("h", b"kept"),))
     store.write([StatusWrite("a", State.PENDING, 1, 0, SHA, {}, payload=kept)])
 
 

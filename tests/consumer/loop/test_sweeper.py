@@ -32,7 +32,7 @@ from consumer.journal.left_over import Unhandled
 from consumer.loop import sweeper as module
 from consumer.loop.continuation import Continuation
 from consumer.loop.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper, nobody
-from consumer.status.status_writer import Teller
+from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
 from feedback.logs import event_of
@@ -56,7 +56,7 @@ class Sweeping:
     group: str
     server: FakeServer
     store: StatusStore
-    teller: Teller
+    teller: StatusWriter
     sweeper: Sweeper
     revived: list[Continuation]
 
@@ -148,7 +148,7 @@ class Payloads:
 
 def _sweeper(
     journal: Journal,
-    teller: Teller,
+    teller: StatusWriter,
     revived: list[Continuation],
     *,
     lease_s: float,
@@ -177,7 +177,7 @@ def sweeping(journal_url: str, group: str, monkeypatch: pytest.MonkeyPatch) -> I
     migrate(journal_url)
     server = FakeServer()
     store = StatusStore(FakeRedis(server=server), group, RedisSection())
-    teller = Teller(store)
+    teller = StatusWriter(store)
     teller.start()
     journal = Journal(journal_url, group=group, worker_id="me")
     revived: list[Continuation] = []

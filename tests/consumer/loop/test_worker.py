@@ -29,7 +29,7 @@ from consumer.loop.told_runs import Statuses
 from consumer.loop.worker import Worker
 from consumer.pool import EffectAsked, Event, Finished, Pool, PoolSettings
 from consumer.pool.outcome import STALE
-from consumer.status.status_writer import Teller
+from consumer.status.status_writer import StatusWriter
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
@@ -115,7 +115,7 @@ class Takeovers:
         return Applied((), frozenset(), finished, (), taken)
 
 
-class ToldOnce(Teller):
+class ToldOnce(StatusWriter):
     """A teller to which Redis has confirmed one final status."""
 
     def __init__(self, store: StatusStore) -> None:
@@ -167,7 +167,7 @@ def worker_with(journal: Takeovers, lease: Forever, statuses: Statuses | None = 
         scheduler=Scheduler(Buffer(8)),
         journal=cast(Journal, journal),
         pool=cast(Pool, TwoFree()),
-        teller=Teller(cast(StatusStore, None)),
+        teller=StatusWriter(cast(StatusStore, None)),
         lease=lease,
         limits=Limits(slots=2),
         statuses=statuses,

@@ -31,7 +31,7 @@ class Statuses:
         return set(worker_ids)
 
 
-class Teller:
+class StatusWriter:
     """Has told nothing."""
 
     told_count = 0
@@ -50,7 +50,7 @@ def journal(journal_url: str, group: str) -> Iterator[Journal]:
 def test_a_run_of_ours_that_the_database_lost_and_nobody_has_in_hand_is_not_granted_as_a_new_one(
     journal: Journal, in_hand: bool
 ) -> None:
-    teller: Any = Teller()
+    teller: Any = StatusWriter()
     # An earlier try of the claim had no answer.
     held = InFlight(tried={"a"})
     again = delivery("a", 2)._replace(deadline_at=FAR_MS)

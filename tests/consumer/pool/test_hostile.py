@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.errors import InDoubt, Rejected
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 from consumer.pool.frames import Decoder
 from consumer.pool.job import PoolSettings
 from consumer.pool.outcome import Outcome, judge_return
@@ -31,7 +31,7 @@ def _ends(error: BaseException, effect: EffectKind) -> Outcome:
         raise error
 
     one = Handler(fail, topic="t", name="m:f", effect=effect, retry_on=(ConnectionError, "NO"))
-    registry = Registry()
+    registry = HandlerRegistry()
     registry.add(one)
     runs: Any = Runs(registry=registry, settings=PoolSettings((), "g"), effects=Mock())
     outcome: Outcome = runs.run(1, job("t"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from feedback.logs import event_of
 
 pytestmark = pytest.mark.waits
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.waits
 
 def test_it_is_over_when_the_last_user_can_work_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    outage = Outage("redis")
+    outage = ServerOutage("redis")
     outage.ends("teller")
     outage.begins("teller", "full")
     outage.begins("heartbeat", "refused")

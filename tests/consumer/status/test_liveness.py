@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Connection, NullPool, create_engine, text
 
 from consumer.journal import Journal, Leases, migrate
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from consumer.status.heartbeat import ForeignJournal, check_journal
 from consumer.status.liveness import Liveness
 from feedback.redis.server import connect
@@ -41,7 +41,7 @@ class Lives:
         self.store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
         self.foreign: list[ForeignJournal] = []
         self.run_ids: list[str] = []
-        self.redis = Outage("redis")
+        self.redis = ServerOutage("redis")
         journal = Journal(self.url, group=settings.kafka.group, worker_id="me")
         self.journal_id = journal.journal_id()
         journal.close()

@@ -14,7 +14,7 @@ from consumer.journal import Claim, Finish, Journal, Leases, migrate
 from consumer.journal.republish import Republication
 from consumer.status import status_messages as telling
 from consumer.status import status_restore as module
-from consumer.status.status_restore import Republisher
+from consumer.status.status_restore import StatusRestore
 from feedback.logs import event_of
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
@@ -44,12 +44,12 @@ class Group:
         """The group's statuses."""
         return StatusStore(FakeRedis(server=self.server), self.name, RedisSection())
 
-    def worker(self, worker_id: str, held: Sequence[StatusWrite] = ()) -> Republisher:
+    def worker(self, worker_id: str, held: Sequence[StatusWrite] = ()) -> StatusRestore:
         """Return the started republisher of a worker that has a lease."""
         leases = Leases(self.url, group=self.name, worker_id=worker_id)
         leases.register(600.0)
         self.ends.callback(leases.close)
-        made = Republisher(
+        made = StatusRestore(
             republication=Republication(self.url, group=self.name, worker_id=worker_id),
             store=self.store,
             holding=lambda: held,

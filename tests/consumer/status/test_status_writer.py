@@ -12,7 +12,7 @@ from fakeredis import FakeRedis, FakeServer
 from consumer.journal import Finish, Published, Row
 from consumer.status import status_backlog as untold
 from consumer.status import status_messages as telling
-from consumer.status.status_writer import RUNNING_AFTER_S, Teller
+from consumer.status.status_writer import RUNNING_AFTER_S, StatusWriter
 from feedback.logs import event_of
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
@@ -60,9 +60,9 @@ def heard(store: StatusStore, server: FakeServer) -> Heard:
 
 
 @pytest.fixture
-def teller(store: StatusStore, server: FakeServer) -> Iterator[Teller]:
+def teller(store: StatusStore, server: FakeServer) -> Iterator[StatusWriter]:
     """Yield a teller that is not started."""
-    made = Teller(store)
+    made = StatusWriter(store)
     yield made
     server.connected = True
     made.stop()
@@ -82,7 +82,7 @@ def state_of(store: StatusStore, request_id: str) -> State:
     return store.read(request_id).state
 
 
-def test_a_short_run_is_told_by_its_outcome_alone(teller: Teller, heard: Heard) -> None:
+def test_a_short_run_is_told_by_its_outcome_alone(teller: StatusWriter, heard: Heard) -> None:
     teller.start()
     teller.tell_running([claimed("a")])
     teller.tell([succeeded("a")])
@@ -91,7 +91,7 @@ def test_a_short_run_is_told_by_its_outcome_alone(teller: Teller, heard: Heard) 
 
 
 def test_a_run_that_lasts_is_told_after_its_time_and_not_before(
-    teller: Teller, store: StatusStore
+    teller: StatusWriter, store: StatusStore
 ) -> None:
     teller.start()
     began_s = time.monotonic()
@@ -104,7 +104,7 @@ def test_a_run_that_lasts_is_told_after_its_time_and_not_before(
 
 
 def test_the_latest_of_a_request_wins_while_it_waits(
-    teller: Teller, store: StatusStore, heard: Heard
+    teller: StatusWriter, store: StatusStore, heard: Heard
 ) -> None:
     failed = Finish("a", 1, "FAILED", "HANDLER_ERROR", None, None, True)
     teller.tell([telling.finished(delivery("a"), failed, worker_id="me")])
@@ -116,7 +116,7 @@ def test_the_latest_of_a_request_wins_while_it_waits(
 
 
 def test_what_was_told_is_handed_out_once_and_only_what_the_journal_notes(
-    teller: Teller, store: StatusStore
+    teller: StatusWriter, store: StatusStore
 ) -> None:
     teller.start()
     teller.tell([succeeded("a"), telling.accepted(delivery("c"), worker_id="me")])
@@ -129,7 +129,7 @@ def test_what_was_told_is_handed_out_once_and_only_what_the_journal_notes(
 
 
 def test_while_redis_is_away_nothing_counts_as_told_and_afterwards_all_is(
-    teller: Teller, store: StatusStore, server: FakeServer
+    teller: StatusWriter, store: StatusStore, server: FakeServer
 ) -> None:
     teller.start()
     server.connected = False
@@ -145,7 +145,9 @@ def test_while_redis_is_away_nothing_counts_as_told_and_afterwards_all_is(
     assert len({one.request_id for one in teller.take_told()}) == 300
 
 
-def test_a_flush_does_not_wait_for_a_redis_that_is_away(teller: Teller, server: FakeServer) -> None:
+def test_a_flush_does_not_wait_for_a_redis_that_is_away(
+    teller: StatusWriter, server: FakeServer
+) -> None:
     teller.start()
     server.connected = False
     teller.tell([succeeded("a")])
@@ -157,7 +159,7 @@ def test_a_flush_does_not_wait_for_a_redis_that_is_away(teller: Teller, server: 
 
 
 def test_the_backlog_is_bounded_and_what_it_drops_is_not_called_told(
-    teller: Teller, store: StatusStore, monkeypatch: pytest.MonkeyPatch
+    teller: StatusWriter, store: StatusStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(untold, "BACKLOG_LIMIT", 10)
     teller.tell([succeeded(f"r{n}") for n in range(15)])
@@ -169,7 +171,7 @@ def test_the_backlog_is_bounded_and_what_it_drops_is_not_called_told(
 
 
 def test_a_write_that_the_rule_refuses_is_not_repeated(
-    teller: Teller, store: StatusStore, heard: Heard
+    teller: StatusWriter, store: StatusStore, heard: Heard
 ) -> None:
     teller.start()
     teller.tell([succeeded("a", generation=2)])
@@ -181,7 +183,7 @@ def test_a_write_that_the_rule_refuses_is_not_repeated(
 
 
 def test_a_run_that_lasts_is_told_although_the_end_of_the_one_before_still_waits(
-    teller: Teller, store: StatusStore, server: FakeServer
+    teller: StatusWriter, store: StatusStore, server: FakeServer
 ) -> None:
     retrying = row("a", "RETRYING", due_at=5)
     teller.tell([telling.from_row(retrying)])
@@ -195,7 +197,7 @@ def test_a_run_that_lasts_is_told_although_the_end_of_the_one_before_still_waits
 
 
 def test_what_could_not_be_told_gives_way_to_what_came_since_and_to_nothing_older(
-    teller: Teller, store: StatusStore, server: FakeServer
+    teller: StatusWriter, store: StatusStore, server: FakeServer
 ) -> None:
     teller.start()
     server.connected = False
@@ -211,7 +213,7 @@ def test_what_could_not_be_told_gives_way_to_what_came_since_and_to_nothing_olde
 
 
 def test_a_duplicate_that_is_given_up_does_not_hide_that_the_first_runs(
-    teller: Teller, store: StatusStore
+    teller: StatusWriter, store: StatusStore
 ) -> None:
     teller.tell_running([claimed("a")])
     teller.tell([telling.given_up(delivery("a"), worker_id="me")])
@@ -220,7 +222,7 @@ def test_a_duplicate_that_is_given_up_does_not_hide_that_the_first_runs(
 
 
 def test_an_outcome_says_where_its_request_came_from_when_redis_forgot_it(
-    teller: Teller, store: StatusStore
+    teller: StatusWriter, store: StatusStore
 ) -> None:
     teller.start()
     teller.tell([succeeded("a")])
@@ -231,7 +233,7 @@ def test_an_outcome_says_where_its_request_came_from_when_redis_forgot_it(
 
 
 def test_a_status_that_redis_refuses_costs_the_others_nothing_and_is_not_tried_for_ever(
-    teller: Teller, store: StatusStore, caplog: pytest.LogCaptureFixture
+    teller: StatusWriter, store: StatusStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.redis.set(store.request_key("r7"), "not a hash")
     teller.start()
@@ -251,7 +253,7 @@ def test_a_status_that_redis_refuses_costs_the_others_nothing_and_is_not_tried_f
 
 
 def test_what_waits_is_bounded_in_bytes_as_well(
-    teller: Teller, store: StatusStore, monkeypatch: pytest.MonkeyPatch
+    teller: StatusWriter, store: StatusStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(untold, "BACKLOG_BYTES", 100_000)
     large = f'"{"x" * 30_000}"'
@@ -268,7 +270,7 @@ def test_what_waits_is_bounded_in_bytes_as_well(
 
 
 def test_what_is_told_now_is_there_when_it_returns_and_the_resender_looks_at_it(
-    teller: Teller, store: StatusStore
+    teller: StatusWriter, store: StatusStore
 ) -> None:
     teller.start()
     teller.tell_now([telling.accepted(delivery("a"), worker_id="me")])
@@ -277,7 +279,7 @@ def test_what_is_told_now_is_there_when_it_returns_and_the_resender_looks_at_it(
 
 
 def test_what_is_told_now_while_redis_is_away_is_told_later_without_waiting_for_it(
-    teller: Teller, store: StatusStore, server: FakeServer
+    teller: StatusWriter, store: StatusStore, server: FakeServer
 ) -> None:
     server.connected = False
     teller.tell_now([telling.accepted(delivery("a"), worker_id="me")])
@@ -292,7 +294,7 @@ def test_what_is_told_now_while_redis_is_away_is_told_later_without_waiting_for_
 
 
 def test_an_outage_is_one_line_when_it_begins_and_one_when_it_ends(
-    teller: Teller, server: FakeServer, caplog: pytest.LogCaptureFixture
+    teller: StatusWriter, server: FakeServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     teller.start()
@@ -306,7 +308,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_ends(
     assert events == ["redis.away", "redis.back"]
 
 
-def test_what_waits_at_a_stop_is_still_told(teller: Teller, store: StatusStore) -> None:
+def test_what_waits_at_a_stop_is_still_told(teller: StatusWriter, store: StatusStore) -> None:
     teller.start()
     teller.tell([succeeded(f"r{n}") for n in range(600)])
     assert teller.flush(LIMIT_S)

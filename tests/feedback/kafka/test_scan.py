@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
 from feedback.kafka import scan as kafka_scan
-from feedback.kafka.scan import KafkaScan, Span, resumed
+from feedback.kafka.scan import KafkaScan, OffsetSpan, resumed
 from feedback.settings.settings import KafkaSection
 from tests.left_open import left_open
 from tests.stack import Servers
@@ -45,7 +45,7 @@ def fill(producer: KafkaProducer, name: str, count: int, *, partitions: int = 1)
     producer.flush()
 
 
-def values(scan: KafkaScan, spans: kafka_scan.Spans) -> list[int]:
+def values(scan: KafkaScan, spans: kafka_scan.OffsetSpans) -> list[int]:
     found = (one.value for page in scan.pages(spans) for one in page.records)
     return sorted(int(value) for value in found if value is not None)
 
@@ -57,10 +57,10 @@ def test_all_partitions_are_read_up_to_where_they_ended_at_the_beginning(
     fill(producer, name, 2500, partitions=2)
     spans = scan.spans([name, empty, "no-such-topic"])
     assert spans == {
-        (name, 0): Span(0, 1250),
-        (name, 1): Span(0, 1250),
-        (name, 2): Span(0, 0),
-        (empty, 0): Span(0, 0),
+        (name, 0): OffsetSpan(0, 1250),
+        (name, 1): OffsetSpan(0, 1250),
+        (name, 2): OffsetSpan(0, 0),
+        (empty, 0): OffsetSpan(0, 0),
     }
     fill(producer, name, 10)  # too late
     pages = list(scan.pages(spans))
@@ -96,10 +96,10 @@ def test_a_scan_begins_at_a_time(
 ) -> None:
     name = topic(1)
     fill(producer, name, 10)
-    assert scan.spans([name], since_ms=BEGAN_MS + 7) == {(name, 0): Span(7, 10)}
-    assert scan.spans([name], since_ms=-5) == {(name, 0): Span(0, 10)}
+    assert scan.spans([name], since_ms=BEGAN_MS + 7) == {(name, 0): OffsetSpan(7, 10)}
+    assert scan.spans([name], since_ms=-5) == {(name, 0): OffsetSpan(0, 10)}
     late = scan.spans([name], since_ms=BEGAN_MS + 10)
-    assert late == {(name, 0): Span(10, 10)}
+    assert late == {(name, 0): OffsetSpan(10, 10)}
     assert list(scan.pages(late)) == []
 
 
@@ -148,7 +148,7 @@ def test_a_partition_that_gives_nothing_is_not_waited_for_for_ever(
         KafkaScan(kafka, timeout_s=1.0) as impatient,
         pytest.raises(KafkaUnavailable, match="has given nothing for 1 s"),
     ):
-        list(impatient.pages({(name, 0): Span(0, 5)}))
+        list(impatient.pages({(name, 0): OffsetSpan(0, 5)}))
 
 
 def test_a_scan_is_used_again_while_the_topic_grows(

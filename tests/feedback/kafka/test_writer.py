@@ -10,13 +10,13 @@ from kafka.admin import KafkaAdminClient
 from feedback.kafka.reader import read_record
 from feedback.kafka.writer import (
     KafkaWriter,
+    NotAcknowledged,
     Outgoing,
     RecordRefused,
     RecordTooLarge,
-    TopicAway,
 )
 from feedback.records.envelope import NULL_HEADER
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import KafkaSection
 from tests.left_open import left_open
 from tests.rounds import in_time
@@ -78,7 +78,7 @@ def test_a_null_header_stays_null_when_its_record_is_written_on(
     found = read_record(kafka, name, 0, 0, TIMEOUT_S)
     assert found is not None
     assert found.headers == (("null", b""), ("empty", b""))
-    kept = KeptPayload.decode(KeptPayload(name, b"k", b"v", found.headers).encode())
+    kept = StoredPayload.decode(StoredPayload(name, b"k", b"v", found.headers).encode())
     assert writer.write([one(name, headers=found.headers), one(name, headers=kept.headers)]) == [
         None,
         None,
@@ -128,7 +128,7 @@ def test_a_topic_that_is_not_there_costs_one_wait_and_not_the_others(
     records = [one("nowhere"), one(name), one("nowhere"), one("no topic's name")]
     said = in_time(lambda: writer.write(records), limit_s=4.0)
     assert [type(error) for error in said] == [
-        *(TopicAway, type(None), TopicAway, RecordRefused),
+        *(NotAcknowledged, type(None), NotAcknowledged, RecordRefused),
     ]
     assert said[0] is said[2]
     writer.close()
@@ -139,5 +139,5 @@ def test_without_a_broker_nothing_is_written_and_that_is_said_in_time() -> None:
     with left_open():
         writer = KafkaWriter(nobody, timeout_s=1.0)
         said = in_time(lambda: writer.write([one("a"), one("a"), one("b")]), limit_s=6.0)
-        assert [type(error) for error in said] == [TopicAway] * 3
+        assert [type(error) for error in said] == [NotAcknowledged] * 3
         writer.close()

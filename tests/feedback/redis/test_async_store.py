@@ -14,13 +14,13 @@ from redis.asyncio import Redis as AsyncRedis
 
 from feedback.clock import epoch_ms
 from feedback.errors import RedisUnavailable
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis import async_events
 from feedback.redis.async_events import AsyncEventListener
 from feedback.redis.async_store import AsyncStatusStore, connect_async
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
-from feedback.status import Refusal, State
+from feedback.status import RefusalReason, State
 from tests.eventually import HANG_S
 from tests.feedback.samples import SHA, a_write
 from tests.stack.restartable import Restartable
@@ -55,7 +55,7 @@ def run(request: pytest.FixtureRequest, redis: Redis, group: str) -> Run[Any]:
 def test_what_it_tells_the_other_reads_and_the_other_way_round(
     run: Run[Any], store: StatusStore
 ) -> None:
-    payload = KeptPayload("t", b"k", b"v", (("h", b"\xff"),))
+    payload = StoredPayload("t", b"k", b"v", (("h", b"\xff"),))
     write = a_write(State.PENDING)._replace(payload=payload)
     look_at = epoch_ms() + 1000
     assert run(lambda own: own.write([write], look_at=look_at)) == [None]
@@ -86,7 +86,7 @@ def test_the_rule_refuses_it_as_it_refuses_the_other(run: Run[Any], store: Statu
     assert store.redis.zscore(store.deadlines_key, "r") is None
     other = a_write(State.PENDING)._replace(payload_sha256="0" * 64)
     (refused,) = run(lambda own: own.write([other]))
-    assert refused.reason is Refusal.PAYLOAD
+    assert refused.reason is RefusalReason.PAYLOAD
     assert run(lambda own: own.write([])) == []
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from feedback.redis import events
-from feedback.redis.events import EventListener, Watch
+from feedback.redis.events import ChangeWatch, EventListener
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
@@ -47,7 +47,7 @@ def listener(shared: StatusStore) -> Iterator[EventListener]:
     listener.close()
 
 
-def heard(watch: Watch, *, within_s: float = LONG_S) -> set[str]:
+def heard(watch: ChangeWatch, *, within_s: float = LONG_S) -> set[str]:
     """Return what changed, and check that it took less than `within_s`."""
     with standing_still() as stood:
         began_s = time.monotonic()

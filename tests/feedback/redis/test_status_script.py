@@ -9,7 +9,7 @@ from fakeredis import FakeRedis
 from redis import Redis
 
 from feedback.redis.store import StatusStore
-from feedback.status import BEFORE_CLAIM, STORED, Refusal, State, Stored, Write, judge
+from feedback.status import BEFORE_CLAIM, STORED, RefusalReason, State, Stored, Write, judge
 from feedback.statuses import StatusWrite
 from tests.feedback.samples import OTHER_SHA, SHA
 
@@ -98,7 +98,7 @@ class Bench:
         self._keys = [store.request_key(one) for one in ids]
         self._writes = [told(one, at) for one, at in zip(WRITES, ids, strict=True)]
 
-    def judged(self, stored: Stored | None) -> list[Refusal | None]:
+    def judged(self, stored: Stored | None) -> list[RefusalReason | None]:
         """Return what the script says to every write, and check what it says stands there."""
         stands = [] if stored is None else hash_of(stored)
         self._redis.eval(STANDS, len(self._keys), *self._keys, *stands)

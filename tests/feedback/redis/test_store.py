@@ -10,12 +10,12 @@ from redis import Redis
 from redis.client import Pipeline
 
 from feedback.clock import epoch_ms
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.deadlines import Deadlines
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
-from feedback.status import FINAL, STORED, Refusal, State
+from feedback.status import FINAL, STORED, RefusalReason, State
 from feedback.statuses import Origin, Refused, Replaced, Status, StatusWrite
 from tests.feedback.samples import OTHER_SHA, PAYLOAD, SHA, a_write, wipe
 
@@ -148,9 +148,9 @@ def test_a_refused_write_says_why_and_what_stands_there(store: StatusStore) -> N
     late = a_write(State.RUNNING, generation=1)
     other = a_write(State.SUCCEEDED, "s", payload_sha256=OTHER_SHA)
     assert told(store, late, a_write(State.PENDING, "s"), other) == [
-        Refused(Refusal.GENERATION, State.FAILED, 2, 3, True),
+        Refused(RefusalReason.GENERATION, State.FAILED, 2, 3, True),
         None,
-        Refused(Refusal.PAYLOAD, State.PENDING, 1, 0, False),
+        Refused(RefusalReason.PAYLOAD, State.PENDING, 1, 0, False),
     ]
     assert store.read("r").state is State.FAILED
 
@@ -158,7 +158,7 @@ def test_a_refused_write_says_why_and_what_stands_there(store: StatusStore) -> N
 def test_writes_of_one_request_in_a_batch_are_applied_in_their_order(store: StatusStore) -> None:
     way = [State.PENDING, State.ACCEPTED, State.RUNNING, State.SUCCEEDED, State.RUNNING]
     refused = told(store, *(a_write(state) for state in way))
-    assert [one and one.reason for one in refused] == [None, None, None, None, Refusal.STATE]
+    assert [one and one.reason for one in refused] == [None, None, None, None, RefusalReason.STATE]
     assert store.read("r").state is State.SUCCEEDED
 
 
@@ -217,14 +217,14 @@ def test_each_change_is_published_and_a_refused_write_is_not(store: StatusStore)
 @pytest.mark.parametrize(
     "payload",
     [
-        KeptPayload("t", None, b"v"),
-        KeptPayload("t", b"", b"v"),
-        KeptPayload("t", b"k", None),
-        KeptPayload("t", b"k", b""),
-        KeptPayload("t", b"\n\x00\xff", bytes(range(256)) * 40, (("h", b"\n\x00"), ("h", b""))),
+        StoredPayload("t", None, b"v"),
+        StoredPayload("t", b"", b"v"),
+        StoredPayload("t", b"k", None),
+        StoredPayload("t", b"k", b""),
+        StoredPayload("t", b"\n\x00\xff", bytes(range(256)) * 40, (("h", b"\n\x00"), ("h", b""))),
     ],
 )
-def test_a_kept_payload_comes_back_byte_by_byte(store: StatusStore, payload: KeptPayload) -> None:
+def test_a_kept_payload_comes_back_byte_by_byte(store: StatusStore, payload: StoredPayload) -> None:
     assert store.kept_payload("r") is None
     told(store, a_write(State.PENDING, payload=payload))
     assert store.kept_payload("r") == payload
@@ -300,7 +300,7 @@ def test_whoever_asks_again_while_a_late_word_is_refused_is_looked_after(
 
     monkeypatch.setattr(Pipeline, "execute", and_ask)
     (refused,) = store.write([a_write(late, generation=1)], look_at=100)
-    assert refused is not None and refused.reason is Refusal.GENERATION
+    assert refused is not None and refused.reason is RefusalReason.GENERATION
     assert (store.read("r").state, looked_at(store)) == (State.PENDING, {"r": 200})
     assert trips[:2] == [["EVALSHA"]] * 2
 
@@ -336,7 +336,7 @@ def test_an_ending_told_late_does_not_take_a_reopened_request_from_the_resender(
 def test_a_resend_of_what_has_ended_does_not_enter_the_set(store: StatusStore) -> None:
     told(store, a_write(State.SUCCEEDED))
     refused = store.write([a_write(State.PENDING, attempt=2)], look_at=100)
-    assert refused == [Refused(Refusal.GENERATION, State.SUCCEEDED, 1, 1, False)]
+    assert refused == [Refused(RefusalReason.GENERATION, State.SUCCEEDED, 1, 1, False)]
     assert looked_at(store) == {}
 
 
@@ -379,7 +379,7 @@ def test_a_worker_does_not_clear_the_name_of_the_next_owner(store: StatusStore) 
     told(store, a_write(State.ACCEPTED, fields={"worker": "w2"}))
     (refused,) = told(store, a_write(State.ACCEPTED, fields={"worker": ""}, held_by="w1"))
     assert refused is not None
-    assert refused.reason is Refusal.WORKER
+    assert refused.reason is RefusalReason.WORKER
     assert store.read("r").worker == "w2"
 
 
@@ -462,7 +462,7 @@ def test_a_resender_that_slept_tells_nothing_of_what_was_taken_back_meanwhile(
     assert forget(store)
     (refused,) = store.write([pending(attempt=2, payload=None, follows=1)], look_at=1)
     assert refused is not None
-    assert (refused.reason, refused.nothing_stands) == (Refusal.TAKEN_BACK, True)
+    assert (refused.reason, refused.nothing_stands) == (RefusalReason.TAKEN_BACK, True)
     assert store.redis.keys(f"{store.prefix}*") == []
 
 
@@ -474,7 +474,7 @@ def test_a_resender_that_slept_does_not_open_a_failure_again_that_was_put_back_m
     assert forget(store, attempt=2, replaced=replaced)
     (refused,) = told(store, resend(attempt=3, payload=None, reopens=1, follows=2))
     assert refused is not None
-    assert (refused.reason, refused.state) == (Refusal.TAKEN_BACK, State.FAILED)
+    assert (refused.reason, refused.state) == (RefusalReason.TAKEN_BACK, State.FAILED)
     assert store.read("r").state is State.FAILED
 
 
@@ -484,12 +484,12 @@ def test_whoever_found_nothing_tells_only_of_what_is_kept_still_and_stands_nowhe
     blind = pending(payload=None, follows=0)
     (refused,) = told(store, blind)
     assert refused is not None
-    assert (refused.reason, refused.nothing_stands) == (Refusal.TAKEN_BACK, True)
+    assert (refused.reason, refused.nothing_stands) == (RefusalReason.TAKEN_BACK, True)
     assert store.redis.keys(f"{store.prefix}*") == []
     told(store, pending())
     (refused,) = told(store, blind)
     assert refused is not None
-    assert (refused.reason, refused.state) == (Refusal.TAKEN_BACK, State.PENDING)
+    assert (refused.reason, refused.state) == (RefusalReason.TAKEN_BACK, State.PENDING)
     # Redis has thrown its status away, and nothing else.
     store.redis.delete(store.request_key("r"))
     assert told(store, blind) == [None]
@@ -514,7 +514,7 @@ def test_what_another_start_was_told_of_is_not_sent_by_whoever_only_read_it(
         before = store.read("r")
         (refused,) = told(store, pending(attempt=attempt + 1, payload=None, follows=attempt))
         if refused is not None:
-            assert (refused.reason, refused.state) == (Refusal.TAKEN_BACK, State.PENDING)
+            assert (refused.reason, refused.state) == (RefusalReason.TAKEN_BACK, State.PENDING)
             assert store.read("r") == before
         return refused is None
 
@@ -750,7 +750,7 @@ def test_groups_do_not_see_each_other(redis: Redis, group: str) -> None:
 
 def test_hostile_request_ids_are_only_names(store: StatusStore) -> None:
     writes = [
-        a_write(State.ACCEPTED, one, fields={"message": one}, payload=KeptPayload(one, b"", None))
+        a_write(State.ACCEPTED, one, fields={"message": one}, payload=StoredPayload(one, b"", None))
         for one in HOSTILE_IDS
     ]
     assert store.write(writes, look_at=5) == [None] * len(writes)
@@ -763,7 +763,7 @@ def test_hostile_request_ids_are_only_names(store: StatusStore) -> None:
     assert not forget(store, "*", deadline_at=None)
     assert store.read("|").state is State.LOST
     (refused,) = told(store, a_write(State.PENDING, "a|b|c|d|e"))
-    assert refused == Refused(Refusal.STATE, State.ACCEPTED, 1, 0, False)
+    assert refused == Refused(RefusalReason.STATE, State.ACCEPTED, 1, 0, False)
 
 
 def test_the_keys_are_those_of_the_contract(redis: Redis) -> None:

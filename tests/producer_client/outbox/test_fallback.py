@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 from feedback.clock import monotonic_s
 from feedback.errors import InvalidMessage, NotSent, PayloadMismatch, SendUnknown
 from feedback.records.envelope import Record, decode_headers
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status
@@ -260,7 +260,7 @@ def test_the_first_call_alone_is_taken_in_time(
 def _sent_after_close(client: Client, many: Iterator[SendResult]) -> None:
     """Try all ways to send with a client that is closed."""
     known = Status("r", State.LOST, attempt=1)
-    payload = KeptPayload("t", None, b"v")
+    payload = StoredPayload("t", None, b"v")
     with pytest.raises(ClientClosed, match="closed"):
         client.send(b"v", request_id="r")
     with pytest.raises(ClientClosed, match="closed"):

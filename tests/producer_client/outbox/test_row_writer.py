@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from feedback.records.envelope import Envelope
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from producer_client.outbox.errors import OutboxUnavailable, RowRefused
 from producer_client.outbox.row_writer import RowWriter
 from producer_client.submission import Prepared
@@ -61,7 +61,9 @@ def _refuse(engine: Engine, how: str) -> None:
 
 
 def _request(name: str) -> Prepared:
-    return Prepared(Envelope(name, 1, 0), KeptPayload("t", b"k", b"v"), "sha", named_by_caller=True)
+    return Prepared(
+        Envelope(name, 1, 0), StoredPayload("t", b"k", b"v"), "sha", named_by_caller=True
+    )
 
 
 def _written(rows: Rows) -> list[str]:

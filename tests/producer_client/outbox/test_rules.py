@@ -6,7 +6,7 @@ import pytest
 
 from feedback.errors import RedisRefused
 from feedback.records.envelope import Envelope
-from feedback.status import Refusal, State
+from feedback.status import RefusalReason, State
 from feedback.statuses import Refused, Status
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.rests import Rests
@@ -15,7 +15,9 @@ from producer_client.pursuit import Pursuit
 from producer_client.resending import is_own_end
 
 
-def refused(state: State, *, resend: bool = False, reason: Refusal = Refusal.GENERATION) -> Refused:
+def refused(
+    state: State, *, resend: bool = False, reason: RefusalReason = RefusalReason.GENERATION
+) -> Refused:
     return Refused(reason=reason, state=state, attempt=1, generation=1, resend=resend)
 
 
@@ -23,15 +25,15 @@ def refused(state: State, *, resend: bool = False, reason: Refusal = Refusal.GEN
     ("what", "step"),
     [
         (None, Step.SEND),
-        (refused(State.PENDING, reason=Refusal.ATTEMPT), Step.LOOK),
+        (refused(State.PENDING, reason=RefusalReason.ATTEMPT), Step.LOOK),
         (refused(State.PENDING), Step.SEND),
-        (refused(State.ACCEPTED, reason=Refusal.ATTEMPT), Step.SEND),
+        (refused(State.ACCEPTED, reason=RefusalReason.ATTEMPT), Step.SEND),
         (refused(State.RUNNING), Step.SEND),
         (refused(State.IN_DOUBT), Step.ANSWERED),
         (refused(State.SUCCEEDED), Step.ANSWERED),
         (refused(State.FAILED), Step.ANSWERED),
         (refused(State.FAILED, resend=True), Step.LOOK),
-        (refused(State.SUCCEEDED, reason=Refusal.PAYLOAD), Step.PARK),
+        (refused(State.SUCCEEDED, reason=RefusalReason.PAYLOAD), Step.PARK),
         (RedisRefused("WRONGTYPE"), Step.PARK),
     ],
 )

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, update
 
 from feedback.clock import monotonic_s
 from feedback.records.envelope import Envelope, payload_sha256
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from producer_client.outbox import writing
 from producer_client.outbox.row import columns_of, lane_of
 from producer_client.outbox.table import Batch, OutboxTable, Place
@@ -22,7 +22,7 @@ HERE = Place(0, 7)
 def request(
     name: str, *, key: bytes | None = b"k", topic: str = "t", value: bytes = b"v"
 ) -> Prepared:
-    payload = KeptPayload(topic, key, value)
+    payload = StoredPayload(topic, key, value)
     return Prepared(Envelope(name, 1, 10**13), payload, payload_sha256(key, value), True)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from feedback.records.envelope import Envelope, payload_sha256
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import Refused, Replaced, Status, StatusWrite
@@ -15,7 +15,7 @@ from producer_client.outbox.telling import Step, Telling, Told
 from producer_client.submission import Prepared
 from tests.producer_client.acting import Worker
 
-PAYLOAD = KeptPayload("t", None, b"v")
+PAYLOAD = StoredPayload("t", None, b"v")
 DIGEST = payload_sha256(None, b"v")
 # By a database whose clock is ahead: each failure was told before the row was written.
 WRITTEN_AT = 2**42

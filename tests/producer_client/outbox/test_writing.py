@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from feedback.errors import ExitCode, InvalidMessage, PayloadMismatch
 from feedback.records.envelope import Record
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import StatusWrite
@@ -167,7 +167,7 @@ def test_a_handle_of_asyncio_under_a_taken_id_shows_nothing_of_the_other_request
     other = client.send({"amount": 5}, request_id="a")
 
     async def main() -> None:
-        payload = KeptPayload(other.payload.topic, None, b"another")
+        payload = StoredPayload(other.payload.topic, None, b"another")
         async with AsyncClient(settings) as own:
             handle = AsyncHandle("a", own, payload, None, written_at=1)
             with pytest.raises(PayloadMismatch):

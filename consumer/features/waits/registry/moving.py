@@ -45,7 +45,7 @@ from consumer.features.waits.registry.reading import records_at
 from consumer.features.waits.registry.table import WaitTable
 from consumer.features.waits.registry.tally import Tally
 from feedback.errors import InvalidMessage
-from feedback.kafka.scan import KafkaScan, Span
+from feedback.kafka.scan import KafkaScan, OffsetSpan
 from feedback.kafka.writer import Outgoing, RecordRefused
 from feedback.logs import EventLog
 from feedback.records.dead_letter_topics import dead_letter_topic
@@ -189,7 +189,7 @@ class Moving:
         if again:
             self._table.forget(owned.place, again, position=owned.position)
 
-    def _fenced(self, owned: Owned) -> list[Span]:
+    def _fenced(self, owned: Owned) -> list[OffsetSpan]:
         """Keep others out, and return what is in the dead letter topic since nobody else writes."""
         dlq = self._dlq(owned)
         self._topics.ensure(dlq, like=owned.source, room_bytes=ROOM_BYTES)
@@ -198,11 +198,11 @@ class Moving:
         owned.fence.take([*places, owned.place])
         return self._spans(owned)
 
-    def _spans(self, owned: Owned) -> list[Span]:
+    def _spans(self, owned: Owned) -> list[OffsetSpan]:
         spans = self._letters.spans([self._dlq(owned)])
         return [spans[place] for place in sorted(spans)]
 
-    def _have_letters(self, owned: Owned, spans: Sequence[Span]) -> set[int]:
+    def _have_letters(self, owned: Owned, spans: Sequence[OffsetSpan]) -> set[int]:
         """Return the offsets of wait records whose letters stand behind their marks."""
         marks: dict[int, int] = {}
         for one in owned.begun:
@@ -211,7 +211,7 @@ class Moving:
         names = {wait_record_name(owned.place, one.offset): one.offset for one in owned.begun}
         dlq = self._dlq(owned)
         behind = {
-            (dlq, at): Span(max(mark, spans[at].begin), spans[at].end)
+            (dlq, at): OffsetSpan(max(mark, spans[at].begin), spans[at].end)
             for at, mark in marks.items()
             if at < len(spans)
         }

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from consumer.features.waits.registry.facts import Place
-from feedback.kafka.scan import KafkaScan, Span
+from feedback.kafka.scan import KafkaScan, OffsetSpan
 from feedback.records.envelope import Record
 
 # Records between two that are wanted: so many are read over sooner than another place is sought.
@@ -41,7 +41,7 @@ def records_at(scan: KafkaScan, place: Place, offsets: Sequence[int]) -> Found:
     size_bytes, looked_to = 0, -1
     for run in _runs(offsets):
         wanted = set(run)
-        for page in scan.pages({place: Span(run[0], run[-1] + 1)}):
+        for page in scan.pages({place: OffsetSpan(run[0], run[-1] + 1)}):
             for record in page.records:
                 if record.offset in wanted:
                     found[record.offset] = record

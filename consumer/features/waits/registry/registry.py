@@ -21,7 +21,7 @@ from consumer.features.waits.registry.table import WaitTable
 from consumer.features.waits.registry.tally import Tally
 from consumer.features.waits.registry.topics import WaitTopic, WaitTopics
 from consumer.journal.errors import JournalUnavailable
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, NotAvailable, RedisUnavailable
 from feedback.kafka.epoch import Fenced
@@ -99,7 +99,7 @@ class Registry:
         self._known: dict[str, WaitTopic] = {}
         self._source: KafkaSource | None = None
         self._held: Held | None = None
-        self._away = {name: Outage(name) for name in ("kafka", "redis", "registry_database")}
+        self._away = {name: ServerOutage(name) for name in ("kafka", "redis", "registry_database")}
         self._topics_due_s = self._look_due_s = 0.0
         self._told: set[tuple[Place, str]] = set()
         self._is_current = False

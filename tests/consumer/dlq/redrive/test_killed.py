@@ -19,7 +19,7 @@ from consumer.dlq.redrive_telling import Tellings
 from consumer.dlq.setting import Setting
 from consumer.journal.redrive_work import RedriveWork
 from feedback.errors import KafkaUnavailable, NotAvailable
-from feedback.kafka.writer import KafkaWriter, Outgoing, TopicAway
+from feedback.kafka.writer import KafkaWriter, NotAcknowledged, Outgoing
 from tests.consumer.dlq.redrive.conftest import PlantLetters
 from tests.consumer.dlq.redrive.planted import LETTERS, Planted
 from tests.consumer.dlq.redrive.scene import start_dlq
@@ -201,7 +201,7 @@ def test_kafka_away_stops_it_and_says_how_to_go_on(
 ) -> None:
     def away(writer: KafkaWriter, records: list[Outgoing]) -> list[KafkaUnavailable | None]:
         WRITE(writer, records[:HALF])
-        return [*[None] * HALF, *[TopicAway("away")] * (len(records) - HALF)]
+        return [*[None] * HALF, *[NotAcknowledged("away")] * (len(records) - HALF)]
 
     monkeypatch.setattr(KafkaWriter, "write", away)
     with pytest.raises(NotAvailable, match="redrive --resume"):

@@ -15,7 +15,7 @@ from consumer.handlers.declaration import EffectKind, Handler, HandlerDefinition
 from consumer.handlers.decorator import handler
 from consumer.handlers.errors import InDoubt, Rejected
 from consumer.handlers.registry import DECLARED as declared_handlers
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 from consumer.pool.outcome import Outcome, judge_error
 from feedback.errors import SettingsError
 from feedback.status import State
@@ -89,7 +89,7 @@ def test_one_that_insists_runs_again_up_to_every_ten_minutes_without_end() -> No
 
 
 def test_the_letters_of_a_topic_have_one_handler() -> None:
-    registry = Registry()
+    registry = HandlerRegistry()
     registry.add(letters(topic="dead letters of payments"))
     with pytest.raises(HandlerDefinitionError, match="already has m:f"):
         registry.add(letters(topic="dead letters of payments", function=repr))

@@ -11,7 +11,7 @@ from consumer.features.dead_letters.payloads import Payloads
 from consumer.journal.records import Row
 from feedback.errors import RedisUnavailable
 from feedback.kafka.reader import RecordReader
-from feedback.records.stored_payload import KeptPayload
+from feedback.records.stored_payload import StoredPayload
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import KafkaSection, RedisSection
@@ -53,7 +53,7 @@ def payloads(servers: Servers, store: StatusStore) -> Iterator[Callable[..., Pay
 
 
 def keep(store: StatusStore, row: Row) -> None:
-    kept = KeptPayload(row.topic, KEY, VALUE, (("h", b"kept"),))
+    kept = StoredPayload(row.topic, KEY, VALUE, (("h", b"kept"),))
     store.write([StatusWrite(row.request_id, State.PENDING, 1, 0, SHA, {}, payload=kept)])
 
 

@@ -13,7 +13,7 @@ from consumer.journal.dead_letters import Dead
 from consumer.pool.outcome import Raised
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.topics import TopicMissing
-from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge, TopicAway
+from feedback.kafka.writer import NotAcknowledged, Outgoing, RecordRefused, RecordTooLarge
 from tests.consumer.features.dead_letters.samples import Payloads, Topics, Writer, dead
 from tests.consumer.samples import record
 
@@ -104,7 +104,7 @@ def test_a_payload_that_cannot_be_read_now_is_asked_for_once() -> None:
 
 def test_a_topic_that_is_away_is_looked_up_anew_the_next_time() -> None:
     desk = Desk(17)
-    desk.writer.judge = lambda one: TopicAway("no leader")
+    desk.writer.judge = lambda one: NotAcknowledged("no leader")
     posted = desk.post(dead("a"))
     assert (posted.written, posted.closed) == ([], {"payments": "no leader"})
     assert desk.topics.forgotten == ["payments.shop.dlq"]

@@ -9,7 +9,7 @@ import pytest
 
 from consumer.features.pausing.guard import Guard
 from consumer.features.pausing.pausing import Pausing
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 from consumer.intake.buffer import Buffer
 from consumer.intake.intake import Intake
 from consumer.journal.pauses import PauseRow
@@ -59,7 +59,7 @@ class Source:
         """There is nothing to leave."""
 
 
-class Teller:
+class StatusWriter:
     """Tells nobody."""
 
     def tell_now(self, statuses: object) -> list[None]:
@@ -71,7 +71,7 @@ class Scene:
     """An intake at work on a source in memory."""
 
     def __init__(self) -> None:
-        registry = Registry()
+        registry = HandlerRegistry()
         registry.add(payments())
         self.source = Source()
         self.buffer = Buffer(10_000)
@@ -80,7 +80,7 @@ class Scene:
             settings=load(),
             worker_id="me",
             handlers=registry.handlers,
-            teller=Teller(),  # type: ignore[arg-type]
+            teller=StatusWriter(),  # type: ignore[arg-type]
             buffer=self.buffer,
             open_source=lambda: self.source,  # type: ignore[arg-type, return-value]
             may_take=lambda: True,

@@ -13,7 +13,7 @@ from consumer.handlers.declaration import Handler, HandlerDefinitionError
 from consumer.handlers.decorator import handler
 from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
 from consumer.handlers.registry import DECLARED as declared_handlers
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 from feedback.errors import SettingsError
 
 _numbers = itertools.count()
@@ -87,7 +87,7 @@ def test_a_declaration_keeps_what_it_says() -> None:
 
 
 def test_a_module_that_is_read_again_may_declare_its_retries_again() -> None:
-    registry = Registry()
+    registry = HandlerRegistry()
     found = _declare(retry_on=OSError, retries="1s")
     registry.add(found)
     registry.add(found)

@@ -11,7 +11,7 @@ from consumer import Request, handler
 from consumer.features.waits.record import Wait, decode, encode
 from consumer.handlers.checks.waits import declared_by, may_run_again, require_no_journal
 from consumer.handlers.declaration import Handler, HandlerDefinitionError, InDoubtPolicy
-from consumer.handlers.registry import DECLARED, Registry
+from consumer.handlers.registry import DECLARED, HandlerRegistry
 from feedback.errors import SettingsError
 from feedback.records.envelope import Record
 
@@ -71,7 +71,7 @@ def test_without_a_journal_some_promises_cannot_be_kept(
 def test_what_can_be_kept_without_one_is_accepted() -> None:
     declared(delivery="at_least_once", retry_on="BUSY", blocking="10ms x 3")
     require_no_journal(DECLARED.handlers)
-    assert isinstance(DECLARED, Registry)
+    assert isinstance(DECLARED, HandlerRegistry)
 
 
 def handler_with(policy: str) -> Handler:

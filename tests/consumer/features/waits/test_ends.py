@@ -14,7 +14,7 @@ from consumer.features.outgoing.sending import BATCH
 from consumer.features.waits.ends import Ends
 from consumer.features.waits.record import STATUS, Ended, Wait, decode
 from consumer.journal.dead_letters import Dead
-from consumer.status.availability import Outage
+from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import Outgoing
 from feedback.records.envelope import Record
@@ -72,7 +72,7 @@ def ends(kafka: Kafka, outlives: bool) -> Iterator[Ends]:
         letters=kafka,
         evidence=Evidence(),
         tell=told.extend,
-        outage=Outage("wait_records"),
+        outage=ServerOutage("wait_records"),
         close=kafka.close,
     )
     made.start()

@@ -8,7 +8,7 @@ import pytest
 from consumer.handlers.declaration import Handler, HandlerDefinitionError, Order
 from consumer.handlers.decorator import handler
 from consumer.handlers.registry import DECLARED as declared_handlers
-from consumer.handlers.registry import Registry
+from consumer.handlers.registry import HandlerRegistry
 
 _numbers = itertools.count()
 
@@ -54,5 +54,5 @@ def test_order_is_refused_where_a_failure_would_run_again_behind_later_ones(
 )
 def test_order_goes_with_everything_else(settings: dict[str, Any]) -> None:
     declared = _declare(order="key", **settings)
-    Registry().add(declared)
+    HandlerRegistry().add(declared)
     assert declared.order is Order.KEY

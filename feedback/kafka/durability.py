@@ -1,4 +1,4 @@
-"""Delivery settings in words: what Kafka must have done before a request counts as sent."""
+"""Durability settings in words: what Kafka must have done before a request counts as sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAST_LINGER_MS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class Durability:
     """How records are delivered.
 
     Attributes:
@@ -34,11 +34,11 @@ class Delivery:
 
 
 # Without a word: every in-sync replica has it, however few those are.
-PLAIN = Delivery()
-FAST = Delivery(acks=1, in_flight=5, linger_ms=FAST_LINGER_MS)
+PLAIN = Durability()
+FAST = Durability(acks=1, in_flight=5, linger_ms=FAST_LINGER_MS)
 
 
-def delivery_of(durability: str, *, min_insync_replicas: int) -> Delivery:
+def durability_of(durability: str, *, min_insync_replicas: int) -> Durability:
     """Return what a word of the settings means.
 
     Args:
@@ -48,14 +48,14 @@ def delivery_of(durability: str, *, min_insync_replicas: int) -> Delivery:
     Raises:
         SettingsError: it is another word.
 
-    >>> delivery_of("safe", min_insync_replicas=2).min_insync
+    >>> durability_of("safe", min_insync_replicas=2).min_insync
     2
     """
     match durability:
         case "":
             return PLAIN
         case "safe":
-            return Delivery(is_idempotent=True, min_insync=min_insync_replicas)
+            return Durability(is_idempotent=True, min_insync=min_insync_replicas)
         case "fast":
             return FAST
     raise SettingsError(f"durability {durability!r}: 'safe' or 'fast'")
