@@ -1,4 +1,4 @@
-"""The names of what the audit finds."""
+"""The names of the findings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Finding(StrEnum):
-    """What may be wrong; a request may carry several."""
+    """A fault of a request, or a doubt about it; a request may carry several."""
 
     LOST = "lost"
     FORGOTTEN = "forgotten"
@@ -52,7 +52,8 @@ AT_RISK = (
     Finding.OVERDUE,
     Finding.STUCK,
 )
-# What needs a person, the most urgent first: what is at risk, what was not seen, what disagrees.
+# The findings that need a person, the most urgent first: money at risk, records that nobody saw,
+# accounts that disagree.
 URGENT = (
     *AT_RISK,
     Finding.RETENTION_GAP,

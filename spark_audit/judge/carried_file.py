@@ -1,4 +1,4 @@
-"""What a run leaves to the next: the requests that it could not judge to the end."""
+"""The requests that a run could not judge to the end, kept for the next run."""
 
 from __future__ import annotations
 

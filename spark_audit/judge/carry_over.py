@@ -1,9 +1,9 @@
-"""The carry-over: what one run could not judge to the end, and the next must look at again.
+"""The carry-over: the requests that one run could not judge to the end, for the next run.
 
-What was not delivered, or has time left, is judged by its records: the next run reads Kafka from
-where they are. A claim without an end is judged by its row, which is found by its id wherever its
-record lies, so a claim that nobody ends does not make every later run read all the days since. So
-is a failure whose dead letter may still come.
+A request that was not delivered, or has time left, is judged by its records: the next run reads
+Kafka from where they are. A claim without an end is judged by its row, which is found by its id
+wherever its record lies, so a claim that nobody ends does not make every later run read all the
+days since. So is a failure whose dead letter may still come.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPEN_CLAIMS = ("CLAIMED", "RETRYING")
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What the next run begins with.
+    """The open requests with which the next run begins.
 
     Args:
         ids: requests to be judged again.
@@ -67,7 +67,7 @@ def gone(judged: DataFrame, manifest: Manifest) -> int:
 
 
 def carry_over(carried: Iterable[Row], manifest: Manifest) -> Carried:
-    """Return what the next run begins with.
+    """Return the open requests with which the next run begins.
 
     A request may have records on several partitions, of which `carried` knows the first; those of
     the others that matter are not delivered yet, so they lie behind the committed offset.

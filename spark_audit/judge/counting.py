@@ -57,7 +57,7 @@ def hour(at: Column, since_ms: int, until_ms: int) -> Column:
 
 def bucket(latency_ms: Column) -> Column:
     """Return the bucket of the histogram; null where there is no latency."""
-    # Floating point: a hostile time must not overflow. What takes less than 1 ms counts as 1 ms.
+    # Floating point: a hostile time must not overflow. Less than 1 ms counts as 1 ms.
     us = F.greatest(latency_ms.cast("double"), F.lit(1.0)) * 1000.0
     has_ended = latency_ms.isNotNull()
     return F.when(has_ended, F.floor(F.log2(us) * BUCKETS_PER_OCTAVE)).cast("int")
@@ -81,8 +81,9 @@ def _grouped(judged: DataFrame, since_ms: int, until_ms: int) -> DataFrame:
 
 
 def _counted(grouped: DataFrame) -> list[Counted]:
-    """Return all counts by one job: the requests are grouped once, and what is left, few rows as a
-    rule, by each level. Handlers choose their codes, so only the first of them leave Spark."""
+    """Return all counts by one job: the requests are grouped once, and the few rows that are left
+    are grouped by each level. Handlers choose their codes, so only the first of them leave
+    Spark."""
     errors = F.when(F.col("is_error"), F.col("requests")).otherwise(0)
     level, code, owner = F.col("level"), F.col("code"), F.col("owner")
     worst_first = Window.partitionBy("level").orderBy(

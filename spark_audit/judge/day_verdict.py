@@ -1,4 +1,5 @@
-"""Counts into a verdict: what `--fail-on` says, and the exit code that follows. Pure."""
+"""The verdict of a day from its counts, by the conditions of `--fail-on`, and the exit code.
+Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _CONDITION = re.compile(r"\s*([a-z_]+)\s*(>=|>)\s*([0-9]{1,18})\s*", re.ASCII)
 
 
 class Verdict(StrEnum):
-    """What a day's audit comes to; incomplete: not everything could be seen."""
+    """The verdict on a day; incomplete: not everything could be seen."""
 
     GOOD = "good"
     BAD = "bad"
@@ -45,7 +46,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict and what led to it.
+    """A verdict and its reasons.
 
     Args:
         failed_on: the conditions that were met, in the order given.
@@ -56,7 +57,7 @@ class Judgement:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the command ends with (contract, section 11)."""
+        """The exit code of the command (contract, section 11)."""
         match self.verdict:
             case Verdict.GOOD:
                 return ExitCode.FINE
@@ -85,8 +86,8 @@ def judge_counts(
 
     Args:
         findings: how often each was found; one that is missing was not.
-        unseen: what could not be seen. Any makes the verdict incomplete, whatever was found: a
-            part of the evidence neither acquits nor accuses.
+        unseen: sentences about missing evidence. Any of them makes the verdict incomplete: a part
+            of the evidence neither acquits nor accuses.
     """
     failed_on = tuple(one for one in conditions if one.is_met(findings.get(one.finding, 0)))
     if unseen:

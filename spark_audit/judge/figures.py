@@ -1,4 +1,4 @@
-"""A day's figures: what Spark has counted, added up. Pure."""
+"""A day's figures: the counts of Spark, added up. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR_MS = 3_600_000
 BUCKETS_PER_OCTAVE = 8
 # The state of a request without a journal row.
 NO_ROW = "NO_ROW"
-# What a client was told that is no success. Lost requests count as errors as well.
+# States that a client was told and that are no success. Lost requests count as errors as well.
 ERROR_STATES = ("FAILED", "IN_DOUBT", "EXPIRED")
 TOP = 10
 
@@ -34,10 +34,10 @@ BY_HOUR, BY_STATE, BY_CODE, BY_OWNER = map(_level, LEVELS)
 
 
 class Counted(NamedTuple):
-    """One row of the counts that Spark returns: what is outside its `level` is None.
+    """One row of the counts that Spark returns: a field outside its `level` is None.
 
     Args:
-        level: Spark's grouping id, which says by what the row was counted.
+        level: Spark's grouping id, which names the columns of the group.
         hour: since the window's begin; None for requests whose first record lies outside.
         bucket: of the latency histogram; None for requests without an end.
         flags: one bit for each of the judged flags that is true.
@@ -74,7 +74,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is said of a day in numbers.
+    """A day in numbers.
 
     Args:
         resends_needed: requests that only a later sending brought to where they are.
@@ -146,7 +146,7 @@ def tallied(rows: Iterable[Counted], *, hours: int) -> Figures:
 
 
 def quantile_ms(histogram: Mapping[int, int], share: float) -> float | None:
-    """Return what `share` of the latencies is at most; None without latencies.
+    """Return the latency that `share` of the requests did not exceed; None without latencies.
 
     It is the upper edge of a bucket, so up to 9 % too high and never too low.
 

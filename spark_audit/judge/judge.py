@@ -1,12 +1,12 @@
-"""The judgement: what became of each request, from one grouping and one join.
+"""The judgement of each request, from one grouping and one join.
 
-What may be many of one request (records, runs of the history) is brought to one narrow shape and
+A request may have many records and many runs in the history: these take one narrow shape and are
 grouped by the id once; the journal's row, of which there is one, is joined to the group. Measured,
 that is several times faster than one join for each finding, and a twelfth less work than grouping
-the rows as well. `judged_places` says which of it is the day's, `judge_rules` what follows.
+the rows as well. `judged_places` says which requests are the day's; `judge_rules` are the rules.
 
 Not obvious. Groups and join go by a hash of the id first and by the id itself second: sorting by a
-number is cheap, and no two ids are ever mixed up. What is many of one id is grouped where it lies
+number is cheap, and no two ids are ever mixed up. Many entries of one id are grouped where they lie
 and then brought together: a million copies of one id are a few rows by then, and no task has them
 all.
 """
@@ -71,7 +71,7 @@ def gather(
     runs: DataFrame,
     manifest: Manifest,
 ) -> DataFrame:
-    """Return what is known of each id: the columns that the rules read."""
+    """Return the columns that the rules read, for each id."""
     ranges = ranges_frame(spark, manifest)
     marks = marks_frame(spark, manifest)
     marked = records.join(F.broadcast(marks), ["topic", "partition"], "left")
@@ -219,7 +219,7 @@ def _aggregates() -> Iterator[Column]:
 
 
 def _filled() -> Iterator[Column]:
-    """Yield the columns of a group, with what they are where there is a row alone."""
+    """Yield the columns of a group, with their values for an id that has only a row."""
     flags = (
         *("is_named", "is_placed", "has_late_letter", "has_undelivered", "has_malformed"),
         *("has_failed", "may_be_forgotten", "has_outcome"),

@@ -1,7 +1,7 @@
-"""The rules of the audit: each a column of what is known of one request.
+"""The rules of the audit: each is a column over the facts of one request.
 
 They read the columns that `judge.gather` makes, and but for `resend_needed` they are never null.
-They trust what the contract says of the tables, not the code that writes them.
+They trust the contract's account of the tables, not the code that writes them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NOTHING_HAPPENED = ("FAILED", "RETRYING", "EXPIRED", "SKIPPED")
 # the effect did not begin, and the run's own `effect_at` shows whether that is so. GRANTED: the
 # database has lost how it ended, and that the journal had granted another since.
 MAY_FOLLOW = ("SAME_KEY", "VOIDED", "GRANTED")
-# Why one may follow that has succeeded: what stands above it is the same run, or the counterparty
-# knows both by one key.
+# Why one may follow that has succeeded: the run above it is the same run, or the counterparty knows
+# both by one key.
 MAY_STAND_ABOVE = ("RAISED", "SAME_KEY")
 # Where a request ends that has a dead letter.
 LETTERED = ("FAILED", "IN_DOUBT", "EXPIRED")
@@ -74,9 +74,9 @@ def is_in_flight(manifest: Manifest) -> Column:
 def lost(manifest: Manifest) -> Column:
     """Return whether it was delivered, its time is over, and the journal knows nothing of it.
 
-    Every record that a worker has committed leaves a row, refused ones under their coordinates,
-    which is also what a malformed one is named by here (contract, sections 3 and 7). Not where
-    pruning may have deleted that row.
+    Every record that a worker has committed leaves a row, refused ones under their coordinates, by
+    which a malformed one is named here as well (contract, sections 3 and 7). Not where pruning may
+    have deleted that row.
     """
     return _has_no_row_in_time(manifest) & ~F.col("may_be_forgotten")
 
@@ -88,10 +88,10 @@ def forgotten(manifest: Manifest) -> Column:
 
 def overdue(manifest: Manifest) -> Column:
     """Return whether its time is over, and no run of it goes on: it was never delivered, nor was
-    what would reopen its failure, or it waits for its next run (contract, section 3: every request
-    ends).
+    the record that would reopen its failure, or it waits for its next run (contract, section 3:
+    every request ends).
 
-    What is claimed is told as `stuck`.
+    A claimed request is `stuck` instead.
     """
     waits = (F.col("has_undelivered") & (~has_row() | _may_reopen())) | (_state() == "RETRYING")
     return _sure(waits & _is_over(manifest))
@@ -108,8 +108,8 @@ def effect_runs() -> Column:
     A transactional run has it only with its finish, so only one that SUCCEEDED counts. Of others
     also one that entered its effect counts, unless its end says that nothing happened, or the
     history says why another could follow it. One that SUCCEEDED does not count where the history
-    says that what stands above it is the same run, or has the same key. Each run is of the kind
-    that its handler declared then; where an old history does not say it, of the row's. A doubt that
+    says that the run above it is the same run, or has the same key. Each run is of the kind that
+    its handler declared then; where an old history does not say it, of the row's. A doubt that
     was resolved stands in the history under the generation of the run that it became: that run
     counts, the doubt does not.
     """
@@ -158,8 +158,8 @@ def stuck(manifest: Manifest) -> Column:
 def orphan(manifest: Manifest) -> Column:
     """Return whether its row names a record that was read up to, and is not there.
 
-    No record of its id, at a place within what was staged, or on a partition that the group's
-    topics do not have. A refused record leaves its row under its coordinates while it keeps its own
+    No record of its id, at a staged place, or on a partition that the group's topics do not have. A
+    refused record leaves its row under its coordinates while it keeps its own
     id (contract, section 3): a row that never ran, named by the place that it came from, is none.
     Nor is one of a compacted topic, which may have forgotten the record.
     """
@@ -221,8 +221,8 @@ def awaits_letter(manifest: Manifest) -> Column:
 def dead_letter_without_failure(manifest: Manifest) -> Column:
     """Return whether a dead letter tells of a failure that the journal does not have (section 7).
 
-    Not where the record was refused for another's id: its failure stands under its coordinates. Of
-    requests that no client waits for, doubts and what has expired are dead letters as well.
+    Not where the record was refused for another's id: its failure stands under its coordinates.
+    Requests that no client waits for have dead letters for doubts and expiries as well.
     """
     has_failed = _sure(_state().isin(*LETTERED)) | F.col("has_failed")
     return (F.col("accusing_letters") > 0) & ~has_failed

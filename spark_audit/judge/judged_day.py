@@ -1,4 +1,5 @@
-"""A day from its snapshot to its judgement: first the sift, then the rules on what it leaves."""
+"""A day from its snapshot to its judgement: first the prefilter, then the rules on the requests
+that it leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from spark_audit.stage.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What became of the requests of a day.
+    """The requests of a day after their judgement.
 
     Args:
         requests: one row for each that was judged, with its findings; see `judge`.

@@ -2,7 +2,7 @@
 
 A record is the day's by its offset and its time, as the staging has found (`chain_columns`). All
 else names a place. It is the day's where the day judges that place and no record of its id was
-read; or where it tells of an earlier day's request what that day could not know.
+read; or where it tells of an earlier day's request a fact that this day could not know.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _MARKS = "topic string, partition int, forgotten_to long, forgotten_deadline lon
 
 
 def ranges_frame(spark: SparkSession, manifest: Manifest) -> DataFrame:
-    """Return what was read of each partition of requests, and what the day judges of it."""
+    """Return the offsets that were read of each partition of requests, and those that the day
+    judges."""
     ends = {(one.topic, one.partition): one.offset for one in manifest.log_ends}
     firsts = {(one.topic, one.partition): one.first for one in manifest.links}
     return frame_of(
@@ -48,10 +49,9 @@ def marks_frame(spark: SparkSession, manifest: Manifest) -> DataFrame:
 
 
 def placed(frame: DataFrame, ranges: DataFrame, prefix: str = "") -> DataFrame:
-    """Return the frame with `is_staged`: whether what stands at the place that a row names was
-    read, which is nothing behind the log's end; with `is_own`: whether the day judges that place;
-    with `is_beyond`: whether it lies behind the log's end; and with `is_earlier`: whether a day
-    before has judged it.
+    """Return the frame with `is_staged`: whether the place that a row names was read, or lies
+    behind the log's end; with `is_own`: whether the day judges that place; with `is_beyond`:
+    whether it lies behind the log's end; and with `is_earlier`: whether a day before has judged it.
 
     The first two are null when the topic is none of the group's, or has no such partition.
     """
@@ -123,8 +123,8 @@ def _own(partition: Partition, manifest: Manifest) -> list[dict[str, int]]:
 
 
 def _marks(manifest: Manifest) -> Iterator[tuple[str, int, int, int]]:
-    """Yield of each partition how far it was forgotten, and the latest deadline of what was
-    forgotten of its topic.
+    """Yield the offset up to which each partition was pruned, and the latest deadline of its
+    topic's pruned rows.
 
     The mark of a partition is that of the record that ran. A copy of it may lie behind that mark,
     or in another partition; it has the same deadline.

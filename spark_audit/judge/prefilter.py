@@ -1,10 +1,10 @@
-"""The sift: what is plain is only counted, so that few requests are left to be judged.
+"""The prefilter: plain requests are only counted, so that few are left to be judged.
 
 Plain is a request of which there is one record and one row of the journal, nothing else, and both
 name the same place and payload: sent once, delivered, run once, succeeded in time. No rule of
-`judge_rules` says anything of it. On a usual day nearly all are, and what the judgement costs is
-bringing all that is known of a request together: text of 200 bytes a side. The sift brings five
-numbers together instead, by a hash of the id.
+`judge_rules` says anything of it. On a usual day nearly all are, and the judgement's cost is to
+bring all facts of a request together: text of 200 bytes a side. The prefilter brings five numbers
+together instead, by a hash of the id.
 
 It can take a plain request for one that is not, never the other way round. Two ids of one hash are
 two records: not plain. A record and a row of two ids pass only where a hash of topic, partition,
@@ -23,12 +23,12 @@ from spark_audit.judge.counting import bucket, hour
 from spark_audit.spark.rows import ids_frame
 from spark_audit.stage.manifest import Kind, Manifest
 
-# What one task groups in some 100 MB.
+# One task groups so many in some 100 MB.
 _ENTRIES_AT_ONCE = 1_250_000
 # Of each request whose status is to be compared, so many are looked at: few of them have findings.
 _SPARE = 4
-# What stands in the place of an hour: of a request that is another day's, and of one of the day
-# whose time lies outside its window.
+# In the place of an hour: of a request that is another day's, and of one of the day whose time lies
+# outside its window.
 _NO_HOUR, OUTSIDE = -1, -2
 
 
@@ -41,10 +41,10 @@ def sift(
     *,
     samples: int,
 ) -> DataFrame:
-    """Return what is to be judged, and the counts of what is not.
+    """Return the requests to be judged, and the counts of the others.
 
     Columns: `is_plain`; of those to be judged `id_hash`; of plain ones of the day `hour`, `bucket`
-    and `owner_hash`; and `requests`, how many. What does not apply is 0 or less: `hour` is
+    and `owner_hash`; and `requests`, how many. A column that does not apply is 0 or less: `hour` is
     `OUTSIDE` for those of the day whose time lies outside its window.
 
     Args:
@@ -93,7 +93,7 @@ def plain_counts(sifted: DataFrame, requests: DataFrame) -> DataFrame:
 
 
 def _grouped(entries: Sequence[DataFrame], *, tasks: int) -> DataFrame:
-    """Return what the entries of each id come to."""
+    """Return the entries of each id, brought together."""
     every = reduce(lambda some, one: some.unionByName(one, allowMissingColumns=True), entries)
     # Before the grouping, since most ids have two entries: one by each side would reduce nothing.
     return (
@@ -152,7 +152,7 @@ def _of_requests(requests: DataFrame) -> DataFrame:
 
 
 def _noted(frame: DataFrame) -> DataFrame:
-    """Return what is enough to have a request judged, whatever else is known of it."""
+    """Return the conditions of which each alone has a request judged."""
     return frame.select(F.xxhash64("request_id").alias("id_hash"), F.lit(True).alias("is_odd"))
 
 
@@ -161,7 +161,7 @@ def _place_hash() -> Column:
 
 
 def _is_odd(is_usual: Column) -> Column:
-    # Hashes leave out what is null.
+    # Hashes leave nulls out.
     is_whole = F.col("topic").isNotNull() & F.col("payload_sha256").isNotNull()
     return (~F.coalesce(is_usual & is_whole, F.lit(False))).alias("is_odd")
 

@@ -1,4 +1,4 @@
-"""What clients were told, against the journal: all findings, all in doubt, and a sample."""
+"""The statuses of clients compared with the journal: all findings, all in doubt, and a sample."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of a comparison.
+    """The result of a comparison.
 
     Args:
         requests: how many were compared.
@@ -79,8 +79,8 @@ def compare(
 def disagrees(told: Told, status: Status, *, read_at_ms: int, kept_since_ms: int) -> bool:
     """Say whether a status contradicts the journal's row (contract, sections 3.7 and 4).
 
-    What was told after the journal was read is no contradiction: the request has moved on. Nor is a
-    status that is gone because its time was over.
+    A status that was told after the journal was read is no contradiction: the request has moved on.
+    Nor is a status that is gone because its time was over.
     """
     if status.updated_at is not None and status.updated_at > read_at_ms:
         return False

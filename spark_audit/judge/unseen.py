@@ -1,4 +1,4 @@
-"""What could not be seen of a day: any of it makes the day incomplete. Pure."""
+"""Evidence that a day lacks: any lack makes the day incomplete. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MOST = 5
 
 
 def unseen_offsets(manifest: Manifest, gaps: Iterable[Gap]) -> Iterator[str]:
-    """Yield what of the topics nobody saw, in a sentence each.
+    """Yield a sentence for each stretch of the topics that nobody saw.
 
-    Beside the gaps: where Kafka's records begin within the window, what it had of it before is
-    gone, unless an earlier run has judged up to there.
+    Beside the gaps: where Kafka's records begin within the window, the records before are gone,
+    unless an earlier run has judged up to there.
 
     Args:
         gaps: of the day.

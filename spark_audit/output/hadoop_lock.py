@@ -7,13 +7,13 @@ it. The audit that finds one
 - that a person says is dead, by its id, takes its place as well;
 - whose place was taken so looks at the one that did;
 - of anybody else ends. No clock is asked, and there is no lease to run out: a process that was
-  paused goes on where it stood, and a store cannot refuse what it then writes and deletes.
+  paused goes on where it stood, and a store cannot refuse its later writes and deletions.
 
 To take a place is to make a file that is called after the one before, `.lock-ID`, so that of
 several one does; then the lock is still the one that was found, or another audit was faster. Nobody
 writes over a lock, and nobody removes one that may be another's: it goes with its successor,
-`.lock` first. If a process dies at any step, what it left is a lock whose holder is gone, or a
-`.lock-ID` that nothing leads to, which the next audit removes.
+`.lock` first. If a process dies at any step, it leaves a lock whose holder is gone, or a `.lock-ID`
+that nothing leads to, which the next audit removes.
 
 If the person was wrong, the audit that lives finds that it has a successor before anything more of
 it counts (`require_held`). Between this look and the write that follows lie milliseconds, which no
@@ -37,10 +37,10 @@ _LOG = EventLog("onceward.audit")
 
 @dataclass(frozen=True, slots=True)
 class _Lock:
-    """What this audit holds.
+    """The lock that this audit holds.
 
     Args:
-        before: the locks whose place it took, the first `.lock`, and what they say.
+        before: the locks whose place it took, the first `.lock`, and their text.
         path: of its own.
         text: that it wrote there.
         successor: which another one makes that takes its place.

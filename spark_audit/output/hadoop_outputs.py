@@ -1,8 +1,8 @@
 """Folders that are there whole or not at all, on a file system of Hadoop's.
 
-An object store cannot rename a folder. So nothing is renamed: what belongs into a folder lies in a
-folder of its run, `run=1-…`, `run=2-…`, and counts from the moment in which its last file is there,
-an empty one. If a process dies
+An object store cannot rename a folder. So nothing is renamed: the files of a folder lie in a folder
+of the run, `run=1-…`, `run=2-…`, and count from the moment in which the last file is there, an
+empty one. If a process dies
 
 - before that file, the folder is what it was before: the half of a run is never read, and goes when
   the next run in that folder is whole;
@@ -37,7 +37,7 @@ def replacing(folder: HadoopPath) -> Iterator[HadoopPath]:
     """Yield a folder for a new run, which is `folder` when the block ends well.
 
     Raises:
-        NotAvailable: the file system refuses; what stood there before stands there still.
+        NotAvailable: the file system refuses; the earlier run stands there still.
     """
     try:
         require_held(folder)
@@ -62,12 +62,12 @@ def replacing(folder: HadoopPath) -> Iterator[HadoopPath]:
 
 
 def settled(folder: HadoopPath) -> HadoopPath | None:
-    """Return where what belongs into a folder lies whole; None where it does not."""
+    """Return the folder of the whole run; None where there is none."""
     return _newest(_runs(folder))
 
 
 def content_of(folder: HadoopPath) -> Iterator[HadoopPath]:
-    """Yield what was put into a folder, but not the file that makes it whole."""
+    """Yield the files of a folder, without the one that makes it whole."""
     run = settled(folder)
     yield from (one for one in run.iterdir() if one.name != _WHOLE) if run else ()
 
@@ -83,7 +83,7 @@ def _newest(runs: list[HadoopPath]) -> HadoopPath | None:
 
 
 def _number(run: HadoopPath) -> int:
-    """Return which run of its folder it is, from 1; 0 of what is none."""
+    """Return which run of its folder it is, from 1; 0 for another name."""
     number = run.name.removeprefix(_RUN).partition("-")[0]
     return int(number) if number.isdecimal() else 0
 

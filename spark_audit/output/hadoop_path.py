@@ -1,7 +1,7 @@
 """A file or folder on a file system that Hadoop knows: HDFS, or an object store by its connector.
 
-Spark's own Java is asked, so that addresses and credentials are those that Spark has. What fails is
-raised as Python would raise it of a local file.
+Spark's own Java is asked, so that addresses and credentials are those that Spark has. Failures are
+raised as Python raises them of a local file.
 """
 
 from __future__ import annotations
@@ -121,14 +121,15 @@ class HadoopPath:
         return _Stat(int(self._ask(lambda path: self._files.getFileStatus(path)).getLen()))
 
     def iterdir(self) -> Iterator[Self]:
-        """Yield what lies in a folder, by name."""
+        """Yield the files and folders of a folder, by name."""
         found = self._ask(lambda path: self._files.listStatus(path))
         sizes = {str(one.getPath().getName()): int(one.getLen()) for one in found}
         for name in sorted(sizes):
             yield self._at(f"{self.uri}/{name}", sizes[name])
 
     def glob(self, pattern: str) -> Iterator[Self]:
-        """Yield what lies in a folder under a name like this; nothing where there is no folder."""
+        """Yield the files and folders whose names are like this; nothing where there is no
+        folder."""
         try:
             yield from (one for one in self.iterdir() if fnmatchcase(one.name, pattern))
         except FileNotFoundError:

@@ -1,8 +1,8 @@
 """Who holds a lock, and whether that is over for sure.
 
-What proves it: the lock was made on this host, since its last start and among the processes that
-are seen from here, and none of its processes is there any more. A process is one with its number
-and its start, since numbers come back. A container that ran elsewhere, or a host that was started
+The proof: the lock was made on this host, since its last start and among the processes that are
+seen from here, and none of its processes is there any more. A process is one with its number and
+its start, since numbers come back. A container that ran elsewhere, or a host that was started
 anew, proves nothing: names of hosts and machines come back too, and a clock says of no process that
 it will not go on.
 """
@@ -21,7 +21,7 @@ from feedback.clock import epoch_ms
 from spark_audit.output.formatting import iso
 
 _PROC = Path("/proc")
-# Of what `/proc/PID/stat` says after the name, which may hold anything: the state, and the start.
+# The fields of `/proc/PID/stat` behind the name, which may hold anything: the state, and the start.
 _STATE, _START = 0, 19
 
 
@@ -32,7 +32,7 @@ class Holder:
     Args:
         id: its own; no two audits have the same.
         host: its name.
-        boot: what Linux calls its time since the last start; empty where it has no name for it.
+        boot: the boot id of Linux; empty where it has no name for it.
         space: of process numbers, by which containers have their own.
         processes: number and start of each: of Python, and of Java, by which it writes.
         since: when it began, for a person.
@@ -74,7 +74,7 @@ class Holder:
             return None
 
     def as_text(self) -> str:
-        """Return what a lock holds."""
+        """Return the text of a lock."""
         return json.dumps(asdict(self))
 
     @property

@@ -21,7 +21,7 @@ def replacing(folder: Path) -> Iterator[Path]:
     """Yield an empty folder that takes the place of `folder` when the block ends well.
 
     Raises:
-        NotAvailable: the disk refuses; what stood there before stands there still.
+        NotAvailable: the disk refuses; the earlier folder stands there still.
     """
     part = folder.with_name(f"{_PART}{folder.name}")
     old = folder.with_name(f"{_OLD}{folder.name}")
@@ -48,7 +48,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def recover(parent: Path) -> None:
-    """Put right what a run that died left beside the folders of `parent`.
+    """Put right the leftovers of a run that died, beside the folders of `parent`.
 
     The caller is the only one that writes there.
 
@@ -60,7 +60,7 @@ def recover(parent: Path) -> None:
         if folder.exists():
             shutil.rmtree(old)
         else:
-            # It died between the two renames: what was out of its place is all that there is.
+            # It died between the two renames: the folder out of its place is the only one.
             old.rename(folder)
     for part in parent.glob(f"{_PART}*"):
         shutil.rmtree(part)

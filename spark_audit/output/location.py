@@ -57,10 +57,11 @@ class Location(Protocol):
         """Return how long a file is."""
 
     def iterdir(self) -> Iterator[Self]:
-        """Yield what lies in a folder."""
+        """Yield the files and folders of a folder."""
 
     def glob(self, pattern: str, /) -> Iterator[Self]:
-        """Yield what lies in a folder under a name like this; nothing where there is no folder."""
+        """Yield the files and folders whose names are like this; nothing where there is no
+        folder."""
 
     def read_text(self, encoding: str = "utf-8") -> str:
         """Return a file's text."""
@@ -132,12 +133,12 @@ def output_of(setting: str, spark: SparkSession | None = None) -> Location:
 
 
 def local(place: Location) -> Path:
-    """Return a place of this machine as what it is."""
+    """Return a place of this machine as a local path."""
     return cast(Path, place)
 
 
 def uri_of(place: Location) -> str:
-    """Return the name by which Spark takes a place for what it is, whatever its default."""
+    """Return the URI of a place, which Spark understands whatever its default file system."""
     if isinstance(place, Path):
         # Not `as_uri`: Hadoop would take its percent signs for parts of the name.
         return f"file://{place.absolute()}"

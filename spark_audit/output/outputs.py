@@ -25,7 +25,7 @@ def replacing(folder: P) -> AbstractContextManager[P]:
     """Yield an empty folder that takes the place of `folder` when the block ends well.
 
     Raises:
-        NotAvailable: it cannot be written; what stood there before stands there still.
+        NotAvailable: it cannot be written; the earlier file stands there still.
     """
     # The same kind of place is yielded that was given.
     if isinstance(folder, HadoopPath):
@@ -45,7 +45,7 @@ def settled(folder: P) -> P:
 
 
 def content_of(folder: P) -> Iterator[P]:
-    """Yield what was put into a folder that was made by `replacing`.
+    """Yield the files of a folder that was made by `replacing`.
 
     Raises:
         OSError: it cannot be read.
@@ -67,7 +67,7 @@ def is_whole(folder: Location) -> bool:
 
 
 def recover(parent: Location) -> None:
-    """Put right what a run that died left beside the folders of `parent`.
+    """Put right the leftovers of a run that died, beside the folders of `parent`.
 
     The caller is the only one that writes there.
 
@@ -93,7 +93,7 @@ def require_alone(place: Location) -> None:
 
 @contextmanager
 def told_when_full(output: Location) -> Iterator[None]:
-    """Say of a full disk that it is one, and not of what was read when it was.
+    """Name a full disk as the cause, and not the file that was read at that moment.
 
     Raises:
         NotAvailable: names the disks that it may be.

@@ -1,4 +1,4 @@
-"""Where a day's audit puts what it makes, under `[audit] output`."""
+"""The paths of a day's files under `[audit] output`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Places(Generic[P_co]):
 
     @property
     def sifted(self) -> P_co:
-        """Parquet: what is to be judged, and the counts of what is not."""
+        """Parquet: the requests to be judged, and the counts of the others."""
         return self._of("sifted")
 
     @property
@@ -40,7 +40,7 @@ class Places(Generic[P_co]):
 
     @property
     def report(self) -> P_co:
-        """The folder of what people and programs read."""
+        """The folder of the files that people and programs read."""
         return self._of("reports")
 
     @property

@@ -1,4 +1,4 @@
-"""Who may read what an audit writes, as the rights of a file."""
+"""The rights of the audit's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock of an output folder: one audit at a time, since each reads what others left there."""
+"""The lock of an output folder: one audit at a time, since each reads the files of those before."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whether all machines of a cluster write into the same folder.
 
 Executors write Parquet, the driver reads it again. Where each has a folder of its own under the
-same name, what is written elsewhere is not missed by Spark: it would be a day with few requests.
+same name, Spark does not miss the files of the others: it would be a day with few requests.
 """
 
 from __future__ import annotations

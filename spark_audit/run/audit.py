@@ -1,7 +1,7 @@
-"""One audit from its freeze to its report: what is done, in which order, and what is kept.
+"""One audit from its freeze to its report: the steps, their order, and the files that stay.
 
-A day that has a whole snapshot is judged from it; Kafka and the journal are not asked again. What a
-person or a program reads appears as a whole folder at the end, or not at all.
+A day that has a whole snapshot is judged from it; Kafka and the journal are not asked again. The
+report appears as a whole folder at the end, or not at all.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ log = EventLog("onceward.audit")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an audit has come to, and where the page lies.
+    """The result of an audit, and the place of its page.
 
     Args:
         before: of the days that an earlier run had read and not judged.
@@ -80,7 +80,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the command ends with: a day of those before counts where its own is fine."""
+        """The exit code of the command: that of an earlier day counts where its own is 0."""
         codes = (ExitCode(one.summary["exit_code"]) for one in (self, *self.before))
         return next((code for code in codes if code is not ExitCode.FINE), ExitCode.FINE)
 
@@ -94,10 +94,10 @@ def run_audit(
     unlock: str = "",
     progress: bool = False,
 ) -> Outcome:
-    """Judge a window and write all that is said of it.
+    """Judge a window and write its report.
 
     Args:
-        conditions: what makes the audit fail.
+        conditions: the audit fails when one of them is met.
         again: read the day again, though it was read before.
         unlock: the id of an audit that was killed and holds the lock of the output folder.
         progress: whether Spark draws its progress on the terminal.
@@ -160,7 +160,7 @@ def _audit(
     with told_when_full(places.output), explained("the audit cannot go on"):
         require_shared(spark, places.output)
         # Days that an earlier run had read when it died: their offsets are no other day's, and
-        # what they leave open is carried into this one.
+        # their open requests are carried into this one.
         days = days_of(places.output, again=window.date if again else None)
         left = unjudged(places.output, days, window.date)
         before = [

@@ -1,8 +1,8 @@
-"""Old days cut down to what later ones need of them: their offsets, figures and verdicts.
+"""Old days cut down to the parts that later ones need: offsets, figures and verdicts.
 
-What a day costs is its records and rows, and all that was made of them. What the chain of days
-needs of it is its manifest; the next day, what was carried over; trends and people, its summary and
-its page. So these stay for ever, a few kilobytes a day, and the rest goes.
+A day's room goes into its records and rows, and the files made of them. The chain of days needs its
+manifest; the next day needs its carried requests; trends and people need its summary and its page.
+So these stay for ever, a few kilobytes a day, and the rest goes.
 
 Never pruned: the newest day, whose verdict may be asked for again, and a day that was read, or read
 again, and not judged since, which the next run judges.
@@ -23,7 +23,7 @@ from spark_audit.stage.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What was removed of a day, or would be.
+    """The files that were removed of a day, or would be.
 
     Args:
         date: YYYY-MM-DD.
@@ -40,9 +40,9 @@ def prune(output: Location, *, before: str, is_dry: bool = False) -> list[Pruned
     The caller holds the lock of the output folder. If this process dies within a day:
 
     - before its mark is written, the day is whole;
-    - after it, the day is a pruned one: no run judges its snapshot, whatever of it is still there,
-      and the next prune removes the rest. Its manifest, summary, page and carry-over are never
-      touched, so the chain and the trends are the same after each step.
+    - after it, the day is a pruned one: no run judges the rest of its snapshot, and the next prune
+      removes the rest. Its manifest, summary, page and carry-over are never touched, so the chain
+      and the trends are the same after each step.
 
     Args:
         output: `[audit] output`.
@@ -86,7 +86,7 @@ def _old(output: Location, before: str) -> list[str]:
 
 
 def _derived(places: Places[Location]) -> list[Location]:
-    """Return what was made of a snapshot, but for what later days and people need."""
+    """Return the files made of a snapshot, without those that later days and people need."""
     kept = {one.name for one in (places.summary, places.page, places.carried)}
     of_report = [one for one in content_of(places.report) if one.name not in kept]
     return [places.findings, places.judged, places.sifted, *of_report]

@@ -1,8 +1,8 @@
 """The audit as one file that `spark-submit` takes: this room, and the ground floor it stands on.
 
 It is a zip whose name ends in `.py`: Spark takes nothing else for a program in Python, and Python
-runs a zip whatever its name is. What Onceward depends on is not in it: much of that is compiled,
-which Python cannot load from a zip.
+runs a zip under any name. Onceward's dependencies are not in it: many are compiled, which Python
+cannot load from a zip.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is looked at before Spark starts, which takes seconds: all that can be wrong by then.
+"""The checks before Spark starts, which takes seconds: everything that can be wrong by then.
 
 In this order: the settings, the topics (as the offsets are frozen), the journal, and whether the
 group and this user are the right ones. A day that has a whole snapshot asks neither Kafka nor the
@@ -40,7 +40,7 @@ def check_settings(settings: Settings) -> None:
     """Return when the settings name topics, and Kafka in words that Spark's client has.
 
     Raises:
-        SettingsError: says what to correct.
+        SettingsError: the sentence says how to correct them.
     """
     if not settings.audit.topics:
         raise SettingsError("[audit] topics names none: which topics are to be judged?")
@@ -55,7 +55,7 @@ def prepare(
     The caller holds the lock of the output folder.
 
     Args:
-        again: read the day again, whatever it has.
+        again: read the day again, also where it has a snapshot.
 
     Raises:
         SettingsError: as for `check_settings`, and for the journal's URL; or the folder's days are
@@ -93,7 +93,7 @@ def prepare(
         fixed=own if chain.is_fixed(window.until_ms) else None,
     )
     if own is not None:
-        # What was gone when the day was read first does not come back.
+        # Records that were gone when the day was read first do not come back.
         unseen = dict.fromkeys([*own.unseen, *manifest.unseen])
         manifest = replace(manifest, unseen=tuple(unseen))
     journal_id = require_version(settings.journal.url)
@@ -152,5 +152,5 @@ def require_readable(settings: KafkaSection, manifest: Manifest) -> None:
                     f"topic {topic} may not be read: it needs the right Read for this user"
                 ) from error
             except KafkaUnavailable:
-                # Whatever it is, the staging meets it as well, and has more patience.
+                # The staging meets the same fault, and has more patience.
                 continue

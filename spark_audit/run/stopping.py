@@ -1,4 +1,4 @@
-"""SIGTERM as Ctrl-C: what holds a lock gives it back.
+"""SIGTERM as Ctrl-C: the holder of a lock gives it back.
 
 Kubernetes and systemd stop a program by it, and Python would end at once: on a file system of
 Hadoop's the lock would stay behind.
@@ -14,7 +14,7 @@ from types import FrameType
 
 @contextmanager
 def stopping_in_order() -> Iterator[None]:
-    """Let SIGTERM do what SIGINT does, which Spark takes over once it has started."""
+    """Handle SIGTERM as SIGINT, which Spark takes over once it has started."""
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield

@@ -81,11 +81,12 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the cards are made of, beside the summary.
+    """The sources of the cards, beside the summary.
 
     Args:
         first: the first requests of each finding, the oldest first.
-        told: what Redis says of the requests in `first`; of one that is missing it was not asked.
+        told: the status in Redis of the requests in `first`; of one that is missing it was not
+            asked.
         files: the names of the files beside the page.
         days: the days before.
     """

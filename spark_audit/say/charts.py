@@ -1,7 +1,7 @@
 """The geometry of the page's charts: bars by hour, and latencies as a heat map. Pure.
 
-Lengths are shares of 100 of the drawing, which is stretched to whatever width there is; so nothing
-is written inside it, and labels stand beside it as ordinary text.
+Lengths are shares of 100 of the drawing, which is stretched to the width of the page; so nothing is
+written inside it, and labels stand beside it as ordinary text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Mark:
     Args:
         x, y, width, height: of 100, y from the top.
         weight: 0 to 1, how strong its colour is.
-        title: what it says when pointed at.
+        title: its text when pointed at.
     """
 
     x: float
@@ -225,7 +225,7 @@ def _octaves(latencies: Mapping[int, int]) -> Counter[int]:
 
 
 def _weight(count: int, highest: int) -> float:
-    # By the logarithm: a few slow requests are what the map is looked at for.
+    # By the logarithm: people look at the map for a few slow requests.
     share = math.log1p(count) / math.log1p(highest)
     return round(FAINTEST + (1 - FAINTEST) * share, 3)
 

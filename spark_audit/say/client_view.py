@@ -1,4 +1,4 @@
-"""What clients are told of the requests on the page, as Redis has it."""
+"""The statuses in Redis of the requests on the page, as their clients see them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOG = EventLog("onceward.audit")
 
 
 def told_of(settings: Settings, first: Mapping[Finding, Sequence[Found]]) -> dict[str, str]:
-    """Return what Redis says of these requests, by id; of none when it is away."""
+    """Return the statuses of these requests as text, by id; of none when it is away."""
     ids = list(dict.fromkeys(row.request_id for rows in first.values() for row in rows))
     store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
     with closing(store):

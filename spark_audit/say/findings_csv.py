@@ -34,7 +34,7 @@ COLUMNS = (
     "reason",
 )
 _TIMES = frozenset({"first_at", "claimed_at", "deadline_at", "finished_at"})
-# A spreadsheet runs a cell that begins so, whatever is quoted.
+# A spreadsheet runs a cell that begins so, quoted or not.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 

@@ -48,7 +48,7 @@ def write_findings(
 
 
 def read_findings(spark: SparkSession, folder: Location, judged: StructType) -> DataFrame:
-    """Return what was written, with the column `kind`.
+    """Return the findings that were written, with the column `kind`.
 
     Args:
         judged: the schema of the judged Parquet; a day without findings has no file to tell it.

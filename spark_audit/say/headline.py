@@ -42,7 +42,7 @@ def headline(summary: Mapping[str, Any]) -> str:
 
 
 def stake(summary: Mapping[str, Any]) -> str:
-    """Return what follows from it, in a sentence or two."""
+    """Return the consequence, in a sentence or two."""
     said = []
     if _is_empty(summary):
         said.append("Nobody sent anything, or [audit] topics names the wrong ones.")

@@ -1,4 +1,4 @@
-"""What earlier days were like, from the table of days: yesterday, and the median of seven.
+"""Earlier days, from the table of days: yesterday, and the median of seven.
 
 A day that is not in the table is looked up in its own summary.
 """
@@ -70,7 +70,7 @@ class History:
 
 
 def line_of(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the table of days holds of a summary: those parts of it that are read here."""
+    """Return the parts of a summary that the table of days holds."""
     counts, latency = summary["counts"], summary["latency"]
     return {
         **{name: summary[name] for name in ("version", "date", "since_ms", "until_ms", "verdict")},
@@ -80,7 +80,7 @@ def line_of(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_history(output: Location, today: str, *, length_ms: int) -> History:
-    """Return what the days before were like; what is no summary says nothing.
+    """Return the days before; a file that is no summary counts as absent.
 
     Args:
         output: `[audit] output`.

@@ -1,4 +1,4 @@
-"""What is known of a request, by who knows it: the journal, Redis, Kafka. Pure."""
+"""The facts about a request, by their source: the journal, Redis, Kafka. Pure."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from spark_audit.say.wording import NOTHING, milliseconds, number, shown, when
 
 
 class Fact(NamedTuple):
-    """A name and what it is, as text."""
+    """A name and its value, as text."""
 
     name: str
     text: str
 
 
 class Known(NamedTuple):
-    """What one of them knows."""
+    """The facts of one source."""
 
     by: str
     facts: tuple[Fact, ...]
 
 
 def known_of(row: Found, told: str | None) -> tuple[Known, ...]:
-    """Return what is known of a request; what nobody knows is left out.
+    """Return the facts about a request; unknown ones are left out.
 
     Args:
-        told: what Redis says of it; None where it was not asked.
+        told: its status in Redis, as text; None where it was not asked.
     """
     has_row = row.state is not None
     return (

@@ -1,7 +1,7 @@
-"""The day as one page that needs no network: what it says, put into its template.
+"""The day as one page that needs no network: its values, put into its template.
 
-Whatever comes from outside (ids, codes, topics, names of workers) is escaped by the template
-engine, and nothing may switch that off. The page's own script is known by its hash; no other runs.
+The template engine escapes all text from outside (ids, codes, topics, names of workers), and
+nothing may switch that off. The page's own script is known by its hash; no other runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_audit.say.finding_row import SHOWN
 from spark_audit.say.headline import headline, span, stake
 from spark_audit.say.wording import MEANINGS, label, milliseconds, number, shown
 
-# What is beside the page, and what for; files of single findings are told with them.
+# The files beside the page, and their purpose; files of single findings are told with them.
 FILES: Mapping[str, str] = {
     "summary.json": "the day in numbers, for programs",
     "resend.jsonl": "what is safe to send again",
@@ -43,8 +43,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class NotFound:
-    """A finding that was looked for, and not made: what it would mean, and how often it was made
-    before."""
+    """A finding that the day does not have: its meaning, and how often earlier days had it."""
 
     title: str
     today: str
@@ -130,7 +129,7 @@ def _is_unknown(summary: Mapping[str, Any], finding: Finding) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic of the day: how many offsets and records of it were judged, and what was found."""
+    """A topic of the day: its judged offsets and records, and its findings."""
 
     name: str
     offsets: str

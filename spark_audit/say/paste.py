@@ -1,8 +1,8 @@
 """The commands that a person pastes for a finding. Pure.
 
 An id is anybody's text: it is quoted for the shell, stands behind `--` where a command would take
-it for an option, and is in no command where no client of ours could have sent it. What decides
-something lacks its reason, without which it is refused: pasting alone decides nothing.
+it for an option, and is in no command where no client of ours could have sent it. A command that
+decides something lacks its reason, without which it is refused: pasting alone decides nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_audit.findings import Finding
 
 @dataclass(frozen=True, slots=True)
 class Paste:
-    """A command, and what it is for.
+    """A command, and its purpose.
 
     Args:
         why: in a few words.

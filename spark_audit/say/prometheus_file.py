@@ -22,7 +22,7 @@ def write_metrics(
 ) -> None:
     """Write the file anew, by renaming; each metric names its group.
 
-    An audit that saw everything is a success, whatever it found; after any other the time of the
+    An audit that saw everything is a success, also with findings; after any other the time of the
     last success stays, so that an alert on its age fires.
 
     Args:

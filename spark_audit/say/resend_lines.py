@@ -1,4 +1,5 @@
-"""`resend.jsonl`: what is safe to send again, in the lines that `onceward-client send` takes."""
+"""`resend.jsonl`: the requests that are safe to send again, as `onceward-client send` takes
+them."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _OURS = "onceward-"
 
 @dataclass(frozen=True, slots=True)
 class ResendLines:
-    """What became of the requests that may be sent again.
+    """The counts of lost requests by whether they got a line.
 
     Args:
         ready: they have a line.
@@ -59,7 +60,7 @@ def write_resend(
     Args:
         lost: requests that are safe to send again, in the order in which they are to be sent.
         is_begun: whether a request's status says more than the journal: then it has no line.
-        audit: what the lines say of the audit, by which the client sees whether they are too old:
+        audit: the audit as each line names it, by which the client sees whether it is too old:
             group, journal (its id) and read_at (epoch ms by the database's clock).
     """
     ready = gone = begun = not_text = 0

@@ -56,7 +56,7 @@ class PayloadReader:
         try:
             kept = self._store.kept_payload(request_id)
         except (RedisUnavailable, ValueError):
-            kept = None  # what Redis does not give, or no client of ours wrote, Kafka has
+            kept = None  # not there, or not written by a client of ours: Kafka has it
         if kept is not None:
             return kept.key, kept.value, kept.headers
         record = self._records.read(topic, partition, offset, timeout_s=TIMEOUT_S)

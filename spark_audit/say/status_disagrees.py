@@ -1,7 +1,7 @@
 """`status_disagrees.csv`: every client that was told otherwise than the journal says.
 
-The findings' Parquet has all that was judged of these requests; what was told is known from Redis
-alone, and stands here.
+The findings' Parquet has all that was judged of these requests; the statuses are known from Redis
+alone, and stand here.
 """
 
 from __future__ import annotations

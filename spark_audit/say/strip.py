@@ -33,7 +33,7 @@ def strip_of(
     """Return a mark for each of the days before, the latest last.
 
     Args:
-        days: what is known of them.
+        days: their verdicts and counts.
         today: YYYY-MM-DD, the page's own day.
         has_page: whether a date's page is there.
     """

@@ -54,9 +54,9 @@ def summarise(
         disagreements: None when the statuses were not compared.
         statuses: how many were compared.
         by_topic: the requests with each finding, by topic; of no topic are those without a record.
-        conditions: what makes the audit fail.
-        unseen: what could not be seen, in a sentence each.
-        resend: what became of the requests that may be sent again.
+        conditions: the audit fails when one of them is met.
+        unseen: a sentence about each lack of evidence.
+        resend: the counts of the lines in `resend.jsonl`.
         history: the days before.
     """
     findings = count_findings(figures, gaps, disagreements or ())
@@ -170,7 +170,7 @@ def _latency(figures: Figures) -> dict[str, Any]:
         "measured": sum(figures.latencies.values()),
         "p50_ms": quantile_ms(figures.latencies, 0.5),
         "p99_ms": quantile_ms(figures.latencies, 0.99),
-        # Bucket b holds what took from 2 ** (b / 8) us to 2 ** ((b + 1) / 8) us.
+        # Bucket b holds durations from 2 ** (b / 8) us to 2 ** ((b + 1) / 8) us.
         "buckets_per_octave": BUCKETS_PER_OCTAVE,
         "buckets": _histogram(figures.latencies),
     }
@@ -182,7 +182,7 @@ def _histogram(counts: Mapping[int, int]) -> dict[str, int]:
 
 def _offsets(links: Sequence[Link]) -> dict[str, Any]:
     """Return how many offsets the day judged, in all and of each partition. Those of all days, with
-    what is gone, are the offsets that there were; `waiting` is left to later days."""
+    the gaps, are the offsets that there were; `waiting` is left to later days."""
     partitions = [
         {
             "topic": one.topic,

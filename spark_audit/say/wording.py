@@ -1,4 +1,4 @@
-"""The words of the page: what each finding means, and how numbers and texts are written."""
+"""The words of the page: the meaning of each finding, and the form of numbers and texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_audit.findings import Finding
 from spark_audit.output.formatting import moment
 from spark_audit.say.charts import took
 
-# What is longer is cut: the Parquet has all of it.
+# Longer texts are cut: the Parquet has all of it.
 LONGEST = 160
 NOTHING = "–"  # noqa: RUF001
 

@@ -10,7 +10,7 @@ from feedback.errors import NotAvailable
 # Spark's own version, as config/audit/pom.xml names it: the folder is called after it.
 VERSION = "4.2.0"
 POM = "config/audit/pom.xml"
-# What every run needs; a driver is asked for when its kind of journal is read.
+# Every run needs these; a driver is asked for when its kind of journal is read.
 _NEEDED = (
     "spark-sql-kafka-0-10_",
     "spark-token-provider-kafka-",

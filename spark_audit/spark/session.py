@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 from feedback.errors import NotAvailable
 
 NAME = "onceward-audit"
-# Beside what Spark hides of its settings by itself: a user's name and key for Kafka.
+# Beside the settings that Spark hides by itself: a user's name and key for Kafka.
 _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore"
 _LONGEST = 400
-# Of Spark's Kafka consumers and of what they fetched: how long they stay without use, and how often
-# that is looked at.
+# Of Spark's Kafka consumers and the records that they fetched: how long they stay without use, and
+# how often that is looked at.
 _KAFKA_LIMITS = tuple(
     f"spark.kafka.consumer.{kept}.{limit}"
     for kept in ("cache", "fetchedData.cache")
@@ -33,7 +33,7 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     # It serves throughput; Java's default serves short pauses, and takes more of the processor.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
-    # What fails is said in a sentence, see `explained`: not in a stack for each task before it.
+    # A failure becomes a sentence, see `explained`: not in a stack for each task before it.
     "spark.log.level": "FATAL",
     # Nobody looks at its pages, and they would take a port.
     "spark.ui.enabled": "false",
@@ -90,8 +90,8 @@ def open_session(
             f"Spark does not start: {cause_of(error).rstrip('.')}; its own log says more. On a "
             "cluster, is its master there?"
         ) from error
-    # Paths without a scheme are files here, whatever they are to the cluster. Not for all of it:
-    # YARN needs its own place for what it hands out.
+    # Paths without a scheme are files of this machine, not of the cluster. Not for all of it: YARN
+    # needs its own place for the files that it hands out.
     session.conf.set("fs.defaultFS", "file:///")
     return session
 
@@ -103,14 +103,14 @@ def _settings(master: str | None, jars: Sequence[Path], *, progress: bool) -> di
         "spark.log.level": "WARN",
         "spark.redaction.regex": _SECRETS,
         "spark.ui.showConsoleProgress": str(progress).lower(),
-        # What is shown of a query: the ids that are still open may be 100,000.
+        # The text of a query is cut: the ids that are still open may be 100,000.
         "spark.sql.maxPlanStringLength": "100000",
         # Reading ahead takes memory outside the heap: 0.5 GB of 2 for 10 million requests.
         "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
         # Java compiles no method of more bytes: Spark writes one for a whole stage, up to eight
         # times as long, and it would be interpreted. Reading Kafka costs half with this.
         "spark.sql.codegen.hugeMethodLimit": "8000",
-        # Each query has consumers of its own, and what they fetched ahead stays in the heap until
+        # Each query has consumers of its own, and the records fetched ahead stay in the heap until
         # they are closed: after five minutes, unless it is said otherwise.
         **dict.fromkeys(_KAFKA_LIMITS, "5s"),
     }
@@ -129,7 +129,7 @@ def _is_local(master: str | None) -> bool:
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Turn what fails in Spark or on the disk into one sentence.
+    """Turn a failure of Spark or of the disk into one sentence.
 
     A query of ours that Spark does not understand is our fault and passes as it is.
 
@@ -142,7 +142,7 @@ def explained(what: str) -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:
-        # Among them Spark also counts what the world lacks.
+        # Spark counts a lack of files or rights among them as well.
         if "Failed to find data source" in str(error):
             raise NotAvailable(
                 f"{what}: Spark was given no jar for it; give those of config/audit/pom.xml to "

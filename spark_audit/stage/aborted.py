@@ -1,8 +1,8 @@
 """Which long holes in the offsets are marks of transactions or what they aborted, and no gaps.
 
-Spark's reader gives what was committed. A hole in that is looked at once more, batch by batch,
-while Kafka still has it: how many transactions ended side by side does not matter. What shows
-nothing stays a hole.
+Spark's reader gives committed records. A hole in that is looked at once more, batch by batch, while
+Kafka still has it: how many transactions ended side by side does not matter. A hole that its
+batches do not explain stays one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The topics of a day: what each is for, its partitions, and what its readers have committed."""
+"""The topics of a day: the kind of each, its partitions, and the offsets that its readers have
+committed."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from spark_audit.stage.manifest import Kind, Manifest
 # Strategies by which a failure becomes a dead letter.
 KEPT = ("keep", "stop")
 
-# What the topic of each partition is for.
+# The kind of each partition's topic.
 Kinds = Mapping[Partition, Kind]
 
 
 def kind_of(name: str, topics: Iterable[str], group: str) -> Kind | None:
-    """Return what a topic is for; None when it is not among those of these request topics.
+    """Return the kind of a topic; None when it is not among those of these request topics.
 
     Beside the topic that it belongs to, a retry, wait or dead letter topic of the group is one of
     these also where it is named: its records are no requests of their own.
@@ -41,14 +42,14 @@ def kind_of(name: str, topics: Iterable[str], group: str) -> Kind | None:
 def partitions_of(
     kafka: KafkaQuestions, topics: Sequence[str], group: str
 ) -> tuple[Kinds, Mapping[str, str]]:
-    """Return what each partition is for, and the id of each topic.
+    """Return the kind of each partition, and the id of each topic.
 
     Raises:
         NotAvailable: a topic is missing, or may not be read.
     """
     asked = {name: kind for name in kafka.topics() if (kind := kind_of(name, topics, group))}
-    # Those of the settings are asked for by name: a broker leaves out of its list what the user
-    # may not see, and says so only when it is asked.
+    # Those of the settings are asked for by name: a broker leaves the topics that the user may not
+    # see out of its list, and says so only when it is asked.
     asked |= {name: kind for name in topics if (kind := kind_of(name, topics, group))}
     try:
         found = kafka.describe(asked)

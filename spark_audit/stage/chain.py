@@ -1,13 +1,13 @@
 """The chain of runs: which day judges which offset, so that each is judged once. Pure.
 
-A record's time is what its sender says. A clock may be wrong, and a record may arrive after the run
-of the day that it names. So a run takes every offset that no run has taken yet, up to the end of
-its partition, whatever the record's time: but for those whose time lies between the window's end
-and the freeze, for which a later day will come.
+A record's time is its sender's word. A clock may be wrong, and a record may arrive after the run of
+the day that it names. So a run takes every offset that no run has taken yet, up to the end of its
+partition, at any record time: but for those whose time lies between the window's end and the
+freeze, for which a later day will come.
 
-What a run takes is kept as a reach: offsets, and the two times. Runs are numbered in the order in
-which they were made, and an offset belongs to the day of the first reach that takes it, for ever:
-also when days are judged late, in another order, or again.
+The offsets that a run takes are kept as a reach: offsets, and the two times. Runs are numbered in
+the order in which they were made, and an offset belongs to the day of the first reach that takes
+it, for ever: also when days are judged late, in another order, or again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Stretch = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one run takes of a partition, unless an earlier one did.
+    """The offsets that one run takes of a partition, unless an earlier one did.
 
     Args:
         number: of the run.
@@ -34,7 +34,7 @@ class Reach:
         until_ms: epoch ms, the end of its window.
         frozen_at_ms: epoch ms, when it was frozen.
         strays_from: from this offset up to `first` it takes records older than Kafka. A folder's
-            first run does: what else lies there is of days before it.
+            first run does: the other records there are of days before it.
     """
 
     number: int
@@ -46,7 +46,7 @@ class Reach:
     strays_from: int
 
     def takes(self, offset: int, timestamp_ms: int) -> bool:
-        """Return whether a record is among what the run takes."""
+        """Return whether the run takes a record."""
         if self.first <= offset < self.after:
             return timestamp_ms < self.until_ms or timestamp_ms > self.frozen_at_ms
         return self.strays_from <= offset < self.first and timestamp_ms < STRAY_MS
@@ -54,18 +54,18 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a run's manifest says of one partition in the chain.
+    """One partition of the chain, as a run's manifest has it.
 
     Args:
         topic_id: of Kafka, another one where a topic was deleted and made again; may be empty.
         first: the run takes no offset below, but for strays.
         reaches: of all runs that took or take something from `first` on, by number.
-        is_by_time: `first` is that of the window's first record: nobody has judged what lies
-            before.
+        is_by_time: `first` is that of the window's first record: nobody has judged the offsets
+            before it.
         next_first: every offset below is taken, and the next run begins here.
         judged: how many records are the day's own.
-        silent: how many offsets are the day's own and no records: marks of transactions, what was
-            aborted or compacted, or what is missing.
+        silent: how many offsets are the day's own and no records: marks of transactions, aborted or
+            compacted records, or missing ones.
         gone: how many offsets would be the day's own, and retention took them before.
         waiting: how many records are left to later days.
     """
@@ -187,7 +187,7 @@ class Chain:
         known = max(link.next_first for link in links.values())
         known = max(known, max((one.after for one in reaches), default=0))
         if end < known:
-            # The broker has lost what it had: its offsets are given again.
+            # The broker has lost records: its offsets are given again.
             reaches = [replace(one, after=min(one.after, end)) for one in reaches]
             return Start(None if first is None else min(first, end), tuple(reaches), lost_from=end)
         kept = [one for one in reaches if first is None or one.after > first]
@@ -208,9 +208,9 @@ def owner(reaches: Iterable[Reach], offset: int, timestamp_ms: int) -> str | Non
 
 
 def stretches(reaches: Iterable[Reach], date: str) -> Iterator[Stretch]:
-    """Yield the offsets that a day is the first to reach, whatever they hold: (first, after).
+    """Yield the offsets that a day is the first to reach, with or without a record: (first, after).
 
-    What is no record has no time: it is the day's that came by first.
+    An offset without a record has no time: it is the day's that came by first.
 
     Args:
         reaches: by number.

@@ -20,7 +20,7 @@ def with_chain(frame: DataFrame, manifest: Manifest) -> DataFrame:
     """Return records with two columns more.
 
     `judged_on` is the date of the day that judges a record, and null while none does;
-    `arrived_by_ms` is a time (epoch ms) at which it had arrived, whatever it says itself.
+    `arrived_by_ms` is a time (epoch ms) at which it had arrived, independent of its own.
 
     Args:
         frame: with topic, partition, offset and timestamp_ms.
@@ -40,7 +40,7 @@ def with_chain(frame: DataFrame, manifest: Manifest) -> DataFrame:
 
 
 def counted(spark: SparkSession, records: Location, manifest: Manifest) -> tuple[Link, ...]:
-    """Return the links of a manifest with what its records come to.
+    """Return the links of a manifest with the sums of its records.
 
     Args:
         records: the Parquet folder of the staged records.
@@ -111,8 +111,8 @@ def _runs(manifest: Manifest) -> list[Reach]:
 
 
 def _bounds(spark: SparkSession, runs: Iterable[Reach], manifest: Manifest) -> DataFrame:
-    """Return what each run takes of each partition: `first_0`, `after_0` and so on, in the order
-    of the runs; null where it takes nothing."""
+    """Return the offsets that each run takes of each partition: `first_0`, `after_0` and so on, in
+    the order of the runs; null where it takes nothing."""
     numbers = [run.number for run in runs]
     rows = []
     for link in manifest.links:

@@ -2,7 +2,7 @@
 
 A user without the right DescribeConfigs is not told. Such a topic then counts as not compacted, and
 a hole in it is named: a finding that a person can explain is better than silence about a loss. A
-wait topic is always compacted, whatever can be asked.
+wait topic is always compacted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def compacted_of(kafka: KafkaQuestions, kinds: Mapping[str, Kind]) -> tuple[str,
     """Return the topics that are compacted, by name.
 
     Args:
-        kinds: what each topic is for.
+        kinds: of each topic.
     """
     policies = kafka.configs(kinds, _POLICY)
     unseen = sorted(set(kinds) - set(policies))

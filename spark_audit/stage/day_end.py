@@ -4,8 +4,8 @@ Kafka names the first record that is not before a time. By then the day is over,
 the order of its times; a clock that is wrong puts such a record in the middle of the day. So
 records behind it are looked at, close by first and each twice as far as the one before: where one
 of them is of the day still, the log's end is taken. So it is where the first one is no record any
-more, or is of a time to come: what Kafka named then says nothing of the day's end. To read too much
-costs time; to read too little would give a part of the day to the next one.
+more, or is of a time to come: the offset that Kafka named then says nothing of the day's end. To
+read too much costs time; to read too little would give a part of the day to the next one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from feedback.kafka.reader import RecordReader
 from feedback.logs import EventLog
 from feedback.settings.settings import KafkaSection
 
-# What comes so long after the day belongs to the run of the next one, whatever its time.
+# Records that come so long after the day belong to the run of the next one, at any record time.
 LATE_MS = 3_600_000
 READ_LIMIT_S = 10.0
 
@@ -52,7 +52,7 @@ def day_ends(
                 if _is_over(_times(reader, one, at, log_ends[one]), until_ms, now_ms)
             }
     except KafkaUnavailable as error:
-        # Whatever it is, who reads the records meets it as well, and says it better.
+        # The staging reads the records, meets the same fault, and explains it better.
         log.warning("audit.day_end_unread", reason=str(error))
         return {}
 

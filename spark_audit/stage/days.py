@@ -1,4 +1,4 @@
-"""The days that an output folder has: their manifests, and what each of them was read from."""
+"""The days of an output folder: their manifests, and the sources that each was read from."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def chain_of(days: Iterable[Manifest], date: str) -> Chain:
 
 
 def since_last_reading(manifest: Manifest, days: Iterable[Manifest]) -> Manifest:
-    """Return a new manifest with the time in which it looks for runs of what earlier days judged:
-    from when the journal was read last. No two runs look at the same time.
+    """Return a new manifest with the time in which it looks for later runs of requests that earlier
+    days judged: from when the journal was read last. No two runs look at the same time.
 
     Args:
         days: those of the folder; its own, when it is read again, keeps its time once a later run
@@ -80,8 +80,8 @@ def left_open(output: Location, days: Iterable[Manifest], date: str) -> list[Pla
     run has gone on with yet.
 
     Usually the day before. A day that is made late comes after runs of later days, which do not
-    know what it leaves open; the next one takes both. One that is read again, when a later run has
-    gone on from there, has what it had.
+    know its open requests; the next one takes both. One that is read again, when a later run has
+    gone on from there, keeps its own.
 
     Args:
         days: those that were read.
@@ -109,7 +109,7 @@ def unjudged(output: Location, days: Iterable[Manifest], date: str) -> list[Mani
     """Return the earlier days that were read, or read again, and not judged since: a run died
     between.
 
-    No later run judges what is theirs. Of one of which a part is missing the judgement says so.
+    No later run judges their requests. Of one of which a part is missing the judgement says so.
     """
     earlier = sorted((one for one in days if one.date < date), key=lambda one: one.date)
     return [
@@ -120,7 +120,7 @@ def unjudged(output: Location, days: Iterable[Manifest], date: str) -> list[Mani
 
 
 def is_judged(output: Location, date: str) -> bool:
-    """Return whether a day's report is of what was read last for it, and not of an earlier time.
+    """Return whether a day's report is of its latest snapshot, and not of an earlier one.
 
     Args:
         output: `[audit] output`.
@@ -174,12 +174,12 @@ def _require_same_source(output: Location, days: Iterable[Manifest], now: Source
 
 
 def require_same_day(output: Location, day: Manifest, settings: Settings) -> None:
-    """Return when a day was read from what the settings name.
+    """Return when a day was read from the sources that the settings name.
 
     Kafka and the journal are asked only where the settings call them otherwise.
 
     Raises:
-        SettingsError: says what differs.
+        SettingsError: names the difference.
         NotAvailable: Kafka or the journal is away, and had to be asked.
     """
     before, now = day.source, source_of(settings)

@@ -1,15 +1,15 @@
 """The freeze: how far each partition is read, decided once before anything is read.
 
 In this order, so that nothing is accused that was only on its way: first where each partition ends,
-then what its workers have committed (so what it covers beyond the end is not read at all), then
+then the offsets that its workers have committed (those beyond the end are not read at all), then
 where the window begins, and last where Kafka itself begins, which retention may move at any time.
 
 A run that is made long after its day reads requests as far as the day went (`day_end`), and no
 offset that it leaves out is lost: the next day begins there.
 
-Records are those that a worker sees, which reads what was committed: a partition ends before its
-first open transaction, and what comes behind that is the next run's. Which of them the day judges
-says `chain`.
+Records are those that a worker sees, which reads committed ones: a partition ends before its first
+open transaction, and the records behind that are the next run's. Which of them the day judges says
+`chain`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from spark_audit.stage.window import Window
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What was frozen of one partition."""
+    """The limits of one partition."""
 
     partition: Partition
     link: Link
@@ -109,7 +109,7 @@ def freeze(
 
 
 def source_of(settings: Settings) -> Source:
-    """Return what the settings name; of the servers themselves nothing is known yet."""
+    """Return the sources that the settings name; the servers' own ids are not known yet."""
     return Source(
         topics=tuple(sorted(set(settings.audit.topics))),
         brokers=settings.kafka.bootstrap_servers,
@@ -188,7 +188,7 @@ class _Freeze:
     ) -> Mapping[Coordinates, int]:
         """Return how far partitions are read, where that is not to the log's end.
 
-        Retries, waits and dead letters are: what is written there of a request says how it ended.
+        Retries, waits and dead letters are: the records there say how a request ended.
         """
         if self.fixed is not None:
             places = self.fixed.partitions

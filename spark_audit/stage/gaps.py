@@ -1,4 +1,4 @@
-"""Gaps: what Kafka no longer had, and offsets that no record explains.
+"""Gaps: records that Kafka no longer had, and offsets that no record explains.
 
 A retention gap is proved by two numbers: somebody knew of offsets up to one, and Kafka now begins
 at a later one. Known are the group's committed offset, behind which nothing was delivered yet, and
@@ -67,7 +67,8 @@ def find_gaps(
 
 
 def retention_gaps(manifest: Manifest) -> Iterator[Gap]:
-    """Yield what was deleted before it was delivered, or before any audit had judged it."""
+    """Yield the offsets that were deleted before they were delivered, or before any audit had
+    judged them."""
     judged = {(one.topic, one.partition): one.first for one in manifest.links}
     for one in manifest.partitions:
         known = [judged.get((one.topic, one.partition))]
@@ -113,7 +114,7 @@ def offset_gaps(
 def _unexplained(
     place: Place, first: int, after: int, manifest: Manifest
 ) -> Iterator[tuple[int, int]]:
-    """Yield what is left of a hole without what transactions left there."""
+    """Yield the parts of a hole that transactions do not explain."""
     for one in manifest.aborted:
         if (one.topic, one.partition) == place and first < one.after and one.first < after:
             yield first, one.first

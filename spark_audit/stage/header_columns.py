@@ -92,5 +92,5 @@ class Header:
 
 
 def _as_text(raw: Column) -> Column:
-    # Anybody may have written it: what is not UTF-8 must not reach a Parquet file's text.
+    # Anybody may have written it: bytes that are not UTF-8 must not reach a Parquet file's text.
     return F.make_valid_utf8(raw.cast("string"))

@@ -19,7 +19,7 @@ POSTGRES = "postgresql"
 SQLITE = "sqlite"
 _DRIVERS = MappingProxyType({POSTGRES: "org.postgresql.Driver", SQLITE: "org.sqlite.JDBC"})
 
-# What is kept in a reader's memory at a time; left to itself the driver holds the whole answer.
+# Rows in a reader's memory at a time; left to itself the driver holds the whole answer.
 FETCH_ROWS = 10_000
 # Until the first rows of a long scan come, nothing does.
 SILENCE_LIMIT_S = 600
@@ -43,7 +43,7 @@ _PARAMETERS = MappingProxyType(
 # They bound a worker's waits; the limits of a long read are those above.
 _WAITS = ("connect_timeout", "tcp_user_timeout", "keepalives")
 _NO_TABLE = ('relation "onceward_', "no such table: onceward_")
-# Text in quotes stands for itself, whatever the server's own setting is: ids hold backslashes.
+# Text in quotes stands for itself, under any setting of the server: ids hold backslashes.
 _PLAIN_TEXT = "-c standard_conforming_strings=on"
 
 
@@ -84,7 +84,7 @@ class Database:
         """Return a query's answer; nothing but its columns is asked for before it is used.
 
         Args:
-            schema: the columns and their types: what a driver guesses differs from one to another.
+            schema: the columns and their types: drivers guess differently.
             predicates: conditions on the query's columns, one for each slice, that together cover
                 every row once.
 
@@ -117,10 +117,10 @@ class Database:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn what fails while the journal is read into one sentence.
+        """Turn a failure while the journal is read into one sentence.
 
         Raises:
-            NotAvailable: what is missing, and what to do.
+            NotAvailable: the missing driver or right, and the remedy.
         """
         try:
             with explained(f"the journal {self.url} cannot be read"):

@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 from spark_audit.stage.jdbc import POSTGRES, literal
 from spark_audit.stage.manifest import Kind, Manifest, Partition
 
-# Names and types of what is read; SQLite's own types say little, so none is guessed.
+# Names and types of the columns that are read; SQLite's own types say little, so none is guessed.
 REQUEST_SCHEMA = (
     "request_id STRING, topic STRING, partition INT, offset BIGINT, payload_sha256 STRING, "
     "attempt BIGINT, generation BIGINT, effect_kind STRING, effect_at BIGINT, deadline_at BIGINT, "
@@ -98,7 +98,7 @@ def claim_predicates(since_ms: int, until_ms: int, slices: int) -> list[str]:
 
 
 def claimed_since(at_ms: int) -> str:
-    """Return the condition of what was claimed from a time (epoch ms) on."""
+    """Return the condition for rows that were claimed from a time (epoch ms) on."""
     return f'"claimed_at" >= {literal(at_ms)}'
 
 

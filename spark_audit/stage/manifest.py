@@ -1,4 +1,4 @@
-"""What was frozen before anything was read: the limits of a snapshot, as one JSON file."""
+"""The limits of a snapshot, frozen before anything was read, as one JSON file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Damaged(NotAvailable):
 
 
 class Kind(StrEnum):
-    """What a topic is for, and with it each of its records, but for those two that only a record
-    can be: the outcome of a request, on a topic that the group does not read, and the tombstone of
-    another record."""
+    """The kind of a topic, and with it of its records, but for two kinds that only a record can be:
+    the outcome of a request, on a topic that the group does not read, and the tombstone of another
+    record."""
 
     REQUEST = "request"
     RETRY = "retry"
@@ -44,8 +44,8 @@ class Partition:
     Args:
         kind: a value of `Kind`.
         begin: the first offset that Kafka still had.
-        start: the first offset of the window, or of what an earlier run carried over; it is read
-            from here.
+        start: the first offset of the window, or of the requests that an earlier run carried over;
+            it is read from here.
         end: the offset after the last one; it is read up to here.
         committed: the group's committed offset; None when it had none.
     """
@@ -61,7 +61,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """Offsets of transactions that hold no committed records: marks of ends, and what was aborted.
+    """Offsets of transactions that hold no committed records: marks of ends, and aborted records.
 
     Args:
         first: the first of them.
@@ -148,10 +148,11 @@ class Manifest:
         before_ms: epoch ms, when the last run of an earlier day was frozen; 0 where there is none.
         links: of each partition, which offsets the day judges.
         source: where it was read from; None where it was made by hand.
-        unseen: what could not be read, in a sentence each.
+        unseen: a sentence about each lack of evidence.
         files: of the snapshot, by path within it, and how long each is.
-        reran_since_ms: epoch ms by the database's clock, when the run before read the journal: what
-            of an earlier day ran again since then is the day's; 0 where no run was before.
+        reran_since_ms: epoch ms by the database's clock, when the run before read the journal: a
+            request of an earlier day that ran again since then is the day's; 0 where no run was
+            before.
         reran_until_ms: epoch ms, up to where that goes; 0 for the day's own reading.
     """
 
@@ -182,7 +183,7 @@ class Manifest:
 
     @property
     def reran_to_ms(self) -> int:
-        """Epoch ms, from when on the next run looks for what ran again."""
+        """Epoch ms, from when on the next run looks for requests that ran again."""
         return self.reran_until_ms or self.journal_read_at_ms
 
     @property
@@ -193,8 +194,8 @@ class Manifest:
 
     @property
     def reached_at_ms(self) -> int:
-        """Epoch ms, when the day was frozen first after its end, or last before: what is judged by
-        no offset belongs to it up to here."""
+        """Epoch ms, when the day was frozen first after its end, or last before: rows that no
+        offset judges belong to it up to here."""
         own = [
             reach.frozen_at_ms
             for link in self.links

@@ -1,4 +1,4 @@
-"""What a Kafka record says of itself, as Spark columns: id, attempt, deadline, payload hash.
+"""The fields of a Kafka record as Spark columns: id, attempt, deadline, payload hash.
 
 The rules are those of the contract (sections 3 and 7), written a second time on purpose: the audit
 trusts none of the code that it is a witness of.
@@ -29,7 +29,7 @@ MAX_EPOCH_MS = 253_402_300_799_999
 _ID = r"\A[!-~]{1,128}\z"
 _DECIMAL = r"\A[0-9]{1,15}\z"
 
-# What `with_envelope` says of a record.
+# The columns of `with_envelope`.
 ENVELOPE = ("request_id", "attempt", "deadline_at", "is_malformed", "is_outcome", "is_named")
 
 _OURS = tuple(map(Header, (REQUEST_ID, ATTEMPT, DEADLINE, REOPENS, OUTCOME_ID)))
@@ -42,26 +42,26 @@ def header_columns(headers: Headers) -> dict[str, Column]:
 
 
 def with_envelope(frame: DataFrame) -> DataFrame:
-    """Return records with what the headers of ours say, in the columns of `ENVELOPE`.
+    """Return records with the values of our headers, in the columns of `ENVELOPE`.
 
     - `request_id`: the header's, else, and where a header is malformed, the coordinates.
     - `attempt`: 1 where none is named, or a header is malformed.
     - `deadline_at`: epoch ms; null where none is named, or a header is malformed.
-    - `is_malformed`: whether a header of ours is repeated or is not what section 7 allows.
+    - `is_malformed`: whether a header of ours is repeated or breaks section 7.
     - `is_outcome`: whether the record says how another request has ended. Its id is then that of
       the outcome: to a group that reads it, it is a request of its own.
     - `is_named`: whether a header names the id.
 
     Args:
         frame: with topic, partition, offset, timestamp_ms (epoch ms), and `header_columns` in a
-            projection of their own. In one projection with what is made of them, Spark would read
-            the same header at each of some thirty places.
+            projection of their own. In one projection with the columns made of them, Spark would
+            read the same header at each of some thirty places.
     """
     return frame.withColumns(_judged()).withColumns(_said())
 
 
 def _judged() -> dict[str, Column]:
-    # A record with an attempt was sent again by its id: what it says of an outcome is the user's.
+    # A record with an attempt was sent again by its id: the value of an outcome is the user's.
     is_outcome = _OUTCOME_ID.is_there & ~_ATTEMPT.is_there
     is_malformed = (
         # An outcome has an id of its own: that of the ended request may be any text.

@@ -65,7 +65,7 @@ class Snapshot(Generic[P_co]):
 
     @property
     def parts(self) -> tuple[P_co, ...]:
-        """What of it takes room."""
+        """The parts that take room."""
         return (self.records, self.requests, self.runs)
 
     @property
@@ -82,8 +82,8 @@ class Snapshot(Generic[P_co]):
 
     @property
     def is_read(self) -> bool:
-        """Whether its manifest is one of the chain's: of a day that was read to the end, whatever
-        has become of its parts since."""
+        """Whether its manifest is one of the chain's: of a day that was read to the end, also where
+        its parts are gone since."""
         return (self.folder / _COMPLETE).is_file()
 
     def files(self) -> dict[str, int]:
@@ -164,7 +164,7 @@ def take(spark: SparkSession, settings: Settings, manifest: Manifest, output: P)
             requests=part.requests,
             runs=part.runs,
         )
-        # After the journal: what its rows name was there by now, or never.
+        # After the journal: the records that its rows name were there by now, or never.
         read = replace(read, log_ends=log_ends(settings, read))
         read.write(part.manifest)
         replace(read, files=part.files()).write(part.manifest)

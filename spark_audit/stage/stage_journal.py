@@ -6,10 +6,10 @@ from: a resend after midnight is answered from the row of the day before. Histor
 request: a run of yesterday counts when the request ran again today.
 
 Through its indexes, each part once. Rows by the time of their claim: whoever claims a row puts it
-behind the time at which the reading began, so what was claimed since is read last, and a row that
-is there already stays as it was found. None is missed, and none is there twice. What was claimed
-before the day by more than the grace is asked for by id alone: the judge takes no such row for one
-of the day. Runs by their number, in which they were written. Ids by the key.
+behind the time at which the reading began, so rows that were claimed since are read last, and a row
+that is there already stays as it was found. None is missed, and none is there twice. Rows that were
+claimed before the day by more than the grace are asked for by id alone: the judge takes no such row
+for one of the day. Runs by their number, in which they were written. Ids by the key.
 
 Rows first, history after: a run that ends in between stands in both with the same generation, never
 in none. Leases are read before and after, so that neither a worker that stopped meanwhile nor one
@@ -72,7 +72,7 @@ def stage_journal(
         manifest,
         journal_read_at_ms=before.now_ms,
         workers=workers,
-        # After the rows: what was deleted while they were read is marked by now.
+        # After the rows: rows that were deleted while they were read are marked by now.
         forgotten=source.forgotten(),
     )
 
@@ -87,7 +87,7 @@ class _Leases:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The journal, with what decides which of its rows are wanted."""
+    """The journal, with the limits that select its rows."""
 
     spark: SparkSession
     database: Database

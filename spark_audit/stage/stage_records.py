@@ -116,14 +116,15 @@ def reader_options(
         "startingOffsets": json.dumps(first),
         "endingOffsets": json.dumps(after),
         "includeHeaders": "true",
-        # What retention took between the freeze and now must never pass for "there was nothing".
+        # Records that retention took between the freeze and now must never pass for "there was
+        # nothing".
         "failOnDataLoss": "true",
         "kafka.default.api.timeout.ms": str(ANSWER_LIMIT_MS),
         "kafka.request.timeout.ms": str(ANSWER_LIMIT_MS // 2),
         # A poll's records are objects in the heap of each partition that is read.
         "kafka.max.poll.records": "5000",
         "kafka.max.partition.fetch.bytes": str(FETCH_BYTES),
-        # What was aborted does not exist, to a worker and to the audit.
+        # Aborted records do not exist, to a worker and to the audit.
         "kafka.isolation.level": "read_committed",
     }
 
@@ -185,7 +186,8 @@ def records_of(raw: DataFrame, limits: DataFrame, manifest: Manifest) -> DataFra
 
 
 def _read(raw: DataFrame) -> DataFrame:
-    """Return what is needed of the records: the payload's bytes are copied no further than here."""
+    """Return the columns of the records that are needed: the payload's bytes are copied no further
+    than here."""
     return raw.select(
         *("topic", "partition", "offset"),
         F.unix_millis("timestamp").alias("timestamp_ms"),
@@ -212,7 +214,7 @@ def _with_strays(manifest: Manifest) -> list[Partition]:
 
 
 def _kind() -> Column:
-    """Return what a record is for. An outcome is a request of its own to a group that reads it."""
+    """Return the kind of a record. An outcome is a request of its own to a group that reads it."""
     of_topic = F.col("topic_kind")
     is_unread = (of_topic == Kind.REQUEST.value) & ~F.col("is_read")
     is_tombstone = F.col("is_empty") & (
@@ -240,8 +242,8 @@ def _about() -> Column:
 
 
 def _aside(headers: Headers) -> dict[str, Column]:
-    """Return what headers say that a request's own records do not have: which request it is about,
-    why it was set aside, and where it came from; null where a header is not there."""
+    """Return the values of headers that a request's own records do not have: which request it is
+    about, why it was set aside, and where it came from; null where a header is not there."""
     number = headers.first_number("ORIGINAL_PARTITION")
     is_aside = F.col("topic_kind") != Kind.REQUEST.value
     origin = {
