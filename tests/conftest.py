@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import HealthCheck, settings
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from tests import failure_report
+from tests.kit.databases import ReusedDatabase
 from tests.selection import mark_other_databases
 from tests.stack import Servers, Stack
-from tests.stack.postgres import fresh_database
 
 # A machine that is busy with servers is slow now and then: that is no finding.
 settings.register_profile(
@@ -86,11 +87,17 @@ def redis_url(servers: Servers) -> str:
     return servers.redis
 
 
+@pytest.fixture(scope="session")
+def reused_database(servers: Servers) -> Iterator[ReusedDatabase]:
+    """Yield the database that the tests of this process have one after the other."""
+    with closing(ReusedDatabase(servers.postgres)) as reused:
+        yield reused
+
+
 @pytest.fixture
-def postgres_url(servers: Servers) -> Iterator[str]:
-    """Yield the URL of an empty PostgreSQL database, dropped after the test."""
-    with fresh_database(servers.postgres, f"test_{uuid.uuid4().hex}") as url:
-        yield url
+def postgres_url(reused_database: ReusedDatabase) -> str:
+    """Return the URL of an empty PostgreSQL database."""
+    return reused_database.empty()
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, select, text
 from sqlalchemy.engine import RowMapping
 
-from consumer.journal import migrate
 from consumer.journal.tables import request, run
 from feedback.settings.settings import load
 from feedback.status import State
@@ -26,6 +25,7 @@ from tests.consumer.foreign import Headers, Sent
 from tests.consumer.gate import Gate
 from tests.consumer.running import RunningWorker
 from tests.eventually import eventually
+from tests.kit.databases import migrated
 from tests.kit.settings import write_settings
 from tests.stack import Servers
 
@@ -69,7 +69,7 @@ class Stage:
         self._runs = folder / "runs.jsonl"
         self._client: Client | None = None
         self._producer: Any = None
-        migrate(journal_url)
+        migrated(journal_url)
         with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
             names = self.topics.values()
             admin.create_topics([NewTopic(name, partitions, replicas) for name in names])

@@ -26,10 +26,10 @@ from consumer.journal import (
     State,
     Takeover,
     TakeoverKind,
-    migrate,
 )
 from consumer.journal.tables import request, run
 from consumer.journal.transactional import Transactions
+from tests.kit.databases import migrated
 from tests.simulation.database import Database
 from tests.simulation.tables import Change
 
@@ -52,7 +52,7 @@ class Both:
     """The real journal beside the simulated one."""
 
     def __init__(self, url: str) -> None:
-        migrate(url)
+        migrated(url)
         self.engine: Engine = create_engine(url, poolclass=NullPool)
         self.journals = {one: Journal(url, group=GROUP, worker_id=one) for one in WORKERS}
         self.leases = {one: Leases(url, group=GROUP, worker_id=one) for one in WORKERS}

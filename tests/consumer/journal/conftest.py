@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, text
 
-from consumer.journal import Journal, Leases, migrate
+from consumer.journal import Journal, Leases
 from consumer.journal.group_journal import GroupJournal
+from tests.kit.databases import migrated
 
 OpenJournal = Callable[..., Journal]
 OpenLeases = Callable[..., Leases]
@@ -54,7 +55,7 @@ def closing_all(make: Callable[..., Opened]) -> Iterator[Callable[..., Opened]]:
 @pytest.fixture
 def database(journal_url: str) -> Iterator[Database]:
     """Yield the database of a migrated journal."""
-    migrate(journal_url)
+    migrated(journal_url)
     engine = create_engine(journal_url, poolclass=NullPool)
     yield Database(journal_url, engine)
     engine.dispose()

@@ -16,12 +16,12 @@ from consumer.journal import (
     JournalUnavailable,
     Leases,
     VerdictKind,
-    migrate,
 )
 from consumer.journal.errors import Contended, DataRefused, JournalVersionError
 from consumer.journal.faults import translate
 from feedback.errors import ExitCode, NotAvailable, SettingsError
 from tests.consumer.journal.samples import claim, finish, kinds, new_id
+from tests.kit.databases import migrated
 from tests.stack.ports import free_port
 from tests.stack.postgres import dsn
 
@@ -40,7 +40,7 @@ def end_connections(url: str) -> None:
 def test_a_lost_connection_is_told_and_the_next_call_opens_another(
     postgres_url: str, group: str
 ) -> None:
-    migrate(postgres_url)
+    migrated(postgres_url)
     journal = Journal(postgres_url, group=group, worker_id="me")
     leases = Leases(postgres_url, group=group, worker_id="me")
     name = new_id()
@@ -69,7 +69,7 @@ def test_a_server_that_is_not_there_is_told_without_the_password(group: str) -> 
 def test_a_statement_that_waits_too_long_for_a_lock_is_an_outage(
     postgres_url: str, group: str
 ) -> None:
-    migrate(postgres_url)
+    migrated(postgres_url)
     journal = Journal(postgres_url, group=group, worker_id="me", statement_timeout_s=1.0)
     name = new_id()
     journal.apply(claims=[claim(name)])
@@ -84,7 +84,7 @@ def test_a_statement_that_waits_too_long_for_a_lock_is_an_outage(
 def test_a_file_that_another_program_writes_for_too_long_is_an_outage(
     sqlite_url: str, group: str, tmp_path: Path
 ) -> None:
-    migrate(sqlite_url)
+    migrated(sqlite_url)
     journal = Journal(sqlite_url, group=group, worker_id="me", statement_timeout_s=0.2)
     other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -98,7 +98,7 @@ def test_a_file_that_another_program_writes_for_too_long_is_an_outage(
 
 
 def test_a_disk_that_is_full_is_an_outage_until_there_is_room(sqlite_url: str, group: str) -> None:
-    migrate(sqlite_url)
+    migrated(sqlite_url)
     journal = Journal(sqlite_url, group=group, worker_id="me")
     name = new_id()
     journal.apply(claims=[claim(name)])

@@ -20,11 +20,11 @@ from consumer.journal import (
     Leases,
     State,
     VerdictKind,
-    migrate,
 )
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, finish, kinds, new_id, park_dead
 from tests.eventually import eventually
+from tests.kit.databases import migrated
 from tests.stack.postgres import dsn
 
 BATCH = 20
@@ -129,7 +129,7 @@ def test_a_worker_that_is_killed_leaves_whole_batches_and_all_that_it_was_told(
 
 
 def test_a_deadlock_is_survived_by_a_second_try(postgres_url: str, group: str) -> None:
-    migrate(postgres_url)
+    migrated(postgres_url)
     # The journal looks for a cycle once, this long after it began to wait; the other one never.
     url = f"{postgres_url}?options=-c%20deadlock_timeout%3D2s"
     journal = Journal(url, group=group, worker_id="me", statement_timeout_s=30)
@@ -161,7 +161,7 @@ def test_a_deadlock_is_survived_by_a_second_try(postgres_url: str, group: str) -
 def test_a_sweep_leaves_a_worker_alone_that_renewed_while_it_looked(
     postgres_url: str, group: str
 ) -> None:
-    migrate(postgres_url)
+    migrated(postgres_url)
     journal = Journal(postgres_url, group=group, worker_id="me")
     leases = Leases(postgres_url, group=group, worker_id="me")
     leases.register(0)

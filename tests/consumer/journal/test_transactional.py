@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import text
 
-from consumer.journal import DataRefused, Journal, JournalUnavailable, State, migrate
+from consumer.journal import DataRefused, Journal, JournalUnavailable, State
 from consumer.journal.transactional import Transaction, Transactions
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, new_id, park_dead
+from tests.kit.databases import migrated
 
 BOOK = text("INSERT INTO seat VALUES (:seat)")
 
@@ -136,7 +137,7 @@ def test_threads_have_transactions_of_their_own(
 
 
 def test_a_result_that_postgresql_refuses_rolls_all_back(postgres_url: str, group: str) -> None:
-    migrate(postgres_url)
+    migrated(postgres_url)
     journal = Journal(postgres_url, group=group, worker_id="me")
     name = new_id()
     journal.apply(claims=[claim(name)])

@@ -25,7 +25,6 @@ from consumer.journal import (
     Published,
     Row,
     TakeoverKind,
-    migrate,
     pacing,
 )
 from consumer.journal.left_over import Unhandled
@@ -43,6 +42,7 @@ from feedback.status import State
 from feedback.statuses import StatusWrite
 from tests.consumer.samples import SHA
 from tests.eventually import eventually
+from tests.kit.databases import migrated
 
 LIMIT_S = 60.0
 FAR_MS = 4_102_444_800_000
@@ -174,7 +174,7 @@ def _sweeper(
 def sweeping(journal_url: str, group: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sweeping]:
     """Yield a sweeper of worker `me` on each kind of journal; no look is too slow for it."""
     monkeypatch.setattr(pacing, "QUICK_S", math.inf)
-    migrate(journal_url)
+    migrated(journal_url)
     server = FakeServer()
     store = StatusStore(FakeRedis(server=server), group, RedisSection())
     teller = StatusWriter(store)

@@ -20,7 +20,6 @@ from consumer.journal import (
     TakeoverResult,
     TakeoverResultKind,
     ToldRun,
-    migrate,
 )
 from consumer.loop.continuation import After, continuation
 from consumer.loop.limits import Limits
@@ -37,6 +36,7 @@ from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.samples import SHA, delivery, settled
 from tests.eventually import eventually
+from tests.kit.databases import migrated
 
 
 class Forever:
@@ -133,7 +133,7 @@ def pool() -> Iterator[Pool]:
 def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_again(
     sqlite_url: str, redis_url: str, group: str, pool: Pool
 ) -> None:
-    migrate(sqlite_url)
+    migrated(sqlite_url)
     journal = Journal(sqlite_url, group=group, worker_id="me", statement_timeout_s=0.2)
     settings = RedisSection(url=redis_url)
     store = StatusStore(connect(settings), group, settings)

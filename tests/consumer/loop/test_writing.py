@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.journal import DISOWNED, Journal, VerdictKind, migrate
+from consumer.journal import DISOWNED, Journal, VerdictKind
 from consumer.loop.continuation import After, continuation
 from consumer.loop.in_flight import InFlight
 from consumer.loop.told_runs import ToldRuns
@@ -16,6 +16,7 @@ from consumer.loop.writing import Writing
 from feedback.status import State
 from feedback.statuses import Status
 from tests.consumer.samples import SHA, delivery
+from tests.kit.databases import migrated
 
 FAR_MS = 4_000_000_000_000
 TOLD = Status("a", State.RUNNING, 1, 2, worker="me", payload_sha256=SHA, effect_kind="external")
@@ -40,7 +41,7 @@ class StatusWriter:
 @pytest.fixture
 def journal(journal_url: str, group: str) -> Iterator[Journal]:
     """Yield a journal of worker `me` that has lost all it had."""
-    migrate(journal_url)
+    migrated(journal_url)
     journal = Journal(journal_url, group=group, worker_id="me")
     yield journal
     journal.close()

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from consumer.journal import migrate
 from tests.consumer.conftest import MakeStage
 from tests.consumer.running import RunningWorker, command
+from tests.kit.databases import migrated
 
 
 def ended(worker: RunningWorker) -> tuple[int, str]:
@@ -97,7 +97,7 @@ def test_a_second_journal_in_a_group_ends_the_worker_before_it_reads(
     stage = make_stage()
     stage.start()
     url = f"sqlite:///{tmp_path}/second.db"
-    migrate(url)
+    migrated(url)
     code, told = ended(stage.launch_with(journal={"url": url}))
     assert code == 2
     assert "two journals would run requests twice" in told

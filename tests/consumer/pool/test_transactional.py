@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
-from consumer.journal import Claim, Journal, VerdictKind, migrate
+from consumer.journal import Claim, Journal, VerdictKind
 from consumer.pool import Outcome
 from consumer.pool.job import PoolSettings
 from consumer.pool.transactional import TransactionalRuns
@@ -18,6 +18,7 @@ from feedback.status import State
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import Driven, job
 from tests.eventually import eventually
+from tests.kit.databases import migrated
 from tests.stack.postgres import Postgres, dsn
 from tests.stack.restartable import restartable
 
@@ -30,7 +31,7 @@ class Theatre:
     """A journal with a table of seats, and a pool whose handlers book them."""
 
     def __init__(self, url: str, make_pool: MakePool) -> None:
-        migrate(url)
+        migrated(url)
         self._engine = create_engine(url)
         with self._engine.begin() as connection:
             connection.execute(text("CREATE TABLE seat (name TEXT)"))
@@ -137,7 +138,7 @@ def test_a_run_without_a_connection_has_not_begun(make_pool: MakePool) -> None:
 def test_a_run_waits_for_a_connection_and_an_idle_child_gives_its_own_back() -> None:
     few = {"max_connections": "6"}
     with restartable(lambda: Postgres(settings=few)) as server, ExitStack() as opened:
-        migrate(server.address)
+        migrated(server.address)
         claim_as_transactional(server.address, "a1")
         runs = TransactionalRuns(PoolSettings(HANDLERS, GROUP, journal_url=server.address))
         others: list[psycopg.Connection[Any]] = []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, NullPool, create_engine, text
 
-from consumer.journal import Journal, Leases, migrate
+from consumer.journal import Journal, Leases
 from consumer.status.availability import ServerOutage
 from consumer.status.heartbeat import ForeignJournal, check_journal
 from consumer.status.liveness import Liveness
@@ -20,6 +20,7 @@ from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings, load
 from tests.eventually import eventually
+from tests.kit.databases import migrated
 from tests.rounds import holds_in_one_round
 from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
@@ -82,7 +83,7 @@ def _rows(connection: Connection, sql: str) -> list[Any]:
 def opened(folder: Path, *, redis_url: str, group: str, lease_s: float) -> Iterator[Lives]:
     """Yield the liveness of worker `me`, not started."""
     url = f"sqlite:///{folder}/journal.db"
-    migrate(url)
+    migrated(url)
     base = load()
     redis = {"url": redis_url, "heartbeat_ttl_s": lease_s, "timeout_s": 3.0}
     made = Lives(

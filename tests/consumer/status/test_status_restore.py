@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from fakeredis import FakeRedis, FakeServer
 
-from consumer.journal import Claim, Finish, Journal, Leases, migrate
+from consumer.journal import Claim, Finish, Journal, Leases
 from consumer.journal.republish import Republication
 from consumer.status import status_messages as telling
 from consumer.status import status_restore as module
@@ -23,6 +23,7 @@ from feedback.statuses import StatusWrite
 from tests.consumer.samples import SHA, delivery
 from tests.eventually import eventually
 from tests.feedback.samples import a_write
+from tests.kit.databases import migrated
 
 LIMIT_S = 60.0
 HOUR_MS = 3_600_000
@@ -84,7 +85,7 @@ def _claim(request_id: str, deadline_at: int) -> Claim:
 @pytest.fixture
 def crowd(journal_url: str, group: str) -> Iterator[Group]:
     """Yield a group without workers, on each kind of journal."""
-    migrate(journal_url)
+    migrated(journal_url)
     with ExitStack() as ends:
         yield Group(journal_url, group, ends)
 

@@ -11,6 +11,7 @@ from feedback.settings.settings import Settings
 from producer_client.outbox import migrate
 from producer_client.outbox.relay import Relay
 from producer_client.outbox.tables import row
+from tests.kit.databases import migrated
 from tests.producer_client.conftest import MakeSettings
 
 Rows = Callable[[], list[dict[str, Any]]]
@@ -20,7 +21,7 @@ Rows = Callable[[], list[dict[str, Any]]]
 def outbox_url(request: pytest.FixtureRequest) -> str:
     """Return the URL of a database with an outbox: the test runs once on each kind."""
     url: str = request.getfixturevalue(f"{request.param}_url")
-    migrate(url)
+    migrated(url, migrate)
     return url
 
 

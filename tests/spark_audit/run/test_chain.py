@@ -17,7 +17,6 @@ from kafka.admin import (
 )
 
 import spark_audit.run.audit
-from consumer.journal import migrate
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, SettingsError
 from feedback.records.envelope import DEADLINE, REQUEST_ID
@@ -26,6 +25,7 @@ from spark_audit.output.run_lock import alone
 from spark_audit.run.audit import Outcome
 from spark_audit.run.day_pruning import prune
 from spark_audit.stage.window import Window, window_of
+from tests.kit.databases import migrated
 from tests.spark_audit.run.scene import IDS, LOST, WINDOW, Scene
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS
 
@@ -207,7 +207,7 @@ def test_another_group_other_topics_and_another_journal_are_refused_by_name(
     with pytest.raises(SettingsError, match=f"the topics {scene.topic}, and .* names {other}"):
         scene.audit(scene.settings(topics=(other,)))
     journal = f"sqlite:///{tmp_path}/other.db"
-    migrate(journal)
+    migrated(journal)
     for window in (WINDOW, _today()):
         with pytest.raises(SettingsError, match="was read from the journal"):
             scene.audit(scene.settings(journal_url=journal), window)

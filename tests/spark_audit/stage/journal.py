@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Engine, NullPool, create_engine, insert
 
-from consumer.journal import migrate
 from consumer.journal.tables import request, run, worker
+from tests.kit.databases import migrated
 
 
 class HandWritten:
@@ -17,7 +17,7 @@ class HandWritten:
     """
 
     def __init__(self, url: str, group: str) -> None:
-        migrate(url)
+        migrated(url)
         self.url = url
         self.group = group
         self.engine: Engine = create_engine(url, poolclass=NullPool)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection, NullPool, create_engine, insert
 
-from consumer.journal import migrate
 from consumer.journal.tables import request, run
 from spark_audit.stage import journal_sql
 from spark_audit.stage.jdbc import POSTGRES, SQLITE
+from tests.kit.databases import migrated
 from tests.spark_audit.stage.samples import manifest, partition
 
 pytestmark = pytest.mark.timeout(300)
@@ -45,7 +45,7 @@ def _row(number: int) -> dict[str, object]:
 @pytest.fixture
 def journal(journal_url: str) -> Iterator[Connection]:
     """Yield a connection to a journal with rows of two groups, in the order of their claims."""
-    migrate(journal_url)
+    migrated(journal_url)
     engine = create_engine(journal_url, poolclass=NullPool)
     with engine.begin() as connection:
         for table in (request, run):

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from consumer.journal import migrate
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.settings.settings import load
 from tests.consumer.dlq.redrive.planted import LETTERS, Planted
 from tests.consumer.dlq.redrive.planting import plant
 from tests.consumer.dlq.redrive.scene import Scene
 from tests.consumer.stage import open_stage
+from tests.kit.databases import migrated
 from tests.kit.settings import toml
 from tests.stack import Servers
 
@@ -44,7 +44,7 @@ def plant_letters(
         monkeypatch.delenv(f"ONCEWARD_{name}", raising=False)
 
     def make(*, from_elsewhere: bool = False) -> Planted:
-        migrate(journal_url)
+        migrated(journal_url)
         group, topic = f"group-{uuid.uuid4().hex}", f"topic-{uuid.uuid4().hex}"
         config = tmp_path / "settings.toml"
         sections = {

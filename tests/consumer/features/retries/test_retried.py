@@ -14,12 +14,12 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from sqlalchemy.engine import RowMapping
 
-from consumer.journal import migrate
 from feedback.records.retry_group import retry_group
 from feedback.status import State
 from tests.consumer.foreign import identity
 from tests.consumer.stage import Stage, open_stage
 from tests.eventually import eventually
+from tests.kit.databases import migrated
 from tests.paused import paused_without_lock
 from tests.stack import Servers
 
@@ -190,7 +190,7 @@ def test_a_request_that_waits_beyond_its_deadline_expires(stage: Stage) -> None:
 
 def test_retries_belong_to_their_group(stage: Stage, servers: Servers, tmp_path: Path) -> None:
     other_url = f"sqlite:///{tmp_path}/other.db"
-    migrate(other_url)
+    migrated(other_url)
     mine = stage.start()
     other = stage.launch(
         stage.config(kafka={"group": f"{stage.group}-other"}, journal={"url": other_url})

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from consumer.journal import migrate
 from tests.consumer.features.waits.registry.scene import Scene
+from tests.kit.databases import migrated
 from tests.left_open import left_open
 from tests.stack import Servers
 
@@ -27,7 +27,7 @@ def make_scene(servers: Servers, tmp_path: Path) -> Iterator[MakeScene]:
                 "folder": tmp_path,
             }
             given |= facts
-            migrate(given["database_url"])
+            migrated(given["database_url"])
             scene = Scene(**given)
             scenes.callback(scene.close)
             return scene

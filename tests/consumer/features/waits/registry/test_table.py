@@ -11,8 +11,8 @@ from consumer.features.waits.registry.changes import Changes
 from consumer.features.waits.registry.facts import Unfinished
 from consumer.features.waits.registry.partitions import LeaseLost
 from consumer.features.waits.registry.table import WaitTable
-from consumer.journal import migrate
 from tests.eventually import eventually
+from tests.kit.databases import migrated
 
 PLACE = ("t.g.wait", 0)
 ID = "topic-id"
@@ -22,7 +22,7 @@ MakeTable = Callable[..., WaitTable]
 @pytest.fixture
 def make_table(journal_url: str) -> Iterator[MakeTable]:
     """Yield a factory `make_table(owner, lease_s=60)` on one migrated database."""
-    migrate(journal_url)
+    migrated(journal_url)
     with ExitStack() as tables:
 
         def make(owner: str, lease_s: float = 60.0) -> WaitTable:
