@@ -24,9 +24,67 @@ Not obvious: nothing in the buffer is claimed, nothing claimed is in the buffer;
 leaves in doubt is only what was running.
 """
 
+from typing import TYPE_CHECKING
+
+from consumer.handlers.backoff import (
+    Backoff,
+    Custom,
+    Exponential,
+    Fixed,
+    Immediately,
+    Tiers,
+    Uniform,
+)
+from consumer.handlers.declaration import HandlerDefinitionError
 from consumer.handlers.decorator import handler
-from consumer.handlers.errors import InDoubt, Rejected
+from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
 from consumer.handlers.query_result import Happened, Unknown, Voided
 from consumer.handlers.request import Request
+from feedback.errors import InvalidMessage, NotAvailable, OncewardError, SettingsError
 
-__all__ = ["Happened", "InDoubt", "Rejected", "Request", "Unknown", "Voided", "handler"]
+if TYPE_CHECKING:
+    from consumer.handlers.dead_letters.dead_letter import DeadLetter
+    from consumer.journal.errors import JournalUnavailable, JournalVersionError
+    from consumer.journal.schema import migrate
+    from feedback.settings.settings import Settings
+else:
+    from feedback.lazy import lazy_names
+
+    # Each child imports this package: it needs neither SQLAlchemy nor pydantic.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "consumer.handlers.dead_letters.dead_letter": ("DeadLetter",),
+            "consumer.journal.errors": ("JournalUnavailable", "JournalVersionError"),
+            "consumer.journal.schema": ("migrate",),
+            "feedback.settings.settings": ("Settings",),
+        },
+    )
+
+__all__ = [
+    "Backoff",
+    "Custom",
+    "DeadLetter",
+    "EffectRefused",
+    "Exponential",
+    "Fixed",
+    "HandlerDefinitionError",
+    "Happened",
+    "Immediately",
+    "InDoubt",
+    "InvalidMessage",
+    "JournalUnavailable",
+    "JournalVersionError",
+    "NotAvailable",
+    "OncewardError",
+    "Rejected",
+    "Request",
+    "Settings",
+    "SettingsError",
+    "Tiers",
+    "Uniform",
+    "Unknown",
+    "Voided",
+    "handler",
+    "migrate",
+]

@@ -13,7 +13,7 @@ Redis (`redis/`) by the rule in `status`, and wait for changes by events.
 - `logs`: events with fields. `console/`: options and exit codes of all commands. `web/`: pages and
   webhooks. `systemd`: notifications to the service manager.
 - `names`: host names resolved in bounded time. `tasks`: asyncio tasks ended for certain. `foreign`:
-  safe reading of objects that the user's code made.
+  safe reading of objects that the user's code made. `lazy`: names imported when first asked for.
 
 Decisions taken, and their cost. One script call carries a batch: one round trip and little packing,
 but on a Redis Cluster a batch must be cut by slot. A RUNNING is written together with the next
@@ -22,3 +22,6 @@ writer's clock and are for display; every decision by time uses the database's c
 """
 
 __version__ = "0.1.0"
+
+# What stands before a room's name: `onceward.` in an installed Onceward, nothing in a checkout.
+ABOVE = __name__.removesuffix("feedback")

@@ -26,13 +26,62 @@ was never sent; one of unknown outcome leaves it, because the request may yet ru
 removes anything. A cancelled send is one or the other: taken back, or PENDING.
 """
 
-from feedback.errors import NotSent, PayloadMismatch, SendUnknown, WaitTimeout
+from typing import TYPE_CHECKING
+
+from feedback.errors import (
+    InvalidMessage,
+    InvalidValue,
+    NotAvailable,
+    NotSent,
+    OncewardError,
+    PayloadMismatch,
+    RedisUnavailable,
+    SendUnknown,
+    SettingsError,
+    WaitTimeout,
+)
 from feedback.status import State
-from feedback.statuses import Status
-from producer_client.async_client import AsyncClient, AsyncHandle
-from producer_client.client import Client, Handle
 from producer_client.owner import ClientClosed, ClientForked
-from producer_client.submission import SendResult, Submission
+
+if TYPE_CHECKING:
+    from feedback.records.schema_faults import SchemaError
+    from feedback.settings.settings import Settings
+    from feedback.statuses import Status
+    from producer_client import outbox
+    from producer_client.async_client import AsyncClient, AsyncHandle
+    from producer_client.client import Client, Handle
+    from producer_client.outbox.errors import (
+        NoTransaction,
+        OutboxForbidden,
+        OutboxUnavailable,
+        OutboxVersionError,
+        RowRefused,
+    )
+    from producer_client.submission import SendResult, Submission
+else:
+    from feedback.lazy import lazy_names
+
+    # A program that names an error or uses one client loads no Kafka library, SQLAlchemy or
+    # asyncio for the rest.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "feedback.records.schema_faults": ("SchemaError",),
+            "feedback.settings.settings": ("Settings",),
+            "feedback.statuses": ("Status",),
+            "producer_client": ("outbox",),
+            "producer_client.async_client": ("AsyncClient", "AsyncHandle"),
+            "producer_client.client": ("Client", "Handle"),
+            "producer_client.outbox.errors": (
+                "NoTransaction",
+                "OutboxForbidden",
+                "OutboxUnavailable",
+                "OutboxVersionError",
+                "RowRefused",
+            ),
+            "producer_client.submission": ("SendResult", "Submission"),
+        },
+    )
 
 __all__ = [
     "AsyncClient",
@@ -41,12 +90,26 @@ __all__ = [
     "ClientClosed",
     "ClientForked",
     "Handle",
+    "InvalidMessage",
+    "InvalidValue",
+    "NoTransaction",
+    "NotAvailable",
     "NotSent",
+    "OncewardError",
+    "OutboxForbidden",
+    "OutboxUnavailable",
+    "OutboxVersionError",
     "PayloadMismatch",
+    "RedisUnavailable",
+    "RowRefused",
+    "SchemaError",
     "SendResult",
     "SendUnknown",
+    "Settings",
+    "SettingsError",
     "State",
     "Status",
     "Submission",
     "WaitTimeout",
+    "outbox",
 ]

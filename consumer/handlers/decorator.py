@@ -78,8 +78,8 @@ def handler(
             Errors of validation, decoding and types never do, unless `retry_on` names them.
         follow_causes: also look at what an error was raised `from`.
         retries: when such a failure is run again, after its slot was given to others: tiers like
-            `"1s x 2, 5s x 2"`, or a back-off of `consumer.features.retries`. None: its client may
-            have it run again.
+            `"1s x 2, 5s x 2"`, or a back-off, like `Exponential`. None: its client may have it
+            run again.
         retries_within_s: how long after its first failure a request may be run again.
         blocking: when such a failure is tried again at once, within the same run, before that.
         blocking_within_s: how long after the run's beginning it may be tried again so.

@@ -87,6 +87,19 @@ class Settings(BaseSettings):
         assert isinstance(env_settings, EnvSettingsSource)
         return env_settings, init_settings
 
+    @classmethod
+    def load(cls, config: Path | str | None = None, **overrides: Mapping[str, Any]) -> Settings:
+        """Return the settings of a file, the environment and the defaults.
+
+        Args:
+            config: a TOML file; None for the environment and the defaults alone.
+            overrides: sections given in code; each replaces the file's section of the same name.
+
+        Raises:
+            SettingsError: the file cannot be read, or names or values are wrong; it names each.
+        """
+        return load(config, **overrides)
+
     @property
     def file(self) -> str | None:
         """The file that the settings came from, for commands shown to a person."""
@@ -94,15 +107,7 @@ class Settings(BaseSettings):
 
 
 def load(config: Path | str | None = None, **overrides: Mapping[str, Any]) -> Settings:
-    """Return the settings of a file, the environment and the defaults.
-
-    Args:
-        config: a TOML file; None for the environment and the defaults alone.
-        overrides: sections given in code; each replaces the file's section of the same name.
-
-    Raises:
-        SettingsError: the file cannot be read, or names or values are wrong; it names each of them.
-    """
+    """Return the settings of a file, the environment and the defaults; see `Settings.load`."""
     sections = {**_from_file(config), **overrides}
     faults = _unknown_environment()
     try:

@@ -10,9 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from feedback.clock import monotonic_s
-from feedback.errors import NotSent, RedisUnavailable, SendUnknown, WaitTimeout
-from feedback.status import State
-from producer_client import Client, Handle, Status
+from producer_client import (
+    Client,
+    Handle,
+    NotSent,
+    RedisUnavailable,
+    SendUnknown,
+    State,
+    Status,
+    WaitTimeout,
+)
 
 ACCOUNTS = 97
 AGAIN_AFTER_S = 1.0

@@ -8,8 +8,15 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Header, HTTPException, Response
 from pydantic import BaseModel
 
-from feedback.errors import InvalidMessage, RedisUnavailable
-from producer_client import AsyncClient, NotSent, PayloadMismatch, SendUnknown, State
+from producer_client import (
+    AsyncClient,
+    InvalidMessage,
+    NotSent,
+    PayloadMismatch,
+    RedisUnavailable,
+    SendUnknown,
+    State,
+)
 
 RETRY_SOON = {"Retry-After": "1"}
 OPEN = {State.PENDING, State.ACCEPTED, State.RUNNING, State.RETRYING, State.LOST}

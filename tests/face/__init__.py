@@ -1,0 +1,1 @@
+"""What users import and install: names, packages and the one command."""
