@@ -2,11 +2,11 @@
 
 The way of a request (contract, section 5) through the rooms, which import only downward:
 
-1. `intake/` reads a record; `handlers/` says what it asks for (`delivery`). Its client is told
+1. `intake/` reads a record; `handlers/` reads its headers (`delivery`). Its client is told
    ACCEPTED, its offset is committed, and it waits in the bounded `buffer`.
-2. `loop/` takes what a slot is free for, claims it in the `journal/` and hands it to the `pool/`,
-   where a child runs the user's function, or the one that asks the counterparty about a run in
-   doubt.
+2. `loop/` takes a request when a slot is free, claims it in the `journal/` and hands it to the
+   `pool/`, where a child runs the user's function, or the one that asks the counterparty about a
+   run in doubt.
 3. The outcome comes back to `loop/`, which finishes it in the journal; `status/` tells the client.
 4. A run that has no end (its child died, or nobody can know) goes by `loop/continuation`, pure, to
    the next run, to the counterparty, or to a person.
@@ -20,8 +20,8 @@ the syncs to disk, and a claim waits for the finishes beside it. Kafka is read i
 own, since a poll must not be short and a commit must not stop the pool: a hand-over through a
 bounded buffer. Statuses are told by another thread: Redis may be away without anybody waiting.
 
-Not obvious: nothing in the buffer is claimed, nothing claimed is in the buffer; what a crash
-leaves in doubt is only what was running.
+Not obvious: nothing in the buffer is claimed, nothing claimed is in the buffer; a crash leaves only
+running requests in doubt.
 """
 
 from typing import TYPE_CHECKING

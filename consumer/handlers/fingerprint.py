@@ -3,7 +3,7 @@
 A worker's children import the handlers themselves, each when it starts. Where the files have
 changed since the worker read them, a new child would run one declaration while its worker claims,
 limits and judges by another: so a child says what it has, and one that has something else is not
-used (`consumer.pool.member`).
+used (`consumer.pool.child_process`).
 """
 
 from __future__ import annotations

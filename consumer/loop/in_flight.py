@@ -14,7 +14,7 @@ from consumer.loop.ended_runs import EndedRuns
 from consumer.loop.mapping import CHILD_DIED, TIMEOUT, Run
 from consumer.loop.settlement import Known, Settlement
 from consumer.pool import ChildDied, ChildFailed, ChildRetired, EffectAsked, Event, Finished, Job
-from consumer.pool.death import of_process
+from consumer.pool.exit_watch import of_process
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
 

@@ -1,7 +1,7 @@
-"""Tries within one run, in the child: for what is over in milliseconds.
+"""Tries within one run, in the child: for errors that pass in milliseconds.
 
-They are one run to the journal, under one claim: what may repeat there is what says of itself that
-nothing happened. Each begins before the request's deadline and within a short time.
+They are one run to the journal, under one claim. Only an error that declares that nothing happened
+may repeat. Each try begins before the request's deadline and within a short time.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from types import FrameType
 from consumer.handlers.fingerprint import digest
 from consumer.handlers.registry import HandlerRegistry
 from consumer.pool.effects import Effects
-from consumer.pool.fault import ends_child
+from consumer.pool.fatal import ends_child
 from consumer.pool.frames import Decoder
 from consumer.pool.job import PoolSettings
 from consumer.pool.outbox import Outbox
@@ -40,7 +40,7 @@ def main(sock: socket, settings: PoolSettings, parent_pid: int) -> None:
 
     Args:
         sock: this child's end; the parent has the other.
-        settings: what to import and how much to run.
+        settings: the modules to import and the number of slots.
         parent_pid: who must be alive.
     """
     _die_with_parent(parent_pid)
@@ -48,7 +48,7 @@ def main(sock: socket, settings: PoolSettings, parent_pid: int) -> None:
     # A fork of the handler's own must not hold this socket open, nor write to it.
     os.register_at_fork(after_in_child=sock.close)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # what was printed survives a kill
+        sys.stdout.reconfigure(line_buffering=True)  # printed lines survive a kill
     logs.configure()
     outbox = Outbox(sock)
     effects = Effects(outbox)

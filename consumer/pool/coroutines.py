@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from consumer.pool.fault import ends_child
+from consumer.pool.fatal import ends_child
 from feedback.logs import EventLog
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _log = EventLog("onceward.child")
 
 
 class EventLoopThread:
-    """Runs coroutines of all slots beside each other, whatever one of them does to the loop."""
+    """Runs coroutines of all slots beside each other, even if one of them stops the loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -1,4 +1,4 @@
-"""What the pool tells its worker."""
+"""The events that the pool reports to its worker."""
 
 from __future__ import annotations
 

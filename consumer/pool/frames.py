@@ -1,6 +1,6 @@
 """Frames on a byte stream: two 4-byte lengths, a JSON header, raw bytes.
 
-Nothing is unpickled: what a child writes is data, and the worst it can do is to be refused.
+Nothing is unpickled: bytes from a child are data, and a malformed frame is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Frame = tuple[Header, bytes]
 
 
 class MalformedFrame(ValueError):
-    """The bytes are no frame, or a frame says what it cannot say; the stream is unusable."""
+    """The bytes are no frame, or a frame has fields that it cannot have; the stream is unusable."""
 
 
 def encode(header: Header, tail: bytes = b"") -> bytes:

@@ -1,8 +1,8 @@
-"""How long a child has owed the start of what it was given. No I/O but the clock.
+"""How long a child has owed the start of its jobs. No I/O but the clock.
 
-A time limit begins with the start, which the child has to tell. One that does not read any more
-(it is stopped, or a thread that a handler left behind holds the interpreter's lock) would keep what
-it is given next for ever: so the hand-over is on the clock as well.
+A time limit begins with the start, which the child reports. A child may read no more: it is
+stopped, or a thread that a handler left behind holds the interpreter's lock. It would keep its next
+jobs for ever. So the hand-over is on the clock as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes into the pool: its settings, and a job for each run, which becomes a request."""
+"""The pool's settings, and a job for each run, which becomes a request."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """The size of a pool and what its children need.
+    """The size of a pool, and the settings of its children.
 
     Attributes:
         handlers: modules that each child imports.
         group: the consumer group; idempotency keys derive from it.
-        declarations: the digest of what the worker has declared (`consumer.handlers.fingerprint`);
-            a child that has something else is not used. Empty: whatever it has.
+        declarations: the digest of the worker's declarations (`consumer.handlers.fingerprint`); a
+            child with another digest is not used. Empty: any digest will do.
         processes: children. slots_per_process: handlers that run in one at the same time.
         spare_processes: children beside those that wait, ready, for one of them to end.
         prefetch: jobs that wait in a child beside those that run.
         max_result_bytes: a longer result is left out.
         journal_url: where transactional handlers write; unused without one.
         start_timeout_s: how long a child may take to import its handlers.
-        handover_timeout_s: how long it may take to start what it was given and has a slot for.
+        handover_timeout_s: how long a child may take to start a job for which it has a slot.
         memory_limit_bytes: resident memory above which a child is replaced after its jobs, and
             at once above twice as much; None is unlimited.
         max_requests_per_child: jobs after which a child is replaced; None is unlimited.
@@ -53,7 +53,7 @@ class PoolSettings:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a child needs for one run; times are epoch ms, and key and value may be null.
+    """The request of one run, as sent to a child; times are epoch ms, key and value may be null.
 
     Attributes:
         time_limit_s: how long it may run before its child is killed; only the parent knows it.
@@ -86,7 +86,7 @@ def request_of(
     gate: EffectGate | None = None,
     connection: Connection | None = None,
 ) -> Request:
-    """Return what the user's function gets for a job.
+    """Return the request that the user's function gets for a job.
 
     Args:
         group: the consumer group; the idempotency key derives from it.

@@ -1,4 +1,4 @@
-"""How much memory children use, and what is done about it."""
+"""How much memory children use, and when one is retired or killed for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MIB = 2**20
 
 
 class Verdict(StrEnum):
-    """What becomes of a child: KEEP it, RETIRE it after its jobs, or KILL it at once."""
+    """The verdict on a child: KEEP it, RETIRE it after its jobs, or KILL it at once."""
 
     KEEP = "KEEP"
     RETIRE = "RETIRE"
@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 
 def judge(used_bytes: int, limit_bytes: int, *, can_wait: bool) -> Verdict:
-    """Return what becomes of a child with this much resident memory.
+    """Return the verdict on a child with this much resident memory.
 
     Args:
         can_wait: it holds nothing, so that retiring ends it at once. One that is busy, or cannot

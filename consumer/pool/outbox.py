@@ -1,8 +1,9 @@
-"""The child's way out: what its threads have to tell, combined into few writes.
+"""The child's way out: reports of its threads, combined into few writes.
 
-Whoever writes takes along what others appended meanwhile. Nobody blocks here: when the socket is
-full because the parent is busy, a thread made for it writes the rest. It also writes what was not
-urgent: it gets its turn when the others wait, or after the interpreter's switch interval (5 ms).
+The thread that writes takes along the reports that others appended meanwhile. No thread blocks
+here: when the socket is full because the parent is busy, a thread made for it writes the rest. That
+thread also writes reports that are not urgent. It gets its turn when the others wait, or after the
+interpreter's switch interval (5 ms).
 
 A job is handed to its slot only after the kernel has the bytes that say it started, so a child
 that is killed at any moment has told of everything that may have run.
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from socket import MSG_DONTWAIT, socket
 
-from consumer.pool.fault import ends_child
+from consumer.pool.fatal import ends_child
 from consumer.pool.outcome import Outcome
 from consumer.pool.wire import Numbered, pack_report
 
@@ -105,7 +106,8 @@ class Outbox:
     def _write_on_demand(self) -> None:
         while True:
             self._wakes.get()
-            self._is_writer_awake = False  # first: what is appended from here on wakes it again
+            # First: a report that is appended from here on wakes it again.
+            self._is_writer_awake = False
             with self._writing:
                 self._write_notes(0)
             self._write()

@@ -1,4 +1,4 @@
-"""How a run ended, and the rule that says so from what the handler returned or raised."""
+"""How a run ended: the rule over the handler's result or error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class Raised(NamedTuple):
-    """What a handler raised, for its dead letter.
+    """The error of a handler, for its dead letter.
 
     Args:
         error_class: with its module, unless that is Python's own.
@@ -48,18 +48,18 @@ class Raised(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run came to.
+    """The outcome of one run.
 
     Attributes:
         state: SUCCEEDED, FAILED, IN_DOUBT, or SKIPPED where it was not to run.
         code, message: why, one line each, without the payload.
-        result: JSON text of what the handler returned, None when it is left out.
+        result: the handler's return value as JSON text, None when it is left out.
         resend: whether a resend may help.
         committed: the child has committed this finish in the journal (transactional handlers).
         stale: the claim was no longer ours: nothing may be written.
         voided: the counterparty refuses this run's key from now on.
         unbegun: a transactional handler was not called: there was no connection for it.
-        raised: what a failed run raised.
+        raised: the error of a failed run.
     """
 
     state: State
@@ -79,20 +79,20 @@ _NOTHING_RETURNED = Outcome(State.SUCCEEDED, result="null")
 
 
 def judge_return(value: object, *, max_result_bytes: int) -> Outcome:
-    """Return the success: the work is done, whatever becomes of its result.
+    """Return the success: the work is done, even if its result cannot be encoded.
 
     A result that is no JSON or too large is left out and told by its code; failing the request
     for it would invite a second run.
 
     Args:
-        value: what the handler returned.
+        value: the handler's return value.
         max_result_bytes: the longest JSON text, in bytes, that is kept.
     """
     if value is None:
         return _NOTHING_RETURNED
     try:
         result = _encode(value)
-    # Encoding runs the user's code (keys, subclasses): whatever it raises, the work is done.
+    # Encoding runs the user's code (keys, subclasses): if it raises, the work is done all the same.
     except BaseException as error:
         return Outcome(State.SUCCEEDED, code=RESULT_NOT_JSON, message=class_name(error))
     if len(result) > max_result_bytes:  # ASCII: characters are bytes
@@ -104,11 +104,11 @@ def judge_return(value: object, *, max_result_bytes: int) -> Outcome:
 def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool) -> Outcome:
     """Return how a run ended that raised (contract, section 9).
 
-    Whether the journal refused the run its effect is what its gate says, and not what it raises: an
-    EffectRefused of another hand is an error like any other, and its run has an end.
+    The gate of the run knows whether the journal refused its effect. The error does not prove it:
+    an EffectRefused from elsewhere is an error like any other, and its run has an end.
 
     Args:
-        error: what it raised, of any class.
+        error: the handler's error, of any class.
         handler: its declaration.
         effect_granted: whether a marked handler had entered its effect.
     """
@@ -118,7 +118,7 @@ def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool)
     message = describe(error)
     if handler.on_error is OnError.RETRY and not effect_granted:
         return Outcome(State.FAILED, code=HANDLER_ERROR, message=message, resend=True)
-    # What an error means to a handler of dead letters it says itself, but for a marked effect.
+    # A handler of dead letters says itself how an error counts, but for a marked effect.
     may_have_acted = handler.effect is EffectKind.EXTERNAL and handler.on_error is None
     if may_have_acted or effect_granted:
         return Outcome(State.IN_DOUBT, code=HANDLER_ERROR, message=message)
@@ -126,10 +126,10 @@ def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool)
 
 
 def declared(error: BaseException, *, handler: Handler) -> Outcome | None:
-    """Return how a run ended that raised what the handler may; None when it did not declare it.
+    """Return how a run ended that raised a declared error; None when it is not declared.
 
     Args:
-        error: what it raised, of any class.
+        error: the handler's error, of any class.
         handler: its declaration.
     """
     try:
@@ -162,10 +162,10 @@ def _message_of(error: Rejected | InDoubt) -> str:
 
 
 def judge_answer(answer: Answer, *, max_result_bytes: int) -> Outcome:
-    """Return how a run in doubt ended, by what the counterparty was asked.
+    """Return how a run in doubt ended, by the counterparty's answer.
 
     Args:
-        answer: what the query function meant.
+        answer: the answer of the query function.
         max_result_bytes: the longest JSON text of a result, in bytes, that is kept.
     """
     match answer:

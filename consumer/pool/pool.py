@@ -7,10 +7,10 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from consumer.pool.crew import Crew
 from consumer.pool.events import Event
 from consumer.pool.job import Job, PoolSettings
-from consumer.pool.succession import Why
+from consumer.pool.respawn_policy import Why
+from consumer.pool.supervisor import Supervisor
 from consumer.pool.watch import Watch
 from feedback.clock import monotonic_s
 
@@ -22,7 +22,7 @@ class Load:
     """How full the pool is, and how many children it has had to replace, by every `Why`.
 
     Attributes:
-        late: of the ready children, those that have not started what they were given a while ago.
+        late: ready children that have not started the jobs they were given a while ago.
         late_s: for how long the first of them has not.
     """
 
@@ -34,39 +34,39 @@ class Load:
 
 
 class Pool:
-    """Runs jobs in a fixed number of children and tells what becomes of each.
+    """Runs jobs in a fixed number of children and reports the end of each.
 
     Every call but `wake` comes from one thread, which must live as long as the pool: the kernel
     kills the children when the thread that started them ends. No call raises for a child's fault.
 
     Args:
-        settings: how many, how large, and what they import.
+        settings: how many children, how large, and the modules that they import.
     """
 
     def __init__(self, *, settings: PoolSettings) -> None:
         self._watch = Watch()
-        self._crew = Crew(settings, self._watch)
+        self._supervisor = Supervisor(settings, self._watch)
         self._is_closed = False
 
     @property
     def free_slots(self) -> int:
         """How many jobs `dispatch` takes now: free slots and prefetch of the ready children."""
-        return sum(member.free for member in self._crew.members)
+        return sum(child.free for child in self._supervisor.children)
 
     @property
     def load(self) -> Load:
-        """What to show of the pool."""
-        members = self._crew.members
+        """The figures of the pool that a page shows."""
+        children = self._supervisor.children
         now_s = monotonic_s()
         late = [
             now_s - one.handover.since_s
-            for one in members
+            for one in children
             if one.is_serving and one.handover.is_late
         ]
         return Load(
-            ready=sum(member.is_serving for member in members),
-            busy=sum(member.ledger.running for member in members),
-            replaced=self._crew.replaced,
+            ready=sum(child.is_serving for child in children),
+            busy=sum(child.jobs.running for child in children),
+            replaced=self._supervisor.replaced,
             late=len(late),
             late_s=max((0.0, *late)),
         )
@@ -74,34 +74,34 @@ class Pool:
     @property
     def broken(self) -> str | None:
         """Why there is no child: five starts in a row have failed; None while there is hope."""
-        return self._crew.broken
+        return self._supervisor.broken
 
     @property
     def is_outdated(self) -> bool:
         """Whether a child has read other declarations than the worker's; it is not used."""
-        return self._crew.is_outdated
+        return self._supervisor.is_outdated
 
     def start(self) -> None:
         """Start the children and return at once; each tells when it is ready."""
         # At exit multiprocessing joins children, which would wait for this process in their turn.
         atexit.register(self.kill)
-        self._crew.start()
+        self._supervisor.start()
 
     def poll(self, timeout_s: float) -> list[Event]:
-        """Return what happened; wait for it until `wake` or for `timeout_s` seconds.
+        """Return the events; wait for one until `wake` or for `timeout_s` seconds.
 
-        The events of one request come in the order Started, EffectAsked, Finished, and what a
-        child told comes before its ChildDied. Time limits are kept in here: who seldom polls
+        The events of one request come in the order Started, EffectAsked, Finished, and a child's
+        reports come before its ChildDied. Time limits are kept in here: a caller that seldom polls
         ends a run late.
         """
-        crew, watch = self._crew, self._watch
+        supervisor, watch = self._supervisor, self._watch
         deadline_s = monotonic_s() + timeout_s
         while True:
-            next_s = crew.keep_times(deadline_s)
-            watch.wait(0.0 if crew.has_events else next_s - monotonic_s())
-            if crew.has_events or watch.woken or monotonic_s() >= deadline_s:
+            next_s = supervisor.keep_times(deadline_s)
+            watch.wait(0.0 if supervisor.has_events else next_s - monotonic_s())
+            if supervisor.has_events or watch.woken or monotonic_s() >= deadline_s:
                 watch.woken = False
-                return crew.take_events()
+                return supervisor.take_events()
 
     def wake(self) -> None:
         """Make a `poll`, running or next, return; for any thread and any signal handler."""
@@ -115,8 +115,8 @@ class Pool:
         """
         if len(jobs) > self.free_slots:
             raise ValueError(f"{len(jobs)} jobs for {self.free_slots} free slots")
-        members = tuple(self._crew.members)
-        room = [(-member.free, place) for place, member in enumerate(members)]
+        children = tuple(self._supervisor.children)
+        room = [(-child.free, place) for place, child in enumerate(children)]
         heapq.heapify(room)
         shares: dict[int, list[Job]] = {}
         for job in jobs:
@@ -124,11 +124,11 @@ class Pool:
             heapq.heapreplace(room, (free + 1, place))
             shares.setdefault(place, []).append(job)
         for place, share in shares.items():
-            member = members[place]
-            member.give(share)
-            self._watch.update(member)
-            if member.is_spent:
-                self._crew.retire(member, Why.MAX_REQUESTS, "it has had its requests")
+            child = children[place]
+            child.give(share)
+            self._watch.update(child)
+            if child.is_spent:
+                self._supervisor.retire(child, Why.MAX_REQUESTS, "it has had its requests")
 
     def answer_effect(self, request_id: str, generation: int, *, granted: bool) -> None:
         """Let a run go on that waits at its effect; without such a run, do nothing.
@@ -138,23 +138,23 @@ class Pool:
             generation: its claim.
             granted: whether the journal has committed that its effect begins.
         """
-        for member in self._crew.members:
-            if member.answer(request_id, generation, granted=granted):
-                self._watch.update(member)
+        for child in self._supervisor.children:
+            if child.answer(request_id, generation, granted=granted):
+                self._watch.update(child)
 
     def stop(self, timeout_s: float) -> None:
-        """End the children when nothing runs any more; kill what is left after `timeout_s`.
+        """End the children when nothing runs any more; kill those that are left after `timeout_s`.
 
         After a `kill` this does nothing.
         """
         if self._is_closed:
             return
-        self._crew.is_ending = True
-        for member in self._crew.members:
-            if member.is_idle:
-                member.ask_to_stop()
+        self._supervisor.is_ending = True
+        for child in self._supervisor.children:
+            if child.is_idle:
+                child.ask_to_stop()
             else:
-                self._crew.doom(member, "stopped while it was busy")
+                self._supervisor.doom(child, "stopped while it was busy")
         self._bury_all(monotonic_s() + timeout_s)
         self.kill()
 
@@ -165,14 +165,14 @@ class Pool:
         """
         if self._is_closed:
             return []
-        self._crew.is_ending = self._is_closed = True
+        self._supervisor.is_ending = self._is_closed = True
         atexit.unregister(self.kill)
-        for member in self._crew.members:
-            self._crew.doom(member, None)
+        for child in self._supervisor.children:
+            self._supervisor.doom(child, None)
         self._bury_all(monotonic_s() + _BURIAL_LIMIT_S)
         self._watch.close()
-        return self._crew.take_events()
+        return self._supervisor.take_events()
 
     def _bury_all(self, deadline_s: float) -> None:
-        while self._crew.members and (wait_s := deadline_s - monotonic_s()) > 0:
+        while self._supervisor.children and (wait_s := deadline_s - monotonic_s()) > 0:
             self._watch.wait(wait_s)

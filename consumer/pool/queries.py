@@ -17,7 +17,7 @@ _log = EventLog("onceward.child")
 
 
 class Queries:
-    """Asks with the queries of this child's handlers. Whatever goes wrong, nothing is known.
+    """Asks with the queries of this child's handlers. If the query fails, the answer is unknown.
 
     Args:
         registry: the handlers.
@@ -29,7 +29,7 @@ class Queries:
         self._settings = settings
 
     def is_coroutine(self, job: Job) -> bool:
-        """Tell whether the job's query belongs on the event loop, whatever its handler is."""
+        """Tell whether the job's query belongs on the event loop; its handler may differ."""
         handler = self._registry.for_topic(job.topic)
         query = handler.query if handler is not None else None
         return inspect.iscoroutinefunction(query) or inspect.iscoroutinefunction(

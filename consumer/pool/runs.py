@@ -1,4 +1,4 @@
-"""One run: the handler is called, and what it did becomes an outcome. Or its query is."""
+"""One run: the handler or its query is called, and its return or error becomes an outcome."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Runs:
             self._transactional = TransactionalRuns(settings)
 
     def is_coroutine(self, job: Job) -> bool:
-        """Tell whether what the job calls belongs on the event loop."""
+        """Tell whether the function that the job calls belongs on the event loop."""
         if job.asks:
             return self._queries.is_coroutine(job)
         handler = self._registry.for_topic(job.topic)
@@ -102,7 +102,7 @@ class Runs:
 
     def _try(self, number: int, job: Job, handler: Handler) -> Outcome:
         if handler.effect is EffectKind.TRANSACTIONAL and self._transactional is not None:
-            # A transaction of its own: what an earlier try wrote is rolled back.
+            # A transaction of its own: the writes of an earlier try are rolled back.
             return self._transactional.run(job, partial(self._run_once, number, job, handler))
         return self._run_once(number, job, handler, None)
 

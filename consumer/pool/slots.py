@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from consumer.pool.coroutines import EventLoopThread
-from consumer.pool.fault import ends_child
+from consumer.pool.fatal import ends_child
 from consumer.pool.job import Job
 from consumer.pool.outbox import Outbox
 from consumer.pool.outcome import Outcome
@@ -17,7 +17,7 @@ from consumer.pool.wire import Numbered
 
 
 class Runner(Protocol):
-    """Runs one job; whatever the handler raises is in the outcome."""
+    """Runs one job; an error of the handler is in the outcome."""
 
     def is_coroutine(self, job: Job) -> bool: ...
     def run(self, number: int, job: Job) -> Outcome: ...
@@ -31,7 +31,7 @@ class Slots:
 
     Args:
         limit: how many jobs run at the same time.
-        runner: what runs them.
+        runner: the object that runs them.
         outbox: where starts and outcomes are told.
     """
 
@@ -49,7 +49,7 @@ class Slots:
         self._loop = EventLoopThread()
 
     def accept(self, jobs: Sequence[Numbered]) -> None:
-        """Start what there is room for, keep the rest until a slot is free."""
+        """Start as many as there is room for, keep the rest until a slot is free."""
         with self._lock:
             room = self._limit - self._running
             starting = jobs[:room]

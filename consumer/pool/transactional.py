@@ -47,7 +47,7 @@ class TransactionalRuns:
 
         Args:
             job: names the claim that the finish is conditional on.
-            work: calls the handler; whatever that raised is in its outcome.
+            work: calls the handler; an error of it is in its outcome.
         """
         until_s = monotonic_s() + WAIT_S
         while True:
@@ -93,7 +93,7 @@ class TransactionalRuns:
         except NotAvailable as error:
             told = one_line(error)
             return Outcome(State.FAILED, code=JOURNAL_UNAVAILABLE, message=told, resend=True)
-        # The finish or the commit refused what the handler wrote, like a deferred constraint.
+        # The finish or the commit refused the handler's writes, as a deferred constraint does.
         except Exception as error:
             _log.raised("transaction.refused", error, request_id=job.request_id, topic=job.topic)
             return Outcome(State.FAILED, code=HANDLER_ERROR, message=describe(error))

@@ -18,7 +18,7 @@ class Wakeup:
         self._is_closed = False
 
     def fileno(self) -> int:
-        """Return what becomes readable."""
+        """Return the file that becomes readable."""
         return self._fd
 
     def set(self) -> None:
@@ -31,7 +31,7 @@ class Wakeup:
                 os.eventfd_write(self._fd, 1)
 
     def clear(self) -> None:
-        """Take the event. What was handed over before a `set` is seen by whoever clears next.
+        """Take the event; the thread that does sees all work that came before the `set`.
 
         The order matters: were the flag cleared first, a `set` between the two would leave it
         raised on an empty event, and every later one would be lost.

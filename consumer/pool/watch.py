@@ -1,4 +1,4 @@
-"""What the pool waits for: the children's sockets, their deaths, and being woken."""
+"""The events that end a wait of the pool: the children's sockets, their deaths, and a wake-up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import selectors
 from collections.abc import Callable
 from functools import partial
 
-from consumer.pool.member import Member
+from consumer.pool.child_process import ChildProcess
 from consumer.pool.wakeup import Wakeup
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -15,7 +15,7 @@ _OnReady = Callable[[int], None]
 
 
 class Watch:
-    """Waits for all of them at once, and calls what each was given.
+    """Waits for all of them at once, and calls the callback of each.
 
     Attributes:
         woken: whether `wake` was called since somebody last set this to False.
@@ -28,7 +28,7 @@ class Watch:
         self._selector.register(self._wakeup.fileno(), _READ, self._on_wake)
 
     def wait(self, wait_s: float) -> None:
-        """Handle what is ready, or what becomes ready first within this time."""
+        """Handle the events that are ready, or the first one within this time."""
         for key, mask in self._selector.select(max(wait_s, 0.0)):
             on_ready: _OnReady = key.data
             on_ready(mask)
@@ -39,35 +39,35 @@ class Watch:
 
     def add(
         self,
-        member: Member,
+        child: ChildProcess,
         *,
-        on_read: Callable[[Member], None],
-        on_exit: Callable[[Member], None],
+        on_read: Callable[[ChildProcess], None],
+        on_exit: Callable[[ChildProcess], None],
     ) -> None:
         """Watch a new child until `mute` and `forget`."""
-        on_socket = partial(self._on_socket, member, on_read)
-        self._selector.register(member.sock, _READ, on_socket)
-        self._selector.register(member.death_fd, _READ, lambda mask: on_exit(member))
-        member.watched = _READ
+        on_socket = partial(self._on_socket, child, on_read)
+        self._selector.register(child.sock, _READ, on_socket)
+        self._selector.register(child.exit_fd, _READ, lambda mask: on_exit(child))
+        child.watched = _READ
 
-    def update(self, member: Member) -> None:
+    def update(self, child: ChildProcess) -> None:
         """Watch for writing as well as long as something waits to be sent."""
-        mask = _READ | (_WRITE if member.has_unsent else 0)
-        if member.watched and mask != member.watched:
-            data = self._selector.get_key(member.sock).data
-            self._selector.modify(member.sock, mask, data)
-            member.watched = mask
+        mask = _READ | (_WRITE if child.has_unsent else 0)
+        if child.watched and mask != child.watched:
+            data = self._selector.get_key(child.sock).data
+            self._selector.modify(child.sock, mask, data)
+            child.watched = mask
 
-    def mute(self, member: Member) -> None:
-        """Watch its socket no more; what it has told is read when it is buried."""
-        if member.watched:
-            self._selector.unregister(member.sock)
-            member.watched = 0
+    def mute(self, child: ChildProcess) -> None:
+        """Watch its socket no more; its last reports are read when it is buried."""
+        if child.watched:
+            self._selector.unregister(child.sock)
+            child.watched = 0
 
-    def forget(self, member: Member) -> None:
+    def forget(self, child: ChildProcess) -> None:
         """Watch nothing of it."""
-        self.mute(member)
-        self._selector.unregister(member.death_fd)
+        self.mute(child)
+        self._selector.unregister(child.exit_fd)
 
     def close(self) -> None:
         """Let go of everything."""
@@ -78,11 +78,13 @@ class Watch:
         self._wakeup.clear()
         self.woken = True
 
-    def _on_socket(self, member: Member, on_read: Callable[[Member], None], mask: int) -> None:
-        if not member.watched:  # muted by an event of this same round
+    def _on_socket(
+        self, child: ChildProcess, on_read: Callable[[ChildProcess], None], mask: int
+    ) -> None:
+        if not child.watched:  # muted by an event of this same round
             return
         if mask & _READ:
-            on_read(member)
+            on_read(child)
         if mask & _WRITE:
-            member.flush()
-            self.update(member)
+            child.flush()
+            self.update(child)

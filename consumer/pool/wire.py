@@ -1,7 +1,7 @@
-"""What parent and child say to each other, as frames.
+"""The messages between parent and child, as frames.
 
 Parent to child: `jobs`, `effect` (an answer), `stop`. Child to parent: `ready`, `failed`, and
-reports of what started, finished or waits at its effect. A job is named by a number that the
+reports of jobs that started, finished or wait at their effect. A job is named by a number that the
 parent gave it. Everything from a child is checked: it runs the user's code and may be broken.
 """
 
@@ -27,7 +27,7 @@ _ROW_LIMIT_BYTES = 16384 + 6 * STACK_LIMIT_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a child tells of its jobs, by number, in the order in which it is to be read."""
+    """A child's report on its jobs, by number, in the order in which it is to be read."""
 
     started: Sequence[int] = ()
     asked: Sequence[int] = ()
@@ -124,10 +124,10 @@ def pack_report(
 
 
 def unpack_report(frame: Frame) -> Report:
-    """Return what a child wrote, checked.
+    """Return the report of a child, checked.
 
     Raises:
-        MalformedFrame: it is not what a child can say.
+        MalformedFrame: no child can send it.
     """
     header, tail = frame
     try:

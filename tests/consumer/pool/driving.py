@@ -74,7 +74,7 @@ class Driven:
     @property
     def children(self) -> int:
         """How many children there are, starting, serving, retired or not yet buried."""
-        return len(self.pool._crew.members)
+        return len(self.pool._supervisor.children)
 
     def told(self, kind: type[Kind]) -> list[Kind]:
         """Return the events of this kind so far."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumer.pool import ChildDied, ChildReady, Finished, Started
-from consumer.pool.succession import Why
+from consumer.pool.respawn_policy import Why
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import fifo, job
 

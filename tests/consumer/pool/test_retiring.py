@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from consumer.pool import ChildDied, ChildFailed, ChildReady, ChildRetired, Started, member, memory
+from consumer.pool import ChildDied, ChildFailed, ChildReady, ChildRetired, Started, child, memory
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import LIMIT_S, Driven, fifo, job
 
@@ -114,7 +114,7 @@ def test_a_retired_child_that_dies_in_its_last_run_tells_it_and_is_replaced_once
 def test_a_retired_child_that_does_not_exit_is_killed(
     make_pool: MakePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(member, "_RETIRED_EXIT_LIMIT_S", 0.3)
+    monkeypatch.setattr(child, "_RETIRED_EXIT_LIMIT_S", 0.3)
     (tmp_path / "staying_handlers.py").write_text(
         "import atexit, pathlib\n"
         "from consumer.handlers.decorator import handler\n"
@@ -184,7 +184,7 @@ def test_a_child_whose_readiness_is_heard_when_it_is_weighed_has_its_place(
 ) -> None:
     driven = make_pool(is_awaited=False, memory_limit_bytes=MIB)
     # It has told that it is ready, and nothing was read yet: the first poll weighs it first.
-    assert select.select([driven.pool._crew.members[0].sock], [], [], LIMIT_S)[0]
+    assert select.select([driven.pool._supervisor.children[0].sock], [], [], LIMIT_S)[0]
     assert _retired(driven, 1)[0].reason.startswith("over its memory limit: ")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from consumer.pool import Load, Started
-from consumer.pool.succession import Why
+from consumer.pool.respawn_policy import Why
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import fifo, job
 

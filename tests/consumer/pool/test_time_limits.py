@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from consumer.pool import ChildDied, EffectAsked, Finished, Job, Outcome, Started
 from consumer.pool.handover import HandOver
-from consumer.pool.ledger import Ledger
+from consumer.pool.jobs_in_child import JobsInChild
 from consumer.pool.wire import Report
 from feedback.status import State
 from tests.consumer.pool.conftest import MakePool
@@ -98,9 +98,9 @@ def test_a_run_that_has_ended_when_its_limit_is_looked_at_was_in_time(
     _started(driven, 1)
     over_s = time.monotonic() + SHORT_S
     Path(path).write_text("go")
-    (member,) = driven.pool._crew.members
+    (child,) = driven.pool._supervisor.children
     # Its end is on the way, and nobody has read it before its limit is over.
-    assert select.select([member.sock], [], [], LIMIT_S)[0]
+    assert select.select([child.sock], [], [], LIMIT_S)[0]
     eventually(lambda: time.monotonic() > over_s, timeout_s=LIMIT_S)
     driven.until(lambda: driven.told(Finished))
     assert driven.outcomes()["r1"].result == '"go"'
@@ -112,20 +112,20 @@ def test_a_run_that_has_ended_when_its_limit_is_looked_at_was_in_time(
 def test_the_next_limit_is_that_of_a_run_that_still_goes_on(
     steps: list[tuple[float | None, int]],
 ) -> None:
-    ledger = Ledger(HandOver(slots=99, limit_s=math.inf))
+    jobs = JobsInChild(HandOver(slots=99, limit_s=math.inf))
     running: dict[int, float] = {}
     for now_s, (limit_s, ending) in enumerate(steps):
-        ((number, _),) = ledger.enter([job("t", time_limit_s=limit_s)])
+        ((number, _),) = jobs.enter([job("t", time_limit_s=limit_s)])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("consumer.pool.ledger.monotonic_s", lambda: float(now_s))  # noqa: B023
-            list(ledger.hear(Report(started=[number])))
+            patch.setattr("consumer.pool.jobs_in_child.monotonic_s", lambda: float(now_s))  # noqa: B023
+            list(jobs.hear(Report(started=[number])))
         running[number] = math.inf if limit_s is None else now_s + limit_s
         if ending in running:
-            list(ledger.hear(Report(finished=[(ending, Outcome(State.SUCCEEDED))])))
+            list(jobs.hear(Report(finished=[(ending, Outcome(State.SUCCEEDED))])))
             del running[ending]
-        assert ledger.first_end_s == min(running.values(), default=math.inf)
-        assert ledger.note_overdue(now_s) == (ledger.first_end_s <= now_s)
-        _, _, overdue = ledger.ends()
+        assert jobs.first_end_s == min(running.values(), default=math.inf)
+        assert jobs.note_overdue(now_s) == (jobs.first_end_s <= now_s)
+        _, _, overdue = jobs.ends()
         assert len(overdue) == sum(end_s <= now_s for end_s in running.values())
 
 

@@ -1,4 +1,4 @@
-"""What one child was given, and how far each job is by what the child has told."""
+"""The jobs of one child, and how far each is by the child's reports."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from consumer.pool.wire import Numbered, Report
 from feedback.clock import monotonic_s
 
 
-class Ledger:
+class JobsInChild:
     """The jobs that one child holds, by number.
 
     Args:
-        handover: the clock of what the child was given and has not started.
+        handover: the clock of the jobs that were given and not started.
 
     Attributes:
         held: all of them, in the order in which they were given.
@@ -49,7 +49,7 @@ class Ledger:
         return numbered
 
     def hear(self, report: Report) -> Iterator[Event]:
-        """Yield what a report says of the jobs.
+        """Yield the events of a report.
 
         Raises:
             MalformedFrame: it tells of a job that the child does not hold.
@@ -82,7 +82,7 @@ class Ledger:
         return self._asking.pop((request_id, generation), None)
 
     def suspect_all(self) -> None:
-        """Let every job count as started: what the child told cannot be read any more."""
+        """Let every job count as started: the child's reports cannot be read any more."""
         self._started.update(self.held)
 
     def note_overdue(self, now_s: float) -> bool:

@@ -8,8 +8,8 @@ from multiprocessing.context import SpawnProcess
 from socket import socket
 
 
-def death_fd(process: SpawnProcess, sock: socket) -> int:
-    """Return what becomes readable when the process ends; the caller closes it.
+def exit_fd(process: SpawnProcess, sock: socket) -> int:
+    """Return a file that becomes readable when the process ends; the caller closes it.
 
     A fork of the handler's own may hold the sentinel open, and the socket, beyond the child's
     death; a pidfd knows better. Kernels before 5.3 have none.

@@ -41,5 +41,5 @@ def _end(where: str) -> NoReturn:
         )
         _log.exception("child.broken", where=where)
         logging.shutdown()
-    finally:  # whatever the error does that is to be logged, or the user's own log handlers
+    finally:  # even if the error cannot be logged, or a log handler of the user's fails
         os._exit(BROKEN_EXIT_CODE)

@@ -22,7 +22,7 @@ class Why(StrEnum):
     START_FAILED = "start_failed"
 
 
-class Succession:
+class RespawnPolicy:
     """Keeps each place of the pool filled, without haste where starting fails.
 
     Attributes:

@@ -8,29 +8,29 @@ from hypothesis import strategies as st
 
 from consumer.pool.backoff import respawn_delay_s
 from consumer.pool.memory import Verdict, judge
-from consumer.pool.succession import BROKEN_AFTER, Succession
+from consumer.pool.respawn_policy import BROKEN_AFTER, RespawnPolicy
 
 
 def test_a_failed_start_is_due_after_its_pause_and_only_once() -> None:
-    succession = Succession()
-    assert succession.next_s == math.inf
-    succession.try_later(3, "no licence", 100.0)
-    assert succession.next_s == 100.0 + respawn_delay_s(3)
-    assert succession.take_due(succession.next_s - 0.01) == []
-    assert succession.take_due(succession.next_s) == [3]
-    assert succession.take_due(math.inf) == []
-    assert succession.replaced["start_failed"] == 1
+    respawn_policy = RespawnPolicy()
+    assert respawn_policy.next_s == math.inf
+    respawn_policy.try_later(3, "no licence", 100.0)
+    assert respawn_policy.next_s == 100.0 + respawn_delay_s(3)
+    assert respawn_policy.take_due(respawn_policy.next_s - 0.01) == []
+    assert respawn_policy.take_due(respawn_policy.next_s) == [3]
+    assert respawn_policy.take_due(math.inf) == []
+    assert respawn_policy.replaced["start_failed"] == 1
 
 
 @given(st.lists(st.integers(1, 8), max_size=5), st.lists(st.integers(0, 8), max_size=5))
 def test_the_fault_is_told_when_one_place_failed_often_enough(
     waiting: list[int], starting: list[int]
 ) -> None:
-    succession = Succession()
+    respawn_policy = RespawnPolicy()
     for failures in waiting:
-        succession.try_later(failures, f"failure {failures}", 0.0)
+        respawn_policy.try_later(failures, f"failure {failures}", 0.0)
     is_hopeless = bool(waiting) and max([*waiting, *starting]) >= BROKEN_AFTER
-    assert succession.fault(starting) == (f"failure {waiting[-1]}" if is_hopeless else None)
+    assert respawn_policy.fault(starting) == (f"failure {waiting[-1]}" if is_hopeless else None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The parent's side of one child: its socket, what it was given, and how it ended."""
+"""The parent's side of one child: its socket, its jobs, and its end."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from consumer.pool.death import death_fd, in_words
 from consumer.pool.events import ChildDied, ChildFailed, ChildReady, ChildRetired, Event
+from consumer.pool.exit_watch import exit_fd, in_words
 from consumer.pool.frames import Decoder, Frame, MalformedFrame
 from consumer.pool.handover import HandOver
 from consumer.pool.job import Job, PoolSettings
-from consumer.pool.ledger import Ledger
+from consumer.pool.jobs_in_child import JobsInChild
 from consumer.pool.outcome import one_line
+from consumer.pool.respawn_policy import Why
 from consumer.pool.spawning import spawn
-from consumer.pool.succession import Why
 from consumer.pool.wire import (
     pack_answer,
     pack_jobs,
@@ -32,11 +32,11 @@ _RETIRED_EXIT_LIMIT_S = 5.0
 _PROVEN_S = 1.0
 
 
-class Member:
+class ChildProcess:
     """One child of the pool, from its start to its burial.
 
-    Nothing here blocks: what the child does not read waits in a buffer, which the jobs that it
-    may hold bound.
+    Nothing here blocks: frames that the child does not read wait in a buffer. The number of jobs
+    that it may hold bounds that buffer.
 
     Args:
         settings: the pool's.
@@ -48,14 +48,14 @@ class Member:
 
     def __init__(self, settings: PoolSettings, *, failures: int) -> None:
         self._process, self.sock = spawn(settings)
-        self.death_fd = death_fd(self._process, self.sock)
+        self.exit_fd = exit_fd(self._process, self.sock)
         self.pid = self._process.pid or 0
         self.failures = failures
         self.is_ready = False
-        self.is_spare = True  # until the crew has a place for it
+        self.is_spare = True  # until the supervisor has a place for it
         self.is_doomed = False
         self.is_retired = False
-        self.is_outdated = False  # the worker is, by what this child has read
+        self.is_outdated = False  # this child has read newer handlers than the worker's
         self.why = Why.DIED
         self.watched = 0  # the selector's mask of the socket, kept by the pool
         # Monotonic time at which it is killed, and why.
@@ -70,7 +70,7 @@ class Member:
         self.handover = HandOver(
             slots=settings.slots_per_process, limit_s=settings.handover_timeout_s
         )
-        self.ledger = Ledger(self.handover)
+        self.jobs = JobsInChild(self.handover)
         self._reason: str | None = None
         self._retired_for = ""
         self._is_unreadable = False
@@ -90,22 +90,22 @@ class Member:
         """How many more jobs it may be given."""
         if not self.is_serving or self.handover.is_late:
             return 0
-        return min(self._room - len(self.ledger.held), self._most_jobs - self.ledger.given)
+        return min(self._room - len(self.jobs.held), self._most_jobs - self.jobs.given)
 
     @property
     def is_idle(self) -> bool:
         """Whether it is ready and holds nothing."""
-        return self.is_ready and not self.ledger.held
+        return self.is_ready and not self.jobs.held
 
     @property
     def is_new(self) -> bool:
         """Whether it has never been given a job."""
-        return self.ledger.given == 0
+        return self.jobs.given == 0
 
     @property
     def is_spent(self) -> bool:
         """Whether it has been given as many jobs as a child gets."""
-        return self.ledger.given >= self._most_jobs
+        return self.jobs.given >= self._most_jobs
 
     @property
     def has_unsent(self) -> bool:
@@ -115,17 +115,17 @@ class Member:
     @property
     def next_s(self) -> float:
         """The monotonic time at which it is to be looked after."""
-        if self.is_doomed:  # what its runs and starts were allowed no longer counts
+        if self.is_doomed:  # the limits of its runs and its start no longer count
             return self.kill_by_s
-        return min(self.kill_by_s, self.ledger.first_end_s, self.handover.due_s)
+        return min(self.kill_by_s, self.jobs.first_end_s, self.handover.due_s)
 
     def give(self, jobs: Sequence[Job]) -> None:
         """Send it jobs, at most `free` of them."""
-        self._send(pack_jobs(self.ledger.enter(jobs)))
+        self._send(pack_jobs(self.jobs.enter(jobs)))
 
     def answer(self, request_id: str, generation: int, *, granted: bool) -> bool:
         """Answer a run that waits at its effect; return whether it has such a run."""
-        number = self.ledger.take_asking(request_id, generation)
+        number = self.jobs.take_asking(request_id, generation)
         if number is None:
             return False
         self._send(pack_answer(number, granted=granted))
@@ -142,7 +142,7 @@ class Member:
         self._dismiss_when_done()
 
     def flush(self) -> None:
-        """Write what the socket takes of what waits."""
+        """Write as much of the waiting frames as the socket takes."""
         try:
             while self._out:
                 del self._out[: self.sock.send(self._out)]
@@ -152,7 +152,7 @@ class Member:
             self._out.clear()  # it is dying; the end of its socket will say so
 
     def receive(self) -> list[Event]:
-        """Return what it has told since. At the end of its stream it is given time to exit."""
+        """Return its events since the last call; at the end of its stream, let it exit."""
         data = self._read()
         if data is None:
             return []
@@ -195,7 +195,7 @@ class Member:
             self._reason = told if self.is_ready else f"{told} before it was ready"
         events.append(self._death(self._reason))
         self.sock.close()
-        os.close(self.death_fd)
+        os.close(self.exit_fd)
         if self._process.exitcode is not None:
             self._process.close()
         return events
@@ -227,7 +227,7 @@ class Member:
                 events += self._heard(frame)
         except MalformedFrame as error:
             self._is_unreadable = True
-            self.ledger.suspect_all()  # what it told after this is lost: any may have run
+            self.jobs.suspect_all()  # its later reports are lost: any job may have run
             self.doom(f"sent a malformed frame: {error}")
         return events
 
@@ -243,7 +243,7 @@ class Member:
             yield ChildReady(self.pid)
         if report.failed is not None and not self.is_ready:
             self._reason = one_line(report.failed)
-        yield from self.ledger.hear(report)
+        yield from self.jobs.hear(report)
 
     def _dismiss_when_done(self) -> None:
         if self.is_idle and not self.is_doomed and self.kill_by_s == math.inf:
@@ -254,6 +254,6 @@ class Member:
     def _death(self, reason: str) -> Event:
         if not self.is_ready:
             return ChildFailed(self.pid, reason)
-        if self.is_retired and not self.ledger.held:
+        if self.is_retired and not self.jobs.held:
             return ChildRetired(self.pid, self._retired_for)
-        return ChildDied(self.pid, reason, *self.ledger.ends())
+        return ChildDied(self.pid, reason, *self.jobs.ends())
