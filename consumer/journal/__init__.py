@@ -1,33 +1,34 @@
 """The journal: the truth about every request, in SQL (contract, sections 3, 5 and 8).
 
-What flows through: a worker's loop hands batches of claims, effects, finishes, refusals and
-confirmed statuses to `Journal.apply`, one transaction a call, and gets a verdict for each.
+The flow: a worker's loop hands batches of claims, effects, finishes, refusals and confirmed
+statuses to `Journal.apply`, one transaction a call, and gets a verdict for each.
 
 - `journal`: the worker's object. `work`: one call's writes, in order, and how they are halved.
-- `records`: what goes in and comes out. `verdict`: the rules, pure.
-- `takeover_rule`: what may follow a run that has no end, pure; `takeover` carries it out.
+- `records`: arguments and results as frozen values. `verdict`: the rules of claims, pure.
+- `takeover_rule`: how a run without an end may be followed, pure; `takeover` carries it out.
 - `claiming`, `refusing`, `skipping`, `finishing`: each kind of write for a batch; `claim_sql` and
   `history` hold the statements that they share. `ordering`: who goes first of one key.
 - `batch`: how a batch reaches the database. `clock`: the database's clock in SQL.
-- `restoring`: what a worker knows of its runs, written again where the database has lost it.
-- `told_rule`: what becomes of a row that is behind what clients were told, pure; `catching_up`
-  writes it. `followed_rule`: what the history says of a run that is written over so.
+- `restoring`: writes a worker's runs again that the database has lost.
+- `told_rule`: the new state of a row that is behind the status in Redis, pure; `catching_up` writes
+  it. `followed_rule`: the reason that the history gives for a run that was overwritten so.
   `lost_rows`: the statements of these.
-- `leases`: that a worker lives. `sweep`: what peers do for the dead. `pruning`: what is forgotten;
-  `forgetting`: that it does not run again.
-- `left_over`: what no ordinary sweep finds: no handler any more, a clock that was set back.
+- `leases`: proof that a worker lives. `sweep`: peers settle the claims of dead workers. `pruning`:
+  deletes old rows; `forgetting`: keeps pruned requests from running again.
+- `left_over`: requests that no ordinary sweep finds: no handler any more, a clock that was set
+  back.
 - `retrying`: whose next run is overdue. `pauses`: which topics the group does not run now.
 - `waiting`: rows that wait for a record about them; `dead_letters` and `outcomes` are its kinds.
-- `republish`: what is told again to an empty Redis, and by whom.
-- `lookup`: reading for a person: rows, their history, what people did (`actions`).
+- `republish`: which statuses are written again to an empty Redis, and by which worker.
+- `lookup`: reading for a person: rows, their history, the actions of people (`actions`).
 - `redrives`: begun, found, taken over, by `redrive_row`; `redrive_work`: one at work.
-  `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out.
-  `resolving`: what a person decides about one request.
-- `pacing`: how often what may be slow is looked at; `span`: how far back.
-- `standing`: what a PostgreSQL is set to, for `check`.
+  `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out. `resolving`: a
+  person's decision about one request.
+- `pacing`: how often a slow query runs; `span`: how far back it looks.
+- `standing`: the settings of a PostgreSQL, for `check`.
 - `transactional`: transactions of handlers, for the children.
-- `group_journal`: what all of these objects have in common. `session`, `engine`,
-  `bounded_connection`: the connection and its settings. `faults`, `errors`: what can go wrong.
+- `group_journal`: the base class of these objects. `session`, `engine`, `bounded_connection`: the
+  connection and its settings. `faults`, `errors`: the errors of a database.
 - `tables`: the tables. `schema`: version, id, `migrate`. `migrations`: Alembic's files.
 
 Decisions taken, and their cost. A batch is one statement, so a value that the database refuses
@@ -36,8 +37,8 @@ costs the whole transaction: it is halved until the offender is alone, which tak
 before it is overwritten, so a verdict is never a guess. Of the two databases only the way a batch
 reaches them, the clock and the locks differ; the same tests run on both.
 
-What is not obvious. A first claim is answered without reading its row back. A row of state EXPIRED,
-a refusal, or one that is SKIPPED by another has no `claimed_at`: it never ran. The version table of
+Not obvious: A first claim is answered without reading its row back. A row of state EXPIRED, a
+refusal, or one that is SKIPPED by another has no `claimed_at`: it never ran. The version table of
 Alembic has a name of its own, because a user's tables may be in the same database.
 """
 

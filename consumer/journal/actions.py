@@ -1,4 +1,4 @@
-"""What people did about requests: one row each in `onceward_action`, only ever appended to."""
+"""The actions of people on requests: one row each in `onceward_action`, only ever appended to."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ ACTIONS = Shape("action", _COLUMNS)
 
 
 class ActionKind(StrEnum):
-    """What was done."""
+    """The kind of an action."""
 
     REDRIVE = "redrive"
     RESOLVE = "resolve"
     DISCARD = "discard"
-    CANCEL = "cancel"  # a whole redrive, or what it did to one request
+    CANCEL = "cancel"  # a whole redrive, or its part in one request
     RESUME = "resume"  # a redrive
 
 
 class Action(NamedTuple):
-    """What somebody did.
+    """One action of a person.
 
     Args:
         request_id: None where it was done to a whole redrive.
@@ -52,7 +52,7 @@ class Action(NamedTuple):
 
 
 class Deed(NamedTuple):
-    """What is about to be noted for one request."""
+    """An action that is about to be written for one request."""
 
     request_id: str | None
     generation: int | None
@@ -83,7 +83,7 @@ def note(
 def actions_of(
     connection: Connection, group: str, request_ids: Collection[str]
 ) -> dict[str, list[Action]]:
-    """Return what was done to these requests, in its order; nothing of those without any."""
+    """Return the actions on these requests, oldest first; requests without any are left out."""
     if not request_ids:
         return {}
     parameters = RUNS.load(connection, [(group, name, 0) for name in sorted(request_ids)])

@@ -1,4 +1,4 @@
-"""Rows that are behind what clients were told, brought forward. Rare, so row by row."""
+"""Rows that are behind the status of their clients are brought forward. Rare, so row by row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def catch_up(
     may_overwrite_claims: bool = False,
     going_on: Collection[str] = (),
 ) -> list[Row]:
-    """Write what the journal has lost of runs that clients were told of; return those rows.
+    """Write the runs that Redis knows and the journal has lost; return those rows.
 
     A run whose end nobody knows becomes a claim: its owner goes on with it, or, where that is gone,
     a sweep does, by the policy of its handler.
@@ -42,7 +42,7 @@ def catch_up(
     """
     told = {one.request_id: one for one in runs}
     found, _ = read(connection, group, told)
-    # What the journal has forgotten on purpose runs no more.
+    # A request that the journal has pruned runs no more.
     absent = [one for name, one in told.items() if name not in found]
     open_ = [one.claim for one in absent if one.state == State.CLAIMED]
     for name in forgotten_among(connection, group, open_):

@@ -69,7 +69,7 @@ def insert_claims(dialect: str, *, outcomes: bool = False) -> ReturningInsert[An
 def why_expired(
     too_late: ColumnElement[bool], over_s: ColumnElement[Any]
 ) -> dict[str, ColumnElement[Any]]:
-    """Return code and message of what came too late; `over_message` says the same."""
+    """Return code and message of a request that came too late; `over_message` says the same."""
     before, after = over_message("|").split("|")
     message = literal(before).concat(cast(over_s, Text)).concat(literal(after))
     return {
@@ -80,7 +80,7 @@ def why_expired(
 
 @lru_cache
 def insert_refusals(dialect: str, *, outcomes: bool = False) -> postgresql.Insert | sqlite.Insert:
-    """Return the insert of refused records; what is there already stays as it is."""
+    """Return the insert of refused records; an existing row stays as it is."""
     batch = REFUSALS.source(dialect)
     values: dict[str, ColumnElement[Any]] = {
         **first_values(batch, dialect, outcomes=outcomes),
@@ -150,7 +150,7 @@ def retry_claims(dialect: str) -> ReturningUpdate[Any]:
 
 @lru_cache
 def expire_claims(dialect: str) -> ReturningUpdate[Any]:
-    """Return the update that ends what waited for its next run beyond its deadline."""
+    """Return the update that ends requests whose deadline passed while they waited for a retry."""
     batch = CLAIMS.source(dialect)
     cleared = ("result", "published_at", "due_at")
     return (
@@ -169,10 +169,10 @@ def expire_claims(dialect: str) -> ReturningUpdate[Any]:
 def close_failures(dialect: str, shape: Shape = CLAIMS) -> ReturningUpdate[Any]:
     """Return the update that says of failures that no resend helps any more; it answers whole rows.
 
-    They stay as they failed: what has no dead letter yet gets one, what was sent back has its own.
+    They stay as they failed: a row without a dead letter gets one, a redriven row has its own.
 
     Args:
-        shape: what names them.
+        shape: the columns that name them.
     """
     return (
         update_runs(shape.source(dialect), State.FAILED.value)
@@ -209,7 +209,7 @@ def refuse_again(dialect: str) -> ReturningUpdate[Any]:
 def first_values(
     batch: FromClause, dialect: str, *, outcomes: bool
 ) -> dict[str, ColumnElement[Any]]:
-    """Return what every new row takes from its record."""
+    """Return the values that every new row takes from its record."""
     copied = ("group", "request_id", "topic", "partition", "offset", "payload_sha256", "attempt")
     is_wanted = batch.c.topic.in_(bindparam("outcome_topics", expanding=True))
     # No run has had its outcome told yet.
@@ -226,7 +226,7 @@ def first_values(
 def insert_new(
     values: dict[str, ColumnElement[Any]], source: FromClause, dialect: str
 ) -> postgresql.Insert | sqlite.Insert:
-    """Return the insert of these rows, which leaves alone what is there already."""
+    """Return the insert of these rows, which leaves existing rows alone."""
     # SQLite reads ON CONFLICT as part of a join unless a WHERE stands before it.
     rows = select(*values.values()).select_from(source).where(literal_column("1 = 1"))
     make = sqlite.insert if dialect == "sqlite" else postgresql.insert

@@ -48,7 +48,7 @@ from consumer.journal.verdict import (
 )
 
 _MAX_READS = 4
-# What writes to a row that is there: the statement, and the decision that it carries out.
+# An update of an existing row: the statement, and the decision that it carries out.
 _CHANGES = {
     Step.REOPEN: (reopen_claims, REOPEN),
     Step.RETRY: (retry_claims, RETRY),
@@ -62,7 +62,7 @@ class Claims:
     """Decides a batch of claims within one transaction.
 
     Args:
-        held: (request_id, generation) that this worker already runs; what is granted is added.
+        held: (request_id, generation) that this worker already runs; each granted claim is added.
         tried: requests whose claim may stand from a call of unknown outcome.
         outcome_topics: those whose outcomes are wanted.
         expects_rows: most of them are known to the journal, as far as one can guess: they are
@@ -103,7 +103,7 @@ class Claims:
             if waiting:
                 verdicts.update(self._answer(waiting))
                 waiting = _without(waiting, verdicts)
-                # What has no row, and must not get one yet.
+                # Claims that have no row, and must not get one yet.
                 verdicts.update(self._of_held(waiting))
                 verdicts.update(self._of_running(_without(waiting, verdicts)))
                 waiting = _without(waiting, verdicts)
@@ -145,7 +145,7 @@ class Claims:
 
     def _is_held(self, claim: Claim) -> bool:
         holder = self._holders.get(claim.request_id)
-        # What is too late need not wait for its end.
+        # A claim past its deadline need not wait for its end.
         return holder is not None and holder.seen_at < claim.deadline_at
 
     def _held_back(self, claim: Claim) -> Verdict:
@@ -187,8 +187,8 @@ class Claims:
     def _take_back(self, claims: Collection[Claim]) -> dict[str, Row]:
         """Return the rows of those that may have ended and been forgotten, in doubt.
 
-        Asked after the insert: what is pruned in this moment has either stood in its way, or is
-        marked by now.
+        Asked after the insert: a row that is pruned in this moment either stood in its way, or has
+        left its mark by now.
         """
         if not claims:
             return {}

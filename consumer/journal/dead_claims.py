@@ -62,7 +62,7 @@ def find(
     None while the lease of `worker_id` is over.
 
     Args:
-        gone: what earlier looks at these topics have found.
+        gone: the findings of earlier looks at these topics.
         after: owner and request of the last one of the page before.
     """
     owner, request_id = after
@@ -76,8 +76,8 @@ def find(
     finally:
         gone.ended(began_s, monotonic_s())
     rows = [Row(*one) for one in found]
-    # With a lease that is over one finds nothing, and knows nothing; nor does a later page know
-    # what was before it.
+    # A worker whose lease is over finds nothing, and knows nothing; nor does a later page know the
+    # rows before it.
     is_complete = len(rows) < limit and worker_id in lives and after == FIRST
     gone.found({row.owner for row in rows}, began_s, is_complete=is_complete)
     return rows
@@ -92,8 +92,10 @@ def find_unhandled(
     late_ms: int,
     worker_id: str,
 ) -> list[tuple[Any, ...]]:
-    """Return, behind whether its deadline has been over for `late_ms`, what waits on any other
-    topic than these: claims of the dead, and what is to run again."""
+    """Return claims of the dead, and retries, on any other topic than these.
+
+    Before each stands whether its deadline has been over for `late_ms`.
+    """
     further = {"most": limit, "this_worker": worker_id, "late": late_ms}
     _, lives = _workers(connection, group)
     return _found(connection, _unhandled, group, topics, further, lives)
@@ -120,7 +122,7 @@ def _found(
     further: Mapping[str, Any],
     left_out: Sequence[str],
 ) -> list[tuple[Any, ...]]:
-    """Return what a statement finds.
+    """Return the rows that a statement finds.
 
     Args:
         left_out: the owners that it need not look at, in the order of the index.

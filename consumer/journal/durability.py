@@ -1,4 +1,4 @@
-"""What the promises rest on in a PostgreSQL, and what a worker takes of it, in words. Pure."""
+"""The settings of a PostgreSQL that the promises rest on, and a worker's share, in words. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.journal.standing import Standby, Standing
 
-# Its loop, its lease, its sweeps, its pauses, its dead letters, and for a moment what it tells an
+# Its loop, its lease, its sweeps, its pauses, its dead letters, and for a moment the restore of an
 # empty Redis.
 _OF_WORKER = 6
 _LOST = "a crash of its machine loses or breaks what was acknowledged, and requests run again"
@@ -21,7 +21,7 @@ def connections(slots: int, handlers: Sequence[Handler]) -> int:
 
 
 def faults(standing: Standing, *, wanted: int) -> Iterator[str]:
-    """Yield what is set so that promises do not hold, or time is lost: no session can ask for it.
+    """Yield settings that break a promise or cost time, and that no session can change.
 
     Args:
         wanted: how many connections one worker has at most.
@@ -38,7 +38,7 @@ def faults(standing: Standing, *, wanted: int) -> Iterator[str]:
 
 
 def described(standing: Standing, *, wanted: int) -> Iterator[str]:
-    """Yield how the rest stands, and what follows from it.
+    """Yield the other settings, and the consequence of each.
 
     Args:
         wanted: how many connections one worker has at most.

@@ -1,4 +1,4 @@
-"""What can go wrong with the journal, as errors that say what to do next."""
+"""The errors of the journal; each says how to go on."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class JournalVersionError(SettingsError):
 
 
 class DataRefused(OncewardError):
-    """The database refuses what a statement carries; its transaction was rolled back.
+    """The database refuses the values of a statement; its transaction was rolled back.
 
     Args:
         reason: kind and code of the refusal, never the data.

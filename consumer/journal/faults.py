@@ -1,4 +1,4 @@
-"""Makes the journal's errors of what a driver raises; see `feedback.sql.faults`."""
+"""Turns the errors of a driver into the journal's; see `feedback.sql.faults`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def translate(error: DBAPIError) -> OncewardError | None:
     """Return the error to raise in place of a driver's; None when it is a fault of this program.
 
     Args:
-        error: what SQLAlchemy raised; `error.orig` is the driver's own.
+        error: SQLAlchemy's error; `error.orig` is the driver's own.
     """
     fault = sort(error)
     if fault is None:

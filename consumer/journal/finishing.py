@@ -1,4 +1,4 @@
-"""Finishes, effects and confirmed statuses: what happens to a claim after it was granted."""
+"""Finishes, effects and confirmed statuses: the life of a claim after it was granted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Name = tuple[str, int]
 def finish(
     connection: Connection, group: str, worker_id: str, finishes: Sequence[Finish]
 ) -> dict[Name, FinishResult]:
-    """Write how runs ended; return what became of each, by (request_id, generation)."""
+    """Write how runs ended; return the result of each finish, by (request_id, generation)."""
     distinct = {(one.request_id, one.generation): one for one in reversed(finishes)}
     written = _write(connection, group, distinct, State.CLAIMED)
     results = {
@@ -65,7 +65,7 @@ def _finish_late(
 def _write(
     connection: Connection, group: str, finishes: dict[Name, Finish], state: State
 ) -> dict[Name, int | None]:
-    """Return when the next run of each is due, by what was written."""
+    """Return when the next run of each is due, by the rows as written."""
     rows = [
         (
             group,
@@ -100,7 +100,7 @@ def mark_effects(
 
 
 def mark_published(connection: Connection, group: str, published: Sequence[Published]) -> None:
-    """Note what Redis confirmed, where that is still what the journal says."""
+    """Note the statuses that Redis confirmed, where the journal still says the same."""
     names = {(one.request_id, one.generation, str(one.state)) for one in published}
     parameters = STATES.load(connection, [(group, *name) for name in sorted(names)])
     connection.execute(_mark_published(connection.dialect.name), parameters)

@@ -1,7 +1,7 @@
 """Why the run that stands in a row is followed by one that the database had lost. Pure.
 
-The history says so of each run that is written over, and the audit accuses it or not. It must
-accuse what ran beside the run that was lost: a worker that found no trace of that one.
+The history gives a reason for each run that is overwritten, and the audit accuses it or not. It
+must accuse a run beside the lost one: its worker found no trace of that one.
 """
 
 from __future__ import annotations

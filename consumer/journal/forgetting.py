@@ -1,20 +1,21 @@
-"""What pruning leaves behind: up to where the journal has forgotten, so that none of it runs again.
+"""Pruning leaves marks: the offset below which rows were deleted, so that none runs again.
 
-A record that names its deadline is safe without: nothing is granted past that, and nothing is
-forgotten before. One that names none gets its deadline from its own time, or, where it has none,
-from that of its reading: where `deadline_s` has grown, or there is no time, a record that is read
-again after it was forgotten would get a new one. So pruning keeps, of each partition, the offset
-behind what it has forgotten and the latest deadline among it, in the transaction that forgets. A
-record below that offset that is no younger than that deadline has had its time.
+A record with a deadline of its own is safe without marks: no claim is granted past it, and no row
+is pruned before it. A record without one gets its deadline from its timestamp, or, without a
+timestamp, from the time of its reading. Such a record may get a new deadline when it is read again
+after its row was pruned: `deadline_s` has grown, or it has no timestamp. So pruning stores two
+values for each partition, in the transaction that deletes: the offset behind the last pruned
+record, and the latest deadline among them. A record below that offset whose timestamp is no later
+than that deadline has had its time.
 
-Nor is it EXPIRED, whatever it names: that would tell its caller that it has not run, and most of
-what was forgotten has. It is IN_DOUBT, since nobody knows any more.
+Such a record is not EXPIRED, even if its own deadline is over: EXPIRED tells the caller that it has
+not run, and most pruned requests have. It is IN_DOUBT, since nobody knows any more.
 
 Its own time is asked as well since a topic that was made anew begins again at offset 0.
 
-A worker that ran it may remember how, and writes that again where the row is gone. A failure may
-have been followed by another run, somewhere else, that was forgotten with it: whatever such a
-worker remembers but a success is IN_DOUBT too.
+A worker that ran the request may remember how it ended, and writes that again where the row is
+gone. A failure may have been followed by a run on another worker that was pruned with it. So every
+remembered end but a success becomes IN_DOUBT too.
 """
 
 from __future__ import annotations

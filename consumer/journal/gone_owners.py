@@ -1,4 +1,4 @@
-"""Of which workers that are gone no claim is left, so that what they ended is not read again. Pure.
+"""Dead workers that have no claim left, so that a sweep need not read their ended rows again. Pure.
 
 While a long snapshot is open, a look at the claims of the dead reads all that gone workers have
 ended since. Whose claims are all settled has none any more: its part of the index is left out, as
@@ -19,7 +19,7 @@ REMEMBERED = 1_000
 
 
 class GoneOwners:
-    """What the looks of one journal have found. Belongs to one thread."""
+    """The dead workers that the sweeps of one journal have found. Belongs to one thread."""
 
     def __init__(self) -> None:
         self._living: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""What all have in common that reach the journal of one group over a connection of their own."""
+"""The base of all classes that reach the journal of one group over their own connection."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ KEYS_AT_ONCE = 256
 
 
 class Journal(GroupJournal):
-    """Keeps what was claimed and how it ended; see `GroupJournal`.
+    """Stores claims and how they ended; see `GroupJournal`.
 
     Args:
         worker_id: who claims; one for the life of a worker.
@@ -104,19 +104,19 @@ class Journal(GroupJournal):
         held: Collection[Name] = (),
         tried: Collection[str] = (),
     ) -> Applied:
-        """Commit everything in one transaction and return what became of it.
+        """Commit all items in one transaction and return the result of each.
 
         The order is: own runs, told runs, finishes, effects, takeovers, published, refusals, skips,
-        claims.
-        What the database refuses because of its data is set apart, by halves, and the rest is
-        committed without it: such a claim is REFUSED, such an ending is written without its result.
+        claims. An item that the database refuses because of its data is found by halving, and the
+        rest is committed without it. Such a claim is REFUSED; such a finish is written without its
+        result.
 
         Args:
-            own_runs: what this worker knows of its runs; where the database has lost one, or how
-                it ended, that is written again.
-            told_runs: what clients were told of the latest runs of these requests, read before this
-                call; where the journal is behind, it catches up.
-            held: (request_id, generation) of what this worker has in a child or in a waiting
+            own_runs: the runs of this worker, as it knows them; a run or an end that the database
+                has lost is written again.
+            told_runs: the latest runs of these requests by their statuses, read before this call; a
+                row that is behind them catches up.
+            held: (request_id, generation) of runs that this worker has in a child or in a waiting
                 finish.
             tried: requests whose claims were part of a call of unknown outcome, or whose run was
                 granted and never begun: such a claim of its own that is not among `held` is
@@ -149,7 +149,7 @@ class Journal(GroupJournal):
         return applied
 
     def own_claims(self) -> list[Row]:
-        """Return what this worker has claimed and not finished, as far as the database knows.
+        """Return the claims that this worker has not finished, as far as the database knows.
 
         Raises:
             JournalUnavailable: as for `apply`.
@@ -160,7 +160,7 @@ class Journal(GroupJournal):
     def disown(self, runs: Sequence[Name]) -> None:
         """Leave claims of this worker to a sweep: nobody holds them, or knows how they ended.
 
-        Whatever is not undone with its row may have had its effect.
+        A run that the rollback of its row does not undo may have had its effect.
 
         Raises:
             JournalUnavailable: as for `apply`.
@@ -178,9 +178,9 @@ class Journal(GroupJournal):
             return [*read(connection, self._group, request_ids)[0].values()]
 
     def catch_up(self, runs: Sequence[ToldRun]) -> list[Row]:
-        """Bring rows forward that are behind what clients were told; return them.
+        """Bring rows forward that are behind their statuses; return them.
 
-        Claims of workers without a live lease as well: what is told is later than they are. A run
+        Claims of workers without a live lease as well: the status is later than they are. A run
         that the database refuses hinders no other.
 
         Raises:
@@ -223,8 +223,8 @@ class Journal(GroupJournal):
     ) -> list[Row]:
         """Return claims on these topics whose owner has no live lease; nothing is changed.
 
-        With this worker's own lease over there are none: what kept it from renewing may have kept
-        all from it, and their claims are alive.
+        With this worker's own lease over there are none: the outage that kept it from renewing may
+        have kept all others from it, and their claims are alive.
 
         Args:
             topics: those that this worker has handlers for, so that it knows their policy.
@@ -246,7 +246,7 @@ class Journal(GroupJournal):
             )
 
     def unhandled(self, topics: Collection[str], limit: int, late_ms: int) -> list[Unhandled]:
-        """Return what dead workers left, or waits for its next run, on any other topic than these.
+        """Return claims of dead workers and retries on any other topic than these.
 
         None with this worker's own lease over, as for `dead_claims`.
 
@@ -347,7 +347,7 @@ class Journal(GroupJournal):
             )
 
     def end_retries(self, rows: Sequence[Row]) -> list[Row]:
-        """End what waits for a next run that it will not have; return the rows as they are now.
+        """End retries that will have no next run; return the rows as they are now.
 
         Past its deadline it is EXPIRED; before it, its payload must be gone.
 
@@ -391,7 +391,7 @@ class Journal(GroupJournal):
         """Return when the journal has the tables that this program works with.
 
         Raises:
-            JournalVersionError: it has none, older or newer ones; the text says what to do.
+            JournalVersionError: it has none, older or newer ones; the text says how to go on.
             JournalUnavailable: as for `apply`.
         """
         with self._session.transaction(read_only=True) as connection:
@@ -407,7 +407,7 @@ class Journal(GroupJournal):
             return server_version(connection)
 
     def standing(self) -> Standing | None:
-        """Return what the database is set to; None on SQLite.
+        """Return the settings of the database; None on SQLite.
 
         Raises:
             JournalUnavailable: as for `apply`.
@@ -455,7 +455,7 @@ class Journal(GroupJournal):
             )
 
     def _set_apart(self, work: Work, held: Collection[Name], reason: str) -> Applied:
-        """Write what can be written of the one item that the database refuses."""
+        """Write the one item that the database refuses, without its data."""
         if work.claims:
             text = f"the database refuses this request's data ({reason})"
             verdict = Verdict(VerdictKind.REFUSED, work.claims[0], None, text)
@@ -480,7 +480,7 @@ class Journal(GroupJournal):
         result = self._commit(Work(finishes=[finish]), held).finished[name]
         with self._session.transaction(read_only=True) as connection:
             rows, _ = read(connection, self._group, [finish.request_id])
-        # The row says what was written: it is not what was asked for.
+        # The row was written otherwise than the finish asked: return it.
         told = FinishResult(result.kind, rows.get(finish.request_id))
         return replace(_NOTHING, finished={name: told})
 

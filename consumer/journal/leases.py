@@ -61,8 +61,8 @@ class Leases(GroupJournal):
     def renew(self, lease_s: float) -> LeaseTimes | None:
         """Extend the lease from now on; None when its row is gone: then register again.
 
-        A lease that was over is extended as well: what was swept meanwhile is protected by its
-        generation, not by the lease (contract, section 5).
+        A lease that was over is extended as well: a claim that was swept meanwhile is protected by
+        its generation, not by the lease (contract, section 5).
 
         Raises:
             JournalUnavailable: the outcome is unknown; call again.
@@ -100,13 +100,13 @@ class Leases(GroupJournal):
             with self._session.transaction(read_only=True, alone=True) as connection:
                 found: int | None = connection.execute(_TIMELINE).scalar()
         except DBAPIError:
-            # What only speaks like PostgreSQL, or keeps its log elsewhere.
+            # A database that only speaks like PostgreSQL, or keeps its log elsewhere.
             self._knows_timeline = False
             return None
         return found
 
     def release(self) -> None:
-        """End the lease: what this worker still has claimed counts as left by a dead one.
+        """End the lease: claims that this worker still has count as a dead worker's.
 
         Raises:
             JournalUnavailable: the outcome is unknown; the lease ends by itself.

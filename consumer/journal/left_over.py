@@ -1,4 +1,4 @@
-"""What no ordinary sweep finds: requests whose handler is gone, and leases that end too late.
+"""Requests that no ordinary sweep finds: their handler is gone, or a lease ends too late.
 
 A database's clock that was set back leaves the lease of a dead worker as far ahead as the clock
 went back, and its claims wait for that.
@@ -21,7 +21,7 @@ class Unhandled(NamedTuple):
     """A request on a topic that the asking worker has no handler for, and nobody goes on with.
 
     Args:
-        row: a claim of a dead worker, or what waits for its next run.
+        row: a claim of a dead worker, or a retry.
         is_late: its deadline has been over for a while: whoever had a handler had the time.
     """
 
@@ -49,7 +49,7 @@ def find_unhandled(
     late_ms: int,
     worker_id: str,
 ) -> list[Unhandled]:
-    """Return what waits on any other topic than these, the oldest deadlines first.
+    """Return claims and retries on any other topic than these, the oldest deadlines first.
 
     Args:
         late_ms: how long after its deadline it is late.

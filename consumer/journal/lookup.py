@@ -1,4 +1,4 @@
-"""Looking requests up for a person: rows, their history, what people did. Read only."""
+"""Looking requests up for a person: rows, their history, actions of people. Read only."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Lookup(GroupJournal):
             return history.read(connection, self._group, request_ids)
 
     def actions(self, request_ids: Collection[str]) -> dict[str, list[Action]]:
-        """Return what people did about these, by id and in its order.
+        """Return the actions of people on these requests, by id, oldest first.
 
         Raises:
             JournalUnavailable: ask again.

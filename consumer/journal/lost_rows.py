@@ -17,7 +17,7 @@ from consumer.journal.tables import request
 def insert_lost(
     connection: Connection, group: str, claim: Claim, values: dict[str, Any], *, wants_outcome: bool
 ) -> None:
-    """Insert the row of a request that has none; leave alone what another worker has inserted.
+    """Insert the row of a request that has none; leave a row of another worker alone.
 
     Args:
         values: by the names of the columns; they win over those of the claim.
@@ -31,7 +31,7 @@ def insert_lost(
         "outcome_generation": 0 if wants_outcome else None,
     }
     row = {**claim_values(claim), **values, **named}
-    # What another worker wrote is looked at the next time.
+    # The row of another worker is looked at the next time.
     connection.execute(make(request).values(row).on_conflict_do_nothing())
 
 
@@ -49,7 +49,7 @@ def overwrite_lost(
     Args:
         row: as it stands, locked.
         values: of the later run, by the names of the columns.
-        why: what the history says of it.
+        why: the reason that the history gives.
     """
     # Of an older claim that stands there nobody knows the end any more.
     outcome = WORKER_DIED if row.state == State.CLAIMED else None
@@ -64,7 +64,7 @@ def overwrite_lost(
 
 
 def claim_values(claim: Claim) -> dict[str, Any]:
-    """Return what a claim says of its row, by the names of the columns."""
+    """Return the values that a claim gives its row, by the names of the columns."""
     return {
         "topic": claim.topic,
         "partition": claim.partition,

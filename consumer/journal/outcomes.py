@@ -1,9 +1,9 @@
 """Which requests wait for the record of their outcome, and that it is written.
 
-A request waits while it has ended and `outcome_generation` is older than the run that it ended
-with. Where nobody wants its outcome that column is null, from its first claim on: no other
+A request waits while it has ended and `outcome_generation` is older than the generation of its last
+run. Where no outcome topic is declared that column is null, from the first claim on. No other
 statement knows of it, since every way of reopening a request grows the generation. An IN_DOUBT
-request has not ended; whoever resolves it, by whatever statement, lets it wait from then on.
+request has not ended; any statement that resolves it lets it wait from then on.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 # In milliseconds, as far back as a look can go: older than any row.
 EVER_MS = 10**14
-# Of the time: what such looks take at most.
+# The largest share of the time that such looks may take.
 SHARE = 0.02
 # A look that takes no longer is repeated as often as its caller likes.
 QUICK_S = 0.1

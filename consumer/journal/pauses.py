@@ -32,7 +32,7 @@ class Pauses(GroupJournal):
     """The pauses of one group; see `GroupJournal`."""
 
     def paused(self) -> list[PauseRow]:
-        """Return what is paused now, by topic.
+        """Return the pauses of now, by topic.
 
         Raises:
             JournalUnavailable: ask again.

@@ -1,4 +1,4 @@
-"""Forgets what ended long ago; never what is not past its deadline (contract, section 8)."""
+"""Deletes rows that ended long ago, never before their deadline (contract, section 8)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _find_old() -> Select[Any]:
             request.c.deadline_at <= longest_ago,
             request.c.finished_at <= longest_ago,
             request.c.state.in_([state.value for state in PRUNED_STATES]),
-            # What still waits for the record of its outcome would have none.
+            # A row that still waits for the record of its outcome would have none.
             func.coalesce(request.c.outcome_generation, request.c.generation)
             >= request.c.generation,
         )

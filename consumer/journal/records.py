@@ -1,4 +1,4 @@
-"""What goes into the journal and what comes out of it, as frozen values.
+"""The arguments and results of the journal, as frozen values.
 
 All times are epoch milliseconds of the database's clock, but for deadlines, which the client set.
 """
@@ -13,14 +13,14 @@ from typing import NamedTuple
 RESULT_REFUSED = "RESULT_REFUSED"
 DEADLINE_OVER = "DEADLINE_OVER"
 WORKER_DIED = "WORKER_DIED"
-# Of a doubt about what was read again and may have been pruned.
+# The code of a doubt: the record was read again and its row may have been pruned.
 FORGOTTEN = "FORGOTTEN"
-# What follows a worker's id as the owner of a claim that it has given up.
+# The suffix of a worker's id as the owner of a claim that it has given up.
 DISOWNED = "-disowned"
 
 
 def over_message(seconds: int | str) -> str:
-    """Return what is said of a request whose deadline was over by that when it was read."""
+    """Return the message of a request whose deadline was over by that when it was read."""
     return f"its deadline had been over for {seconds} s when it was to begin"
 
 
@@ -130,7 +130,7 @@ class Finish(NamedTuple):
     """How a run ended.
 
     Args:
-        state: what the request becomes; never CLAIMED.
+        state: the new state of the request; never CLAIMED.
         result: JSON text.
         resend: whether a resend of a FAILED request may help.
         delay_ms: for RETRYING: until the next run, by the database's clock.
@@ -149,16 +149,16 @@ class Finish(NamedTuple):
     resend_if_late: bool = False
 
     def cleaned(self) -> Finish:
-        """Return the same ending without what the database refused, so that the request ends."""
+        """Return the same ending without its data: the database refused it, the request ends."""
         message = None if self.message is None else cleaned(self.message)
         return self._replace(code=RESULT_REFUSED, message=message, result=None)
 
 
 class OwnRun(NamedTuple):
-    """A run of a worker as that worker knows it, whatever the database has forgotten of it.
+    """A run of a worker as that worker knows it; the database may have lost it.
 
     Args:
-        claim: what it was claimed with.
+        claim: the claim of the run.
         generation: of the run.
         entered: whether a marked run was let into its effect.
         finish: how it ended; None while it runs.
@@ -243,8 +243,8 @@ class Published:
 class Row(NamedTuple):
     """A request as the journal has it; the fields are the columns of `onceward_request`.
 
-    A tuple and not a dataclass: one is made for every claim, and of 24 fields a frozen dataclass
-    took 8 us, a fifth of what the journal costs a request.
+    A tuple and not a dataclass: one is made for every claim. A frozen dataclass of 24 fields took 8
+    us, a fifth of the journal's cost of a request.
     """
 
     request_id: str
@@ -275,7 +275,7 @@ class Row(NamedTuple):
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether it stands for what was read again and may have been pruned."""
+        """Whether it stands for a record that was read again and may have been pruned."""
         return self.state == State.IN_DOUBT and self.code == FORGOTTEN
 
 
@@ -308,7 +308,7 @@ class Overdue(NamedTuple):
 
 
 class FinishKind(StrEnum):
-    """What became of a finish."""
+    """The kinds of result of a finish."""
 
     WRITTEN = "WRITTEN"
     ALREADY = "ALREADY"  # it is mine and stands there: an earlier try of unknown outcome wrote it
@@ -318,12 +318,13 @@ class FinishKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FinishResult:
-    """What became of a finish.
+    """The result of a finish.
 
     Args:
         row: the request as it stands now; None when it was written as asked, or is gone.
-        due_at: of what was written as RETRYING: epoch ms of the next run.
-        resolution: what was written instead of what was asked for, since it resolved a doubt.
+        due_at: when the state is RETRYING: epoch ms of the next run.
+        resolution: the state that was written in place of the one asked for, since it resolved a
+            doubt.
     """
 
     kind: FinishKind
@@ -333,7 +334,7 @@ class FinishResult:
 
 
 class TakeoverResultKind(StrEnum):
-    """What became of a takeover."""
+    """The kinds of result of a takeover."""
 
     GRANTED = "GRANTED"
     MINE = "MINE"  # granted by an earlier try of unknown outcome
@@ -344,11 +345,11 @@ class TakeoverResultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TakeoverResult:
-    """What became of a takeover.
+    """The result of a takeover.
 
     Args:
         row: the request as it stands now; None when it is gone.
-        retried: of what is ours: the runs before that failed as declared.
+        retried: if it is ours: the number of earlier runs that failed as declared.
     """
 
     kind: TakeoverResultKind
@@ -380,7 +381,7 @@ class DeadEnd:
 
 
 class Holder(NamedTuple):
-    """What goes before a request because it has its key.
+    """An earlier request of the same key, which goes first.
 
     Args:
         is_running: whether it runs; else it waits for its next run.
@@ -394,7 +395,7 @@ class Holder(NamedTuple):
 
 
 class VerdictKind(StrEnum):
-    """What a claim is answered with (contract, section 5)."""
+    """The verdict on a claim (contract, section 5)."""
 
     RUN = "RUN"
     ANSWERED = "ANSWERED"
@@ -414,8 +415,9 @@ class Verdict:
     Args:
         row: the request as it stands now; None when REFUSED or HELD, or when a retry finds none.
         reason: why, in a few words, without data of the request.
-        retried: of what may run: the runs before that failed as declared.
-        due_in_ms: of what is HELD: until the next run of what it waits for; 0 while that runs.
+        retried: if it may run: the number of earlier runs that failed as declared.
+        due_in_ms: if it is HELD: the time until the next run of the request it waits for; 0 while
+            that runs.
     """
 
     kind: VerdictKind
@@ -428,16 +430,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of a batch.
+    """The results of one batch.
 
     Args:
         verdicts: one for each claim, in the order of the claims.
         effects: (request_id, generation) of the runs that may enter their effect.
-        finished: what became of each finish, by (request_id, generation).
+        finished: the result of each finish, by (request_id, generation).
         refusals: the rows of the refusals, in their order.
-        takeovers: what became of each takeover, by (request_id, generation) of the run without
-            an end.
-        skipped: the rows of what ended in another's stead, or would have and had expired.
+        takeovers: the result of each takeover, by (request_id, generation) of the run without an
+            end.
+        skipped: the rows of requests that were skipped for another, or had expired before that.
         restored: the rows of own runs that the database had lost, as they are written again.
     """
 

@@ -1,4 +1,4 @@
-"""The row of a redrive: what it says, and how it is read and written."""
+"""The row of a redrive: its fields, and how it is read and written."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Redrive(NamedTuple):
 
     Args:
         owner: the process that goes on with it; None when it was stopped in order.
-        filter: what was asked for, as its reader has encoded it.
+        filter: the letters asked for, as its reader has encoded it.
         spans: of each partition of the letters: the first offset to read, and the end.
         positions: up to where all letters are done.
         marks: of topics that were sent to: the ends before the first of `unconfirmed` was sent.
         unconfirmed: requests behind the positions that were reopened.
         counts: how many letters were read, sent and refused, by name.
         silent_ms: how long ago its process last wrote here, by the database's clock.
-        named: what became of requests that were asked for by their id, and met so far.
+        named: the results of requests that were asked for by their id, and met so far.
     """
 
     redrive_id: str
@@ -65,14 +65,14 @@ _NAMED = "requests"
 
 
 class SoFar(NamedTuple):
-    """What is to be saved of a redrive.
+    """The progress of a redrive that is to be saved.
 
     Args:
         positions: up to where all letters are done.
         marks: ends of the topics before the first of `unconfirmed` was sent.
         unconfirmed: all that may be reopened and unsent.
         counts: of the letters that are done.
-        named: what became of requests that were asked for by their id.
+        named: the results of requests that were asked for by their id.
         published: reopened rows that Redis was told of.
     """
 

@@ -1,6 +1,6 @@
 """Which dead letters may be sent back, as a pure function of the letter, the row and the clock.
 
-What is decided here is carried out in the same transaction, on rows that are locked before they
+A decision of this rule is carried out in the same transaction, on rows that are locked before they
 are read: two redrives, or a redrive and a discard, never both have their way.
 """
 
@@ -15,7 +15,7 @@ from consumer.journal.records import Row, State
 
 
 class Redrivable(StrEnum):
-    """What becomes of a letter that is to be sent back."""
+    """The verdict on a letter that is to be redriven."""
 
     SEND = "send"  # its FAILED row is reopened
     SEND_UNKNOWN = "send_unknown"  # it has no row, and that was said to be no hindrance
@@ -32,7 +32,7 @@ class Redrivable(StrEnum):
     PAYLOAD_MISMATCH = "payload_mismatch"
     ANOTHERS_ID = "anothers_id"
     NO_ROW = "no_row"
-    # What is found out beside the journal.
+    # Facts that come from outside the journal.
     DOUBLE = "double"
     NO_TOPIC = "no_topic"
     NOT_TAKEN = "not_taken"
@@ -85,7 +85,7 @@ class Wish(NamedTuple):
         redrive_id: which redrive asks.
         owed: requests that it has reopened, and that Kafka does not have.
         max_redrives: how often a request may be sent back.
-        takes_unknown: whether what has no row is sent as well.
+        takes_unknown: whether a letter without a row is sent as well.
         replaces: whether a new request takes the place of each.
     """
 
@@ -99,12 +99,12 @@ class Wish(NamedTuple):
 def decide(
     one: Candidate, row: Row | None, now: int, *, actions: Sequence[Action], wish: Wish
 ) -> Redrivable:
-    """Return what becomes of a letter (contract, section 3).
+    """Return the verdict on a letter (contract, section 3).
 
     Args:
         row: the request as it stands; None when it has no row.
         now: epoch ms of the database's clock.
-        actions: what was done to the request before, in its order.
+        actions: earlier actions on the request, oldest first.
     """
     if any(_is_mine(action, one, wish) for action in actions):
         return _of_mine(one, row, now, wish)
@@ -162,7 +162,7 @@ def _is_mine(action: Action, one: Candidate, wish: Wish) -> bool:
         return False
     if one.generation is None or action.generation is None:
         return True
-    # What never ran has generation 1 in its row.
+    # A request that never ran has generation 1 in its row.
     return action.generation == max(1, one.generation)
 
 

@@ -1,11 +1,11 @@
-"""A redrive at work: what it reopens, and how far it is, in one row of the journal.
+"""A redrive at work: the requests it reopens, and its position, in one row of the journal.
 
-The row is what makes a redrive that was killed go on where it was. `positions` say up to where all
-letters are done; `unconfirmed` names the requests behind them that were reopened, and `marks` the
-ends of their topics before the first of them was sent. What is in Kafka behind the marks was sent,
-the rest of `unconfirmed` was not. It is written in the transaction that reopens, so that nothing is
-ever reopened without being named there. One batch may be sent while the next is reopened, so the
-names of two batches stand there.
+By this row a redrive that was killed goes on where it was. `positions` are the offsets up to which
+all letters are done. `unconfirmed` names the requests behind them that were reopened, and `marks`
+the ends of their topics before the first of them was sent. Requests in Kafka behind the marks were
+sent, the rest of `unconfirmed` was not. It is written in the transaction that reopens, so that
+nothing is ever reopened without being named there. One batch may be sent while the next is
+reopened, so the names of two batches stand there.
 
 `owner` is who goes on with it: each of its transactions checks that, so that one which was
 cancelled, or taken over by another process, stops before it reopens anything more.
@@ -36,7 +36,7 @@ class RedriveWork(Redrives):
     """The redrives of a group, one of which is this process's; see `Redrives`."""
 
     def judge(self, candidates: Sequence[Candidate], wish: Wish) -> list[Judged]:
-        """Return what would become of letters; nothing is changed.
+        """Return the verdicts on letters; nothing is changed.
 
         Raises:
             JournalUnavailable: the database is away.
@@ -54,10 +54,10 @@ class RedriveWork(Redrives):
         reason: str | None,
         so_far: SoFar,
     ) -> list[Judged]:
-        """Reopen what may be reopened, and save in the same transaction that it may be unsent.
+        """Reopen the letters that may be, and save in the same transaction that they may be unsent.
 
         Args:
-            so_far: what was done before, with these candidates among what may be unsent.
+            so_far: the progress before, with these candidates among those that may be unsent.
 
         Raises:
             RedriveStopped: it is not this process's any more; nothing was changed.

@@ -1,7 +1,7 @@
 """Refusals: every record that is refused leaves a row, so the audit never takes it for a loss.
 
-What is there already stays as it is, but for one thing: a failure that waited for this very record,
-a resend or a redrive, has failed again by it.
+An existing row stays as it is, with one exception: a failure that waited for this very record, a
+resend or a redrive, has failed again by it.
 """
 
 from __future__ import annotations

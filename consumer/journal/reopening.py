@@ -1,8 +1,9 @@
 """Reopens failures for a redrive, for a whole batch within one transaction (contract, section 3).
 
 A reopened row is FAILED with `resend` and a new deadline: so the ordinary rule of claims lets the
-next attempt in, once, whoever sends it first, and a worker needs to know nothing of redrives. What
-it says of its run stays until that claim, which keeps the run in the history and clears the effect.
+next attempt in, once, whoever sends it first, and a worker needs to know nothing of redrives. Its
+columns about the run stay until that claim, which appends the run to the history and clears the
+effect.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _REPLACEMENTS = uuid.UUID("5d0c0a2e-6c5b-5a58-9a6e-0f6a0c3f7d11")
 
 
 class Judged(NamedTuple):
-    """What becomes of a letter.
+    """The verdict on a letter.
 
     Args:
         row: the request as it stands now; None when it has no row.
@@ -41,7 +42,7 @@ class Judged(NamedTuple):
 def judge(
     connection: Connection, group: str, candidates: Sequence[Candidate], wish: Wish, *, lock: bool
 ) -> list[Judged]:
-    """Return what becomes of each letter; of two letters of one failure the first counts."""
+    """Return the verdict on each letter; of two letters of one failure the first counts."""
     ids = {one.request_id for one in candidates}
     rows, now = read(connection, group, ids, lock=lock)
     # With the rows locked: an action that another transaction wrote before is seen here.
@@ -68,7 +69,7 @@ def reopen(
     by: str,
     reason: str | None,
 ) -> list[Judged]:
-    """Reopen what may be reopened, or discard it for its replacement; say what became of each.
+    """Reopen each letter that may be, or discard it for its replacement; return each result.
 
     Args:
         valid_ms: from now to the new deadline.
@@ -139,7 +140,7 @@ def _note_replaced(
 def _reopened(
     connection: Connection, group: str, names: Sequence[tuple[str, int]], *, valid_ms: int
 ) -> dict[str, int]:
-    """Return the new deadlines of what was reopened."""
+    """Return the new deadlines of the reopened requests."""
     if not names:
         return {}
     parameters = RUNS.load(connection, [(group, *name) for name in sorted(names)])
@@ -151,7 +152,7 @@ def _reopened(
 def _as_reopened(row: Row | None, deadlines: Mapping[str, int]) -> Row | None:
     if row is None or row.request_id not in deadlines:
         return row
-    # The row is locked: what was read is what stands, but for what was just written.
+    # The row is locked: it stands as it was read, but for the columns just written.
     deadline_at = deadlines[row.request_id]
     return row._replace(resend=True, deadline_at=deadline_at, published_at=None)
 

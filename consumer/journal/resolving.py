@@ -1,4 +1,4 @@
-"""What a person decides about one request: a doubt is resolved, a failure is discarded."""
+"""A person's decision about one request: a doubt is resolved, a failure is discarded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESOLVED = "RESOLVED"
 
 
 class Decisions(ActingJournal):
-    """Carries out what a person decides; see `GroupJournal`."""
+    """Carries out a person's decisions; see `GroupJournal`."""
 
     def resolve(
         self,
@@ -115,7 +115,7 @@ def _refusal(row: Row | None, generation: int | None, now: int) -> Redrivable | 
         return NOT_FAILED[State(row.state)]
     if generation not in (None, shown_generation(row)):
         return Redrivable.OLDER_FAILURE
-    # What was reopened may run any moment, and is nobody's to discard until its deadline.
+    # A reopened request may run any moment: nobody may discard it until its deadline.
     return Redrivable.ON_ITS_WAY if row.resend and now < row.deadline_at else None
 
 

@@ -1,8 +1,8 @@
 """Own runs that the database has lost: written again, or given up for a sweep to settle.
 
 A commit that was acknowledged may be gone after a failover to a standby that lagged, or after a
-crash with `synchronous_commit=off`. What a worker knows of its own runs is then more than the
-journal does. Rare, so row by row.
+crash with `synchronous_commit=off`. A worker then knows more of its own runs than the journal does.
+Rare, so row by row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def restore(
     *,
     outcome_topics: Collection[str] = (),
 ) -> list[Row]:
-    """Write again what the database has lost of these runs; return the rows that were.
+    """Write these runs again where the database has lost them; return those rows.
 
     A row that says more than the worker knows stays as it is. Of an earlier run it is written how
     that ended, where its row still stands: else the history would know of no end.
@@ -51,7 +51,7 @@ def restore(
     latest = {one.request_id: one for one in sorted(runs, key=lambda one: one.generation)}
     found, _ = read(connection, group, latest)
     lost = {name for name, one in latest.items() if is_lost(one, found.get(name))}
-    # What another run may have followed, and was pruned since.
+    # Another run may have followed, and was pruned since.
     absent = [latest[name].claim for name in lost - found.keys() if latest[name].may_be_followed]
     for name in forgotten_among(connection, group, absent):
         latest[name] = as_forgotten(latest[name])
@@ -109,7 +109,7 @@ def disown(connection: Connection, group: str, runs: Sequence[Name], *, worker_i
 
 
 def _values(one: OwnRun, worker_id: str) -> dict[str, Any]:
-    """Return what a run of ours says of its row beside its claim, by the names of the columns."""
+    """Return the columns of a row that a run of ours fills beside its claim."""
     end = one.finish
     began = one.entered or one.claim.effect_kind == EXTERNAL
     delay_ms = None if end is None else end.delay_ms

@@ -1,4 +1,4 @@
-"""What waits for its next run beyond its time: found for a sweep, ended where nothing follows."""
+"""Retries whose time has passed: found for a sweep, ended where no run follows."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _LOCK = 0x6F6E636577617264
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a migration found and what it left; `found` is None for an empty database."""
+    """The versions before and after a migration; `found` is None for an empty database."""
 
     found: int | None
     version: int

@@ -1,8 +1,8 @@
-"""Skips: what ends without a run, since another request of its key has succeeded in its stead.
+"""Skips: requests that end without a run, since another of their key has succeeded.
 
-The statement itself looks whether that one has: no row names one that has not, whatever the worker
-believes, also where a batch was cut in halves. What has a row already stays as it is, and goes by
-that: it runs, has ended, or was asked for again by name.
+The statement itself checks that the other one has succeeded. So no row names one that has not, even
+if the worker errs, or a batch was cut in halves. A request with a row stays as that row says: it
+runs, has ended, or was asked for again by name.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def skip(
     *,
     outcome_topics: Collection[str] = (),
 ) -> list[Row]:
-    """Return the rows of what has ended: as SKIPPED, or as EXPIRED past its deadline.
+    """Return the rows of ended requests: as SKIPPED, or as EXPIRED past their deadline.
 
-    What an earlier try of unknown outcome has skipped is among them; what is not goes on.
+    Requests that an earlier try of unknown outcome has skipped are among them; all others go on.
 
     Args:
         outcome_topics: those whose outcomes are wanted.

@@ -1,9 +1,9 @@
-"""How far back a look for what waits goes. Pure.
+"""How far back a look for waiting rows goes. Pure.
 
 While a long snapshot is open (a backup, an audit), the database keeps in its index every request
-that waited since: a look at all of it costs what all of them together cost. So whoever has looked
-at everything looks from then on only at what has ended since, and at what still waited then. All of
-it is looked at again after a pause in proportion: where such a look is quick, every look is one.
+that waited since: a look at the whole index reads all of them. So after one full look, the next
+ones read only rows that have ended since, and rows that still waited then. The next full look
+follows after a pause in proportion to its cost: where a full look is quick, every look is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Span:
     """Where the looks of one thread are.
 
     Args:
-        now_s: monotonic time of the start: what ended before is found by a look at everything.
+        now_s: monotonic time of the start: rows that ended before are found by a full look.
     """
 
     def __init__(self, now_s: float) -> None:
@@ -28,12 +28,12 @@ class Span:
         self.is_all = True
 
     def begin(self, now_s: float) -> int:
-        """Begin a look: return how many ms ago what it finds has ended at most."""
+        """Begin a look: return the largest age, in ms, of the rows that it finds."""
         self.is_all = now_s >= self._all_again_s
         return EVER_MS if self.is_all else self.age_ms(now_s)
 
     def age_ms(self, now_s: float) -> int:
-        """Return how many ms ago the oldest has ended, of what this look has found."""
+        """Return how many ms ago the oldest row of this look has ended."""
         return max(0, int(1000 * (now_s - self._since_s + MARGIN_S)))
 
     def looked(self, began_s: float, now_s: float, *, oldest_ms: int) -> None:

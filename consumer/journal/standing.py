@@ -1,4 +1,4 @@
-"""What a PostgreSQL is set to, as far as the guarantee rests on it."""
+"""The settings of a PostgreSQL on which the guarantee rests."""
 
 from __future__ import annotations
 

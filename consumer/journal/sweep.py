@@ -1,8 +1,8 @@
-"""What a peer does for others: claims of dead workers, and states that nobody was told.
+"""A peer settles claims of dead workers, and statuses that were not written to Redis.
 
-A sweep has three parts: find claims whose owner has no live lease, decide what becomes of each by
-the handler's policy, and write that under the same condition again. Here are the first and the
-last; `consumer/loop/sweeper.py` decides.
+A sweep has three parts: find claims whose owner has no live lease, decide on each by the handler's
+policy, and write that under the same condition again. Here are the first and the last;
+`consumer/loop/sweeper.py` decides.
 """
 
 from __future__ import annotations

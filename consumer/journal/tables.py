@@ -44,11 +44,11 @@ class Flag(TypeDecorator[bool]):
         return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else SmallInteger())
 
     def process_bind_param(self, value: bool | None, dialect: Dialect) -> Any:
-        """Return what is stored."""
+        """Return the stored value."""
         return None if value is None else int(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> bool | None:
-        """Return what was meant."""
+        """Return the value as it was given."""
         return None if value is None else bool(value)
 
 
@@ -101,7 +101,7 @@ OUTCOME = (
 )
 # Has its key, so that others of it wait.
 HOLDS = "order_key IS NOT NULL AND state IN ('CLAIMED', 'RETRYING')"
-# What a peer's sweep looks for: only what runs now is in it, so it stays small.
+# A peer's sweep reads this: only running requests are in it, so it stays small.
 Index(
     "onceward_request_claimed",
     request.c.group,
@@ -109,7 +109,7 @@ Index(
     postgresql_where=_CLAIMED,
     sqlite_where=_CLAIMED,
 )
-# What the status repair looks for: only what no status was confirmed for is in it.
+# The status repair reads this: only rows without a confirmed status are in it.
 Index(
     "onceward_request_untold",
     request.c.group,
@@ -117,7 +117,7 @@ Index(
     postgresql_where=_UNTOLD,
     sqlite_where=_UNTOLD,
 )
-# What the sweep of overdue retries looks for: only what waits for its next run is in it.
+# The sweep of overdue retries reads this: only retries are in it.
 Index(
     "onceward_request_retrying",
     request.c.group,
@@ -125,7 +125,7 @@ Index(
     postgresql_where=_RETRYING,
     sqlite_where=_RETRYING,
 )
-# What the writer of dead letters looks for: only what waits for its letter is in it.
+# The writer of dead letters reads this: only rows that owe a letter are in it.
 Index(
     "onceward_request_dead",
     request.c.group,
@@ -134,7 +134,7 @@ Index(
     postgresql_where=text(DEAD),
     sqlite_where=text(DEAD),
 )
-# What the writer of outcomes looks for: only what waits for its record is in it.
+# The writer of outcomes reads this: only rows that owe an outcome are in it.
 Index(
     "onceward_request_outcome",
     request.c.group,
@@ -143,7 +143,7 @@ Index(
     postgresql_where=text(OUTCOME),
     sqlite_where=text(OUTCOME),
 )
-# Who has the key of a claim: only what is ordered and has not ended is in it.
+# The unfinished requests of each key: only ordered ones are in it.
 Index(
     "onceward_request_order",
     request.c.group,
@@ -151,9 +151,9 @@ Index(
     postgresql_where=text(HOLDS),
     sqlite_where=text(HOLDS),
 )
-# What pruning looks for.
+# Pruning reads this.
 Index("onceward_request_deadline", request.c.group, request.c.deadline_at)
-# What the audit's window reads. Rows come in the order of this time, so a block range index on
+# The audit's window reads this. Rows come in the order of this time, so a block range index on
 # PostgreSQL costs almost nothing; SQLite has none and takes a plain one.
 Index("onceward_request_window", request.c.claimed_at, postgresql_using="brin")
 
@@ -180,7 +180,7 @@ run = Table(
     sqlite_strict=True,
     sqlite_autoincrement=True,
 )
-# What a person and pruning look up by request; the audit reads all of this small table.
+# A person and pruning look up by request; the audit reads all of this small table.
 Index("onceward_run_request", run.c.group, run.c.request_id)
 
 worker = Table(
@@ -201,7 +201,7 @@ meta = Table(
     sqlite_strict=True,
 )
 
-# What people did about failures and doubts: only ever appended to.
+# The actions of people on failures and doubts: only ever appended to.
 action = Table(
     "onceward_action",
     metadata,

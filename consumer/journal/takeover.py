@@ -58,13 +58,13 @@ def take_over(
     *,
     held: Collection[Name],
 ) -> dict[Name, TakeoverResult]:
-    """Carry takeovers out; return what became of each, by (request_id, generation) of the wish."""
+    """Carry takeovers out; return the result of each, by (request_id, generation) of the wish."""
     if not wishes:
         return {}
     results: dict[Name, TakeoverResult] = {}
     ids = {one.request_id for one in wishes}
     rows, _ = read(connection, group, ids, lock=True)
-    # With the rows locked: what is read from here on stays true until we write.
+    # With the rows locked: the facts read from here on stay true until we write.
     lives = living(connection, {row.owner for row in rows.values()})
     ended = _ended_runs(connection, group, ids)
     _, now = read(connection, group, ids)
@@ -90,7 +90,7 @@ def take_over(
 
 
 def granted_names(results: Mapping[Name, TakeoverResult]) -> Iterator[Name]:
-    """Yield (request_id, generation) of what is in our hands by these takeovers."""
+    """Yield (request_id, generation) of the runs that these takeovers gave us."""
     for result in results.values():
         if result.kind in _OURS and result.row is not None:
             yield result.row.request_id, result.row.generation
@@ -133,7 +133,7 @@ def _carry_out(
                 this_policy=wish.in_doubt,
             )
             if written is None:
-                # The history has the run already: all of it again, on what is true now.
+                # The history has the run already: decide again on the facts of now.
                 raise Contended("a lease was renewed under a takeover")
         case TakeoverResultKind.ENDED:
             written = _written(

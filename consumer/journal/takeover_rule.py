@@ -1,4 +1,4 @@
-"""What may follow a run that has no end: the rule of takeovers, as a pure function."""
+"""How a run without an end may be followed: the rule of takeovers, as a pure function."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from consumer.journal.records import (
 )
 
 CRASH_LOOP = "CRASH_LOOP"
-# What one attempt may cost: so many children, or so many whole workers. A worker dies of other
-# things than of one request; ten in a row hardly.
+# The children, or whole workers, that one attempt may cost. A worker dies of other things than of
+# one request; ten in a row hardly.
 RUNS_LIMIT = 3
 WORKERS_LIMIT = 10
 
 
 @dataclass(frozen=True, slots=True)
 class TakeoverDecision:
-    """What becomes of a takeover; state, code and message are those of an ENDED request."""
+    """The verdict on a takeover; state, code and message are those of an ENDED request."""
 
     kind: TakeoverResultKind
     state: State | None = None
@@ -41,8 +41,8 @@ _DOUBTFUL = TakeoverDecision(TakeoverResultKind.DOUBTFUL)
 def effect_excluded(row: Row) -> bool:
     """Whether the run certainly left no effect if it did not finish (contract, section 9).
 
-    A plain external handler is never excluded, whatever its `effect_at` says: its whole run may be
-    the effect.
+    A plain external handler is never excluded: its whole run may be the effect, so `effect_at`
+    proves nothing.
     """
     if row.effect_kind == "marked":
         return row.effect_at is None
@@ -59,7 +59,7 @@ def decide_takeover(
     ended_runs: Mapping[str, int],
     held: Collection[tuple[str, int]],
 ) -> TakeoverDecision:
-    """Return what a takeover may do to the row of its request.
+    """Return the verdict on a takeover of this row.
 
     Args:
         wish: names the run that has no end, and why another may follow.

@@ -1,4 +1,4 @@
-"""A run that clients were told of and the journal does not know: what its row becomes. Pure.
+"""A run that Redis knows and the journal has lost: the new state of its row. Pure.
 
 A status is told after its commit. Where Redis has a later run of a request than the journal, the
 database has lost commits that it acknowledged. The journal's row must not win then: that later run
@@ -61,10 +61,10 @@ class ToldRun(NamedTuple):
 
 
 def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False) -> ToldRun | None:
-    """Return what the row of a request becomes; None where the journal has lost nothing of it.
+    """Return the new values of the row; None where the journal has lost nothing of it.
 
-    What the journal knows to have happened, or not to be sure of, is not replaced by a later run's
-    failure: it is raised above that run, so that its client is told of it.
+    A run that succeeded or is in doubt by the journal is not replaced by a later run's failure: it
+    is raised above that run, so that its client is told of it.
 
     Args:
         row: the request as it stands, locked; None when it has no row.

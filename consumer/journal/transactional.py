@@ -3,7 +3,7 @@
 On SQLite a transaction begins with the first statement that is not a plain SELECT, so a handler
 that only reads keeps nobody waiting. From then on it holds SQLite's one write lock until the end:
 every claim of the worker waits for it, so a transactional handler writes late and briefly there.
-Reads before that see what is committed at the time, as on PostgreSQL.
+Reads before that see the rows committed at the time, as on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Transaction:
     """One handler's transaction on the journal's database.
 
     Args:
-        connection: what the handler writes with; it must not commit itself, which raises.
+        connection: for the handler's writes; a commit by the handler raises.
         group: the consumer group.
     """
 

@@ -1,7 +1,7 @@
 """The rules of claims and finishes, as pure functions of the row and the database's clock.
 
-What is decided here is carried out by a statement that checks generation and state again, on a row
-that is locked when it is about to change: a row is never overwritten on a guess.
+A decision of this rule is carried out by a statement that checks generation and state again, on a
+row that is locked when it is about to change: a row is never overwritten on a guess.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from consumer.journal.records import (
 
 
 class Step(StrEnum):
-    """What is to be done about a claim."""
+    """The action on a claim."""
 
     INSERT = "INSERT"  # a new row; the insert itself decides whether it is too late
     REOPEN = "REOPEN"  # generation + 1 on a failure that a resend may help
@@ -36,7 +36,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done about a claim, the verdict once it is done, and why."""
+    """The action on a claim, the verdict once it is done, and why."""
 
     step: Step
     kind: VerdictKind
@@ -78,16 +78,16 @@ def decide(
     held: Collection[tuple[str, int]],
     tried: Collection[str],
 ) -> Decision:
-    """Return what a claim may do to the row of its request (contract, sections 3 and 5).
+    """Return the action on the row of a claim (contract, sections 3 and 5).
 
     Args:
         claim: the wish.
         row: the request as it stands; None when it has no row.
         now: epoch ms of the database's clock.
         worker_id: who wishes.
-        held: (request_id, generation) of what this worker has in a child, in a waiting finish or
-            in a batch of which it knows the outcome: such a claim is not granted a second time.
-            Nor is a run begun beside one whose own claim the database has lost.
+        held: (request_id, generation) of runs that this worker has in a child, in a waiting finish
+            or in a batch whose outcome it knows: such a claim is not granted a second time. Nor is
+            a run begun beside one whose own claim the database has lost.
         tried: the requests of which a claim of this worker may be written that was never
             dispatched. Any other claim of its own is of a run that has ended here: the database
             has lost how.
@@ -123,7 +123,7 @@ def decide(
 def is_same_request(one: Claim | Refusal, row: Row) -> bool:
     """Whether a record is of the request that has its id: the same payload, from the same topic.
 
-    A retry, a redrive and what is taken over name the topic that they came from first.
+    A retry, a redrive and a takeover name the topic that they came from first.
     """
     return (row.payload_sha256, row.topic) == (one.payload_sha256, one.topic)
 
@@ -163,7 +163,7 @@ def is_lost(one: OwnRun, row: Row | None) -> bool:
 def _leads_on(row: Row, one: OwnRun) -> bool:
     """Whether a later run may still follow the one that stands there: it has not ended for good.
 
-    Else its client was told so, and what runs in spite of it is not let into its effect.
+    Else its client was told so, and a run in spite of it is not let into its effect.
     """
     if row.state == State.FAILED:
         return row.resend and one.claim.attempt > row.attempt
@@ -171,7 +171,7 @@ def _leads_on(row: Row, one: OwnRun) -> bool:
 
 
 def decide_refusal(refusal: Refusal, row: Row, now: int) -> Step:
-    """Return what the refusal of a record does to a row that stands under its id.
+    """Return the action of a refusal on the row that stands under its id.
 
     REOPEN: the record is the resend, or the redrive, that a failure waited for. It has its try by
     being refused, which is how the request has failed now: nothing else may come of that attempt.
@@ -184,8 +184,8 @@ def decide_refusal(refusal: Refusal, row: Row, now: int) -> Step:
 def in_order(decision: Decision, holder: Holder | None) -> Decision:
     """Return the decision about a request whose key another one may hold.
 
-    What waits for its next run holds its key too, so one that waits like it does not hold it up:
-    each would wait for the other.
+    A retry holds its key too, so another retry of the key does not hold it up: each would wait for
+    the other.
     """
     if holder is None:
         return decision
@@ -210,7 +210,7 @@ def _of_failed(attempt: int, row: Row, now: int) -> Decision:
 
 
 def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind:
-    """Return what becomes of a finish that found no claim of its generation.
+    """Return the result of a finish that found no claim of its generation.
 
     WRITTEN means that it resolves the doubt about its own run (contract, section 8), as
     `resolution` says. A doubt is only ever resolved as succeeded or failed.

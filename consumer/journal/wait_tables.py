@@ -26,7 +26,7 @@ wait = Table(
     Column("written_at", BIGINT, nullable=False),
     sqlite_strict=True,
 )
-# What is past its expiry.
+# Wait records past their expiry.
 Index(
     "onceward_wait_due",
     wait.c.group,
@@ -35,7 +35,8 @@ Index(
     wait.c.expires_at,
 )
 
-# What is moved to the dead letters: here before its letter is sent, gone after its tombstone.
+# Records on their way to the dead letters: here before the letter is sent, gone after the
+# tombstone.
 expiry = Table(
     "onceward_wait_expiry",
     metadata,

@@ -61,14 +61,14 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kind(Generic[Item]):
-    """What rows wait for.
+    """The kinds of work that rows wait for.
 
     Args:
         name: of the turn that workers take for the dead.
         index: the condition of the partial index, in its own words: else SQLite would not take it.
-        further: what else has to hold of what is due now.
-        columns: what is read beside the columns of a row.
-        item: makes of a row and these what a page has.
+        further: a further condition on rows that are due now.
+        columns: further columns to read.
+        item: makes an item of a page from a row and these columns.
         closing: the statement that notes that a batch waits no longer, for each database.
     """
 
@@ -84,7 +84,7 @@ class WaitingRows(GroupJournal, Generic[Item]):
     """The rows that wait, in the order of their ends; see `GroupJournal`.
 
     Args:
-        kind: what they wait for.
+        kind: the work they wait for.
         worker_id: whose rows are `mine`.
     """
 
@@ -104,7 +104,7 @@ class WaitingRows(GroupJournal, Generic[Item]):
         self._worker_id = worker_id
 
     def waiting(self, within_ms: int = EVER_MS) -> list[Waiting]:
-        """Return what waits in the whole group, by topic.
+        """Return the waiting rows of the whole group, by topic.
 
         Args:
             within_ms: how long ago it has ended at most.
@@ -139,11 +139,11 @@ class WaitingRows(GroupJournal, Generic[Item]):
         of_the_dead: bool,
         within_ms: int = EVER_MS,
     ) -> list[Item]:
-        """Return what waits behind the cursor, the oldest first.
+        """Return the waiting rows behind the cursor, the oldest first.
 
         Args:
             topics: those to look at.
-            of_the_dead: whether what workers without a live lease left as well, or only mine.
+            of_the_dead: whether rows of workers without a live lease count as well, or only mine.
             within_ms: how long ago it has ended at most.
 
         Raises:

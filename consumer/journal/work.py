@@ -1,4 +1,4 @@
-"""One call's worth of writes: it can be cut in halves until what the database refuses is alone."""
+"""The writes of one call: cut in halves until the item that the database refuses is alone."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Work:
         return Work(**first), Work(**second)
 
     def cut(self, keys: int) -> tuple[Work, Work | None]:
-        """Return what names so many keys that keep an order, at most, and the claims behind it."""
+        """Return the claims up to a number of ordered keys, and the claims behind them."""
         seen: set[str] = set()
         for at, one in enumerate(self.claims):
             if one.order_key is not None:
@@ -107,11 +107,11 @@ class Work:
         outcome_topics: Collection[str] = (),
         expects_rows: bool = False,
     ) -> Applied:
-        """Write everything, one statement for each kind, and return what became of it."""
+        """Write everything, one statement for each kind, and return the results."""
         lock_keys(connection, group, self.claims)
         restored: Sequence[Row] = ()
         if self.own_runs:
-            # Before all else: what follows is decided on rows that say what happened.
+            # Before all else: later decisions need rows that are complete.
             restored = restore(
                 connection, group, worker_id, self.own_runs, outcome_topics=outcome_topics
             )
@@ -132,7 +132,7 @@ class Work:
         effects = (
             mark_effects(connection, group, worker_id, self.effects) if self.effects else set()
         )
-        # Before the claims, so that a resend finds what was taken over in our hands.
+        # Before the claims, so that a resend finds the run that we took over.
         taken = take_over(connection, group, worker_id, self.takeovers, held=held)
         if self.published:
             mark_published(connection, group, self.published)
@@ -141,7 +141,7 @@ class Work:
             refusals = refuse(
                 connection, group, worker_id, self.refusals, outcome_topics=outcome_topics
             )
-        # After the finish of what they name, which they look for, and before the next claim.
+        # After the finish of the requests they name, which they check, and before the next claim.
         skipped: Sequence[Row] = ()
         if self.skips:
             skipped = skip(connection, group, worker_id, self.skips, outcome_topics=outcome_topics)

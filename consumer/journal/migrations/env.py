@@ -1,4 +1,4 @@
-"""What Alembic runs: it upgrades within the transaction that the caller has begun."""
+"""Alembic runs this: it upgrades within the transaction that the caller has begun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sweeps of retries and dead letters look for."""
+"""The indexes that sweeps of retries and dead letters need."""
 
 from __future__ import annotations
 

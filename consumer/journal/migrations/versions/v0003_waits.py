@@ -1,4 +1,4 @@
-"""What the registry of unfinished requests knows."""
+"""The tables of the registry of unfinished requests."""
 
 from __future__ import annotations
 

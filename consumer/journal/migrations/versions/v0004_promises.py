@@ -1,4 +1,4 @@
-"""What the promises rest on: up to where pruning has forgotten, and how each run was declared."""
+"""The marks of pruning, and the declaration of each run: promises rest on both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Make the table and the columns. Of what was claimed before nobody knows the policy."""
+    """Make the table and the columns. The policy of earlier claims is unknown."""
     op.add_column("onceward_request", sa.Column("in_doubt", sa.Text))
     op.add_column("onceward_run", sa.Column("effect_kind", sa.Text))
     op.add_column("onceward_run", sa.Column("in_doubt", sa.Text))
