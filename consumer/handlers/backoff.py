@@ -109,8 +109,8 @@ class Exponential:
         factor: 1 or more.
         most: the longest delay.
         jitter: which share of each delay is left to chance: with 0.5 a delay is drawn evenly
-            between a half and the whole of it, so that what failed together does not come back
-            together. 0 is none.
+            between a half and the whole of it, so that requests that failed together do not come
+            back together. 0 is none.
     """
 
     first_ms: int
@@ -182,7 +182,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Custom:
-    """Whatever a function says, up to `most`: seconds before a retry, counted from 1."""
+    """The delay that a function returns, up to `most`: seconds before a retry, counted from 1."""
 
     function: Callable[[int], float]
     tries: int

@@ -1,4 +1,4 @@
-"""What can be declared of a handler, and the check that refuses what cannot be kept."""
+"""The options of a handler, and the check that refuses those that cannot be kept."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class DeliveryKind(StrEnum):
 
 
 class HandlerDefinitionError(SettingsError):
-    """A handler is declared wrongly; `reason` says what to write instead.
+    """A handler is declared wrongly; `reason` names the correction.
 
     Args:
         name: the handler, as `module:qualname`.
@@ -93,17 +93,17 @@ class Handler:
     """A declaration; `name` is `module:qualname`, times are seconds, None is unlimited.
 
     Attributes:
-        retry_on: errors and codes that say that nothing happened. never_retry: those that do not
-            say it, whatever `retry_on` has. follow_causes: look at `raise … from …` as well.
+        retry_on: errors and codes that say that nothing happened. never_retry: those that
+            never do, even if `retry_on` has them. follow_causes: look at `raise … from …` as well.
         retries: when a run follows one that failed so; None: never by itself.
         retries_within_s: how long after the first failure the last of them may begin.
         blocking: tries within one run, before it counts as failed; None: none.
         blocking_within_s: how long after the run's beginning the last of them may begin.
         dead_letters_of: the topic whose dead letters it is given; `topic` is theirs then.
-        on_error: what an error means there; None elsewhere.
+        on_error: the meaning of an error there; None elsewhere.
         order: which of its requests wait for one another.
         outcome_topic: where the record of how each of its requests ended goes; None: nowhere.
-        schema: what the value must match, instead of `model`.
+        schema: the JSON schema that the value must match, instead of `model`.
         delivery: when its records count as read.
         collapse: says of a request whether it may run in the stead of those that wait with it;
             None: each runs.
@@ -139,7 +139,7 @@ def choose(kind: type[_Choice], value: str, *, name: str, setting: str) -> _Choi
     """Return the member of `kind` that `value` names.
 
     Raises:
-        HandlerDefinitionError: there is none; the sentence lists what there is.
+        HandlerDefinitionError: there is none; the sentence lists those that exist.
     """
     try:
         return kind(value)
@@ -152,7 +152,7 @@ def check(handler: Handler) -> None:
     """Accept a declaration that can be kept.
 
     Raises:
-        HandlerDefinitionError: the first fault; the sentence says what to write instead.
+        HandlerDefinitionError: the first fault; the sentence names the correction.
     """
     fault = (
         _fault_of_function(handler)

@@ -1,4 +1,4 @@
-"""What a user's module speaks to: `@handler`, and what a handler may raise.
+"""The interface for a user's module: `@handler`, and the errors that a handler may raise.
 
 Imported in every child, so nothing heavy is imported here. A declaration is checked when it is
 read (`consumer.handlers.declaration`): a worker with a wrong one does not start.
@@ -60,8 +60,8 @@ def handler(
 
     Args:
         topic: the Kafka topic; it has one handler.
-        dead_letters_of: instead of `topic`: the topic whose dead letters it is given, those of
-            this group; `request.dead_letter` says what happened.
+        dead_letters_of: instead of `topic`: the topic whose dead letters it is given, those of this
+            group; `request.dead_letter` says why it failed.
         on_error: of such a handler: `fail` (default: counted, and no more) or `retry` (every error
             says that another run does no harm: it runs again, later and without end).
         effect: `external` (the whole run may be the effect), `marked` or `transactional`.
@@ -76,7 +76,7 @@ def handler(
             also the reset that comes after the counterparty acted.
         never_retry: exceptions and codes that do not, even where `retry_on` has a wider class.
             Errors of validation, decoding and types never do, unless `retry_on` names them.
-        follow_causes: also look at what an error was raised `from`.
+        follow_causes: also look at the error that an error was raised `from`.
         retries: when such a failure is run again, after its slot was given to others: tiers like
             `"1s x 2, 5s x 2"`, or a back-off, like `Exponential`. None: its client may have it
             run again.

@@ -27,7 +27,7 @@ class Delivery(NamedTuple):
         taken: which taking of an unfinished request this is: 1, and 1 more for each worker that
             took it over from another one.
         begins_at: generation of its first run, where a journal that is gone has had others.
-        voids: how often a run was declared void, once it is claimed: what its key derives from.
+        voids: how often a run was declared void, once it is claimed: its key derives from that.
         claimed_at: epoch ms of its claim, by the journal's clock; 0 before it is claimed.
         is_known: whether Redis knew of a run of it when it was read, or others may have run it
             since.
@@ -66,9 +66,8 @@ class RefusedRecord:
     """A record that breaks the contract. It never runs; a row and a status say why.
 
     Attributes:
-        request_id: its coordinates when the headers are at fault, so that no existing request
-            is touched; its own id when only the value is not what the handler's model or
-            schema says.
+        request_id: its coordinates when the headers are at fault, so that no existing request is
+            touched; its own id when only the value does not match the handler's model or schema.
     """
 
     record: Record
@@ -83,7 +82,7 @@ class RefusedRecord:
 def receive(
     record: Record, handler: Handler, *, default_deadline_s: float, now_s: float, now_ms: int
 ) -> Delivery | RefusedRecord:
-    """Return what a record asks for.
+    """Return the delivery of a record, its headers read and checked.
 
     Args:
         default_deadline_s: for requests without a deadline, where the handler names none.

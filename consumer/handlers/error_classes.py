@@ -1,8 +1,8 @@
 """Whether an error says that nothing happened and that another run may help. Pure.
 
-What is named in `never_retry` never is. Else the nearest class counts, as with `except`: of what
-`retry_on` names, and of what no second run can mend (validation, decoding, types) unless it is
-named itself. A code is that of `Rejected`, or of any error with such a `code`.
+A class in `never_retry` is never retried. Else the nearest class counts, as with `except`: of those
+in `retry_on`, and of those that no second run can mend (validation, decoding, types) unless named
+themselves. A code is that of `Rejected`, or of any error with such a `code`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST_CHAIN = 16
 
 
 class Rules(Protocol):
-    """What a handler declares of errors; `follow_causes` looks at `raise … from …` as well."""
+    """The errors that a handler declares; `follow_causes` looks at `raise … from …` as well."""
 
     @property
     def retry_on(self) -> Declared: ...
@@ -52,7 +52,7 @@ def is_retryable(error: BaseException, rules: Rules) -> bool:
 
 
 def _declared(error: BaseException, rules: Rules) -> bool | None:
-    """Return what the nearest class says; None when none of its classes says anything."""
+    """Return the verdict of the nearest class; None when none of its classes is declared."""
     if _code(error) in rules.retry_on:
         return True
     for kind in type(error).__mro__:
@@ -69,7 +69,7 @@ def _code(error: BaseException) -> str | None:
 
 
 def _chain(error: BaseException, *, follow: bool) -> Iterator[BaseException]:
-    # Only causes that were named: what an error was raised beside says nothing about it.
+    # Only explicit causes: an error in whose handling another was raised says nothing about it.
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen and len(seen) < _LONGEST_CHAIN:

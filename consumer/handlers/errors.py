@@ -1,4 +1,4 @@
-"""What a handler may raise, and what its marked effect raises. Imported in every child."""
+"""The errors that a handler may raise, and those of its marked effect. Imported in every child."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a process has declared, as a short text that another process can compare with its own.
+"""The declarations of a process as a short text that another process can compare with its own.
 
 A worker's children import the handlers themselves, each when it starts. Where the files have
 changed since the worker read them, a new child would run one declaration while its worker claims,
-limits and judges by another: so a child says what it has, and one that has something else is not
-used (`consumer.pool.child_process`).
+limits and judges by another: so a child reports its fingerprint, and a child with another one is
+not used (`consumer.pool.child_process`).
 """
 
 from __future__ import annotations

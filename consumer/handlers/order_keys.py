@@ -11,7 +11,7 @@ Key = tuple[str, bytes]
 
 
 def lane_of(one: Delivery) -> Key | None:
-    """Return what its requests have to keep order in; None when it keeps none.
+    """Return the scope in which its requests keep order; None when they keep none.
 
     A record without a key keeps none: it says of no other that they belong together.
     """

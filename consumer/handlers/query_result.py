@@ -1,4 +1,4 @@
-"""What the function that a handler declares as `query=` answers about the counterparty.
+"""The answers of the function that a handler declares as `query=`.
 
 ```python
 def ask_bank(request: Request) -> Happened | Unknown:
@@ -8,8 +8,8 @@ def ask_bank(request: Request) -> Happened | Unknown:
     return Happened(found.json())
 ```
 
-The plain words `"happened"`, `"voided"` and `"unknown"` are taken as well, and
-`("happened", result)`. Whatever cannot be understood is `Unknown`: a person decides.
+The plain words `"happened"`, `"voided"` and `"unknown"` are taken as well, and `("happened",
+result)`. An answer that cannot be understood is `Unknown`: a person decides.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _WORDS: dict[str, Answer] = {"happened": Happened(), "voided": Voided(), "unknow
 
 
 def understand(value: object) -> Answer:
-    """Return what a query function meant by its return value.
+    """Return the answer that a query function gave by its return value.
 
     >>> understand(("happened", {"charge": 7}))
     Happened(result={'charge': 7})

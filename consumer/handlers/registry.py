@@ -22,7 +22,7 @@ class HandlerImportError(SettingsError):
 
     Args:
         module: its dotted name.
-        cause: one line: the class and text of what it raised, or what is missing in it.
+        cause: one line: the class and text of its error, or the name that it lacks.
     """
 
     def __init__(self, module: str, cause: str) -> None:
@@ -119,7 +119,7 @@ class HandlerRegistry:
         return registry if group is None else registry.in_group(group)
 
 
-# What the modules that were imported have declared.
+# The declarations of the imported modules.
 DECLARED = HandlerRegistry()
 # The topics that each module brought when first imported: a second load cannot see that again.
 _brought: dict[str, set[str]] = {}

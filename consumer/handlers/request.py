@@ -1,4 +1,4 @@
-"""What a handler gets: the request, its payload, its key for the counterparty, and its effect."""
+"""The argument of a handler: the request, its payload, its idempotency key, and its effect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Request:
         attempt: which sending this is, from 1. generation: which claim, from 1.
         deadline_at: epoch ms; a later run is not started.
         group: the consumer group. voids: how often a run was declared void.
-        dead_letter: in a handler of dead letters, what has failed; None elsewhere.
+        dead_letter: in a handler of dead letters, the failed request; None elsewhere.
     """
 
     request_id: str
@@ -72,7 +72,7 @@ class Request:
 
         Raises:
             RuntimeError: the handler has no model.
-            ValueError: the value does not fit it; the text names the fields, not what they hold.
+            ValueError: the value does not fit it; the text names the fields, not their values.
         """
         if self.model is None:
             raise RuntimeError("request.payload needs @handler(model=...); without it use json()")
@@ -112,7 +112,7 @@ class Request:
         return self.journal_connection
 
     def effect(self) -> EffectGate:
-        """Return what a marked handler enters, by `with` or `async with`, before its effect.
+        """Return the context that a marked handler enters, by `with` or `async with`.
 
         Entering commits in the journal that doubt begins, then returns. Entering again asks nobody.
         In a coroutine use `async with`: `with` holds the event loop until the journal answered.
@@ -142,7 +142,7 @@ class Request:
             body: becomes the JSON value, unless `value=` gives its bytes.
             effect: the handler's effect kind.
             refuse_effect: let `effect()` find that the claim is gone.
-            connection: what a transactional handler writes to.
+            connection: a transactional handler writes to it.
             facts: any other attribute of a request.
 
         >>> Request.for_tests({"amount": 5}, request_id="a").json()

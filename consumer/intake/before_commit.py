@@ -1,4 +1,4 @@
-"""What a feature may do with records between their poll and the commit of their offsets."""
+"""A feature's hook between the poll of records and the commit of their offsets."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Received = Delivery | RefusedRecord
 
 
 class Buffer:
-    """Holds at most `limit` requests; what is in it when the process dies is LOST and resent.
+    """Holds at most `limit` requests; those in it when the process dies are LOST and resent.
 
     Args:
         limit: requests, more than 0.
@@ -36,7 +36,7 @@ class Buffer:
 
     @property
     def waiting(self) -> list[Received]:
-        """What waits, the oldest first; a copy."""
+        """The waiting requests, the oldest first; a copy."""
         with self._room:
             return list(self._waiting)
 
@@ -62,7 +62,7 @@ class Buffer:
         return taken
 
     def remove(self, taken: Iterable[Received]) -> None:
-        """Remove what was taken from here otherwise."""
+        """Remove requests that were taken from here otherwise."""
         gone = {id(one) for one in taken}
         if not gone:
             return

@@ -61,7 +61,7 @@ class Gates:
         begins: dict[Partition, int] = {}
         for one in records:
             partition = (one.topic, one.partition)
-            # Behind a record that goes back all of its partition goes back, whatever happens now.
+            # Behind a record that goes back all of its partition goes back, in any case.
             if partition in begins or not self.lets(one.topic):
                 begins.setdefault(partition, one.offset)
             else:

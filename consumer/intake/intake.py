@@ -60,7 +60,7 @@ class Intake(KafkaThread):
         before_commit: steps between a poll and its commit, in their order.
         full: returns the topics of which as many wait for their keys as may.
         gathers: whether more is read at a time than the buffer holds: its topics collapse, and
-            what they have in it goes to its key at once.
+            their requests go from the buffer to their keys at once.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class Intake(KafkaThread):
             if self._stopping.is_set():
                 return  # the room is that of requests which were given up
             self._space_out()
-            # In this order: of a topic that is found to have room for its keys now, not more than
-            # a buffer comes on top, whatever is taken from the buffer meanwhile.
+            # In this order: a topic that is found to have room for its keys now adds at most one
+            # buffer, even if the buffer is emptied meanwhile.
             most = self._most
             source.leave(self._unread)
             source.resume()
@@ -153,8 +153,8 @@ class Intake(KafkaThread):
     def _space_out(self) -> None:
         """Let a few records come together when they come in quick succession.
 
-        A poll and its commit cost milliseconds of kafka-python whatever they carry: at 200/s, one
-        by one, they would take the processor from the handlers.
+        A poll and its commit cost milliseconds of kafka-python, for one record as for many: at
+        200/s, one by one, they would take the processor from the handlers.
         """
         left_s = self._taken_s + SPACING_S - monotonic_s()
         if left_s > 0 and self._taken < FEW_RECORDS:
@@ -174,7 +174,7 @@ class Intake(KafkaThread):
                 self._read_again(source, left, why="their wait records could not be written")
         if not received:
             return
-        # What has no key stays in the buffer, and the next poll keeps to its room.
+        # A request without a key stays in the buffer, and the next poll keeps to its room.
         self._stays = any(not isinstance(one, Delivery) or lane_of(one) is None for one in received)
         # While Redis is slow or away the commit does not wait for it, and whoever dies then leaves
         # PENDING behind instead of LOST: its client resends later, and as safely.
@@ -240,7 +240,7 @@ class Intake(KafkaThread):
     def _read_again(self, source: KafkaSource, dropped: Sequence[Received], *, why: str) -> None:
         source.rewind(first_of(one.record for one in dropped))
         log.warning("records.dropped", count=len(dropped), why=why)
-        # They are read again at once: what is refused each time must not spin.
+        # They are read again at once: a record that is refused each time must not spin.
         self._stopping.wait(DROPPED_PAUSE_S)
 
 

@@ -1,4 +1,4 @@
-"""A thread that reads Kafka: its start, its turns, and its end, whatever ends it."""
+"""A thread that reads Kafka: its start, its turns, and its end."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class KafkaThread(ABC):
 
     @abstractmethod
     def _turn(self, source: KafkaSource) -> None:
-        """Read once, and do what is to be done about it."""
+        """Read once, and handle the records."""
 
     def _run(self) -> None:
         error: BaseException | None = None
@@ -67,7 +67,7 @@ class KafkaThread(ABC):
             error = fault
             self._log.error(f"{self._name}.ended", reason=str(fault))
         except BaseException as fault:
-            # Whatever it was, the worker must know: one that reads nothing must not live on.
+            # The worker must know of any error: one that reads nothing must not live on.
             error = fault
             self._log.exception(f"{self._name}.failed")
         self._on_end(error)

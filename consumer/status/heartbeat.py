@@ -103,7 +103,7 @@ class Heartbeat:
     """Beats until stopped, three times within `heartbeat_ttl_s`.
 
     Args:
-        load: what the heartbeat says of the worker.
+        load: the worker's figures in the heartbeat.
         outage: told when Redis is away.
         on_foreign_journal: called when the group turns out to have another journal.
         on_run_id: called with each beat's `run_id` of the server, a dot, and the word of its

@@ -1,4 +1,4 @@
-"""What keeps the worker alive for others: its lease in SQL, its heartbeat in Redis.
+"""Keeps the worker alive for others: its lease in SQL, its heartbeat in Redis.
 
 Each has a thread of its own and is renewed three times within its length: a Redis that hangs must
 not cost the lease, nor a database the heartbeat. A lease is compared by the database's clock only;
@@ -27,7 +27,7 @@ class Liveness:
 
     Args:
         leases: with a database connection of its own.
-        load: what the heartbeat says of the worker.
+        load: the worker's figures in the heartbeat.
         outage: told when Redis is away.
         on_foreign_journal: called when the group turns out to have another journal.
         on_run_id: called with the `run_id` of the Redis server and the word of its contents.
@@ -102,9 +102,11 @@ class Liveness:
         return since_s is not None and now_s - since_s >= self._lease_s and self.lease_holds(now_s)
 
     def unbroken_since_s(self, now_s: float) -> float | None:
-        """Return since when our lease has been renewed each time before its end, on the monotonic
-        clock; None when it is over, or its renewal has failed. Before that, others may have gone on
-        with what is ours."""
+        """Return since when our lease holds, on the monotonic clock; None when it is over.
+
+        Each renewal since then came before the end of the lease. Before that, others may have
+        taken over our requests. None also when the last renewal has failed.
+        """
         return self._renewed_since_s if self.lease_holds(now_s) else None
 
     def stop(self) -> None:
@@ -153,6 +155,7 @@ class Liveness:
         was_over = monotonic_s() >= self.lease_end_s
         self.lease_end_s = before_s + self._lease_s
         if self._renewed_since_s is None or was_over:
-            # Whatever held us up may have held up the others: they renew before anybody sweeps.
+            # The outage that held us up may have held up the others: they renew before anybody
+            # sweeps.
             log.info("lease.renewed_again")
             self._renewed_since_s = before_s

@@ -1,4 +1,4 @@
-"""What waits to be told: of each request the newest status, in the order of their coming."""
+"""Statuses that wait for Redis: the newest of each request, in the order of their coming."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Name = tuple[str, int, str]
 
 
 class StatusBacklog:
-    """Bounded: what is dropped from it is told by a sweep, from the journal. Its owner locks it."""
+    """Bounded: a sweep writes dropped statuses again, from the journal. Its owner locks it."""
 
     def __init__(self) -> None:
         self._due: dict[str, StatusWrite] = {}
@@ -59,14 +59,14 @@ class StatusBacklog:
         return None
 
     def take(self, most: int) -> list[StatusWrite]:
-        """Remove and return the oldest: at most so many, and what one call can carry."""
+        """Remove and return the oldest: at most so many, and as much as one call can carry."""
         taken = next(batches(self._due.values(), most=most), [])
         for write in taken:
             self._pop(write.request_id)
         return taken
 
     def put_back(self, batch: Iterable[StatusWrite]) -> None:
-        """Let what could not be told wait again, where it was, unless newer has come meanwhile.
+        """Let failed statuses wait again, in their places, unless newer ones have come meanwhile.
 
         Redis may come back empty, so each says then where its request came from.
         """

@@ -1,7 +1,7 @@
-"""What a client is told: statuses made of deliveries, outcomes and journal rows. Pure.
+"""The statuses that a client reads: made of deliveries, outcomes and journal rows. Pure.
 
-Whatever is told of a run says as well how its handler was declared (`effect_kind`, `in_doubt`), and
-when it was claimed, by the journal's clock (`claimed_at`): a database may lose the claim, and the
+Each status of a run says as well how its handler was declared (`effect_kind`, `in_doubt`), and when
+it was claimed, by the journal's clock (`claimed_at`): a database may lose the claim, and the
 handler may have been declared anew by then. Of any run but the first it says how many before it
 were void (`voids`): the run's idempotency key derives from that.
 """
@@ -115,8 +115,8 @@ def _claimed(one: Delivery, generation: int) -> dict[str, str]:
 def _key(voids: int, generation: int) -> dict[str, str]:
     """Say which of its request's keys a run has: nothing of a first run, which most have alone.
 
-    Of a later one also that none was void: else what was told of an earlier run would stand, and
-    a status without a word of it is an older worker's.
+    A later run says so also when none was void: else the number of an earlier run would stand. A
+    status without the field is an older worker's.
     """
     return {"voids": str(voids)} if generation > 1 else {}
 

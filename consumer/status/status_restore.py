@@ -1,11 +1,11 @@
-"""The thread that tells clients again what Redis has forgotten (contract, sections 5 and 6).
+"""The thread that writes statuses again that Redis has forgotten (contract, sections 5 and 6).
 
 When another start of the Redis server answers, it may have come back empty; when the journal's id
-that was there is not any more, it was emptied (`FLUSHALL`), or evicts what it holds. Then every
-worker tells again what it holds, and one worker of the group, whose turn it is, the endings of the
-last `status_ttl_s` from the journal, the latest first. Both are harmless where Redis has kept its
-data: the status rule refuses what is older. Payloads are not told again: a resend reads them from
-Kafka.
+that was there is not any more, it was emptied (`FLUSHALL`), or it evicts keys. Then every worker
+writes the statuses of its own requests again. One worker of the group, whose turn it is, writes the
+endings of the last `status_ttl_s` from the journal, the latest first. Both are harmless where Redis
+has kept its data: the status rule refuses an older status. Payloads are not told again: a resend
+reads them from Kafka.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class StatusRestore:
 
     Args:
         republication: with a database connection of its own.
-        holding: the statuses of what this worker has in its buffer and in its children; called in
-            this thread.
+        holding: the statuses of the requests in this worker's buffer and children; called in this
+            thread.
         backlog: how many statuses wait to be told.
         status_ttl_s: how long ago an ending may be that is told again.
-        resend_after_s: when the resender looks first at what is still open.
+        resend_after_s: when the resender looks first at an open request.
         lease_s: how often to ask whether a turn has become free.
     """
 

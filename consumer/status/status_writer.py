@@ -1,7 +1,7 @@
 """The thread that tells clients: Redis may be slow or away, and processing does not stop for it.
 
-What it could not tell is told by a sweep later, since the journal is the truth: so the backlog is
-bounded, and dropping from it loses nothing.
+A sweep writes failed statuses later, since the journal is the truth: so the backlog is bounded, and
+dropping from it loses nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from feedback.statuses import Refused, StatusWrite
 
 log = EventLog("onceward.teller")
 
-# A slow Redis is asked more at a time: what a backlog costs is round trips then.
+# A slow Redis gets more at a time: the cost of a backlog is round trips then.
 LARGEST_BATCH = 1024
 # A run shorter than this is told by its outcome alone: half the writes for short handlers.
 RUNNING_AFTER_S = 0.02
@@ -32,7 +32,7 @@ RUNNING_AFTER_S = 0.02
 SLOW_S = 0.2
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 2.0
 STOP_S = 1.0
-# What is more is found again: the journal goes on saying that nobody was told.
+# Statuses beyond it are found again: the journal has no confirmation for them.
 BEHIND_LIMIT = 500
 _ME = "teller"
 
@@ -43,8 +43,9 @@ class StatusWriter:
     Args:
         store: the group's statuses.
         outage: told when Redis is away.
-        resend_after_s: when the resender looks first at what is told as ACCEPTED here.
-        on_tell: hears what is to be told, before Redis does; from any thread, and returns at once.
+        resend_after_s: when the resender looks first at a request that is ACCEPTED here.
+        on_tell: called with the statuses before Redis gets them; from any thread, and returns at
+            once.
         may_be_behind: whether the journal has lost something where Redis knows of a later run; else
             it forgets on purpose, and whoever it is was told enough.
     """
@@ -92,14 +93,14 @@ class StatusWriter:
     def tell_running(self, rows: Iterable[Row]) -> None:
         """Take over claims that were just dispatched; one that ends soon is never told as such."""
         with self._changed:
-            # Only the first of a new row of runs can be due before what the thread waits for.
+            # Only the first of a new row of runs can be due before the thread's next time.
             if self._untold.add_running(rows, monotonic_s() + RUNNING_AFTER_S):
                 self._changed.notify_all()
 
     def tell_now(self, writes: Sequence[StatusWrite]) -> list[Refused | None]:
         """Tell in the caller's thread while Redis answers promptly, else take over like `tell`.
 
-        Returns what Redis answered to each; nothing where it has not been heard yet.
+        Returns the answer of Redis to each; nothing where there is none yet.
         """
         if self.redis_slow:
             self.tell(writes)
@@ -247,7 +248,7 @@ class StatusWriter:
             self._untold.note_refused(write, monotonic_s())
 
     def _fail(self, batch: Sequence[StatusWrite], reason: str) -> None:
-        """Keep what could not be told, and wait a while, longer each time; under the lock."""
+        """Keep the failed statuses, and wait a while, longer each time; under the lock."""
         self._outage.begins(_ME, reason)
         pause_s = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(self._failures, 10))
         self._failures += 1
@@ -259,8 +260,9 @@ def _is_told(write: StatusWrite, answer: Refused | None) -> bool:
     """Whether the journal may note that its client knows."""
     if not _ends_a_run(write):
         return False
-    # A refused write is told too: what stands there is newer. But for another payload's status:
-    # that is no answer to this request, and a sweep puts the journal's row there.
+    # A refused write counts as told too: the status that stands there is newer. Not so where it is
+    # another payload's: that is no answer to this request, and a sweep writes the journal's row
+    # there.
     return answer is None or answer.reason is not RefusalReason.PAYLOAD
 
 

@@ -1,1 +1,1 @@
-"""What is refused of a declaration, a file for each feature: promises that could not be kept."""
+"""Checks that refuse declarations whose promises cannot be kept; a file for each feature."""

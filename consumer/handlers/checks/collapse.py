@@ -1,4 +1,4 @@
-"""What is refused of a declaration of `collapse=`: what could not be kept, or makes no sense."""
+"""Refuses declarations of `collapse=` that cannot be kept, or make no sense."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def fault_of_collapse(handler: Handler) -> str | None:
-    """Return what is wrong, as a sentence that says what to write instead; None when nothing is."""
+    """Return a sentence that names the fault and its correction; None when there is none."""
     predicate: object = handler.collapse
     if predicate is None:
         return None
@@ -29,7 +29,7 @@ def fault_of_collapse(handler: Handler) -> str | None:
 
 
 def is_coroutine(predicate: object) -> bool:
-    """Whether calling it returns what has to be awaited."""
+    """Whether calling it returns an awaitable."""
     return inspect.iscoroutinefunction(predicate) or inspect.iscoroutinefunction(
         getattr(predicate, "__call__", None)  # noqa: B004 - an object with `async def __call__`
     )

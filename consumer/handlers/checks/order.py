@@ -1,4 +1,4 @@
-"""What is refused of a declaration of order: what would run behind those that came later."""
+"""Refuses declarations of order that would let a request run behind later ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def fault_of_order(handler: Handler) -> str | None:
-    """Return what is wrong, as a sentence that says what to write instead; None when nothing is."""
+    """Return a sentence that names the fault and its correction; None when there is none."""
     if handler.order == "key" and handler.retry_on and handler.retries is None:
         return (
             'order="key" with retry_on= needs retries=: without it only a resend runs such a '

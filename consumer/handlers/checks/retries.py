@@ -1,4 +1,4 @@
-"""What is refused of a declaration of retries: what could run twice, and what would do nothing."""
+"""Refuses declarations of retries that could run twice, or would do nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BACKOFF = ("tries", "topic_delays_ms", "delay_ms")
 
 
 def fault_of_retries(handler: Handler) -> str | None:
-    """Return what is wrong, as a sentence that says what to write instead; None when nothing is."""
+    """Return a sentence that names the fault and its correction; None when there is none."""
     return (
         _fault_of_names(handler, "retry_on")
         or _fault_of_names(handler, "never_retry")

@@ -1,4 +1,4 @@
-"""What is refused of a declaration of `delivery=`: promises that it cannot keep."""
+"""Refuses declarations of `delivery=` whose promises cannot be kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AT_MOST_ONCE, AT_LEAST_ONCE = "at_most_once", "at_least_once"
 
 
 def fault_of_delivery(handler: Handler) -> str | None:
-    """Return what is wrong, as a sentence that says what to write instead; None when nothing is."""
+    """Return a sentence that names the fault and its correction; None when there is none."""
     if handler.delivery == AT_MOST_ONCE:
         return None
     if handler.dead_letters_of is not None:
@@ -39,12 +39,12 @@ def declared_by(wait: Wait, handler: Handler) -> Wait:
 def may_run_again(handler: Handler, wait: Wait) -> bool:
     """Whether a run of which nothing is known may be followed by another one.
 
-    Its counterparty knows requests by their keys, or what it did was undone with its transaction:
-    by the stricter of two declarations, since a deploy may have changed it. The run that died may
-    have given no key.
+    Its counterparty knows requests by their keys, or its transaction undid its writes: by the
+    stricter of two declarations, since a deploy may have changed it. The run that died may have
+    given no key.
 
     Args:
-        handler: what runs it next.
+        handler: the one that runs it next.
         wait: of the run that died; where it does not say how that was declared, as the handler.
     """
     is_known = wait.in_doubt is not None
@@ -61,7 +61,7 @@ def require_no_journal(handlers: Iterable[Handler]) -> None:
     """Accept handlers that can keep their promises without a journal.
 
     Raises:
-        SettingsError: the first that cannot; the sentence says what to write instead.
+        SettingsError: the first that cannot; the sentence names the correction.
     """
     for one in handlers:
         fault = _fault_without_journal(one)

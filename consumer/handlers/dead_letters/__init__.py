@@ -1,1 +1,1 @@
-"""Handlers of dead letters: what is declared of them, and the letter that they are given."""
+"""Handlers of dead letters: their declaration, and the letter that they are given."""

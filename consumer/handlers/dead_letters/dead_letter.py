@@ -1,4 +1,4 @@
-"""What a handler of dead letters gets to see of one."""
+"""The dead letter that its handler is given."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from feedback.records.dead_letters import failed_request_id, name_of_letter
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A request that failed for good; what a letter does not say is empty, 0 or None.
+    """A request that failed for good; a field that the letter lacks is empty, 0 or None.
 
     Attributes:
         request_id: the request that failed; the handler runs under an id of its own.
         reason: its stable code. stage: how far it came: `receive`, `claim` or `run`.
-        exception_class, exception_message, stacktrace: what its handler raised.
+        exception_class, exception_message, stacktrace: the error of its handler.
         attempts: how many runs it had. first_failed_at, failed_at: epoch ms.
         topic, partition, offset, timestamp: where it was sent to first. key: as it was sent.
         group: whose failure it is.
         redrive_count, redrive_id, redrive_by: how often it was sent back, the last time, by whom.
-        cut: what of this is shorter than it was, by the names of its headers.
+        cut: the names of the headers that were shortened.
     """
 
     request_id: str
@@ -49,7 +49,7 @@ class DeadLetter:
 def read_dead_letter(
     request_id: str, key: bytes | None, headers: Iterable[tuple[str, bytes | None]]
 ) -> DeadLetter:
-    """Return what a letter says.
+    """Return a letter, read from its record.
 
     Args:
         request_id: the id that it is handled under.

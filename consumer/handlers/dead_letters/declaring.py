@@ -1,4 +1,4 @@
-"""What is declared of a handler of dead letters, and what that is in a group. Pure."""
+"""The declaration of a handler of dead letters, and its topic in a group. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ENDLESS_S = 365 * 86_400.0
 
 
 def placeholder(dead_letters_of: object) -> str:
-    """Return what stands for the topic until the group is known; no topic has such a name."""
+    """Return the placeholder of the topic until the group is known; no topic has such a name."""
     return f"dead letters of {dead_letters_of}"
 
 
 def fault_of_letters(handler: Handler) -> str | None:
-    """Return what is wrong, as a sentence that says what to write instead; None when nothing is."""
+    """Return a sentence that names the fault and its correction; None when there is none."""
     if handler.dead_letters_of is None:
         if handler.on_error is None:
             return None

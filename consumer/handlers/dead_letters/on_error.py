@@ -1,4 +1,4 @@
-"""What an error of a handler of dead letters means."""
+"""The meaning of an error in a handler of dead letters."""
 
 from __future__ import annotations
 
