@@ -1,4 +1,4 @@
-"""What follows a run that has no end: nobody told how it ended, or nobody can know. Pure."""
+"""How a run without an end is followed: its end was not reported, or nobody can know it. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAUSE_AFTER_ERROR_S = 1.0
 
 
 class After(StrEnum):
-    """What is to be done about a run that has no end."""
+    """The next step after a run that has no end."""
 
     RUN_AGAIN = "RUN_AGAIN"  # it left nothing
     SAME_KEY = "SAME_KEY"  # it may have had its effect; the counterparty knows it by its key
@@ -38,7 +38,7 @@ class Continuation(NamedTuple):
     """A request that goes on after a run without an end, as soon as the journal allows it.
 
     Attributes:
-        delivery: what runs again, or what the counterparty is asked about.
+        delivery: the request that runs again, or about which the counterparty is asked.
         takeover: names the run without an end, and why another may follow.
         due_s: monotonic time before which it waits.
     """
@@ -59,13 +59,13 @@ class Continuation(NamedTuple):
 
 
 def after_run(effect: EffectKind, policy: InDoubtPolicy, *, effect_begun: bool) -> After:
-    """Return what follows a run that died or failed without a word (contract, section 9).
+    """Return the next step after a run that died or failed without a word (contract, section 9).
 
     Args:
         effect: where doubt begins for this handler.
         policy: who decides once it has begun.
-        effect_begun: whether a marked run may have entered its effect. What a plain external run
-            did is in doubt whatever this says, and what a transactional one did is undone.
+        effect_begun: whether a marked run may have entered its effect. It changes nothing for other
+            kinds: a plain external run is in doubt, and a transactional one is undone.
     """
     if effect is EffectKind.TRANSACTIONAL:
         return After.RUN_AGAIN
@@ -77,13 +77,13 @@ def after_run(effect: EffectKind, policy: InDoubtPolicy, *, effect_begun: bool) 
 def policy_of_dead(claimed: str | None, declared: InDoubtPolicy) -> InDoubtPolicy:
     """Return who decides about a dead worker's run: the stricter of two, where they differ.
 
-    The handler may have been declared anew since. What it says now is true of later runs: the
+    The handler may have been declared anew since. Its declaration of now is true of later runs: the
     counterparty was not necessarily given a key by the run that died, and cannot be asked with a
     function that is no longer there.
 
     Args:
         claimed: the policy as the run was claimed; None where the journal does not know.
-        declared: what the handler says now.
+        declared: the handler's declaration of now.
     """
     if claimed is None or claimed == declared:
         return declared

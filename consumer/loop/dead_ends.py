@@ -1,7 +1,7 @@
-"""What becomes of a claim that nobody holds, by the journal and by what its client was told. Pure.
+"""How a claim of no living worker ends, by the journal and by the status in Redis. Pure.
 
-The journal is the truth. But a database may lose commits that it acknowledged; what a client was
-told after such a commit is then the only trace of it.
+The journal is the truth. But a database may lose commits that it acknowledged; the status that was
+written after such a commit is then its only trace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from feedback.statuses import Status
 PAYLOAD_GONE = "PAYLOAD_GONE"
 # The worker lives, and neither it nor the journal says how its run ended.
 END_LOST = "END_LOST"
-# Nobody's declaration says what is to be done about it.
+# No declaration says how it goes on.
 NO_HANDLER = "NO_HANDLER"
 
 _IN_DOUBT = {
@@ -28,7 +28,7 @@ _IN_DOUBT = {
 }
 _UNHANDLED = "no worker has a handler for its topic; whether the effect happened is not known"
 _GONE = "the worker died during the run; its payload is gone, so it cannot run again"
-# What the journal's column holds.
+# The values of the journal's column.
 _MOST_VOIDS = 2**31
 _ENDS = frozenset(
     state.value
@@ -121,7 +121,7 @@ def _is_of(row: Row, told: Status) -> bool:
 def told_kind(told: Status) -> EffectKind:
     """Return how the handler of a run was declared that a client was told of.
 
-    What an older worker has told says nothing of it: then its effect may have happened.
+    A status of an older worker does not name it: then its effect may have happened.
     """
     return next((kind for kind in EffectKind if kind == told.effect_kind), EffectKind.EXTERNAL)
 
@@ -138,7 +138,7 @@ def told_voids(told: Status) -> int | None:
 
 
 def plain(text: str | None) -> str | None:
-    """Return what a client was told without what no database may hold."""
+    """Return a status without characters that a database refuses."""
     return None if text is None else cleaned(text)
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 FRESH_FOR_EACH = 40
 EVERY_S = 0.1
-# What is saved up while no retry is due is not spent at once.
+# The quota that is saved up while no retry is due is not spent at once.
 MOST_SAVED = 16.0
 
 
 class DueQuota:
-    """Counts what retries may still have."""
+    """Counts the slots that retries may still take."""
 
     def __init__(self) -> None:
         self._saved = 1.0

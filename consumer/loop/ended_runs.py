@@ -1,4 +1,4 @@
-"""What a worker remembers of the runs that ended here: the database may forget how they did."""
+"""A worker's memory of the runs that ended here: the database may lose their ends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from feedback.clock import epoch_ms
 LIMIT_BYTES = 16 * 1024 * 1024
 # Of an entry beside its texts.
 ENTRY_BYTES = 700
-# How long after its deadline a run is remembered: no claim is granted then, and what is pruned may
-# come again under the same id as another request.
+# How long after its deadline a run is remembered: no claim is granted then, and the id of a pruned
+# request may come again with another one.
 AFTER_DEADLINE_MS = 3_600_000
 
 
@@ -47,7 +47,7 @@ class EndedRuns:
         return one
 
     def among(self, request_ids: Iterable[str]) -> Iterator[OwnRun]:
-        """Yield what is remembered of these requests."""
+        """Yield the remembered runs of these requests."""
         for request_id in request_ids:
             one = self.of(request_id)
             if one is not None:

@@ -1,13 +1,13 @@
-"""What the core offers to a feature: a gate, a say in how a run ends, and what it hears.
+"""The interface of features: a gate, a say in how a run ends, and calls that report.
 
 A feature is a class of this kind in a folder of its own, and one line in `consumer/ops/build.py`.
 The loop holds a tuple of them and knows none by name. Each method here does nothing, so that a
 feature has only those that it needs.
 
-All are called in the loop's thread, but for the gate and the sweep. They return at once: what needs
-a server is handed to a thread of the feature's own. If the process dies between a transaction and
-the call that follows it, the call is missing; a feature that must not miss anything finds it again
-in the rows of the journal.
+All are called in the loop's thread, but for the gate and the sweep. They return at once: work that
+needs a server is handed to a thread of the feature's own. If the process dies between a transaction
+and the call that follows it, the call is missing; a feature that must not miss anything finds it
+again in the rows of the journal.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Feature(Gate):
 
         Args:
             room: how many at most.
-            in_hand: yields what the worker claims or runs.
+            in_hand: yields the requests that the worker claims or runs.
             take: removes and returns a waiting request of a topic.
         """
         return ()
@@ -66,13 +66,13 @@ class Feature(Gate):
         return ()
 
     def holds(self) -> Iterable[Delivery]:
-        """Return what has ended and keeps its key until its `skips` are written."""
+        """Return ended requests that keep their keys until their `skips` are written."""
         return ()
 
     # after it is written -------------------------------------------------------------------
 
     def skipped(self, skips: Sequence[Skipping], rows: Mapping[str, Row]) -> None:
-        """Hear what became of all `skips` of a turn: those that have a row here have ended."""
+        """Hear the results of all `skips` of a turn: those that have a row here have ended."""
 
     def ended(self, one: Settlement) -> None:
         """Hear how a run ended, as the journal has it; or that one without an end is followed."""
@@ -89,14 +89,14 @@ class Feature(Gate):
     # the sweeper's thread ------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Find again what was missed.
+        """Find work again that was missed.
 
         Raises:
             JournalUnavailable: it is the next sweep's business.
         """
 
     def swept(self, state: str) -> None:
-        """Hear of a dead worker's claim that was ended or taken over, and as what it stands now."""
+        """Hear of a dead worker's claim that was ended or taken over, and its state now."""
 
     def repaired(self, count: int) -> None:
         """Hear of statuses that were written again from the journal."""

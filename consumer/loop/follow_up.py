@@ -42,12 +42,11 @@ JOURNAL_UNAVAILABLE = "JOURNAL_UNAVAILABLE"
 
 
 class FollowUp:
-    """Carries out what the journal has decided about what is in flight. Belongs to the loop's
-    thread.
+    """Carries out the journal's decisions on requests in flight. Belongs to the loop's thread.
 
     Args:
-        in_flight: what it is about, and what it changes.
-        scheduler: given what waits for another request of its key.
+        in_flight: the requests that it reads and changes.
+        scheduler: given the requests that wait for another one of their key.
         teller: who tells clients.
         features: hear how requests end.
     """
@@ -69,7 +68,7 @@ class FollowUp:
         self._has_warned_of_late = False
 
     def heard(self) -> None:
-        """Tell what the pool told and the journal has, or has to be asked for."""
+        """Report the pool's events that the journal has written, or has to be asked about."""
         committed, self._in_flight.committed = self._in_flight.committed, []
         self._tell_ends(committed)
         self._hear_ends(committed)
@@ -114,7 +113,7 @@ class FollowUp:
         self.refused(applied)
 
     def _restored(self, applied: Applied) -> None:
-        """Tell what the journal had lost of our runs, and says again."""
+        """Report runs of ours that the journal had lost and has again."""
         self._in_flight.lost.clear()
         if not applied.restored:
             return
@@ -128,7 +127,7 @@ class FollowUp:
         self._teller.tell([telling.from_row(row) for row in applied.restored])
 
     def skipped(self, skips: Sequence[Skipping], applied: Applied) -> None:
-        """Tell what has ended in another's stead."""
+        """Report requests that were skipped for another."""
         rows = {row.request_id: row for row in applied.skipped}
         for feature in self._features:
             feature.skipped(skips, rows)
@@ -162,7 +161,7 @@ class FollowUp:
     def claimed(
         self, batch: Sequence[Delivery], applied: Applied
     ) -> Iterator[tuple[Delivery, Row]]:
-        """Yield what may run, with its claim; of the rest, tell what the journal says."""
+        """Yield the requests that may run, with their claims; report the rows of the others."""
         answers: list[StatusWrite] = []
         for delivery, verdict in zip(batch, applied.verdicts, strict=True):
             if self._granted(verdict, delivery, answers) and verdict.row is not None:
@@ -172,7 +171,7 @@ class FollowUp:
             self._teller.tell(answers)
 
     def _note_takeover(self, row: Row) -> None:
-        """Remember what run came before, where a takeover of unknown outcome led to this claim."""
+        """Remember the run before, where a takeover of unknown outcome led to this claim."""
         one = self._in_flight.continuing.get((row.request_id, row.generation - 1))
         if one is not None:
             self._in_flight.forget(one.run)
@@ -181,7 +180,7 @@ class FollowUp:
     def continued(
         self, again: Sequence[Continuation], applied: Applied
     ) -> Iterator[tuple[Delivery, Row]]:
-        """Yield what a takeover has put into our hands; of the rest, tell what the journal says."""
+        """Yield the runs that a takeover gave us; report the rows of the others."""
         for one in again:
             result = applied.takeovers[one.run]
             row = result.row
@@ -252,13 +251,13 @@ class FollowUp:
             feature.never_ran(row, record)
 
     def _answer(self, row: Row, delivery: Delivery) -> None:
-        """Tell what the journal says of a request instead of what happened here."""
+        """Report the journal's row of a request in place of the outcome seen here."""
         self._teller.tell([telling.from_row(row)])
         for feature in self._features:
             feature.answered(row, delivery.record)
 
     def _granted(self, verdict: Verdict, delivery: Delivery, answers: list[StatusWrite]) -> bool:
-        """Whether the delivery is to run; otherwise what the journal says is added to `answers`."""
+        """Whether the delivery is to run; otherwise the journal's row is added to `answers`."""
         match verdict.kind:
             case VerdictKind.RUN:
                 return True
@@ -267,7 +266,7 @@ class FollowUp:
                 self._scheduler.hold_back(delivery, now_s=monotonic_s(), for_s=due_in_s)
                 return False
             case _ if delivery.wakes:
-                # Whatever the journal says of it: a wake-up is no request, and leaves no row.
+                # For any verdict of the journal: a wake-up is no request, and leaves no row.
                 log.debug("retry.answered", verdict=verdict.kind, request_id=delivery.request_id)
             case VerdictKind.MISMATCH:
                 self._in_flight.refusing.append(mismatch(delivery))
@@ -288,7 +287,10 @@ class FollowUp:
         return False
 
     def _warn_of_late(self, row: Row) -> None:
-        """Say once that what is read is over: its client's clock may be behind, or nobody read."""
+        """Warn once about a request that was read past its deadline.
+
+        Its client's clock may be behind, or no worker read.
+        """
         if row.message is not None and not self._has_warned_of_late:
             self._has_warned_of_late = True
             log.warning("deadline.over_when_read", request_id=row.request_id, reason=row.message)

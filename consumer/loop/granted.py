@@ -1,4 +1,4 @@
-"""What a granted claim says of the delivery that it was granted for. Pure."""
+"""Reads a granted claim for the delivery that it was granted for. Pure."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Judge(Protocol):
 
 @dataclass(slots=True)
 class InFlight:
-    """The requests in the worker's hands, by what happens to them next.
+    """The requests in the worker's hands, by their next step.
 
     Attributes:
         claiming: taken from the buffer; a claim is to be written.
@@ -38,14 +38,14 @@ class InFlight:
         effects: runs that wait at their effect for the journal.
         settlements: ends that the journal does not have yet, by run.
         committed: ends that a child wrote with its transaction; only to be told.
-        continuing: runs without an end, by what the journal is to be asked for; our own are in
-            `running` too, those of dead workers are not.
+        continuing: runs without an end, by the question to the journal; our own are in `running`
+            too, those of dead workers are not.
         retrying: settlements without an end, to be told as such.
         entered: runs that the journal let into their effect.
         doubtful: runs that follow one whose effect may have happened.
         asking: runs about which the counterparty is asked, instead of running them.
-        tried: of `claiming`, what the journal may have granted already: its claim was part of a
-            call of unknown outcome, or no child took its run.
+        tried: of `claiming`, those that the journal may have granted already: its claim was part of
+            a call of unknown outcome, or no child took its run.
         lapsed: runs that began before our lease was over for a while: others may have gone on
             with them.
         lost: own runs that the journal seems to have lost; they are to be written again.
@@ -95,7 +95,7 @@ class InFlight:
         return run in self.entered or run in self.doubtful or run in self.asking
 
     def own_run(self, run: Run) -> OwnRun:
-        """Return what is known of a run in hand, for a journal that may have lost it."""
+        """Return the facts of a run in hand, for a journal that may have lost it."""
         claim, settled = mapping.claim(self.running[run]), self.settlements.get(run)
         finish = None if settled is None else settled.finish
         return OwnRun(claim, run[1], self.may_have_acted(run), finish)
@@ -108,14 +108,14 @@ class InFlight:
         yield one
 
     def in_hand(self) -> Iterator[Delivery]:
-        """Yield what is claimed, about to be, or to go on: what its key waits for."""
+        """Yield the requests that hold their keys: claimed, about to be, or to go on."""
         yield from self.claiming
         yield from self.running.values()
         for one in self.continuing.values():
             yield one.delivery
 
     def continuations(self, now_s: float, most: int) -> list[Continuation]:
-        """Return what may go on now, the oldest first."""
+        """Return the runs that may go on now, the oldest first."""
         due = (one for one in self.continuing.values() if one.due_s <= now_s)
         return [one for one, _ in zip(due, range(most), strict=False)]
 
@@ -131,7 +131,7 @@ class InFlight:
         return self.running.pop(run, None)
 
     def follow(self, one: Continuation, generation: int) -> None:
-        """Take in what the journal let us go on with, as this generation."""
+        """Take in a run that the journal let us go on with, as this generation."""
         run = (one.takeover.request_id, generation)
         self.running[run] = one.delivery
         if one.asks:
@@ -145,12 +145,12 @@ class InFlight:
         self.claiming[:] = [one._replace(is_known=True) for one in self.claiming]
 
     def not_dispatched(self, granted: Iterable[tuple[Delivery, Row]]) -> None:
-        """Take back what was granted and could not be given to a child: it is asked for again."""
+        """Take back a granted request that could not be given to a child: it is asked for again."""
         for delivery, row in granted:
             self._not_begun((row.request_id, row.generation), delivery)
 
     def hear(self, event: Event) -> None:
-        """Take in what the pool tells."""
+        """Take in the events of the pool."""
         match event:
             case Finished(request_id, generation, outcome):
                 run = (request_id, generation)

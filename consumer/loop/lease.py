@@ -1,4 +1,4 @@
-"""What the worker's loop has to know of its lease."""
+"""The loop's view of the worker's lease."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Lease(Protocol):
-    """What the loop asks before it lets anything start."""
+    """The questions of the loop before it lets a run start."""
 
     def lease_holds(self, now_s: float) -> bool: ...
     def may_sweep(self, now_s: float) -> bool: ...

@@ -12,7 +12,7 @@ class Limits:
     Args:
         slots: how many handlers run at the same time.
         journal_wait_s: how long a buffered request waits for an absent journal.
-        looks_every_s: how often the journal is asked whether it knows of what runs here.
+        looks_every_s: how often the journal is asked whether it knows the runs of this worker.
         remembered_bytes: how much is remembered of the runs that ended here, about; 0 is nothing.
     """
 

@@ -1,10 +1,10 @@
-"""How far back a sweep looks for what nobody was told. Pure.
+"""How far back a sweep looks for rows without a confirmed status. Pure.
 
 While a long snapshot is open (a backup, an audit), the database keeps in its index every request
-that was told since: one look over all of it costs what all of them together cost. So each sweep
-looks at the last seconds, and from there goes further back in slices, as far as it gets in a
-moment; the next sweep goes on there. A quick slice is followed by a wider one: without such a
-snapshot every sweep looks at everything.
+that was told since: one look over the whole index reads all of them. So each sweep looks at the
+last seconds, and from there goes further back in slices, as far as it gets in a moment; the next
+sweep goes on there. A quick slice is followed by a wider one: without such a snapshot every sweep
+looks at everything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARGIN_MS = 1_000
 
 
 class Ages(NamedTuple):
-    """A slice: what ended at least, and at most, so long ago."""
+    """A slice: rows that ended at least, and at most, so long ago."""
 
     youngest_ms: int
     oldest_ms: int
@@ -42,7 +42,7 @@ class LookBack:
         self._fresh = Ages(youngest_ms, youngest_ms + FIRST_MS)
         self._width_ms = FIRST_MS
         self._left_s = 0.0
-        # How old what was looked at last is, and since when.
+        # The age of the last slice, and since when.
         self._reached_ms, self._reached_s = self._fresh.oldest_ms, 0.0
         self._is_first = True
         self._is_through = True
@@ -68,7 +68,7 @@ class LookBack:
         """Note that all of a slice was looked at.
 
         Args:
-            began_s: what was given to `next`.
+            began_s: the time that was given to `next`.
             took_s: how long the database took.
         """
         self._left_s -= took_s

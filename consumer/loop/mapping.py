@@ -1,4 +1,4 @@
-"""Journal entries and pool jobs made of what was delivered and how it ended. Pure."""
+"""Makes journal entries and pool jobs from deliveries and outcomes. Pure."""
 
 from __future__ import annotations
 

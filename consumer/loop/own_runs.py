@@ -1,4 +1,4 @@
-"""Whether the journal still says of a worker's runs what the worker knows of them.
+"""Compares the journal's rows of a worker's runs with the worker's own memory.
 
 A database may lose commits that it acknowledged: at a failover to a standby that lagged, or in a
 crash with `synchronous_commit=off`. Then a claim stands whose run has ended here, or a run is in a
@@ -29,7 +29,8 @@ class OwnRuns:
     """Compares the two once in a while. Belongs to the loop's thread.
 
     Args:
-        in_flight: what is in hand, and what is remembered; what is to be written again goes there.
+        in_flight: the runs in flight and the remembered ones; lost runs go there to be written
+            again.
         every_s: between two looks; longer where they take the database long.
     """
 
@@ -63,7 +64,7 @@ class OwnRuns:
         self._due_s = 0.0
 
     def look(self) -> None:
-        """Find what the database has lost, and leave to a sweep what nobody here knows of.
+        """Find runs that the database has lost; leave unknown claims of ours to a sweep.
 
         Raises:
             JournalUnavailable: it is looked again soon.

@@ -1,4 +1,4 @@
-"""What a dead worker's request needs to go on: its payload, from Redis, else from Kafka."""
+"""Finds the payload of a dead worker's request: in Redis, else in Kafka."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Revival:
         except RedisUnavailable:
             record = self._sent(row)
             if record is None:
-                raise  # Redis may have what Kafka has no longer
+                raise  # Redis may have it when Kafka has it no longer
             return record
 
     def _kept(self, row: Row) -> Record | None:

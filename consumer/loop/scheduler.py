@@ -1,8 +1,8 @@
-"""What is claimed next: retries that are due, what waited for its key, and then the buffer.
+"""Chooses the next claims: retries that are due, requests whose key is free, and then the buffer.
 
 Between the buffer and the claims some requests have to wait although slots are free: those of a key
 that has one in hand (`consumer.loop.order`), and those of a topic that is paused. They wait here,
-and are given up like what is in the buffer.
+and are given up like those in the buffer.
 """
 
 from __future__ import annotations
@@ -23,29 +23,27 @@ from feedback.logs import EventLog
 log = EventLog("onceward.worker")
 
 ORDER_HELD_LIMIT = 1000
-# Of retries that are due on paused topics; a sweep wakes up what is more.
+# Of retries that are due on paused topics; a sweep wakes up those beyond it.
 DUE_ASIDE_LIMIT = 1000
 
 
 class Scheduler:
-    """Chooses what may be claimed. Belongs to the loop's thread, but for what says otherwise.
+    """Chooses the next claims. Belongs to the loop's thread, but for methods that say otherwise.
 
     Args:
         buffer: committed requests, as the intake brings them.
         due: retries that are due.
-        order_held_limit: how many requests of a topic may wait for their keys, before nothing
-            more of it is read. What the buffer has of it by then waits as well, so that all else
-            in the buffer goes on.
+        order_held_limit: pause a topic when this many of its requests wait for their keys. Those
+            that the buffer has by then wait as well, so that all else in the buffer goes on.
         order_held_limit_bytes: the same for their keys and values together.
-        gates: close topics; what is committed of a closed one waits, and goes first when this is
-            over.
+        gates: close topics; committed requests of a closed one wait, and go first when it opens.
         gathering: topics whose requests wait a little for others of their key.
 
     Attributes:
         due: retries that are due.
         full: topics of which nothing more is to be read, since as many as may wait for their keys.
             For any thread.
-        given_up: what keeps an order and was given up because the worker ends.
+        given_up: ordered requests that were given up because the worker ends.
     """
 
     def __init__(
@@ -82,7 +80,7 @@ class Scheduler:
 
     @property
     def waiting(self) -> list[Received]:
-        """What was committed and is not claimed, but for retries; a copy, for any thread."""
+        """Committed requests without a claim, retries left out; a copy, for any thread."""
         held = (one for one in [*self.lanes.waiting, *list(self._aside)] if not one.wakes)
         return [*held, *self._buffer.waiting]
 
@@ -92,10 +90,10 @@ class Scheduler:
     # taking --------------------------------------------------------------------------------
 
     def take(self, room: int, now_s: float, in_hand: Iterable[Delivery]) -> list[Received]:
-        """Remove and return what may be claimed now, at most `room`.
+        """Remove and return requests that may be claimed now, at most `room`.
 
         Args:
-            in_hand: what this worker claims or runs.
+            in_hand: the requests that this worker claims or runs.
         """
         self.lanes.note(in_hand)
         taken: list[Received] = []
@@ -116,7 +114,8 @@ class Scheduler:
     def gather(self, now_s: float) -> None:
         """Let all that the buffer has of topics that collapse wait for its key, for others of it.
 
-        Whether slots are free or not: what a run is to stand in for has to be here when it begins.
+        Whether slots are free or not: the requests that a run stands in for must be here when it
+        begins.
         """
         if not self._gathering:
             return
@@ -207,7 +206,7 @@ class Scheduler:
         return [one for one in taken if self.lanes.admits(one)]
 
     def _resumed(self, aside: deque[Delivery], room: int) -> list[Delivery]:
-        """Remove and return what is paused no longer, in its order."""
+        """Remove and return requests of topics that have opened, in their order."""
         if not aside or room <= 0:
             return []
         resumed = [one for one in aside if not self._gates.is_closed(one.handler.topic)][:room]
@@ -230,7 +229,7 @@ class Scheduler:
     def take_all(self) -> list[Received]:
         """Remove and return everything that is not claimed; retries that are due stay.
 
-        For a worker that ends: the next owners of its partitions read again what keeps an order.
+        For a worker that ends: the next owners of its partitions read ordered requests again.
         """
         aside, self._aside = list(self._aside), deque()
         found = [*self.lanes.take_all(), *aside, *self._buffer.take(len(self._buffer))]
@@ -238,9 +237,9 @@ class Scheduler:
         return found
 
     def take_stuck(self, now_s: float, wait_s: float) -> list[Received]:
-        """Remove and return what has waited too long for a journal that lets nothing be claimed.
+        """Remove and return requests that have waited too long for a journal that grants nothing.
 
-        What waits for its key waits for the journal only from the moment on at which that is so.
+        A request that waits for its key waits for the journal only from the moment its key is free.
         """
         if self._stuck_since_s is None:
             self._stuck_since_s = now_s
@@ -259,9 +258,9 @@ class Scheduler:
         self._stuck_since_s = None
 
     def take_aside_older_than(self, buffered_s: float) -> list[Delivery]:
-        """Remove and return what waits for a paused topic since before `buffered_s`.
+        """Remove and return requests of paused topics that wait since before `buffered_s`.
 
-        What keeps an order stays: sent again it would have a place behind all that came later.
+        Ordered requests stay: sent again they would have a place behind all later ones.
         """
         old = [one for one in self._aside if one.buffered_s < buffered_s and lane_of(one) is None]
         for one in old:

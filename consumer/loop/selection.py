@@ -1,4 +1,4 @@
-"""The selection of a turn: what of all that waits goes on now, and how long the loop may wait."""
+"""The selection of a turn: which waiting requests go on now, and how long the loop may wait."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ AWAY_POLL_S = 0.2
 class Selection:
     """Fills the worker's hands as its lease and its free slots allow.
 
-    Belongs to the loop's thread, but for what says otherwise.
+    Belongs to the loop's thread, but for methods that say otherwise.
 
     Args:
-        in_flight: what is in hand.
-        scheduler: what waits, and which of it may be claimed.
+        in_flight: the requests in flight.
+        scheduler: the waiting requests, and which of them may be claimed.
         features: may let requests of closed topics run, and hold keys.
-        give_up: called with what has waited too long, and a code for its clients.
+        give_up: called with requests that have waited too long, and a code for their clients.
 
     Attributes:
         taking: whether new requests are claimed, and those of dead workers gone on with.
-        revived: what dead workers left, and nobody has looked at yet.
+        revived: runs of dead workers that nobody has looked at yet.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Selection:
         return max(0, self._limits.slots - waiting) if self.taking else 0
 
     def revive(self, found: Iterable[Continuation]) -> None:
-        """Take over what dead workers left. Any thread."""
+        """Take over runs of dead workers. Any thread."""
         self.revived.extend(found)
 
     def continuable(self, now_s: float, free_slots: int) -> list[Continuation]:
@@ -81,7 +81,7 @@ class Selection:
         return [one for one in due if one.run in self._in_flight.running]
 
     def take(self, now_s: float, free_slots: int) -> None:
-        """Take into hand what may be claimed, and what is to be refused."""
+        """Take requests into hand that may be claimed, or are to be refused."""
         old = self._scheduler.take_aside_older_than(now_s - self._limits.journal_wait_s)
         if old:
             self._give_up(old, code=TOPIC_PAUSED)
@@ -101,7 +101,7 @@ class Selection:
                 self._in_flight.refusing.append(one)
 
     def claimable(self, now_s: float, free_slots: int) -> list[Delivery]:
-        """Return what of it is claimed now, the first of `claiming`."""
+        """Return those that are claimed now, the first of `claiming`."""
         if self._lease.lease_holds(now_s):
             return self._in_flight.claiming[:free_slots]
         # A claim of an owner whose lease is over would be swept at once, and parked in doubt.
@@ -109,7 +109,7 @@ class Selection:
         return []
 
     def give_up_stuck(self, now_s: float) -> None:
-        """Give up what has waited too long for a journal that lets nothing be claimed."""
+        """Give up requests that have waited too long for a journal that grants nothing."""
         self._give_up(self._scheduler.take_stuck(now_s, self._limits.journal_wait_s))
 
     def patience_s(self, journal_away: bool, *, free_slots: int) -> float:
@@ -123,7 +123,7 @@ class Selection:
         now_s, hands = monotonic_s(), self._in_flight
         if (hands.claiming or hands.continuing) and not self._lease.lease_holds(now_s):
             return AWAY_POLL_S
-        # What the last turn left over, and what it refused, is written without waiting.
+        # Leftovers and refusals of the last turn are written without waiting.
         if hands.refusing or (hands.claiming and free_slots):
             return 0.0
         if not free_slots:
@@ -131,11 +131,13 @@ class Selection:
         return self._pause_s(now_s)
 
     def _pause_s(self, now_s: float) -> float:
-        """Return how long nothing goes on by itself. What is due and may not go on yet is looked
-        at again, and not without a pause."""
+        """Return how long nothing goes on by itself.
+
+        A run that is due and may not go on yet is looked at again, after a pause.
+        """
         is_going = self.taking and self._lease.lease_holds(now_s)
         if is_going and self._scheduler.has_more:
-            # What was claimed before it took no slot: it had ended already, or is run elsewhere.
+            # Claims before it took no slot: those requests had ended already, or run elsewhere.
             return 0.0
         times = (
             (self._in_flight.next_due_s(), self._lease.may_sweep(now_s)),

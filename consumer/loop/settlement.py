@@ -1,4 +1,4 @@
-"""How a run ended, and so what is written about it: one frozen value, made once. Pure.
+"""How a run ended, and so how its row changes: one frozen value, made once. Pure.
 
 A settlement says which of four things the next transaction of the journal does:
 

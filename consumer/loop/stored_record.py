@@ -16,7 +16,7 @@ class Store(Protocol):
 
 
 def kept_record(store: Store, row: Row, *, timestamp_ms: int) -> Record | None:
-    """Return the record of a row from what its client has kept; None when that is not there.
+    """Return the record of a row from the payload that its client stored; None when there is none.
 
     Args:
         timestamp_ms: its time, which is not kept; -1 for none.

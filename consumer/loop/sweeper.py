@@ -1,9 +1,9 @@
-"""The thread that goes on with what dead workers left, and tells what Redis missed.
+"""The thread that goes on with claims of dead workers, and writes statuses that Redis missed.
 
-Of a group's workers one sweeps at a time, whoever comes first after the last sweep: ten cost what
-one does, and none has to be the one that lives. A sweep's writes check the owner's lease and the
-row's generation in the same statement. It starts only when the database has answered for one whole
-lease: after an outage everybody renews first (contract, section 5).
+Of a group's workers one sweeps at a time, the first to come after the last sweep. So ten cost as
+much as one, and it does not matter which of them lives. A sweep's writes check the owner's lease
+and the row's generation in the same statement. It starts only when the database has answered for
+one whole lease: after an outage everybody renews first (contract, section 5).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ STOP_S = 6.0
 # a dead worker goes on at most a third of a lease after it ended.
 ASK_EVERY = (0.12, 0.22)
 SWEEP_EVERY = 0.1
-# Older than the worker's own lazy `published_at`, so that a sweep finds only what was missed.
+# Older than the worker's own lazy `published_at`, so that a sweep finds only missed ones.
 UNPUBLISHED_AFTER_MS = 5_000
 # Of a lease: how long a sweep goes on with repairs. Dead workers' claims wait no longer for it.
 REPAIRS_FOR = 0.1
@@ -80,12 +80,12 @@ class Sweeper:
         handlers: by topic; claims on other topics are left to workers that have theirs, until
             their deadline is over.
         payloads: makes deliveries of rows.
-        statuses: what clients have been told: more than the database knows, where it has lost
+        statuses: reads the statuses in Redis: they know more than the database, where it has lost
             commits that it acknowledged.
-        revive: takes over what is to go on.
+        revive: takes over runs that are to go on.
         room: how much `revive` takes now.
         may_sweep: asked with the monotonic time before each sweep.
-        features: sweep as well, and hear what was found.
+        features: sweep as well, and hear of the findings.
         alive: which of these workers have a heartbeat in Redis.
     """
 
@@ -211,7 +211,7 @@ class Sweeper:
             for row in open_
             if row.request_id not in behind
         ]
-        # First what needs nobody else: reading payloads may take its time.
+        # First the steps that need no server: reading payloads may take its time.
         self._end([end for end in ends.values() if end is not None])
         self._end([dead_ends.parked(row) for row, after in judged if after is After.PARK])
         # The next sweep judges the run that its client was told of, as that one was declared.
@@ -233,7 +233,7 @@ class Sweeper:
             living |= self._living(rows)
             now_ms = epoch_ms()
             found += [row for row in rows if row.owner not in living or row.deadline_at <= now_ms]
-            # What the living have claimed must not hide what is behind it.
+            # Claims of the living must not hide those behind them.
             if len(rows) < LIMIT or len(found) >= LIMIT:
                 break
             after = (rows[-1].owner, rows[-1].request_id)
@@ -253,7 +253,7 @@ class Sweeper:
             return set()
 
     def _end_far_leases(self) -> None:
-        """End what a database's clock that was set back keeps alive."""
+        """End claims that a database's clock keeps alive since it was set back."""
         found = self._journal.far_leases(int(1000 * self._lease_s))
         over = self._far_leases.over(found, monotonic_s())
         if not over:
@@ -309,7 +309,7 @@ class Sweeper:
                 self._unhandled_s[topic] = math.inf
 
     def _told(self, rows: Sequence[Row]) -> dict[str, Status]:
-        """Return what clients have been told of these; nothing while Redis is away."""
+        """Return the statuses of these; nothing while Redis is away."""
         if not rows or self._teller.redis_away:
             return {}
         try:
@@ -416,7 +416,7 @@ class Sweeper:
             # A full page is followed by the next at once, but never further than Redis follows.
             if self._stopping.is_set() or monotonic_s() >= until_s or not self._is_told(until_s):
                 return count, None
-            # What is behind the last of a page has aged since.
+            # Rows behind the last of a page have aged since.
             last, within_ms = (rows[-1].finished_at or 0, rows[-1].request_id), EVER_MS
 
     def _is_told(self, until_s: float) -> bool:
@@ -429,10 +429,10 @@ class Sweeper:
 
 
 def after_dead(row: Row, handler: Handler) -> After:
-    """Return what follows the claim of a dead worker (contract, section 5).
+    """Return the next step after the claim of a dead worker (contract, section 5).
 
-    Where doubt begins, and who decides then, is what the claim says: the handler may have been
-    declared anew since.
+    The claim says where doubt begins, and who decides then: the handler may have been declared anew
+    since.
     """
     effect = EffectKind(row.effect_kind or EffectKind.EXTERNAL)
     policy = policy_of_dead(row.in_doubt, handler.in_doubt)

@@ -1,4 +1,4 @@
-"""What clients were told of requests that are about to run again: the journal may have lost it.
+"""The statuses of requests that are about to run again: the journal may have lost those runs.
 
 A database may lose commits that it acknowledged. A status is told after its commit, so Redis may
 know of a later run than the journal: one that may have had its effect, and that no row will end.
@@ -30,7 +30,7 @@ _ASKED_AGAIN = (status.State.PENDING, status.State.ACCEPTED, status.State.LOST)
 
 
 class Statuses(Protocol):
-    """What clients were told, and which workers live."""
+    """The statuses in Redis, and which workers live."""
 
     def read_many(self, request_ids: Sequence[str]) -> list[Status]: ...
 
@@ -38,7 +38,7 @@ class Statuses(Protocol):
 
 
 class ToldRuns:
-    """Reads what clients were told; nothing while Redis is away.
+    """Reads statuses; nothing while Redis is away.
 
     Args:
         statuses: in Redis; None where the journal forgets on purpose, and loses nothing.
@@ -74,9 +74,9 @@ class ToldRuns:
 
 
 def read_statuses(statuses: Statuses, request_ids: Sequence[str]) -> dict[str, Status]:
-    """Return what clients were told of these requests, but for what no worker can read.
+    """Return the latest runs of these requests by their statuses, unreadable ones left out.
 
-    One of them must not hide what all others were told.
+    One unreadable status must not hide all others.
 
     Raises:
         RedisUnavailable: Redis did not answer.
@@ -92,10 +92,10 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
     """Return the latest run that a client was told of; None when there is none. Pure.
 
     A final status is how its run ended; but of a transactional success that the database has lost
-    the effect is lost as well, so it has no end. What is PENDING after a run stands for a failure
-    that its client was told of, and asked to run again. How the run was declared is what was told
-    with it: its handler may have been declared anew since. So is its key; where nobody told that,
-    a person decides: the counterparty must not be asked about another run's key, nor be given it.
+    the effect is lost as well, so it has no end. PENDING after a run stands for a failure that its
+    client was told of, and asked to run again. The status also says how the run was declared: its
+    handler may have been declared anew since. So is its key; without that field, a person decides:
+    the counterparty must not be asked about another run's key, nor be given it.
 
     Args:
         claim: of the same request, as it is delivered or as its row says.
@@ -145,7 +145,7 @@ def leads(told: ToldRun | None, run: Run) -> bool:
 
 
 def as_ended(told: ToldRun) -> OwnRun:
-    """Return a run of ours as it has ended by what its client was told. Pure."""
+    """Return a run of ours as it has ended by its status. Pure."""
     end = Finish(
         request_id=told.request_id,
         generation=told.generation,

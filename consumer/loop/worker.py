@@ -7,13 +7,13 @@
 
 One turn of the loop hears the pool, takes what has a slot, writes finishes, effects, takeovers and
 claims in one transaction of the journal, and only then acts on them. If the process dies
-- before that transaction: what was taken is LOST and resent; what had finished is CLAIMED, its
+- before that transaction: requests taken are LOST and resent; finished runs are CLAIMED, their
   lease ends, and a sweep goes by the in-doubt policy;
 - after it: claims are rows that a sweep finds, finishes are the truth and are told by a sweep.
 
-A run that ends without a word (its child died, or hung, or raised what nobody declared) goes on by
-a takeover: a conditional step from its generation to the next, or to asking the counterparty. What
-the sweeper found of dead workers comes by `revive` and goes the same way.
+A run that ends without a word (its child died, or hung, or raised an undeclared error) goes on by a
+takeover: a conditional step from its generation to the next, or to asking the counterparty. Runs of
+dead workers, found by the sweeper, come by `revive` and go the same way.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ log = EventLog("onceward.worker")
 
 GATHER_S = 0.005
 MANY_SLOTS = 16
-# Of what is gathered: with less than one in so many, others are not waited for.
+# With fewer than one gathered request in so many, others are not waited for.
 FEW = 4
 
 Place = tuple[str, int, int]
@@ -60,9 +60,9 @@ class Worker:
     """The loop between buffer, journal, pool and teller. Belongs to one thread.
 
     Args:
-        scheduler: what waits, and which of it may be claimed.
+        scheduler: the waiting requests, and which of them may be claimed.
         features: take part in the way of requests; see `Feature`.
-        statuses: what clients were told; None: nothing that the journal could have lost.
+        statuses: reads the statuses in Redis; None: the journal can have lost nothing.
     """
 
     def __init__(
@@ -132,12 +132,12 @@ class Worker:
 
     @property
     def unfinished(self) -> list[Delivery]:
-        """What is claimed, or about to be; a copy, for any thread."""
+        """The requests that are claimed, or about to be; a copy, for any thread."""
         return [*self._in_flight.claiming, *self._in_flight.running.copy().values()]
 
     @property
     def unclaimed(self) -> list[Received]:
-        """What is committed in Kafka and not claimed, or was given up at the end. Any thread."""
+        """Requests committed in Kafka and not claimed, or given up at the end. Any thread."""
         # In the order in which it goes on, and `claiming` again, which it may have come back from.
         scheduler, claiming = self.scheduler, self._in_flight.claiming
         first = [*scheduler.waiting, *list(claiming)]
@@ -149,7 +149,7 @@ class Worker:
         return any((*one.record[:3],) in places for one in here)
 
     def holding(self) -> Iterator[StatusWrite]:
-        """Yield the statuses of what runs here; for a Redis that came back empty. Any thread."""
+        """Yield the statuses of the runs here; for a Redis that came back empty. Any thread."""
         for waiting in list(self._in_flight.claiming):
             if not waiting.wakes:
                 yield telling.accepted(waiting, worker_id=self._worker_id)
@@ -162,7 +162,7 @@ class Worker:
         return self._selection.room_for_revived
 
     def revive(self, found: Iterable[Continuation]) -> None:
-        """Go on with what dead workers left, as slots become free. Any thread."""
+        """Go on with runs of dead workers, as slots become free. Any thread."""
         self._selection.revive(found)
         self._pool.wake()
 
@@ -304,17 +304,17 @@ class Worker:
         self._told.given_up(received, code=code)
 
     def settle(self) -> None:
-        """Write what the journal has lost of what ran here, before peers count it as left over.
+        """Write runs of ours that the journal has lost, before peers count them as a dead worker's.
 
         Raises:
-            JournalUnavailable: what stands as claimed goes by its policy.
+            JournalUnavailable: requests that stand as claimed go by their policies.
         """
         self._own_runs.look()
         if self._in_flight.lost:
             self._told.finished(self._writing.write_ends())
 
     def write_rest(self) -> None:
-        """Write what is left at the very end: refusals, and what clients have been told.
+        """Write the rest at the very end: refusals, and confirmed statuses.
 
         Raises:
             JournalUnavailable: a sweep tells clients again, which is harmless; the rows of the
@@ -326,10 +326,10 @@ class Worker:
             self._told.refused(self._writing.write_refusals())
 
     def cut(self) -> int:
-        """Kill what runs and write what became of it; return how many requests were cut.
+        """Kill the runs and write their ends; return how many requests were cut.
 
-        What left nothing stays claimed, and reads as RETRYING: a peer's sweep runs it again. So
-        does what was claimed and not begun.
+        A run that left no effect stays claimed, and reads as RETRYING: a peer's sweep runs it
+        again. So does a claim that was not begun.
 
         Raises:
             JournalUnavailable: their claims stand; a peer's sweep ends them by the policy.
@@ -349,8 +349,8 @@ class Worker:
 def share_interpreter(backlog: bool) -> None:
     """Let threads change often while nothing queues, and seldom while something does.
 
-    kafka-python's loop computes for milliseconds after each fetch, and at Python's 5 ms the claim
-    of what it brought waits for that: 1 ms of 9 at the median of 50/s. With a backlog the changes
-    themselves cost 15 % of the processor.
+    kafka-python's loop computes for milliseconds after each fetch, and at Python's 5 ms the claims
+    of the fetched records wait for that: 1 ms of 9 at the median of 50/s. With a backlog the
+    changes themselves cost 15 % of the processor.
     """
     sys.setswitchinterval(0.005 if backlog else 0.0005)

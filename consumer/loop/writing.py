@@ -1,4 +1,4 @@
-"""What one turn of the worker's loop writes into the journal, in one transaction."""
+"""Writes the changes of one turn of the loop into the journal, in one transaction."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ PUBLISHED_EVERY_S = 1.0
 
 
 class Writing:
-    """Writes what is in hand, and what clients have been told. Belongs to the loop's thread.
+    """Writes the requests in flight and confirmed statuses. Belongs to the loop's thread.
 
     Args:
-        in_flight: what is in hand; it is left as it is, for whoever acts on what was written.
-        teller: knows what clients have been told.
-        told_runs: what clients were told of requests that are about to run again, or to end.
+        in_flight: the requests in flight; left as they are, for the caller that acts on the result.
+        teller: knows the statuses that Redis has confirmed.
+        told_runs: reads the statuses of requests that are about to run again, or to end.
         worker_id: whose claims these are.
 
     Attributes:
-        published: what clients have been told, from before a write until the journal has it.
+        published: confirmed statuses, from before a write until the journal has them.
     """
 
     def __init__(
@@ -74,18 +74,19 @@ class Writing:
         """Write all of a turn; repeated as it is when its outcome is unknown.
 
         Args:
-            batch: what is to be claimed.
-            again: what is to be taken over.
-            skips: what is to end, since others have succeeded in its stead.
+            batch: the requests to claim.
+            again: the runs to take over.
+            skips: the requests to end, since others have succeeded in their stead.
 
         Raises:
             JournalUnavailable: the outcome is unknown; the same call may be repeated.
         """
         if not self.published and self._published_due(now_s):
-            # Kept until it is written: what is away must always have something to be tried with.
+            # Kept until it is written: with a journal that is away there must be something left to
+            # try.
             self.published = tuple(self._teller.take_told())
             self._published_s = now_s
-        # Before the journal is: what a client was told by now, it must know.
+        # Before the journal is asked: it must know each status that is in Redis by now.
         delivered = [*batch, *(one.delivery for one in skips)]
         told_runs = self._told_of(delivered, again)
         try:
@@ -99,8 +100,8 @@ class Writing:
                 published=self.published,
                 own_runs=[*self._in_flight.lost, *self._remembered(delivered, again, told_runs)],
                 told_runs=told_runs,
-                # Also what waits to be taken over: it may be ours already, by a call of unknown
-                # outcome, and a resend of it must not pass for the run that this call allowed.
+                # Also runs that wait to be taken over: they may be ours already, by a call of
+                # unknown outcome, and a resend must not pass for the run that this call allowed.
                 held=self._in_flight.runs(),
                 tried=self._in_flight.tried,
             )
@@ -146,15 +147,17 @@ class Writing:
         again: Sequence[Continuation],
         told_runs: Sequence[ToldRun],
     ) -> Iterator[OwnRun]:
-        """Yield how runs ended here of what is about to run again, or to end in another's stead:
-        the journal may not know."""
+        """Yield how earlier runs of these ended here: the journal may not know.
+
+        They are about to run again, or to be skipped.
+        """
         for one in delivered:
             ended = self._in_flight.ended.of(one.request_id)
             # A wake-up is granted only where the run before it stands as it ended.
             if ended is not None and one.wakes != ended.generation:
                 yield ended
         yield from self._in_flight.ended.among(one.takeover.request_id for one in again)
-        # What the journal has lost of a run of ours would be taken for one that never was.
+        # A run of ours that the journal has lost would be taken for one that never was.
         told = {one.request_id: one for one in told_runs}
         ours = [one.run for one in again if one.run in self._in_flight.running]
         yield from (
@@ -172,10 +175,11 @@ class Writing:
     def _told_of(
         self, delivered: Sequence[Delivery], again: Sequence[Continuation]
     ) -> list[ToldRun]:
-        """Return what clients were told of runs that are not in hand: of those we know more.
+        """Return the statuses of runs that are not in flight here: of those in flight we know more.
 
-        But for those that others may have gone on with, and the database has lost that: what is
-        about to go on without its claim, for the dead, or into an effect after our lease was over.
+        But for runs that others may have gone on with, where the database has lost that: those
+        about to go on without their claims, for the dead, or into an effect after our lease was
+        over.
         """
         asked = [one for one in delivered if one.may_have_run]
         if asked:

@@ -1,7 +1,7 @@
-"""What waits behind another request of its key, in this worker. Pure but for its own state.
+"""Requests that wait behind another one of their key, in this worker. Pure but for its own state.
 
-Whose key is taken is not kept up by events but read anew from what is in the worker's hands: a key
-whose request went, for whatever reason, is free, so no lane can be forgotten. Whether the next one
+The keys that are taken are not kept up by events but read anew from the requests in flight. A key
+whose request has gone, for any reason, is free, so no lane can be forgotten. Whether the next one
 may run, the journal says; a lane that it held back looks again after a while, and at once when
 something of its key ends here.
 """
@@ -22,8 +22,8 @@ from consumer.handlers.order_keys import Key, lane_of
 LOOK_AFTER_S = (0.5, 5.0)
 # A limit of requests alone would let large ones fill the memory.
 LIMIT_BYTES = 64 * 1024 * 1024
-# What collapses waits for others of its key until none has come for so long, and at most so long:
-# a little longer than two polls are apart.
+# A request that collapses waits for others of its key until none has come for so long, and at most
+# so long: a little longer than two polls are apart.
 QUIET_S = 0.05
 GATHER_S = 0.25
 
@@ -41,11 +41,12 @@ class _Lane:
 class Lanes:
     """The requests that wait for their key, each behind those that came before it.
 
-    Belongs to the loop's thread, but for what says otherwise.
+    Belongs to the loop's thread, but for methods that say otherwise.
 
     Args:
-        limit: of how many of one topic on nothing more of it is to be read. What was read before
-            is taken in all the same, in its place: else all that came with it would wait too.
+        limit: pause a topic when this many of its requests wait for their keys. Requests that were
+            read before are taken in all the same, in their places: else all that came with them
+            would wait too.
         limit_bytes: the same for their keys and values together.
 
     Attributes:
@@ -74,11 +75,11 @@ class Lanes:
 
     @property
     def waiting(self) -> list[Delivery]:
-        """What waits; a copy, for any thread."""
+        """The waiting requests; a copy, for any thread."""
         return [one for lane in list(self._lanes.values()) for one in list(lane.waiting.values())]
 
     def note(self, in_hand: Iterable[Delivery]) -> None:
-        """Take in what the worker has in its hands now; before anything else is asked."""
+        """Take in the requests in flight now; call it before any other method."""
         if not self._is_used:
             return  # a worker without ordered handlers pays nothing
         busy: dict[Key, set[str]] = {}
@@ -96,8 +97,8 @@ class Lanes:
     def admits(self, one: Delivery) -> bool:
         """Whether a request may be claimed now; if not, it waits here from now on.
 
-        A retry that is due always may: it is what its key waits for. So may what is sent again
-        while it is in our hands: it is only answered.
+        A retry that is due always may: its key waits for it. So may a request that is resent while
+        it is in flight: it is only answered.
         """
         key = lane_of(one)
         if key is None:
@@ -114,7 +115,8 @@ class Lanes:
     def gather(self, one: Delivery, now_s: float) -> bool:
         """Whether a request that collapses may be claimed now; if not, it waits here for others.
 
-        As for `admits`: a retry that is due may, and what is sent again while it is in our hands.
+        As for `admits`: a retry that is due may, and a request that is resent while it is in
+        flight.
         """
         key = lane_of(one)
         if key is None or one.wakes or one.request_id in self._busy.get(key, ()):
@@ -130,19 +132,19 @@ class Lanes:
         return False
 
     def names(self, key: Key) -> tuple[Name, ...]:
-        """Return what waits for a key, by name."""
+        """Return the requests that wait for a key, by name."""
         lane = self._lanes.get(key)
         return () if lane is None else tuple(lane.waiting)
 
     def those(self, key: Key, names: Iterable[Name]) -> list[Delivery]:
-        """Return what of this still waits, in its order."""
+        """Return those that still wait, in their order."""
         lane = self._lanes.get(key)
         if lane is None:
             return []
         return [lane.waiting[name] for name in names if name in lane.waiting]
 
     def drop(self, ended: Iterable[Delivery]) -> None:
-        """Remove what has ended while it waited."""
+        """Remove requests that ended while they waited."""
         for one in ended:
             key = lane_of(one)
             lane = None if key is None else self._lanes.get(key)
@@ -154,7 +156,7 @@ class Lanes:
                 self._free.pop(key, None)
 
     def hold_back(self, one: Delivery, *, now_s: float, for_s: float) -> None:
-        """Put back at the head of its lane what the journal does not let run yet.
+        """Put a request back at the head of its lane that the journal does not let run yet.
 
         Args:
             for_s: how long it will have to wait, as far as the journal knows.
@@ -248,7 +250,7 @@ class Lanes:
             self._free[key] = None
 
     def _look(self, now_s: float) -> None:
-        """Set free what has waited long enough."""
+        """Set requests free that have waited long enough."""
         while self._looks and self._looks[0][0] <= now_s:
             _, key = heappop(self._looks)
             lane = self._lanes.get(key)

@@ -1,8 +1,9 @@
 """From where the next owner of a partition has to read, so that it overtakes nothing. Pure.
 
-What waits for its key here is committed in Kafka: the next owner of its partition would go on
-behind it. So its offset is committed once more when the partition goes, and the next owner reads it
-again. What of that has run meanwhile, or still waits here, is as harmless as any second delivery.
+A request that waits for its key here is committed in Kafka: the next owner of its partition would
+go on behind it. So its offset is committed once more when the partition goes, and the next owner
+reads it again. Requests among them that have run meanwhile, or still wait here, are as harmless as
+any second delivery.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Partition = tuple[str, int]
 def first_unclaimed(
     waiting: Iterable[Received], partitions: Collection[Partition]
 ) -> dict[Partition, int]:
-    """Return the lowest offset of what waits and keeps an order, for each of these partitions."""
+    """Return the lowest offset of waiting, ordered requests for each of these partitions."""
     first: dict[Partition, int] = {}
     for one in waiting:
         if not isinstance(one, Delivery) or one.wakes or lane_of(one) is None:
