@@ -3,8 +3,7 @@
 Each is a `consumer.loop.feature.Feature`, and one line in the list that `consumer/ops/` makes.
 
 - `retries/`: failed runs that left nothing run again by themselves, later.
-- `dead_letters/` sets aside what failed for good; `dead_letter_handlers/` gives it to the user's
-  code.
+- `dead_letters/` sets failed requests aside; `dead_letter_handlers/` gives them to the user's code.
 - `outcomes/` passes on how requests ended, as records; `outgoing/` is how records that a row of the
   journal owes are written until Kafka has them, for letters and outcomes alike.
 - `pausing/`: topics that do not run for a while; `alerts/` tells the owner of the data.

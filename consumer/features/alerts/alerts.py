@@ -1,4 +1,4 @@
-"""What the rest of the worker calls when something is to be told, and the thread that tells it."""
+"""The feature that collects failures of a worker, and the thread that posts them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ STOP_S = 3.0
 
 
 class Alerts(OutgoingListener):
-    """Tells the owners of topics what they have to know.
+    """Alerts the owners of topics.
 
-    What is heard is counted together at once, so that however much comes, little is held.
+    Events are counted together at once, so that many events take little memory.
 
     Args:
         settings: from when on somebody is told.
@@ -84,7 +84,7 @@ class Alerts(OutgoingListener):
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell what is left, once, and end; a webhook that hangs is left behind, a daemon's."""
+        """Post the rest, once, and end; a webhook that hangs stays behind in its thread."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -131,8 +131,10 @@ class Alerts(OutgoingListener):
 
 
 def _said_of(row: Row) -> str:
-    """Return what is told of a failure; of an undeclared error its class alone, since its text is
-    nobody's choice and may quote the payload."""
+    """Return the text for a failure; for an undeclared error its class alone.
+
+    The text of such an error is nobody's choice and may quote the payload.
+    """
     said = row.message or ""
     return said.partition(":")[0] if row.code == HANDLER_ERROR else said
 

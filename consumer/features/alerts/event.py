@@ -1,4 +1,4 @@
-"""What an alert is made of."""
+"""The event that an alert is made of."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _LASTING = (Kind.AGE, Kind.HINDERED)
 
 @dataclass(slots=True)
 class Alert:
-    """What the owner of a topic is told at once.
+    """One alert to the owner of a topic.
 
     Attributes:
         count: how many requests it is about. codes: how many of each code, those beyond twenty
@@ -80,7 +80,7 @@ class Grouping:
                 alert.add(event)
 
     def take_due(self, now_s: float) -> list[Alert]:
-        """Remove and return what is to be told now, and be quiet about it from now on.
+        """Remove and return the alerts that are due, and be quiet about their kinds.
 
         With the first that is due go all others that need not be quiet: one message, not several.
         """
@@ -92,7 +92,7 @@ class Grouping:
         return [self._waiting.pop(name)[0] for name in due]
 
     def take_all(self) -> list[Alert]:
-        """Remove and return what waits: there is no later time to tell it."""
+        """Remove and return all waiting alerts: there is no later time to post them."""
         return self.take_due(float("inf"))
 
     @property

@@ -31,7 +31,7 @@ def make_alerts(
     Args:
         store: the group's Redis, where workers take turns.
         redis_away: whether asking it would only cost time.
-        observers: hear what became of alerts.
+        observers: hear whether alerts were posted.
     """
     section = settings.alerts
     if not section.has_webhooks:

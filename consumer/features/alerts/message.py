@@ -1,4 +1,4 @@
-"""What is posted: a text for people, as Slack takes it, and the same for programs. Pure.
+"""The message that is posted: a text for people, as Slack takes it, and JSON for programs. Pure.
 
 Ids, messages and reasons come from outside: in the text they are cut, stand on one line and can
 name nobody and point nowhere. Payloads are in neither.
@@ -36,7 +36,7 @@ class Sender(NamedTuple):
 
 
 def body_of(alerts: Sequence[Alert], sender: Sender) -> Mapping[str, Any]:
-    """Return what is posted of some alerts."""
+    """Return the message for some alerts."""
     text = "\n".join(text_of(one, sender) for one in alerts)
     return {
         "text": text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + _ELLIPSIS,
@@ -50,7 +50,7 @@ def body_of(alerts: Sequence[Alert], sender: Sender) -> Mapping[str, Any]:
 
 
 def text_of(alert: Alert, sender: Sender) -> str:
-    """Return an alert as people read it: what, an example, and the command that shows it."""
+    """Return an alert as people read it: the kind, an example, and the command that shows it."""
     lines = [f"*{_plain(alert.topic)}* (group {_plain(sender.group)}): {_what(alert)}"]
     example = [_code(one, ID_LIMIT) for one in alert.request_ids[:1]]
     if alert.detail:

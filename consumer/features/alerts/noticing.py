@@ -29,7 +29,7 @@ class Failure(NamedTuple):
 
 
 class Noticing:
-    """Knows what was seen. Belongs to one thread at a time.
+    """Knows the kinds of failure seen so far. Belongs to one thread at a time.
 
     Args:
         rate_per_minute: how many dead letters of a topic are usual in a minute; 0: any number.
@@ -41,7 +41,7 @@ class Noticing:
         self._minutes: dict[str, deque[tuple[float, int]]] = {}
 
     def events(self, failures: Sequence[Failure], *, now_s: float, now_ms: int) -> Iterator[Event]:
-        """Yield what is to be said about these.
+        """Yield the events to report about these.
 
         Args:
             now_s: monotonic now. now_ms: epoch now.

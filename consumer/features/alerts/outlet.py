@@ -1,4 +1,4 @@
-"""One webhook: what is to be posted there, and when it is tried again."""
+"""One webhook: the alerts to post there, and when a failed post is tried again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Post = Callable[[str, Mapping[str, Any]], str | None]
 
 # Of alerts that wait for a webhook that is away; the oldest are let go.
 MOST_WAITING = 50
-# What is told at once: a chat takes no message of any length.
+# The alerts of one message: a chat limits the length of a message.
 AT_ONCE = 20
 TRIES = 6
 FIRST_PAUSE_S = 5.0
@@ -33,7 +33,7 @@ class Outlet:
         url: a secret.
         post: posts; returns why it was not taken, None when it was.
         sender: who tells it.
-        observers: hear what became of how many alerts: `sent`, `failed` (a try) or `dropped`.
+        observers: hear how many alerts were `sent`, `failed` (a try) or `dropped`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Outlet:
         self._again_s = 0.0
 
     def add(self, alerts: Sequence[Alert]) -> None:
-        """Take in alerts; what is too much is let go, the oldest first."""
+        """Take in alerts; those beyond the limit are dropped, the oldest first."""
         self._waiting.extend(alerts)
         self._drop(len(self._waiting) - MOST_WAITING)
 
@@ -58,7 +58,7 @@ class Outlet:
         return self._again_s if self._waiting else None
 
     def post(self, now_s: float) -> None:
-        """Post what waits, if it is time."""
+        """Post the waiting alerts, if it is time."""
         while self._waiting and now_s >= self._again_s:
             some = list(self._waiting)[:AT_ONCE]
             fault = self._post(self._url, body_of(some, self._sender))

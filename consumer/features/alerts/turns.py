@@ -1,4 +1,4 @@
-"""Who of a group's workers tells what all of them see: whom Redis lets."""
+"""Chooses by Redis which worker of a group reports an event that all of them see."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from feedback.errors import RedisUnavailable
 from feedback.redis.server import guarded
 from feedback.redis.store import StatusStore
 
-# The others are what each worker has seen itself.
+# Only the worker that saw one of the others can report it.
 _SEEN_BY_ALL = (Kind.AGE, Kind.HINDERED, Kind.PAUSED)
 
 

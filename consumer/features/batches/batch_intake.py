@@ -1,9 +1,10 @@
 """The thread that reads topics with `delivery="batch"`: poll, run all of it, commit, poll again.
 
-If the process dies, all of the batch is read again by the next owner of its partitions: what had
-ended is answered from the journal, and what had begun goes by the policy of its handler. So the
+If the process dies, all of the batch is read again by the next owner of its partitions: ended
+requests are answered from the journal, and begun ones go by the policy of their handler. So the
 commit may come a moment late, and comes while the next batch begins: it takes as long as a claim,
-and the handlers would wait for it. Who loses a partition commits it then (`kafka_source`).
+and the handlers would wait for it. A worker that loses a partition commits it then
+(`kafka_source`).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ log = EventLog("onceward.intake")
 
 Place = tuple[str, int, int]
 
-# What is told of a request that this batch need not wait for: RUNNING is told so of one that
-# another worker has.
+# Statuses of a request for which this batch need not wait: RUNNING is written so when another
+# worker runs it.
 _ENDED = FINAL | {State.RETRYING, State.RUNNING}
 
 
@@ -58,7 +59,7 @@ class BatchIntake(Intake, Feature):
         self._told = threading.Event()
 
     def hear(self, writes: Iterable[StatusWrite]) -> None:
-        """Hear what clients are told, after the journal has it. Any thread; returns at once."""
+        """Hear statuses for clients, after the journal has them. Any thread; returns at once."""
         ended = [
             one.request_id
             for one in writes
@@ -155,12 +156,12 @@ class BatchIntake(Intake, Feature):
         return is_gone and was_gone
 
     def uncommitted(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
-        """Return what has ended and is not committed yet, of partitions that are taken away."""
+        """Return the ended, uncommitted requests of partitions that are taken away."""
         due = self._due  # it may be replaced meanwhile
         return {one: due[one] for one in revoked if one in due}
 
     def _end_batch(self, source: KafkaSource) -> None:
-        """Have what has ended committed, and read again what was given up."""
+        """Have ended requests committed, and read given-up ones again."""
         again: dict[Partition, int] = {}
         for one in self._batch:
             topic, partition, offset = one.record[:3]
@@ -177,7 +178,7 @@ class BatchIntake(Intake, Feature):
         try:
             source.commit(self._due)
         except CommitFailed as error:
-            # Another has them by now, or will: what has ended is answered there.
+            # Another worker has them by now, or will: ended ones are answered there.
             log.warning("commit.failed", reason=str(error), partitions=len(self._due))
         # Not before: a partition that goes while it is committed is committed as it goes.
         self._due = {}

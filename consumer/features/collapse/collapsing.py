@@ -17,36 +17,36 @@ from feedback.status import State
 
 
 class Cover(NamedTuple):
-    """A run's own delivery, and the names of what waited behind it when it began."""
+    """A run's own delivery, and the names of the requests that waited behind it when it began."""
 
     head: Delivery
     names: tuple[Name, ...]
 
 
 class Collapsing(Feature):
-    """Knows which runs stand in for what. Belongs to the loop's thread.
+    """Knows which runs stand in for which requests. Belongs to the loop's thread.
 
-    What waits stays in its lane until the journal has its end: given up, or handed over to another
-    worker meanwhile, it goes the way of all that waits there.
+    A waiting request stays in its lane until the journal has its end. If it is given up, or handed
+    over to another worker meanwhile, it goes the way of all others there.
 
     Args:
-        lanes: what waits.
+        lanes: the waiting requests.
     """
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._covers: dict[Run, Cover] = {}
-        # Runs whose success a child has committed: what waits behind them is still to end.
+        # Runs whose success a child has committed: the requests behind them are still to end.
         self._stood_in: dict[Run, Cover] = {}
 
     def began(self, delivery: Delivery, job: Job) -> None:
-        """Note what waits behind a run that begins."""
+        """Note the requests behind a run that begins."""
         if delivery.handler.collapse is None:
             return
         run = (job.request_id, job.generation)
         self._covers.pop(run, None)
         key = lane_of(delivery)
-        # An answer about an older run says nothing of what has come since.
+        # An answer about an older run proves nothing about later requests.
         if key is None or job.asks:
             return
         names = self._lanes.names(key)
@@ -54,7 +54,7 @@ class Collapsing(Feature):
             self._covers[run] = Cover(delivery, names)
 
     def skips(self, finishes: Iterable[Finish], running: Collection[Run]) -> Sequence[Skipping]:
-        """Return what is to end, since what stands in for it has succeeded; each id once."""
+        """Return requests to end, since the one in their stead has succeeded; each id once."""
         if not (self._covers or self._stood_in):
             return ()
         self._covers = {run: one for run, one in self._covers.items() if run in running}
@@ -71,16 +71,16 @@ class Collapsing(Feature):
         return list(found.values())
 
     def holds(self) -> Iterable[Delivery]:
-        """Return the runs whose key is not free yet: what waited behind them is still to end."""
+        """Return the runs whose key is not free yet: the requests behind them are still to end."""
         return [one.head for one in self._stood_in.values()]
 
     def skipped(self, skips: Sequence[Skipping], rows: Mapping[str, Row]) -> None:
-        """Let go of what has ended; what the journal did not skip goes on in its lane."""
+        """Let go of ended requests; those that the journal did not skip go on in their lanes."""
         self._lanes.drop(one.delivery for one in skips if one.delivery.request_id in rows)
         self._stood_in.clear()
 
     def ended(self, one: Settlement) -> None:
-        """Keep what a child has committed until those that end with it are written."""
+        """Keep a run that a child has committed until those that end with it are written."""
         cover = self._covers.pop(one.run, None)
         if cover is not None and one.is_committed:
             self._stood_in[one.run] = cover

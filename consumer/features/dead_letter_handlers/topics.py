@@ -1,7 +1,7 @@
 """The topics that handlers of dead letters read: made beforehand where that can be, else awaited.
 
 Nothing may have failed yet, so that nobody has made them. Their readers are subscribed all the
-same: what is made later is read then.
+same: a topic that is made later is read then.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def prepare(handlers: Iterable[Handler], topics: Topics) -> None:
 
     Args:
         handlers: of the group.
-        topics: those of Kafka; where it may make none, what is missing is awaited.
+        topics: those of Kafka; where the worker may make none, missing ones are awaited.
     """
     for one in handlers:
         if one.dead_letters_of is None:

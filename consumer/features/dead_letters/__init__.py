@@ -1,4 +1,4 @@
-"""Dead letters: what failed for good is set aside with everything needed to understand it.
+"""Dead letters: requests that failed for good, set aside with everything to understand them.
 
 ```
 worker's loop ── FAILED row ──▶ journal ◀── what waits? ── dead_letters, a thread of `posting`
@@ -7,8 +7,8 @@ worker's loop ── FAILED row ──▶ journal ◀── what waits? ── d
 
 The row is the truth and comes first; a letter follows until Kafka has acknowledged it, and then the
 row says so (contract, section 7): how that goes stands in `consumer.features.outgoing`. `evidence`
-is what this worker still remembers of what it has failed; `payloads` reads the rest from where it
-came. `letter` says what a letter has in its headers, pure.
+is this worker's memory of its failures; `payloads` reads other records from their topics. `letter`
+makes the headers of a letter, pure.
 
 Not obvious: a letter's payload is read from Kafka before Redis is asked. It is to be written to
 Kafka anyway, and only the record has the headers and the time as they were sent.

@@ -1,4 +1,4 @@
-"""What a worker does about dead letters: kept until Kafka has them, or only counted."""
+"""The dead letters of a worker: kept until Kafka has them, or only counted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from feedback.status import State
 log = EventLog("onceward.dead_letters")
 
 KEEP, DROP = "keep", "drop"
-# Failures come in crowds: what waits so long is written together.
+# Failures come in crowds: letters that wait so long are written together.
 GATHER_S = 0.05
 
 
@@ -40,24 +40,24 @@ class Poster(Protocol):
 
 
 class Rows(rounds.Rows[Dead], Protocol):
-    """Knows what waits."""
+    """Finds waiting rows."""
 
     def close_case(self, names: Collection[Run]) -> None: ...
 
 
 class DeadLetters(Feature):
-    """Remembers what has failed for good, and writes its letters until stopped.
+    """Remembers requests that failed for good, and writes their letters until stopped.
 
     Args:
-        rows: what waits; with a connection of its own.
+        rows: finds waiting rows; with a connection of its own.
         posting: writes a page of it.
-        evidence: what this worker remembers; its news wake the thread.
+        evidence: this worker's memory of failures; a new one wakes the thread.
         strategies: `keep` or `drop` for each topic that has dead letters here; failures of other
             topics are left alone.
-        lease_s: how often to look for what others left.
+        lease_s: how often to look for rows of dead workers.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
         close: closes the connections to Kafka, in the thread.
-        listeners: hear what waits and what became of it.
+        listeners: hear how many letters wait, and the end of each.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class DeadLetters(Feature):
         self._rounds.start()
 
     def stop(self) -> None:
-        """End the thread; what waits stays in the journal."""
+        """End the thread; waiting rows stay in the journal."""
         self._rounds.stop()
 
     def look(self) -> None:
-        """Write what waits now; with the database away it is the next look's business."""
+        """Write the waiting letters now; with the database away the next look does it."""
         self._rounds.look()
 
     def _settle(self, page: Sequence[Dead]) -> Iterator[Posted]:

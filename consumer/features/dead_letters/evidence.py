@@ -1,7 +1,7 @@
-"""What a worker remembers of what it has failed: the record, and what the handler raised.
+"""A worker's memory of its failures: the record, and the error of the handler.
 
-Only a shortcut: what is forgotten here, or with the worker, is read again from where it came, but
-for class and stack of the error.
+Only a shortcut: a record that is forgotten here, or with the worker, is read again from its topic.
+Class and stack of the error are lost then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from feedback.clock import monotonic_s
 from feedback.records.envelope import Record
 
 LIMIT_BYTES = 32 * 2**20
-# What an entry takes beside its bytes.
+# The memory of an entry beside its bytes.
 ENTRY_BYTES = 1000
 
 
@@ -24,7 +24,7 @@ class Failed(NamedTuple):
     """A record whose request has failed.
 
     Args:
-        raised: what its handler raised, if it did.
+        raised: the error of its handler, if there was one.
         at_s: monotonic time at which its row was in the journal.
     """
 
@@ -34,7 +34,7 @@ class Failed(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """What it takes of the memory, nearly."""
+        """Its size in memory, nearly."""
         record = self.record
         headers = sum(len(name) + len(value) for name, value in record.headers)
         stack = len(self.raised.stack) if self.raised is not None else 0
@@ -67,7 +67,7 @@ class Evidence:
         self.news.set()
 
     def of(self, run: Run) -> Failed | None:
-        """Return what is remembered of a failure."""
+        """Return the remembered record and error of a failure."""
         with self._lock:
             return self._failed.get(run)
 
@@ -78,7 +78,7 @@ class Evidence:
                 self._drop(run)
 
     def forget_before(self, at_s: float) -> None:
-        """Let go of what was told before this monotonic time: it no longer waits."""
+        """Drop entries from before this monotonic time: they no longer wait."""
         with self._lock:
             for run in [run for run, one in self._failed.items() if one.at_s < at_s]:
                 self._drop(run)

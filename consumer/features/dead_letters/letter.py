@@ -1,8 +1,8 @@
-"""What a dead letter says. Pure.
+"""The record of a dead letter. Pure.
 
-Key and value are those of the record, and so are its headers; what is added says which request it
-was, where it came from and why it failed. The texts among that are cut step by step where the topic
-takes no more, the least needed first.
+Key, value and headers are those of the record. The added headers say which request it was, where it
+came from and why it failed. Their texts are cut step by step where the topic takes no more, the
+least needed first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from feedback.records.failure_headers import (
     without_failure,
 )
 
-# What a letter adds to its record: no more than this, whatever the names and texts are.
+# The most bytes that a letter adds to its record, for any names and texts.
 ROOM_BYTES = 32_768
 CLASS_LIMIT_BYTES = 256
 REASON_LIMIT_BYTES = 256
@@ -81,7 +81,7 @@ def headers_of(
         dead: the failure as the journal has it.
         record: the record that failed, at the place that the journal names.
         group: whose failure it is.
-        raised: what the handler raised, where that is still known.
+        raised: the error of the handler, where it is still known.
         trim: how long the texts may be.
     """
     row = dead.row
@@ -156,13 +156,13 @@ def _texts(record: Record, row: Row, raised: Raised | None, trim: Trim) -> list[
     if row.message and trim.message_bytes:
         texts.append((DLQ_EXCEPTION_MESSAGE, utf8(row.message, trim.message_bytes)))
     if raised is not None and raised.stack and trim.stack_bytes:
-        # The end of a stack says what was raised, and where.
+        # The end of a stack names the error, and its place.
         texts.append((DLQ_STACKTRACE, utf8(raised.stack, trim.stack_bytes, keep_end=True)))
     return texts
 
 
 def _cut(texts: Headers, whole: Headers) -> list[str]:
-    """Return the names of the texts that are not what they would be with room for them."""
+    """Return the names of the texts that were cut for want of room."""
     left = dict(texts)
     return [name for name, value in whole if left.get(name) != value]
 

@@ -24,21 +24,21 @@ NONE = "none"
 
 
 def strategies(settings: Settings, topics: Iterable[str]) -> Mapping[str, str]:
-    """Return what becomes of failures, for those topics where anything does."""
+    """Return the strategy for failures, for those topics that have one."""
     chosen = {topic: strategy_of(settings, topic) for topic in topics}
     written = {topic: KEEP if one == STOP else one for topic, one in chosen.items()}
     return {topic: strategy for topic, strategy in written.items() if strategy != NONE}
 
 
 def strategy_of(settings: Settings, topic: str) -> str:
-    """Return what becomes of failures of a topic; there are no dead letters of dead letters."""
+    """Return the strategy for failures of a topic; there are no dead letters of dead letters."""
     if is_dead_letter_topic(topic, settings.kafka.group):
         return DROP
     return settings.worker.dead_letters_of(topic)
 
 
 def lettered_of(settings: Settings) -> Lettered:
-    """Return of which topics a failure becomes a dead letter, whatever handlers there are."""
+    """Return the topics whose failures become dead letters, with or without handlers here."""
     worker = settings.worker
     by_default = worker.dead_letters in (KEEP, STOP)
     named = {*worker.dead_letters_by_topic, *worker.dead_letters_excluded}
@@ -68,11 +68,11 @@ def make_dead_letters(
 
     Args:
         topics: those of this worker's handlers.
-        evidence: what the worker remembers of what it has failed.
+        evidence: the worker's memory of its failures.
         store: where clients keep payloads.
         redis_away: whether asking Redis would only cost time.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
-        listeners: hear what waits and what became of it.
+        listeners: hear how many letters wait, and the end of each.
     """
     writer = KafkaWriter(settings.kafka)
     payloads = Payloads(reader=RecordReader(settings.kafka), store=store, redis_away=redis_away)

@@ -1,4 +1,4 @@
-"""Where the record of a failed request comes from: its topic, else what its client has kept."""
+"""Finds the record of a failed request: in its topic, else as its client stored it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing dead letters: a page of failures becomes records, and what became of each is said."""
+"""Writes dead letters: a page of failures becomes records, and the result of each is reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Letter(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """What it takes of a batch, nearly."""
+        """Its share of a batch in bytes, nearly."""
         return len(self.record.key or b"") + len(self.record.value or b"")
 
     def versions(self) -> Iterator[Outgoing]:
@@ -49,7 +49,7 @@ class Posting:
 
     Args:
         group: whose failures they are.
-        evidence: what this worker remembers.
+        evidence: this worker's memory of failures.
         payloads: finds the rest.
         topics: makes dead letter topics.
         writer: writes the records.
@@ -79,7 +79,7 @@ class Posting:
         )
 
     def post(self, page: Sequence[Dead]) -> Iterator[Posted]:
-        """Write a page; yield what became of it, some at a time, so that it is noted early."""
+        """Write a page; yield the results, some at a time, so that they are noted early."""
         return self._posting.post(page)
 
     def _letter(self, dead: Dead) -> Letter | None:

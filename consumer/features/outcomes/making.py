@@ -38,9 +38,9 @@ def make_outcomes(
 
     Args:
         targets: the outcome topic of each topic that has one.
-        news: what the worker has just finished.
+        news: the requests that the worker has just finished.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
-        listeners: hear what waits and what became of it.
+        listeners: hear how many outcomes wait, and the end of each.
     """
     group = settings.kafka.group
     writer = KafkaWriter(settings.kafka)

@@ -1,4 +1,4 @@
-"""What a worker remembers of what has just ended: that there is something, and its trace."""
+"""A worker's memory of requests that have just ended: that there are some, and their traces."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class News:
                 self._traces.pop(run, None)
 
     def forget_before(self, at_s: float) -> None:
-        """Let go of what was told before this monotonic time: it no longer waits."""
+        """Drop entries from before this monotonic time: they no longer wait."""
         with self._lock:
             for run in [run for run, one in self._traces.items() if one.at_s < at_s]:
                 del self._traces[run]

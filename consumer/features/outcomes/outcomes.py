@@ -1,4 +1,4 @@
-"""What a worker does about outcomes: each is written until Kafka has it."""
+"""The outcomes of a worker: each is written until Kafka has it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from feedback.records.envelope import Record
 
 log = EventLog("onceward.outcomes")
 
-# Enough for what one turn of the loop finishes to be written together.
+# Enough for the finishes of one turn of the loop to be written together.
 GATHER_S = 0.01
 
 
@@ -32,24 +32,24 @@ class Poster(Protocol):
 
 
 class Rows(rounds.Rows[Ended], Protocol):
-    """Knows what waits."""
+    """Finds waiting rows."""
 
     def close_case(self, names: Collection[Run]) -> None: ...
 
 
 class Outcomes(Feature):
-    """Hears what has ended, and writes its outcome until stopped.
+    """Hears of ended requests, and writes their outcomes until stopped.
 
     Args:
-        rows: what waits; with a connection of its own.
+        rows: finds waiting rows; with a connection of its own.
         posting: writes a page of it.
-        news: what this worker has just finished.
+        news: the requests that this worker has just finished.
         targets: the outcome topic of each topic that has one here.
-        lease_s: how often to look for what others left.
+        lease_s: how often to look for rows of dead workers.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
         begin: called first in the thread.
         close: closes the connections to Kafka, in the thread.
-        listeners: hear what waits and what became of it.
+        listeners: hear how many outcomes wait, and the end of each.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class Outcomes(Feature):
         self._rounds.start()
 
     def stop(self) -> None:
-        """End the thread; what waits stays in the journal."""
+        """End the thread; waiting rows stay in the journal."""
         self._rounds.stop()
 
     def look(self) -> None:
-        """Write what waits now; with the database away it is the next look's business."""
+        """Write the waiting outcomes now; with the database away the next look does it."""
         self._rounds.look()
 
     def _show(self, topic: str, count: int, since_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What the record of an outcome says. Pure.
+"""The record of an outcome. Pure.
 
 It is made of the row alone, but for the trace context, so that whoever writes it again writes the
 same key and value.
@@ -17,7 +17,7 @@ from feedback.records.failure_headers import decimal, utf8
 
 STATUS = "onceward-status"
 GENERATION = "onceward-generation"
-# What a record has beside key and result: no more than this, whatever the names and texts are.
+# The most bytes of a record beside key and result, for any names and texts.
 ROOM_BYTES = 16_384
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -39,14 +39,14 @@ class OutcomeRecord(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """What it takes of a batch, nearly."""
+        """Its share of a batch in bytes, nearly."""
         return len(self.row.message_key or b"") + len(self.row.result or "")
 
     def versions(self) -> Iterator[Outgoing]:
         """Yield the record; there is no shorter one, since a result is not to be lost."""
         row = self.row
-        # The key decides, as with the request. Without one, what is written again is to be in
-        # the same partition all the same.
+        # The key decides, as with the request. Without one, a record that is written again is to be
+        # in the same partition all the same.
         partition = row.partition if row.message_key is None else None
         value = value_of(row, self.group)
         yield Outgoing(self.topic, partition, row.message_key, value, self._headers())

@@ -7,12 +7,12 @@ worker's loop ── row ──▶ journal ◀── what waits? ── rounds, 
 ```
 
 Dead letters and outcomes go this way (contract, section 7): the row is the truth and comes first,
-its record follows, and then the row says so. What waits is in `consumer.journal.waiting`.
-`rounds` goes through it; `posting` writes a page of it; `hindrances` says which topics take nothing
-now, and when they are tried again.
+its record follows, and then the row says so. `consumer.journal.waiting` finds the rows that wait.
+`rounds` goes through them; `posting` writes a page of them; `hindrances` says which topics take
+nothing now, and when they are tried again.
 
 Decisions, and their cost. A worker writes the records of its own rows, and those of dead workers
 when it is its turn: no claim on a record is kept, so that a crash, or two workers at once, may
-write one twice; who reads them goes by the id. What waits is gone through from the oldest on and
-never again before a pause, so that a record which Kafka can never take costs nobody else anything.
+write one twice; a reader goes by the id. Waiting rows are gone through from the oldest on and never
+again before a pause. So a record that Kafka can never take costs no other record anything.
 """

@@ -1,8 +1,8 @@
-"""Which topics have records that cannot be written now, and when what waits is gone through again.
+"""Which topics have records that cannot be written now, and when waiting rows are tried again.
 
-What waits is gone through from the oldest on. What comes later is written meanwhile; what could not
-be written is tried again with the next passage, after a pause that grows while passages fail. So a
-record that Kafka can never take costs one try a passage, and a topic that is away one for all.
+Waiting rows are gone through from the oldest on. Later rows are written meanwhile; failed ones are
+tried again with the next passage, after a pause that grows while passages fail. So a record that
+Kafka can never take costs one try a passage, and a topic that is away one for all.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ LONGEST_PAUSE_S = 30.0
 
 
 class Hindrances:
-    """Knows what could not be written in this passage. Belongs to one thread.
+    """Knows the topics that failed in this passage. Belongs to one thread.
 
-    Topics are those of the requests, whatever the topics of their records are. Logs
-    `<kind>.hindered` once for each, however often it fails, and `<kind>.free` when a whole passage
-    found nothing in its way any more.
+    Topics are those of the requests, not those of their records. Logs `<kind>.hindered` once for
+    each, however often it fails, and `<kind>.free` when a whole passage found nothing in its way
+    any more.
 
     Args:
-        kind: what is written: `dead_letters` or `outcomes`.
+        kind: `dead_letters` or `outcomes`.
     """
 
     def __init__(self, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""What others hear of records that a row owes: dead letters and outcomes."""
+"""The calls that report records owed by a row: dead letters and outcomes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OutgoingListener:
         """Hear of rows that wait for no record any more.
 
         Args:
-            what: `WRITTEN`, `DROPPED` (by the settings), or `PAYLOAD_GONE`.
+            what: `WRITTEN`, `DROPPED` (by the settings), or `PAYLOAD_GONE`; the end of a record.
         """
 
     def waiting(self, kind: str, topic: str, count: int, since_s: float, *, is_ours: bool) -> None:

@@ -1,4 +1,4 @@
-"""Writing a page of what waits: rows become records, and what became of each is said."""
+"""Writes a page of waiting rows: they become records, and the result of each is reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge
 from feedback.logs import EventLog
 
-# What is on its way to Kafka at the same time.
+# The records on their way to Kafka at the same time.
 BATCH_BYTES = 8 * 2**20
 
 
@@ -32,7 +32,7 @@ class Draft(Protocol):
     def size_bytes(self) -> int: ...
 
     def versions(self) -> Iterator[Outgoing]:
-        """Yield the whole record, then what is tried where that is too large."""
+        """Yield the whole record, then smaller ones to try where that is too large."""
 
 
 class Target(NamedTuple):
@@ -61,7 +61,7 @@ class Writer(Protocol):
 
 @dataclass(slots=True)
 class Posted:
-    """What became of some rows.
+    """The results of some rows.
 
     Attributes:
         written: Kafka has their records.
@@ -80,7 +80,7 @@ class Posting(Generic[Item]):
     """Writes records. Belongs to one thread.
 
     Args:
-        kind: what is written: `dead_letters` or `outcomes`.
+        kind: `dead_letters` or `outcomes`.
         target: where the records about a topic go.
         draft: makes the record; None when nothing is left to make one of. It may raise
             NotAvailable: it cannot be made now.
@@ -108,7 +108,7 @@ class Posting(Generic[Item]):
         self._stopping = stopping
 
     def post(self, page: Sequence[Item]) -> Iterator[Posted]:
-        """Write a page; yield what became of it, some at a time, so that it is noted early."""
+        """Write a page; yield the results, some at a time, so that they are noted early."""
         posted = Posted()
         batch: list[tuple[Row, Draft]] = []
         size_bytes = 0

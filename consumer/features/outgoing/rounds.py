@@ -1,8 +1,8 @@
-"""The thread that goes through what waits and writes it, until Kafka has acknowledged it.
+"""The thread that goes through waiting rows and writes their records, until Kafka has them.
 
-It looks when this worker has news, and at least once a lease for what dead workers left. The
-journal is asked first what waits at all: mostly nothing does, which costs one look into an index
-that is empty, or as far back as `consumer.journal.span` says.
+It looks when this worker has news, and at least once a lease for rows of dead workers. The journal
+is asked first whether any row waits: mostly none does, which costs one look into an index that is
+empty, or as far back as `consumer.journal.span` says.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAGE = 200
 STOP_S = 2.0
 # While much waits and cannot be written, asking how much takes at most this share of the time.
 ASKING_SHARE = 0.05
-# Of a lease: how often somebody looks for what the dead have left.
+# The share of a lease after which a worker looks for rows of dead workers.
 TURN_EVERY = 0.5
 
 Item = TypeVar("Item", bound=Waits)
@@ -33,7 +33,7 @@ Asked = TypeVar("Asked", covariant=True, bound=Waits)
 
 
 class Rows(Protocol[Asked]):
-    """Knows what waits."""
+    """Finds waiting rows."""
 
     def waiting(self, within_ms: int) -> list[Waiting]: ...
     def take_turn(self, every_ms: int) -> bool: ...
@@ -50,7 +50,7 @@ class Rows(Protocol[Asked]):
 
 
 class Memory(Protocol):
-    """What this worker remembers of what waits.
+    """This worker's memory of waiting rows.
 
     Attributes:
         news: set when there is something new to write.
@@ -63,12 +63,12 @@ class Memory(Protocol):
 
 @dataclass(frozen=True)
 class Duty(Generic[Item]):
-    """What is to be written, and how.
+    """The kind of records to write, and how.
 
     Args:
         kind: `dead_letters` or `outcomes`.
-        topics: those that this worker writes for; what others leave is left alone.
-        settle: writes a page and notes which rows wait no more; yields what became of it.
+        topics: those that this worker writes for; rows of other topics are left alone.
+        settle: writes a page and notes which rows wait no more; yields the results.
         show: told of each topic how many of its requests wait, and since which monotonic time.
         gather_s: how long news wait for others, to be written together.
         begin: called first in the thread.
@@ -85,13 +85,13 @@ class Duty(Generic[Item]):
 
 
 class Rounds(Generic[Item]):
-    """Writes what waits, until stopped.
+    """Writes the records of waiting rows, until stopped.
 
     Args:
-        duty: what to write, and how.
-        rows: what waits; with a connection of its own.
-        memory: what this worker remembers; its news wake this thread.
-        lease_s: how often to look for what others left.
+        duty: the kind of records to write, and how.
+        rows: finds waiting rows; with a connection of its own.
+        memory: this worker's memory of waiting rows; a new one wakes this thread.
+        lease_s: how often to look for rows of dead workers.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
     """
 
@@ -130,7 +130,7 @@ class Rounds(Generic[Item]):
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; what waits stays in the journal.
+        """End the thread; waiting rows stay in the journal.
 
         One that waits for a server that hangs is left behind, a daemon.
         """
@@ -165,7 +165,7 @@ class Rounds(Generic[Item]):
         return min(self._lease_s, max(0.0, self._hindrances.again_s - now_s))
 
     def look(self) -> None:
-        """Write what waits now; with the database away it is the next look's business."""
+        """Write the waiting records now; with the database away the next look does it."""
         try:
             self._look(monotonic_s())
         except JournalUnavailable as error:
@@ -204,7 +204,7 @@ class Rounds(Generic[Item]):
         return self._rows.take_turn(int(1000 * self._lease_s * TURN_EVERY))
 
     def _pass_on(self, topics: Collection[str], *, of_the_dead: bool) -> set[str]:
-        """Write what waits behind the cursor; return the topics of which anything was written."""
+        """Write the rows behind the cursor; return the topics of which any was written."""
         written: set[str] = set()
         while not self.is_stopping:
             worth = [topic for topic in topics if self._hindrances.is_open(topic)]
@@ -234,7 +234,7 @@ class Rounds(Generic[Item]):
             self._hindrances.refused(topic, reason)
 
     def _show(self, waiting: Iterable[Waiting], now_s: float) -> None:
-        # Of what others leave, a look that did not go back to the oldest knows only a part.
+        # A look that did not go back to the oldest row knows only a part of the dead workers' rows.
         is_whole = self._span.is_all
         found = {one.topic: one for one in waiting if is_whole or one.topic in self._duty.topics}
         known = {topic for topic in self._shown if is_whole or topic in self._duty.topics}

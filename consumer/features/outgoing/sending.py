@@ -1,4 +1,4 @@
-"""A thread that takes over what is to be written to Kafka, and tries until Kafka has it."""
+"""A thread that takes over records, and writes each until Kafka has it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Sending(Generic[Item]):
             much as a hundred.
         limit: how many wait at most; the oldest is dropped first. None: all are kept, because
             their number is bounded elsewhere.
-        is_ordered: whether what has to be tried again goes before what came later. Else it goes
-            behind it, so that what can never be written holds up nobody.
+        is_ordered: whether a record that is tried again goes before later ones. Else it goes behind
+            them, so that one that can never be written holds up no other.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Sending(Generic[Item]):
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Write what waits while Kafka answers, and end the thread."""
+        """Write waiting records while Kafka answers, and end the thread."""
         with self._changed:
             self._changed.wait_for(self._is_done, STOP_S)
             self._stopping = True

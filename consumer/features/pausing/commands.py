@@ -1,4 +1,4 @@
-"""`onceward-worker` pause, resume, paused: what a person does about topics of the whole group."""
+"""`onceward-worker` pause, resume, paused: a person stops and starts topics of the whole group."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """When failures are an outage, and when it is over. Pure but for its own state.
 
 Of each topic the last runs are kept in mind. When more than a share of them failed the same way,
-the topic is to be paused: what waits in Kafka costs nothing, what is emptied into the dead letters
-a person has to repair. From then on one request after the other is let through, after 1, 2, 4
-seconds and then every 4, until one succeeds.
+the topic is to be paused: requests that wait in Kafka cost nothing, dead letters a person has to
+repair. From then on one request after the other is let through, after 1, 2, 4 seconds and then
+every 4, until one succeeds.
 
 A run that began before the pause neither lengthens nor ends it. A probe that is rejected for its
-own reasons, or turns out to be no run at all, says nothing: the next one goes at once. What was
-kept in mind stays: where a lucky success opens a topic too early, a first failure closes it again.
+own reasons, or turns out to be no run at all, says nothing: the next one goes at once. The
+remembered runs stay: where a lucky success opens a topic too early, a first failure closes it
+again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ AT_ONCE_S = 0.1
 
 
 class Change(StrEnum):
-    """What an ended run has changed."""
+    """The change that an ended run has made."""
 
     PAUSED = "paused"
     RESUMED = "resumed"

@@ -11,7 +11,7 @@ from consumer.features.pausing.watching import Watching
 from consumer.journal.pauses import Pauses
 from feedback.settings.settings import Settings
 
-# Of the slots: how many a counterparty that hangs may hold with probes, beside what it held.
+# How many slots a counterparty that hangs may hold with probes, beside those it held before.
 PROBES_SHARE = 4
 
 
@@ -23,11 +23,11 @@ def make_pausing(
     alerts: Alerts | None,
     wake: Callable[[], None],
 ) -> Pausing:
-    """Return what knows the paused topics.
+    """Return the object that knows the paused topics.
 
     Args:
         topics: those of this worker's handlers.
-        alerts: told of what this worker has paused.
+        alerts: told of the topics that this worker pauses.
         wake: wakes the worker's loop.
     """
     worker = settings.worker

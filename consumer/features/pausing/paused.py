@@ -1,4 +1,4 @@
-"""What is said of a topic that is paused."""
+"""The pause of a topic: its reason, its time and its scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which topics are paused, why and since when; what of them is let through all the same.
+"""Which topics are paused, why and since when; which of their requests run all the same.
 
 A topic is paused by this worker's guard (an outage: only here, and until a request succeeds), or
 for the whole group: by a person, or by a dead letter where the strategy is to stop. The group's
@@ -34,14 +34,14 @@ class Alerts(Protocol):
 
 
 class Pausing(Feature):
-    """Knows the paused topics. Safe to share between threads, but for what belongs to the loop.
+    """Knows the paused topics. Safe to share between threads, but for methods of the loop.
 
     Args:
         guard: judges how runs end.
         topics: those of this worker's handlers.
         stopping: those of which a dead letter stops the group.
         me: who it is that stops them.
-        alerts: told of what this worker has paused.
+        alerts: told of the topics that this worker pauses.
         wake: wakes the worker's loop; called when a topic goes on.
     """
 
@@ -135,7 +135,7 @@ class Pausing(Feature):
 
         Args:
             room: how many slots are free for them.
-            in_hand: what the worker claims or runs.
+            in_hand: the requests that the worker claims or runs.
             take: gives one that waits, of a topic.
         """
         if not self._outages:
@@ -200,7 +200,7 @@ class Pausing(Feature):
     # the journal ---------------------------------------------------------------------------
 
     def unwritten(self) -> list[Paused]:
-        """Return what the group is to learn by the journal."""
+        """Return the pauses that the journal is to tell the group."""
         with self._lock:
             return list(self._stops.values())
 

@@ -34,7 +34,7 @@ class Watching:
     """Looks into the journal every second, until stopped.
 
     Args:
-        pausing: what this worker knows.
+        pausing: the pauses that this worker knows.
         rows: with a connection of its own.
     """
 
@@ -45,7 +45,7 @@ class Watching:
         self._thread = threading.Thread(target=self._run, name="onceward-pauses", daemon=True)
 
     def start(self) -> None:
-        """Learn what is paused, before anything is read, and go on looking.
+        """Learn which topics are paused, before anything is read, and go on looking.
 
         Raises:
             JournalUnavailable: the worker cannot start without knowing.
@@ -61,7 +61,7 @@ class Watching:
             self._thread.join(STOP_S)
 
     def look(self) -> None:
-        """Write what is to be written, and read what there is.
+        """Write new pauses, and read those of the group.
 
         Raises:
             JournalUnavailable: look again.

@@ -1,8 +1,8 @@
 """In which way a run ended, as the outage guard compares them. Pure.
 
 Two runs fail the same way with the same code and, where the code only says that something was
-raised, the same class of error. What the request itself is to blame for (a final `Rejected`) says
-nothing about whoever the handler calls.
+raised, the same class of error. A failure that is the request's own fault (a final `Rejected`)
+proves nothing about the counterparty.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OURS = (HANDLER_ERROR, TIMEOUT, CHILD_DIED, QUERY_UNKNOWN)
 
 
 class Way(NamedTuple):
-    """What an ended run says of whoever the handler calls.
+    """The evidence of an ended run about the counterparty.
 
     Attributes:
         code: stable; empty when the run did its work.
