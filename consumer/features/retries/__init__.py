@@ -13,8 +13,8 @@ def charge(request): ...
   declarations that could run twice, or never do what they say.
 - `durations`, `backoff`: how long to wait before which retry, pure. `decision`: whether there is a
   next one at all, pure.
-- `blocking`: tries within one run, in the child, for what is over in milliseconds.
-- `topics`, `headers`: names of the retry topics and what a record in one says, pure. `wakeups`
+- `blocking`: tries within one run, in the child, for errors that pass in milliseconds.
+- `topics`, `headers`: names of the retry topics and the headers of their records, pure. `wakeups`
   sends them, `waiting` (pure) and `tiers` read them back when they are due.
 
 A record in a retry topic is a wake-up and no more: the journal's RETRYING row is the truth. The row

@@ -20,7 +20,7 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
 
     Args:
         finish: as its child told it.
-        delivery: what ran, with how often it was retried.
+        delivery: the request that ran, with the number of its retries.
         now_ms: epoch ms.
     """
     handler = delivery.handler
@@ -51,7 +51,7 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
 
 
 def wakeup(delivery: Delivery, finish: Finish, *, due_at: int) -> WakeUp:
-    """Return what wakes up the run after this one.
+    """Return the wake-up of the run after this one.
 
     Args:
         due_at: epoch ms, as the journal has written it.
@@ -72,7 +72,7 @@ def wakeup(delivery: Delivery, finish: Finish, *, due_at: int) -> WakeUp:
 
 
 def wakeup_of_row(delivery: Delivery, row: Row) -> WakeUp:
-    """Return what wakes up the run after that of a row that waits for it.
+    """Return the wake-up of the next run of a row that waits for it.
 
     Args:
         delivery: made of the row.

@@ -1,7 +1,7 @@
-"""What a record in a retry topic says, written and read back. Pure.
+"""The headers of a record in a retry topic, written and read back. Pure.
 
-Ours stand behind those that were sent, `onceward-due` first: what stands before it is what the next
-run gets to see.
+Ours stand behind those that were sent, `onceward-due` first: the next run sees the headers before
+it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Due(NamedTuple):
     """A wake-up as it was read.
 
     Attributes:
-        delivery: what is to run, if the journal still wants it.
+        delivery: the request to run, if the journal still wants it.
         due_at: epoch ms before which it waits.
     """
 
@@ -65,7 +65,7 @@ def headers_of(one: WakeUp, *, group: str) -> tuple[tuple[str, bytes], ...]:
     record, envelope = one.delivery.record, one.delivery.envelope
     # Named again: a record of a foreign client has no id of its own.
     named = Envelope(envelope.request_id, envelope.attempt, one.delivery.deadline_at)
-    # Of a dead letter that is handled the failure is what it is about.
+    # A handled dead letter carries the headers of its failure: they stay.
     is_letter = one.delivery.handler.dead_letters_of is not None
     return (
         *encode_headers(named, record.headers if is_letter else without_failure(record.headers)),
@@ -91,7 +91,7 @@ def _timestamp(record: Record) -> Headers:
 
 
 def read(record: Record, handler: Handler, *, now_s: float) -> Due:
-    """Return what a record of a retry topic wakes up.
+    """Return the delivery that a record of a retry topic wakes up.
 
     Args:
         record: as it was polled.

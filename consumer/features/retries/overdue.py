@@ -1,12 +1,12 @@
-"""The sweep of what waits for its next run and was not woken up.
+"""The sweep of retries that were not woken up.
 
 Its record was never sent (the worker died between the row and it), or it was read by a worker that
 died before it ran. It is sent once more; when that does not help either (the topic is away, the
 record too large for it, nobody reads it any more), it goes on here, without a record.
 
-What is overdue is gone through from the oldest on, a bounded part of it with each sweep: what can
-neither be sent nor ended yet stays where it is, however much it is, and those behind it go on. How
-far back it goes, `passage` says.
+Overdue retries are gone through from the oldest on, a bounded part with each sweep. Those that can
+neither be sent nor ended yet stay where they are, however many they are, and those behind them go
+on. `passage` says how far back it goes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from feedback.logs import EventLog
 
 log = EventLog("onceward.retries")
 
-# A busy worker is late by itself: what it is late with needs no second record.
+# A busy worker is late by itself: its late retries need no second record.
 OVERDUE_MS = 3_000
 # Of one sweep: how many rows a page has, how many pages are looked through, and after how many
 # rows about which somebody else had to be asked no other page is begun.
@@ -50,7 +50,7 @@ class Source(Protocol):
 
 
 class OverdueRetries:
-    """Wakes up what was forgotten. Belongs to the sweeper's thread.
+    """Wakes up forgotten retries. Belongs to the sweeper's thread.
 
     Args:
         journal: the sweeper's.
@@ -90,7 +90,7 @@ class OverdueRetries:
         self._met_gone: set[Name] = set()
 
     def sweep(self) -> None:
-        """Go on through what is overdue, from where the last sweep ended.
+        """Go on through overdue retries, from where the last sweep ended.
 
         Raises:
             JournalUnavailable: it is the next sweep's business.
@@ -124,7 +124,7 @@ class OverdueRetries:
         return found, self._passage.read(found, took_s=monotonic_s() - began_s)
 
     def _look_at(self, page: Sequence[Overdue], out_of_reach: set[str], now_s: float) -> int:
-        """Do what can be done about a page; return about how many of it somebody was asked."""
+        """Wake up or end the retries of a page; return how many were found."""
         asked = 0
         ended: list[Row] = []
         for one in page:
@@ -171,7 +171,7 @@ class OverdueRetries:
         return at_s <= now_s
 
     def _delivery(self, one: Overdue) -> Delivery | None:
-        """Return what is to run; None when its payload is not where it was."""
+        """Return the delivery to run; None when its payload is not where it was."""
         delivery = self._payloads.of(one.row)
         if delivery is None:
             return None
@@ -196,7 +196,7 @@ class OverdueRetries:
         log.warning("retry.overdue", request_id=name[0], generation=name[1], again=is_second)
 
     def _remember(self, now_s: float) -> None:
-        """Forget what was woken up long ago: it has gone on."""
+        """Forget retries that were woken up long ago: they have gone on."""
         if len(self._next_s) > REMEMBERED:
             self._next_s = {name: at for name, at in self._next_s.items() if at[0] > now_s}
 

@@ -1,7 +1,7 @@
-"""Where a sweeper is in what is overdue: page after page, and how far back each passage goes.
+"""A sweeper's place among overdue retries: page after page, and how far back each passage goes.
 
-A next run is due after its row was written. So whoever has gone through everything needs to see
-only what was due since, and what was still overdue then (`consumer.journal.span`). Pure.
+A next run is due after its row was written. So after a full passage the next one needs to see only
+retries that came due since, and those that were still overdue then (`consumer.journal.span`). Pure.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Passage:
     def go_on(self, topics: Collection[str], now_s: float) -> None:
         """Begin a sweep over these topics.
 
-        With other topics than before all of it begins anew: what was paused may be old.
+        With other topics than before all of it begins anew: retries of a paused topic may be old.
         """
         if topics != self._topics:
             self._topics = frozenset(topics)
             self._begin_at(now_s)
 
     def within_ms(self, now_s: float) -> int:
-        """Begin a page; return how many ms ago what it finds was due at most."""
+        """Begin a page; return the largest delay, in ms, of the retries that it finds."""
         if self.cursor != FROM_THE_OLDEST:
             return EVER_MS if self._span.is_all else self._span.age_ms(now_s)
         self._began_s, self._took_s, self._oldest_ms = now_s, 0.0, 0

@@ -96,7 +96,7 @@ class Retries(Feature):
             self._wakeups.send([following.wakeup(one.delivery, one.finish, due_at=one.due_at)])
 
     def sweep(self) -> None:
-        """Wake up what was forgotten.
+        """Wake up forgotten retries.
 
         Raises:
             JournalUnavailable: it is the next sweep's business.
@@ -117,7 +117,7 @@ class Retries(Feature):
         self._tiers.stop()
 
     def stop(self) -> None:
-        """End: send what waits while Kafka answers. What was due and found no slot is swept."""
+        """End: send waiting wake-ups while Kafka answers. A sweep finds due ones without a slot."""
         self._tiers.stop()
         if self._topics and not self._tiers.join(END_S):
             log.warning("retries.not_ended")

@@ -1,14 +1,14 @@
-"""The thread that reads all retry topics of a worker and hands on what is due.
+"""The thread that reads all retry topics of a worker and hands on due retries.
 
-Nothing leaves this thread before its offset is committed, as in the intake, but for what overtakes
-an earlier record that waits longer (delays that are drawn): the journal's row allows its run once,
-however often it is read. If the process dies
+Nothing leaves this thread before its offset is committed, as in the intake, with one exception: a
+record with a short delay overtakes an earlier one that waits longer (delays that are drawn): the
+journal's row allows its run once, however often it is read. If the process dies
 - before the commit: the next owner of the partition reads it again, and waits as long as is left;
 - after it: the row is overdue, and a sweep wakes it up.
 
 A partition of which enough is held is paused, and polled all the same, so that a delay of an hour
-costs no membership. So is one of which nobody can say what is committed, after a commit that was
-not answered: it is read again from there when that is known, and nothing of it goes on before.
+costs no membership. So is one whose committed offset is unknown, after a commit that was not
+answered: it is read again from that offset when it is known, and nothing of it goes on before.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Tiers(KafkaThread):
 
     Args:
         topics: the retry topics, each with the handler that it is for and its delay in ms.
-        buffer: where due retries wait for a slot; what has no room there stays in Kafka.
+        buffer: where due retries wait for a slot; those without room there stay in Kafka.
         open_source: makes the `KafkaSource`; called in this thread.
         on_due: called after retries were buffered, to wake the worker.
         on_end: called with the error that ended the thread, or None after `stop`.
@@ -87,7 +87,7 @@ class Tiers(KafkaThread):
         self._note_kafka(None)
         self._let_go(source)
         for record in records:
-            # A rebalance in the middle of a poll takes no notice of what is held.
+            # A rebalance in the middle of a poll does not touch the records held here.
             if (record.topic, record.partition) not in self._unknown:
                 self._hold(record)
         self._hand_on(source)
@@ -95,7 +95,7 @@ class Tiers(KafkaThread):
     def _let_go(self, source: KafkaSource) -> None:
         """Forget partitions that were taken away: whoever has them now reads them again.
 
-        That may be us: kafka-python keeps the position of what stays ours across a rebalance.
+        That may be us: kafka-python keeps the positions of our partitions across a rebalance.
         """
         revoked = source.take_revoked()
         offsets = self._waiting.offsets()
@@ -120,10 +120,10 @@ class Tiers(KafkaThread):
             log.warning("retry.malformed", topic=record.topic, reason=error.reason)
             self._waiting.skip(partition, record.offset)
             return
-        # Never longer than its topic says, whatever this host's clock does.
+        # Never longer than its topic says, even if this host's clock jumps.
         left_ms = min(due.due_at - epoch_ms(), delay_ms)
-        # The clock that it is counted by is read after the one that says how long: what passes
-        # between them makes it late and not early.
+        # The monotonic clock is read after the wall clock: the time between them makes it late and
+        # not early.
         due_s = monotonic_s() + max(0, left_ms) / 1000
         size_bytes = len(record.key or b"") + len(record.value or b"")
         one = Held(due_s, due.delivery, size_bytes)
@@ -156,7 +156,7 @@ class Tiers(KafkaThread):
     def _covered(
         self, source: KafkaSource, due: Sequence[Taken], wanted: Mapping[Partition, int]
     ) -> list[Taken]:
-        """Return what the committed offsets cover; all else of these partitions is read again."""
+        """Return the records that the committed offsets cover; all others are read again."""
         try:
             covered = source.committed(list(wanted))
         except KafkaUnavailable as error:
@@ -171,16 +171,17 @@ class Tiers(KafkaThread):
             if covered[partition] < offset
         }
         self._forget(again)
-        # From where it begins, when nothing was ever committed: what was read of it is no loss.
+        # From its begin, when nothing was ever committed: the records read of it are no loss.
         source.rewind(again)
         # A commit that is refused each time must not spin.
         self._stopping.wait(DROPPED_PAUSE_S)
         return [one for one in due if one[0] not in wanted or one[1] < covered[one[0]]]
 
     def _ask_again(self, source: KafkaSource) -> None:
-        """Read on where it is known by now what is committed.
+        """Read on in partitions whose committed offset is known by now.
 
-        Also of what was taken away meanwhile: it may be ours again, and its position stays.
+        Also of partitions that were taken away meanwhile: one may be ours again, and its position
+        stays.
         """
         if not self._unknown or monotonic_s() < self._ask_s:
             return

@@ -1,4 +1,4 @@
-"""The wake-ups that were read and are not due, by partition: who is next, what may be committed.
+"""The wake-ups that were read and are not due, by partition: the next one, and its offset.
 
 Pure but for its own state; belongs to the thread that reads. A partition of one fixed delay comes
 in the order of its due times; where delays are drawn, a later record may be due first, so some are
@@ -15,7 +15,7 @@ from consumer.handlers.delivery import Delivery
 
 Partition = tuple[str, int]
 
-# What is held of one partition before it is paused: these are payloads in memory.
+# The most records held of one partition before it is paused: these are payloads in memory.
 WINDOW = 200
 WINDOW_BYTES = 2_000_000
 
@@ -40,7 +40,7 @@ class _Place:
 
 
 class Waiting:
-    """What is held of each partition, by offset."""
+    """The records held of each partition, by offset."""
 
     def __init__(self) -> None:
         self._places: dict[Partition, _Place] = {}
@@ -62,7 +62,7 @@ class Waiting:
     def take_due(
         self, now_s: float, most: int, lets: Callable[[str], bool] = lambda topic: True
     ) -> list[tuple[Partition, int, Delivery]]:
-        """Remove and return what is due, the longest overdue first, at most `most`.
+        """Remove and return due wake-ups, the longest overdue first, at most `most`.
 
         Args:
             lets: asked with a request's topic whether one more of it may go on.
@@ -112,7 +112,7 @@ class Waiting:
         return {partition: place.committable for partition, place in self._places.items()}
 
     def forget(self, partitions: Collection[Partition]) -> None:
-        """Let go of partitions: they are read again from what is committed."""
+        """Drop partitions: they are read again from their committed offsets."""
         for partition in partitions:
             self._places.pop(partition, None)
 

@@ -1,4 +1,4 @@
-"""A run that is to follow one that failed: what its record in a retry topic is made of."""
+"""A run that is to follow one that failed: the content of its record in a retry topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class WakeUp(NamedTuple):
     """One request that waits for its next run; its RETRYING row is committed.
 
     Attributes:
-        delivery: what runs again.
+        delivery: the request that runs again.
         generation: of the run that failed, and of the row.
         due_at: epoch ms of the next run, by the journal's clock.
         delay_ms: from the failure to that.

@@ -1,7 +1,7 @@
 """The thread that sends wake-ups to the retry topics.
 
-Their RETRYING rows are committed before: what it cannot send, a sweep finds when it is overdue. So
-it waits for nobody, and what it holds is bounded.
+Their RETRYING rows are committed before: a sweep finds those that it cannot send when they are
+overdue. So it waits for nobody, and its memory is bounded.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class WakeUps:
         self._sending.send(wakeups)
 
     def stop(self) -> None:
-        """Send what waits while Kafka answers, and end the thread."""
+        """Send waiting wake-ups while Kafka answers, and end the thread."""
         self._sending.stop()
 
     def _write(self, batch: Sequence[WakeUp]) -> list[WakeUp]:
-        """Return what is to be tried again."""
+        """Return the wake-ups to try again."""
         records = [record_of(one, group=self._group) for one in batch]
         left: list[WakeUp] = []
         away: KafkaUnavailable | None = None

@@ -8,19 +8,20 @@ keeper ◀── <topic>.<group>.wait ◀─────────────
   └─▶ a wait record of our own, read back ─▶ buffer
 ```
 
-`record` is what stands in the topic. `preparing` and `holding` write it before an offset is
-committed, `ends` says how a request ended, `keeper` goes on with what dead workers left: `table`
-says what is unfinished and who took it first, `holders` who lives, `resuming` makes of it what goes
-on; `ended` is what `ends` says. `waits` connects them, `checks` refuses what cannot be kept, and
-`looking` names what is wrong with topics. `private_journal` stands in where there is no journal.
+`record` is the record in the topic. `preparing` and `holding` write it before an offset is
+committed. `ends` writes how a request ended; `ended` is the message that it writes. `keeper` goes
+on with requests of dead workers: `table` has the unfinished requests and their first takers,
+`holders` the living workers, and `resuming` makes a delivery from a wait record. `waits` connects
+them, `checks` refuses promises that cannot be kept, and `looking` names the faults of topics.
+`private_journal` stands in where there is no journal.
 
 Decisions taken, and their cost. The log itself decides who goes on, so no database is needed: a
-taking is a record, and whose stands first has it; each taking costs a write and waiting until it is
-read back. Wait records stand where their id says and not beside their source, so that a resend
-without a key meets them; partitions must not be added to a wait topic that is not empty. A keeper
-reads its partitions from their begin after each rebalance, which is what compaction left.
+taking is a record, and the first one counts; each taking costs a write and waiting until it is read
+back. Wait records stand where their id says and not beside their source, so that a resend without a
+key meets them; partitions must not be added to a wait topic that is not empty. A keeper reads its
+partitions from their begin after each rebalance, which compaction keeps short.
 
-Not obvious: a tombstone follows what clients are told, since all that is final goes that way. A
-first taking is never too late: its record was read from the request's own topic again. What is past
-its expiry is left to the registry.
+Not obvious: a tombstone follows the status for the client, since all that is final goes that way. A
+first taking is never too late: its record was read from the request's own topic again. Requests
+past their expiry are left to the registry.
 """

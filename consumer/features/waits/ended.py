@@ -1,4 +1,4 @@
-"""What is said of a request that has ended, and what its dead letter is made of. Pure."""
+"""The message about a request that has ended, and the content of its dead letter. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class End(NamedTuple):
         request_id: the key of its wait record.
         ended_as: the id that it ended under: that of its place, where it was refused.
         partition: of its wait record, where that is known.
-        row: what its dead letter is made of, where one is to be written first.
+        row: the content of its dead letter, where one is to be written first.
     """
 
     request_id: str
@@ -47,10 +47,10 @@ class Place(NamedTuple):
 
 
 def row_of(write: StatusWrite, *, worker_id: str, now_ms: int) -> Row:
-    """Return what is told as a row, for a letter: what ended without a row here has none.
+    """Return a status as a row, for a letter: a request that ended without a row here has none.
 
     Args:
-        now_ms: epoch ms, for what is not told.
+        now_ms: epoch ms, for times that the status lacks.
     """
     write = write.placed
     fields = write.fields

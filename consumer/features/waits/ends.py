@@ -1,4 +1,4 @@
-"""The threads that say in the wait topics how requests have ended, and what is put right there.
+"""The threads that write into the wait topics how requests ended, and corrections.
 
 A tombstone follows the final row of the journal: if the process dies before it, the next keeper
 takes the request over, its claim is answered from the row, and the tombstone follows then. Without
@@ -55,17 +55,17 @@ class Ends(OutgoingListener):
     Args:
         group: the workers' consumer group.
         worker_id: who says so.
-        strategies: for each topic whose requests may have wait records: what becomes of failures.
+        strategies: for each topic whose requests may have wait records: its strategy for failures.
         kept: those with `delivery="at_least_once"`: all of their requests have one. Of the others
             those have one that were taken over.
         outcomes: those of them whose outcomes are passed on.
         outlives: whether the journal is there for others when this worker is not.
         writer: used by one thread alone.
         letters: writes dead letters, in another one.
-        evidence: what they are made of, where it is known here.
+        evidence: records and errors of failures, where they are known here.
         tell: tells clients.
         outage: told when wait records cannot be written.
-        close: closes what `letters` uses, in its thread.
+        close: closes the connection of `letters`, in its thread.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Ends(OutgoingListener):
         self._burying.start()
 
     def stop(self) -> None:
-        """Say what is to be said while Kafka answers, and end the threads."""
+        """Write the waiting messages while Kafka answers, and end the threads."""
         # Its letters are followed by tombstones.
         self._burying.stop()
         self._saying.stop()
@@ -120,7 +120,7 @@ class Ends(OutgoingListener):
     # hearing -------------------------------------------------------------------------------
 
     def hear(self, writes: Iterable[StatusWrite]) -> None:
-        """Hear what clients are told: what is final has ended. Any thread; returns at once."""
+        """Hear statuses for clients: a final one ends its request. Any thread; returns at once."""
         for write in writes:
             if write.state in FINAL and self._waits(write.topic, write.request_id):
                 self._ended(self._end_of(write), self._awaited(write))
@@ -198,7 +198,7 @@ class Ends(OutgoingListener):
         return None if place is None else place.partition
 
     def _awaited(self, write: StatusWrite) -> set[str]:
-        """Return what has to be written before a journal that ends with this worker is let go."""
+        """Return the records to write before a journal that ends with this worker is dropped."""
         if self._outlives:
             return set()
         awaited = set()
@@ -210,7 +210,7 @@ class Ends(OutgoingListener):
             awaited.add(OUTCOMES)
         return awaited
 
-    # what a keeper says --------------------------------------------------------------------
+    # messages of a keeper -------------------------------------------------------------------
 
     def took(self, wait: Wait, partition: int, *, ends_as: str) -> None:
         """Hear that this worker goes on with a request, whose wait record stands there.
@@ -239,7 +239,7 @@ class Ends(OutgoingListener):
     # writing -------------------------------------------------------------------------------
 
     def _bury(self, batch: Sequence[End]) -> list[End]:
-        """Write letters, and have the tombstones follow; return what is to be tried again."""
+        """Write letters, and have the tombstones follow; return those to try again."""
         ends = {(one.ended_as, one.generation): one for one in batch}
         settled: list[End] = []
         dead = [Dead(one.row, None) for one in ends.values() if one.row is not None]
@@ -251,7 +251,7 @@ class Ends(OutgoingListener):
         return [*ends.values()]
 
     def _say(self, batch: Sequence[End | Right]) -> list[End | Right]:
-        """Write what is to be said; return what is to be tried again."""
+        """Write the messages; return those to try again."""
         left: list[End | Right] = []
         reason = ""
         answers = self._writer.write([self._record(one) for one in batch])

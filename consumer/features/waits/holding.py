@@ -1,4 +1,4 @@
-"""Writes who holds what, and returns when Kafka has it: before an offset is committed."""
+"""Writes the holder of each request until Kafka has it: before an offset is committed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter
 
-# What a wait record adds to its request: the key a second time at most, and names and numbers.
+# The most bytes that a wait record adds to its request: the key a second time, names and numbers.
 ROOM_BYTES = 65_536
 
 
@@ -32,7 +32,7 @@ class Holding:
     def hold(self, waits: Iterable[tuple[Wait, int | None]]) -> list[KafkaUnavailable | None]:
         """Write wait records, each into this partition of its topic or where its id belongs.
 
-        Return for each None when Kafka has it, else what is known of it.
+        Return for each None when Kafka has it, else the error.
         """
         with self._lock:
             those = list(waits)
@@ -46,7 +46,7 @@ class Holding:
             ]
 
     def close(self) -> None:
-        """Close the connection; what is not acknowledged may or may not be written."""
+        """Close the connection; a record that is not acknowledged may or may not be written."""
         with self._lock:
             self._writer.close()
 

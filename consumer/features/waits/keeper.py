@@ -1,15 +1,15 @@
-"""The thread that reads the wait topics and goes on with what dead workers left unfinished.
+"""The thread that reads the wait topics and goes on with unfinished requests of dead workers.
 
 Each partition of a wait topic has one keeper in the group, `<group>.wait`. It reads it from its
-begin, so that it knows what is unfinished, and goes on reading. What nobody living holds it takes
-over: it writes that it is the holder from now on, and when it reads its own record it knows whether
-it was the first (`consumer.features.waits.table`). Only then the request goes into the buffer, like
-one that was just read and committed. If the process dies
+begin, so that it knows all unfinished requests, and goes on reading. It takes over requests without
+a living holder: it writes that it is the holder from now on, and when it reads its own record it
+knows whether it was the first (`consumer.features.waits.table`). Only then the request goes into
+the buffer, like one that was just read and committed. If the process dies
 - before that record: nothing happened, the next keeper does the same;
 - after it: the record names a dead worker, and the next keeper goes on.
 
-Nothing is committed: who gets a partition reads all of it, which is what is unfinished and what
-compaction has not taken away yet.
+Nothing is committed: the next owner of a partition reads all of it, the unfinished requests and
+those that compaction has not taken away yet.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_RECORDS = 500
 AWAY_PAUSE_S = 1.0
 READ_TIMEOUT_S = 5.0
 LOOK_EVERY_S = 0.5
-# Of the buffer: what is taken over must not keep others from reading their own.
+# The share of the buffer: takeovers must not keep others from reading their own.
 SHARE = 2
 
 
@@ -58,7 +58,7 @@ class Takings(Protocol):
 
 
 class Ends(Protocol):
-    """Writes what is to be said of requests, later."""
+    """Writes messages about requests, later."""
 
     def put_right(self, wait: Wait, partition: int) -> None: ...
     def ended_before(self, wait: Wait, partition: int) -> None: ...
@@ -78,7 +78,7 @@ class Asked(NamedTuple):
 
 
 class Keeper(KafkaThread):
-    """Feeds the buffer with what nobody living holds, until it is told to stop.
+    """Feeds the buffer with requests that no living worker holds, until it is told to stop.
 
     Args:
         worker_id: as wait records name us.
@@ -86,8 +86,8 @@ class Keeper(KafkaThread):
         heartbeats: say who lives.
         reader: reads payloads again.
         takings: writes that we take something over.
-        ends: writes what else is to be said.
-        resuming: makes of a wait record what goes on.
+        ends: writes further messages.
+        resuming: makes a delivery of a wait record.
         buffer: where requests wait for a slot.
         open_source: makes the `KafkaSource`; called in this thread. None: nothing waits.
         on_buffered: called after requests were buffered, to wake the worker.
@@ -149,7 +149,7 @@ class Keeper(KafkaThread):
     def _let_go(self, source: KafkaSource) -> None:
         """Forget partitions that were taken away; those that came back are read from their begin.
 
-        What we have asked for there and not heard of is left to their next keeper.
+        Takings there of which we have not heard are left to their next keeper.
         """
         revoked = source.take_revoked()
         if not revoked:
@@ -162,7 +162,7 @@ class Keeper(KafkaThread):
     def _give_back(self, partition: Partition) -> None:
         for name in [name for name in self._asked if name[0] == partition]:
             asked = self._asked.pop(name)
-            # For whoever comes next it is what it was before: begun, or not.
+            # For the next owner it is as it was before: begun, or not.
             given_back = asked.before._replace(generation=asked.wait.generation + 1)
             self._ends.put_right(given_back, partition[1])
 
@@ -263,7 +263,7 @@ class Keeper(KafkaThread):
     def _go_on(self, asked: Asked, partition: int) -> None:
         wait, before = asked
         received = self._resuming.received(wait)
-        # What breaks the contract has never run.
+        # A record that breaks the contract has never run.
         runs = isinstance(received, RefusedRecord) or self._resuming.may_run(before)
         log.warning(
             "wait.taken_over",
@@ -281,6 +281,6 @@ class Keeper(KafkaThread):
 
 
 def _is_left(one: Entry, table: Table, gone: Collection[str], now_ms: int) -> bool:
-    """Whether nobody living holds it; what is past its expiry is the registry's."""
+    """Whether no living worker holds it; a request past its expiry is the registry's."""
     is_free = not one.holder or one.holder in gone
     return is_free and one.expires_at > now_ms and one.request_id not in table.asked

@@ -1,4 +1,4 @@
-"""What the intake does with requests that must not be lost, before it commits their offsets."""
+"""Prepares requests that must not be lost, before the intake commits their offsets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Preparing:
         self, received: Sequence[Received], errors: dict[int, KafkaUnavailable | None]
     ) -> PreparedRecords:
         prepared = PreparedRecords([], [])
-        # What comes behind one that is left cannot be committed without it.
+        # Records behind one that is left cannot be committed without it.
         closed: set[tuple[str, int]] = set()
         for one in received:
             error = errors.get(id(one))
@@ -75,7 +75,7 @@ class Preparing:
         return prepared
 
     def _refused(self, one: Received, error: KafkaUnavailable) -> RefusedRecord:
-        """Return the refusal of what cannot be kept: its topic would stand still for ever."""
+        """Return the refusal of a request that cannot be kept: else its topic would stand still."""
         log.error("wait.refused", request_id=one.request_id, reason=str(error))
         why = f"its wait record cannot be written: {error}"
         if isinstance(one, Delivery):

@@ -1,8 +1,8 @@
 """The journal of a worker that has none: SQLite in a folder of its own, gone with the worker.
 
 Everything that a journal decides within one worker is decided as always: runs that end without a
-word, dead letters, outcomes, and requests that are sent twice while it remembers them. What has to
-outlive the worker is in the wait topic.
+word, dead letters, outcomes, and requests that are sent twice while it remembers them. Requests
+that have to outlive the worker are in the wait topic.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STOP_S = 5.0
 
 
 class PrivateJournal:
-    """Makes the journal, and forgets in it what has ended.
+    """Makes the journal, and deletes ended requests from it.
 
     Args:
         settings: with an empty `[journal] url`.
@@ -68,10 +68,10 @@ class PrivateJournal:
 
 
 class _Rows(GroupJournal):
-    """What there is to forget; see `GroupJournal`."""
+    """Finds rows to delete; see `GroupJournal`."""
 
     def forget(self, after_ms: int) -> int:
-        """Delete what ended so long ago, was told, and waits for no record; return how many."""
+        """Delete rows that ended so long ago, are confirmed, and owe no record; return how many."""
         settled = delete(request).where(
             request.c.state.not_in(("CLAIMED", "RETRYING")),
             request.c.published_at.is_not(None),

@@ -1,11 +1,11 @@
-"""What a wait record says, written and read back. Pure.
+"""A wait record, written and read back. Pure.
 
 One stands in `<topic>.<group>.wait` from before a request's offset is committed until it has ended
 (contract, section 7): key is the request's id, value that of the request, and a tombstone says that
-it has ended. The topic is compacted, so that it holds what is unfinished.
+it has ended. The topic is compacted, so that it holds unfinished requests.
 
-Ours stand behind the headers that were sent, `onceward-expires` first: what stands before it is
-what the handler gets to see, repeated and binary headers too.
+Ours stand behind the headers that were sent, `onceward-expires` first: the handler sees the headers
+before it, repeated and binary ones too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GENERATION = "onceward-generation"
 # The worker that runs it or is about to; nobody, where it was given back before it began.
 HOLDER = "onceward-worker"
 STATUS = "onceward-status"
-# Of the holder's declaration: what whoever takes over without a journal goes by.
+# Of the holder's declaration: a keeper without a journal goes by it.
 EFFECT = "onceward-effect"
 IN_DOUBT = "onceward-in-doubt"
 # A null value would be a tombstone.
@@ -159,13 +159,13 @@ def tombstone(
 
 
 def decode(record: Record, *, group: str) -> Wait | Ended:
-    """Return what a record of a wait topic says.
+    """Return the wait that a record of a wait topic describes.
 
     One that was written by hand or by others may lack all but key and `onceward-expires`: its place
     is taken for that of the request then.
 
     Raises:
-        InvalidMessage: it is none; the reason names what is missing or malformed.
+        InvalidMessage: it is none; the reason names the header that is missing or malformed.
     """
     request_id = _request_id(record)
     if record.value is None:
@@ -199,7 +199,7 @@ def decode(record: Record, *, group: str) -> Wait | Ended:
 def _sent(headers: tuple[tuple[str, bytes], ...], ours_at: int) -> tuple[tuple[str, bytes], ...]:
     if any(name == ORIGINAL_TOPIC for name, _ in headers[ours_at:]):
         return headers[:ours_at]
-    # By hand, in whatever order.
+    # By hand, in any order.
     return tuple(one for one in headers if one[0] not in _OURS)
 
 

@@ -1,4 +1,4 @@
-"""What goes on from a wait record that was taken over: a delivery like any other, or a doubt."""
+"""Makes a delivery, or a doubt, of a wait record that was taken over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from feedback.statuses import Status
 
 
 class Statuses(Protocol):
-    """What clients see."""
+    """The text that clients see."""
 
     def read(self, request_id: str) -> Status: ...
 
@@ -28,7 +28,7 @@ class Resuming:
         handlers: those with `delivery="at_least_once"`, by topic.
         statuses: without a journal they alone know of the runs before.
         default_deadline_s: for requests without a deadline, where the handler names none.
-        has_journal: whether claims say what may run: without one the handler alone does.
+        has_journal: whether claims decide on runs: without a journal the handler alone does.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Resuming:
         return may_run_again(self._handlers[before.record.topic], before)
 
     def received(self, wait: Wait) -> Received:
-        """Return the request as it was read first; what breaks the contract is refused again."""
+        """Return the request as it was read first; a breach of the contract is refused again."""
         received = receive(
             wait.record,
             self._handlers[wait.record.topic],
@@ -75,7 +75,7 @@ class Resuming:
         if isinstance(received, RefusedRecord):
             return received
         return received._replace(
-            # What was written by hand may name it there alone.
+            # A record written by hand may name it there alone.
             envelope=received.envelope._replace(request_id=wait.request_id),
             taken=wait.generation,
             deadline_at=wait.expires_at,

@@ -1,8 +1,9 @@
-"""What is unfinished in one partition of a wait topic, as far as it was read. Pure.
+"""The unfinished requests of one partition of a wait topic, as far as it was read. Pure.
 
 The order of the log decides. Of several workers that take a request over at once, each writes that
-it is the holder of the next generation; whose record stands first has it, and each of them sees
-that when it has read as far as its own record. A tombstone ends whatever stands before it.
+it is the holder of the next generation; the one whose record stands first has it, and each of them
+sees that when it has read as far as its own record. A tombstone ends all records of its request
+before it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Entry(NamedTuple):
 
 
 class Taking(Enum):
-    """What a record says of a taking that we have asked for."""
+    """The answer of a record to a taking that we have asked for."""
 
     OURS = "ours"
     LOST = "lost"  # another worker was quicker, and has it
@@ -77,7 +78,7 @@ class Table:
         self._asked.pop(request_id, None)
 
     def apply(self, offset: int, said: Wait | Ended) -> Taking | None:
-        """Take in the next record; return what it says of a taking of ours."""
+        """Take in the next record; return its answer to a taking of ours."""
         if isinstance(said, Ended):
             self._entries.pop(said.request_id, None)
             return None
@@ -101,7 +102,7 @@ class Table:
         return Taking.OVER if known is None else Taking.OURS
 
     def of(self, request_id: str) -> Entry | None:
-        """Return what is known of a request."""
+        """Return the wait record of a request."""
         return self._entries.get(request_id)
 
     def _is_asked(self, said: Wait) -> bool:

@@ -1,8 +1,8 @@
 """Everything of a worker that `delivery="at_least_once"` needs beside its road.
 
-A handler that was declared so before, and is not any more, has left wait records behind: of what
-its workers gave back, or died with. They are taken over as well, wherever the topic is there; the
-journal says which of them may run.
+A handler that was declared so before, and is not any more, has left wait records behind: of
+requests that its workers gave back, or died with. They are taken over as well, wherever the topic
+is there; the journal says which of them may run.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Waits(Feature):
 
     Args:
         settings: brokers, group, and whether to make missing topics.
-        worker_id: who holds what is read here.
+        worker_id: the holder of requests that are read here.
         handlers: all of the worker.
         outlives: whether the journal is there for others when this worker is not.
-        store: heartbeats, statuses, and what clients have kept.
+        store: heartbeats, statuses, and stored payloads.
         redis_away: whether asking Redis would only cost time.
         buffer: where requests wait for a slot.
         tell: tells clients.
@@ -131,7 +131,7 @@ class Waits(Feature):
         )
 
     def given_up(self, deliveries: Sequence[Delivery]) -> None:
-        """Give back what this worker does not run: whoever comes first may."""
+        """Give back requests that this worker does not run: the first worker to come may."""
         self.ends.given_back(deliveries)
 
     def start(self) -> None:
@@ -156,7 +156,7 @@ class Waits(Feature):
         return self._keeper.join(timeout_s)
 
     def stop(self) -> None:
-        """End: say what is to be said while Kafka answers; the next keepers find the rest."""
+        """End: write the waiting messages while Kafka answers; the next keepers find the rest."""
         self.stop_reading()
         self._keeper.join(END_S)
         if self._is_writing:

@@ -1,4 +1,4 @@
-"""What the registry writes about many requests at once: each a single statement.
+"""The registry's writes about many requests at once: each a single statement.
 
 psycopg sends `executemany` as a pipeline. A registry that is stopped in the middle of one leaves
 its server session `active` and waiting for the rest, which neither `statement_timeout` nor

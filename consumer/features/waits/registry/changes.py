@@ -1,4 +1,4 @@
-"""What records of a wait topic change in the table. Pure."""
+"""The changes of the table by records of a wait topic. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOLDER_LIMIT = 256
 
 @dataclass(slots=True)
 class Changes:
-    """What some records of one partition come to, each request once.
+    """The sum of some records of one partition, each request once.
 
     Attributes:
         unfinished: the latest record of each request that has not ended.
@@ -34,7 +34,7 @@ class Changes:
 
 
 def changes_of(records: Iterable[Record], *, group: str) -> Changes:
-    """Return what records change, given in the order of their partition."""
+    """Return the changes by records, given in the order of their partition."""
     changes = Changes()
     unfinished: dict[str, Unfinished] = {}
     for record in records:

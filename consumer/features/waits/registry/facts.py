@@ -1,4 +1,4 @@
-"""What the registry knows of requests: rows of its tables, as values."""
+"""The registry's knowledge of requests: rows of its tables, as values."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Opened(NamedTuple):
 
     Args:
         position: the next offset to be read.
-        expiries: what is on its way to the dead letters, or was when the last owner ended.
+        expiries: requests on their way to the dead letters, or so when the last owner ended.
         forgotten: rows of a topic of the same name that was deleted since.
     """
 
@@ -64,7 +64,7 @@ class Opened(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a partition holds now.
+    """The content of a partition now.
 
     Args:
         waiting: how many requests have not ended.

@@ -50,7 +50,7 @@ class Held:
         on_read: called after each reading.
 
     Attributes:
-        owned: what is ours, by its place.
+        owned: our partitions, by their places.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Held:
         return is_sure and self._table.count_leases(others) == len(others)
 
     def read(self, timeout_s: float) -> None:
-        """Read once, into the table; take what was assigned, and drop what was taken away.
+        """Read once, into the table; take assigned partitions, and drop revoked ones.
 
         Raises:
             KafkaUnavailable, JournalUnavailable: it is away; `drop` and read again.
@@ -163,7 +163,7 @@ class Held:
             raise LeaseLost(f"the lease of {owned.place} is over")
 
     def lose(self, owned: Owned) -> None:
-        """Throw away what is known of a partition; it is taken anew while it is assigned."""
+        """Throw away the rows of a partition; it is taken anew while it is assigned."""
         self.owned.pop(owned.place, None)
 
     def drop(self) -> None:
@@ -171,7 +171,7 @@ class Held:
         self.owned.clear()
 
     def release(self) -> None:
-        """Let others take what is ours at once."""
+        """Let others take our partitions at once."""
         places = list(self.owned)
         self.drop()
         if places:
@@ -184,7 +184,7 @@ class Held:
         began_s = monotonic_s()
         opened = self._table.take(place, topic.topic_id)
         if opened is None:
-            # What it gives is thrown away until then, and read again.
+            # Its records are thrown away until then, and read again.
             return
         if opened.forgotten:
             log.error("waits.topic_made_anew", topic=place[0], forgotten=opened.forgotten)
@@ -200,7 +200,7 @@ class Held:
         self._source.rewind({place: opened.position})
 
     def _leave(self, place: Place) -> None:
-        # Its next owner need not wait for the lease; what was begun is found in the table.
+        # Its next owner need not wait for the lease; begun moves are found in the table.
         del self.owned[place]
         self._table.release([place])
 

@@ -47,7 +47,7 @@ def letter_of(
     """Return the letter.
 
     Args:
-        wait: what the record says.
+        wait: the wait record, read.
         expiry: the row of it.
         place: the partition of the wait topic.
         has_key_text: whether ORIGINAL_KEY is there; left out where the topic takes no more.

@@ -1,23 +1,25 @@
-"""What expired is moved: its letter, its tombstone, and its row, each once.
+"""Moves expired requests: the letter, the tombstone, and the row, each once.
 
 ```
 row in onceward_wait ─▶ row in onceward_wait_expiry, with the mark ─▶ letter ─▶ tombstone ─▶ no row
 ```
 
-What is true if the registry dies right after a step: after the first, who goes on finds no letter
-behind the mark and sends it; after the letter, it finds it and does not; after the tombstone, it
-writes another, which says the same. Who goes on has taken the fence (`feedback.kafka.fence`) before
-it looks, so what it does not find will not come any more, however long its predecessor stood still.
+If the registry dies right after a step, its successor goes on. After the first step it finds no
+letter behind the mark and sends it. After the letter it finds it and does not. After the tombstone
+it writes another, which says the same. The successor has taken the fence (`feedback.kafka.fence`)
+before it looks. So a letter that it does not find will not come any more, even if its predecessor
+stood still for long.
 
 Completions. Before a request is taken out of the table its partition was read to the end, and its
-holder has had no heartbeat for the whole length of one: nobody is left to complete it. What stays
-open is a holder that stands still for longer, and wakes up: it may complete the request after the
-letter was written. Such a worker is taken for dead by its peers as well, who run again what may run
-again, so a handler that allows that has to bear it in any case; and its tombstone ends nothing that
-ours has not. A tombstone that is read before the letter was sent, as after a kill, calls it off,
-and so does a wait record of a worker that has taken the request over. A record that comes between
-the last reading and our tombstone is covered by it: that takes a takeover of what has expired,
-which is no worker's to take, or a redrive of the letter within the milliseconds before.
+holder has had no heartbeat for the whole length of one: nobody is left to complete it. One case
+stays open: a holder that stands still for longer, and wakes up: it may complete the request after
+the letter was written. Such a worker is taken for dead by its peers as well, who run such requests
+again where that is allowed, so a handler that allows that has to bear it in any case; and its
+tombstone ends nothing that ours has not. A tombstone that is read before the letter was sent, as
+after a kill, calls it off, and so does a wait record of a worker that has taken the request over. A
+record that comes between the last reading and our tombstone is covered by it. That takes a takeover
+of an expired request, which no worker may take, or a redrive of the letter within the milliseconds
+before.
 
 No status is written. Only a worker writes EXPIRED, with a row of the journal (contract, section 4),
 and an IN_DOUBT without such a row could never be resolved; a client that still waits is told by the
@@ -63,17 +65,17 @@ class Topics(Protocol):
 
 
 class Moving:
-    """Moves what expired. Belongs to one thread.
+    """Moves expired requests. Belongs to one thread.
 
     Args:
         group: whose requests they are.
         name: of this registry, for its tombstones.
         table: of unfinished requests.
         scan: reads wait records again.
-        letters: reads dead letters, also what is not committed; over a connection of its own.
+        letters: reads dead letters, uncommitted ones too; over a connection of its own.
         topics: makes dead letter topics.
         read_to_end: reads a partition into the table, to where it ends now.
-        renew: holds a partition for another lease, since what comes before may take long.
+        renew: holds a partition for another lease, since the steps before may take long.
         require_lease: raises where a partition may be another's by now.
         tally: counts.
     """
@@ -104,7 +106,7 @@ class Moving:
         self._tally = tally
 
     def move(self, owned: Owned, rows: Sequence[Unfinished]) -> int:
-        """Move what is due; return how many were.
+        """Move due requests; return how many were moved.
 
         Args:
             rows: due, and without a living holder; in the order of their records.
@@ -132,7 +134,7 @@ class Moving:
         return self._finish(owned, self._send(owned, begun, waits))
 
     def go_on(self, owned: Owned) -> int:
-        """Go on with what was begun, here or by another; return how many were moved.
+        """Go on with begun moves, our own or another's; return how many were moved.
 
         Raises:
             NotAvailable: something is away; call it again.
@@ -162,7 +164,7 @@ class Moving:
     # before ---------------------------------------------------------------------------------
 
     def _waits(self, owned: Owned, rows: Iterable[Unfinished | Expiry]) -> dict[int, Wait | None]:
-        """Return what the records of rows say, by offset; None for one that is gone."""
+        """Return the waits of rows, read from their records, by offset; None if it is gone."""
         offsets = sorted(one.offset for one in rows)
         if not offsets:
             return {}
@@ -190,7 +192,7 @@ class Moving:
             self._table.forget(owned.place, again, position=owned.position)
 
     def _fenced(self, owned: Owned) -> list[OffsetSpan]:
-        """Keep others out, and return what is in the dead letter topic since nobody else writes."""
+        """Keep others out, and return the letters in the topic since nobody else writes."""
         dlq = self._dlq(owned)
         self._topics.ensure(dlq, like=owned.source, room_bytes=ROOM_BYTES)
         places = list(self._letters.spans([dlq]))
@@ -269,7 +271,7 @@ class Moving:
     def _finish(
         self, owned: Owned, lettered: Sequence[Expiry], *, settled: Sequence[Expiry] = ()
     ) -> int:
-        """Write tombstones, and forget what is done; return how many have a letter."""
+        """Write tombstones, and delete finished rows; return how many have a letter."""
         if lettered:
             self._read_to_end(owned)
             names = [one.request_id for one in lettered]

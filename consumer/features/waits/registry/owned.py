@@ -10,14 +10,14 @@ from feedback.kafka.fence import Fence
 
 @dataclass(slots=True)
 class Owned:
-    """What is known of it; thrown away, and asked for again, when in doubt.
+    """Its rows; thrown away, and read again, when in doubt.
 
     Attributes:
         source: the topic whose requests wait there.
         position: how far the table has read it.
         lease_end_s: until when it certainly stays ours, on the monotonic clock.
-        fence: the right to write what comes of it.
-        begun: what is on its way to the dead letters.
+        fence: the right to write its letters and tombstones.
+        begun: requests on their way to the dead letters.
         refused: offsets of those whose letter Kafka does not take as it is.
         lost: offsets of due records that Kafka does not have any more.
         rests_until_s: nothing is moved before, on the monotonic clock.

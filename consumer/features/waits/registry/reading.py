@@ -16,7 +16,7 @@ MOST_BYTES = 8 * 2**20
 
 
 class Found(NamedTuple):
-    """What was found of some offsets.
+    """The records found at some offsets.
 
     Args:
         records: by their offset.

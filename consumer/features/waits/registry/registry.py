@@ -1,8 +1,9 @@
-"""The registry: reads what waits, and moves what expired; through any outage.
+"""The registry: reads wait records, and moves expired ones; through any outage.
 
 Nothing is moved before its partition was read to the end as of then: after a start, an outage or a
-new assignment as well, so what was finished meanwhile is not reported. Nor while Redis is away,
-where the holders' heartbeats are. The workers know nothing of this process, nor of its database.
+new assignment as well. So a request that was finished meanwhile is not reported. Nor while Redis is
+away, where the holders' heartbeats are. The workers know nothing of this process, nor of its
+database.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from feedback.settings.settings import Settings
 log = EventLog("onceward.waits")
 
 POLL_S = 0.25
-# How often is looked for what is due.
+# How often it looks for due requests.
 LOOK_S = 1.0
 TOPICS_S = 15.0
-# What is moved at once.
+# How many are moved at once.
 AT_ONCE = 500
 AWAY_S = 1.0
 # After a dead letter topic was not there.
@@ -120,7 +121,7 @@ class Registry:
             self._survive(self._turn)
 
     def once(self) -> None:
-        """Work until all that the group has given us is read and what is due is moved.
+        """Work until all our partitions are read and due requests are moved.
 
         Raises:
             NotAvailable: a server is away, or a topic is missing.
@@ -134,7 +135,7 @@ class Registry:
                 raise self._hindrance
 
     def close(self) -> None:
-        """End in order: what is ours is free for others at once."""
+        """End in order: our partitions are free for others at once."""
         with ExitStack() as closing:
             for one in (self._scan, self._letters, self._wire, self._table, self._store):
                 closing.callback(one.close)
@@ -189,7 +190,7 @@ class Registry:
         self._source.resume()
 
     def _turn(self) -> bool:
-        """Read, and look for what is due where it is time; say whether nothing is left to do."""
+        """Read, and look for due requests where it is time; say whether nothing is left to do."""
         if not self._is_current:
             self._table.require_current()
             self._is_current = True
@@ -251,7 +252,7 @@ class Registry:
         )
 
     def _look(self, held: Held, owned: Owned) -> bool:
-        """Move what is due in a partition; say whether nothing is left to be moved now."""
+        """Move due requests of a partition; say whether nothing is left to be moved now."""
         if held.owned.get(owned.place) is not owned or monotonic_s() < owned.rests_until_s:
             return False
         try:
@@ -291,7 +292,7 @@ class Registry:
         return not rows and not holders.missing
 
     def _say_held(self, place: Place, living: Collection[str]) -> None:
-        """Count what is past its expiry and left to living holders; say each of them once."""
+        """Count expired requests that are left to living holders; log each of them once."""
         held = self._table.count_due(place, living) if living else 0
         self.tally.held[place] = held
         new = [one for one in living if (place, one) not in self._told]

@@ -1,8 +1,8 @@
 """The table of unfinished requests, kept as the wait topics say.
 
-What is read and how far it was read are one transaction: a kill loses nothing and repeats nothing.
-An older record never overwrites a newer one, nor brings back what a tombstone has ended: rows are
-compared by the offset of their record, and offsets behind the position are not read again.
+Records and the position behind them are one transaction: a kill loses nothing and repeats nothing.
+An older record never overwrites a newer one, nor brings back a request that a tombstone has ended:
+rows are compared by the offset of their record, and offsets behind the position are not read again.
 
 Times to compare with are the database's alone. The expiry itself was written by the clock of the
 worker that has read the request; one that is off by a minute makes requests expire a minute early
@@ -78,7 +78,7 @@ class WaitTable(GroupJournal):
                 self._owner.release(connection, place)
 
     def apply(self, place: Place, changes: Changes, *, read_to: tuple[int, int]) -> int:
-        """Write what was read of a partition, and how far; return now, in epoch ms.
+        """Write the changes of a partition, and its position; return now, in epoch ms.
 
         Raises:
             LeaseLost: it is another's; nothing was written.
@@ -89,12 +89,12 @@ class WaitTable(GroupJournal):
         return now
 
     def due_holders(self, place: Place) -> list[str]:
-        """Return who has what is past its expiry; some of them, where they are very many."""
+        """Return the holders of expired requests; some of them, where they are very many."""
         with self._session.transaction(read_only=True) as connection:
             return list(connection.execute(_DUE_HOLDERS, self._owner.named(place)).scalars())
 
     def due(self, place: Place, holders: Collection[str], *, limit: int) -> list[Unfinished]:
-        """Return what is past its expiry and has one of these holders, in the records' order."""
+        """Return requests past their expiry with one of these holders, in the records' order."""
         given = {**self._owner.named(place), "holders": list(holders), "most": limit}
         with self._session.transaction(read_only=True) as connection:
             found = [Unfinished(*one) for one in connection.execute(_DUE, given)]
@@ -115,7 +115,7 @@ class WaitTable(GroupJournal):
         letter_partition: int,
         letter_mark: int,
     ) -> list[Expiry]:
-        """Take requests out of the table of what waits, on their way to the dead letters.
+        """Take requests out of the table, on their way to the dead letters.
 
         Raises:
             LeaseLost: the partition is another's; nothing was written.
@@ -138,7 +138,7 @@ class WaitTable(GroupJournal):
             batches.delete_waits(connection, self._group, place, _behind(rows))
 
     def expiries(self, place: Place) -> list[Expiry]:
-        """Return what is on its way to the dead letters."""
+        """Return the requests on their way to the dead letters."""
         with self._session.transaction(read_only=True) as connection:
             found = connection.execute(EXPIRIES, self._owner.named(place))
             return [Expiry(*one) for one in found]
@@ -160,7 +160,7 @@ class WaitTable(GroupJournal):
             batches.delete_expiries(connection, self._group, place, request_ids)
 
     def standing(self, places: Collection[Place]) -> Standing:
-        """Return what these partitions hold."""
+        """Return the contents of these partitions."""
         waiting, since, now = 0, None, 0
         with self._session.transaction(read_only=True) as connection:
             for place in places:

@@ -1,4 +1,4 @@
-"""What a registry has counted, and the line that it logs of it, at most each minute."""
+"""The counts of a registry, and the line that it logs of them, at most each minute."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOCKS_APART_MS = 60_000
 
 @dataclass(slots=True)
 class Tally:
-    """Counts since the start, but for what is said to be of now.
+    """Counts since the start, but for those that are marked as of now.
 
     Attributes:
         expired: moved to the dead letters.
@@ -37,7 +37,7 @@ class Tally:
     _due_s: float = 0.0
 
     def changed(self, place: Place, changes: Changes, *, now_ms: int) -> None:
-        """Count what was read; log what is wrong with it, never its key or value."""
+        """Count records; log their faults, never their keys or values."""
         for record, reason in changes.malformed:
             self.malformed += 1
             self._lines += 1

@@ -1,4 +1,4 @@
-"""Which wait topics there are, and what is wrong with them."""
+"""Which wait topics there are, and their faults."""
 
 from __future__ import annotations
 
