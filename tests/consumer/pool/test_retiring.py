@@ -8,7 +8,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from consumer.pool import ChildDied, ChildFailed, ChildReady, ChildRetired, Started, child, memory
+from consumer.pool import (
+    ChildDied,
+    ChildFailed,
+    ChildReady,
+    ChildRetired,
+    Started,
+    child_process,
+    memory,
+)
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import LIMIT_S, Driven, fifo, job
 
@@ -114,7 +122,7 @@ def test_a_retired_child_that_dies_in_its_last_run_tells_it_and_is_replaced_once
 def test_a_retired_child_that_does_not_exit_is_killed(
     make_pool: MakePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "_RETIRED_EXIT_LIMIT_S", 0.3)
+    monkeypatch.setattr(child_process, "_RETIRED_EXIT_LIMIT_S", 0.3)
     (tmp_path / "staying_handlers.py").write_text(
         "import atexit, pathlib\n"
         "from consumer.handlers.decorator import handler\n"
