@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from feedback.records.envelope import Record
 
@@ -36,10 +36,14 @@ class Gate:
 
 
 class Gates:
-    """Several gates as one: a topic is open where none of them has closed it."""
+    """Several gates as one: a topic is open where none of them has closed it.
 
-    def __init__(self, gates: Iterable[Gate] = ()) -> None:
-        self._gates = tuple(gates)
+    Args:
+        gates: all of a worker; those that are added to this list later count as well.
+    """
+
+    def __init__(self, gates: Sequence[Gate] = ()) -> None:
+        self._gates = gates
 
     def is_closed(self, topic: str) -> bool:
         """Return whether requests of this topic wait."""

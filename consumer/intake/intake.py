@@ -21,17 +21,16 @@ from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, receive
 from consumer.handlers.order_keys import lane_of
 from consumer.intake.before_commit import BeforeCommit
-from consumer.intake.buffer import Buffer, Received
-from consumer.intake.gate import Gate, Gates
+from consumer.intake.buffer import Received
+from consumer.intake.context import IntakeContext
+from consumer.intake.gate import Gates
 from consumer.intake.kafka_thread import KafkaThread
 from consumer.status import status_messages as telling
-from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.source import CommitFailed, KafkaSource, Partition
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
-from feedback.settings.settings import Settings
 from feedback.statuses import Refused
 
 log = EventLog("onceward.intake")
@@ -51,55 +50,43 @@ class Intake(KafkaThread):
     """Feeds the buffer from Kafka until it is told to stop.
 
     Args:
+        context: its worker.
         handlers: those whose topics are read.
         open_source: makes the `KafkaSource`; called in this thread.
-        may_take: whether the worker can take records now (its journal answers).
-        on_buffered: called after records were buffered, to wake the worker.
-        on_end: called with the error that ended the thread, or None after `stop`.
-        gates: close topics, of which nothing is to be read then; they stay in Kafka.
         before_commit: steps between a poll and its commit, in their order.
-        full: returns the topics of which as many wait for their keys as may.
         gathers: whether more is read at a time than the buffer holds: its topics collapse, and
             their requests go from the buffer to their keys at once.
     """
 
     def __init__(
         self,
-        *,
-        settings: Settings,
-        worker_id: str,
+        context: IntakeContext,
         handlers: Iterable[Handler],
-        teller: StatusWriter,
-        buffer: Buffer,
+        *,
         open_source: Callable[[], KafkaSource],
-        may_take: Callable[[], bool],
-        on_buffered: Callable[[], None],
-        on_end: Callable[[BaseException | None], None],
-        gates: Iterable[Gate] = (),
         before_commit: Sequence[BeforeCommit] = (),
         name: str = "intake",
-        full: Callable[[], frozenset[str]] = frozenset,
         gathers: bool = False,
     ) -> None:
-        super().__init__(name, away="kafka", open_source=open_source, on_end=on_end)
+        super().__init__(name, away="kafka", open_source=open_source, on_end=context.on_end)
         self._before_commit = before_commit
-        self._gates = Gates(gates)
-        self._full = full
+        self._gates = Gates(context.gates)
+        self._full = context.full
         self._gathers = gathers
         self._stays = False
-        self._settings = settings
-        self._worker_id = worker_id
+        self._settings = context.settings
+        self._worker_id = context.worker_id
         self._handlers = {handler.topic: handler for handler in handlers}
-        self._teller = teller
-        self._buffer = buffer
-        self._may_take = may_take
-        self._on_buffered = on_buffered
+        self._teller = context.teller
+        self._buffer = context.buffer
+        self._may_take = context.may_take
+        self._wake = context.wake
         self._taken = 0
         self._taken_s = 0.0
 
-    def stop(self) -> None:
-        """Stop reading and leave the group; returns at once, see `join`."""
-        super().stop()
+    def leave(self) -> None:
+        """Stop reading and leave the group; returns at once, see `has_left`."""
+        super().leave()
         self._buffer.wake()
 
     def _turn(self, source: KafkaSource) -> None:
@@ -185,7 +172,7 @@ class Intake(KafkaThread):
             self._drop(source, [one for one in received if not _is_covered(one, covered)])
         if kept:
             self._buffer.put(kept)
-            self._on_buffered()
+            self._wake()
 
     def _receive(self, records: Sequence[Record]) -> list[Received]:
         now_s, now_ms = monotonic_s(), epoch_ms()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from feedback.errors import KafkaUnavailable, OncewardError
 from feedback.kafka.source import KafkaSource
@@ -19,7 +19,7 @@ class KafkaThread(ABC):
         away: the log's word for Kafka when it does not answer this thread.
         open_source: makes the `KafkaSource`; called in this thread, since a kafka-python consumer
             belongs to one thread. None: there is nothing to read, and the thread ends.
-        on_end: called with the error that ended the thread, or None after `stop`.
+        on_end: called with the error that ended the thread, or None after `leave`.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class KafkaThread(ABC):
         """Join the group and begin to read."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop reading and leave the group; returns at once, see `join`."""
+    def leave(self) -> None:
+        """Stop reading and leave the group; returns at once, see `has_left`."""
         self._stopping.set()
 
-    def join(self, timeout_s: float) -> bool:
+    def has_left(self, timeout_s: float) -> bool:
         """Return whether the thread has ended, after at most `timeout_s`."""
         if self._thread.is_alive():
             self._thread.join(timeout_s)
@@ -92,28 +92,3 @@ class KafkaThread(ABC):
         elif error is None and self._is_away:
             self._log.info(f"{self._away}.back")
         self._is_away = error is not None
-
-
-class Threads:
-    """Several of them, started and ended together.
-
-    Args:
-        threads: at least one.
-    """
-
-    def __init__(self, threads: Sequence[KafkaThread]) -> None:
-        self._threads = threads
-
-    def start(self) -> None:
-        """Join the group and begin to read."""
-        for one in self._threads:
-            one.start()
-
-    def stop(self) -> None:
-        """Stop reading and leave the group; returns at once, see `join`."""
-        for one in self._threads:
-            one.stop()
-
-    def join(self, timeout_s: float) -> bool:
-        """Return whether all have ended, after at most `timeout_s` for each."""
-        return all(one.join(timeout_s) for one in self._threads)

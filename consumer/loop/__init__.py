@@ -9,7 +9,7 @@
 - `continuation` (pure) says how a run without an end is followed. `order/`: requests of one key run
   one at a time. `due_quota`: how much of a busy worker goes to retries.
 - `feature` is the interface of features: a gate, a say in how a run ends, and calls that report.
-  The loop holds a tuple of them and imports none.
+  The loop holds a tuple of them and imports none. Their factories are given the `core`.
 - `sweeper` goes on with the claims of dead workers: `dead_ends` says how a dead claim ends,
   `look_back` and `far_leases` which claims are looked at, `payload_lookup` (with `stored_record`)
   finds the payload.

@@ -2,7 +2,7 @@
 
 A feature is a class of this kind in a folder of its own, and one line in `consumer/ops/build.py`.
 The loop holds a tuple of them and knows none by name. Each method here does nothing, so that a
-feature has only those that it needs.
+feature has only those that it needs. One that is off is not made.
 
 All are called in the loop's thread, but for the gate and the sweep. They return at once: work that
 needs a server is handed to a thread of the feature's own. If the process dies between a transaction
@@ -13,6 +13,7 @@ again in the rows of the journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gate
@@ -21,10 +22,34 @@ from consumer.loop.mapping import Run
 from consumer.loop.settlement import Settlement, Skipping
 from consumer.pool import Job
 from feedback.records.envelope import Record
+from feedback.statuses import StatusWrite
 
 
 class Feature(Gate):
-    """Takes part in the way of a request; as a `Gate` it may close topics."""
+    """Takes part in the way of a request; as a `Gate` it may close topics.
+
+    Attributes:
+        name: that of its threads in the list of components; empty where it has none.
+        stop_s: how long its `stop` may take.
+    """
+
+    name: ClassVar[str] = ""
+    stop_s: ClassVar[float] = 0.0
+
+    # its threads ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin; the loop turns afterwards."""
+
+    def leave(self) -> None:
+        """Bring in no more requests; returns at once, see `has_left`."""
+
+    def has_left(self, timeout_s: float) -> bool:
+        """Return whether it brings in no more requests, after at most `timeout_s`."""
+        return True
+
+    def stop(self, timeout_s: float) -> None:
+        """End its threads; nothing runs any more, and all ends are written."""
 
     # before a run --------------------------------------------------------------------------
 
@@ -82,6 +107,9 @@ class Feature(Gate):
 
     def answered(self, row: Row, record: Record) -> None:
         """Hear how a request stands that was delivered or ended here: its row says otherwise."""
+
+    def told(self, writes: Sequence[StatusWrite]) -> None:
+        """Hear what clients are told, which the journal has. Any thread."""
 
     def given_up(self, deliveries: Sequence[Delivery]) -> None:
         """Hear of requests that this worker does not run after all. Any thread."""

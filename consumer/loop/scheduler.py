@@ -8,7 +8,7 @@ and are given up like those in the buffer.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeGuard
 
 from consumer.handlers.delivery import Delivery
@@ -53,7 +53,7 @@ class Scheduler:
         *,
         order_held_limit: int = ORDER_HELD_LIMIT,
         order_held_limit_bytes: int = LIMIT_BYTES,
-        gates: Iterable[Gate] = (),
+        gates: Sequence[Gate] = (),
         gathering: Collection[str] = (),
     ) -> None:
         self._buffer = buffer

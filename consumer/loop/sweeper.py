@@ -46,7 +46,6 @@ LIMIT = 500
 UNHANDLED_AFTER = 3
 # Fewer in a row may be an outage that has its own line in the log.
 FAILURES = 5
-STOP_S = 6.0
 # Of a lease: how often a worker asks, and how long after a sweep another one may follow. A claim of
 # a dead worker goes on at most a third of a lease after it ended.
 ASK_EVERY = (0.12, 0.22)
@@ -134,13 +133,13 @@ class Sweeper:
         """Begin to sweep."""
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End the sweeps and give the connection back.
 
         In the middle of reading from a Kafka that is away it is left behind, a daemon.
         """
         self._stopping.set()
-        self._thread.join(STOP_S)
+        self._thread.join(timeout_s)
         if not self._thread.is_alive():
             self._journal.close()
 

@@ -1,7 +1,8 @@
 """The worker as a process: started, stopped, watched, checked, and its command line.
 
-- `parts` makes and connects the parts of a worker, `making` those that have no package of their
-  own; `service` starts them in order, runs the loop, drains it and closes them; `signals` ends it.
+- `build` makes one worker: the list of its features, and the list of its components in order;
+  `startup` has the facts that come first. `component` starts such a list and stops it in reverse.
+- `service` starts the components and runs the loop; `drain` ends the runs; `signals` end it.
 - `commands` is `onceward-worker`; `check` is its command that asks each server and setting.
 - `health/` says whether the worker gets on, can take work, and what happened: pages and metrics.
 """

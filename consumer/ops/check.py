@@ -12,8 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 from redis.exceptions import RedisError
 
 from consumer.features.dead_letter_handlers.topics import expected
-from consumer.features.dead_letters.dead_letters import KEEP
-from consumer.features.dead_letters.making import STOP
+from consumer.features.dead_letters.strategies import KEEP, STOP
 from consumer.features.waits.looking import faults
 from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from consumer.features.dead_letters.making import lettered_of
+from consumer.features.dead_letters.strategies import lettered_of
 from consumer.features.pausing.commands import COMMANDS as PAUSING
 from consumer.journal import Journal, migrate
 from consumer.ops.check import Finding, check_all

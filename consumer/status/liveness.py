@@ -109,11 +109,22 @@ class Liveness:
         """
         return self._renewed_since_s if self.lease_holds(now_s) else None
 
-    def stop(self) -> None:
-        """End the renewals; the lease and the heartbeat are given back by `release`."""
+    def stop(self, timeout_s: float) -> None:
+        """End the renewals, and say that this worker is gone.
+
+        A renewal that has not come back by then is left behind, and the lease ends by itself.
+        """
+        if self.end_renewals(timeout_s):
+            self.release()
+        else:
+            log.warning("lease.not_released", reason="its renewal has not come back")
+
+    def end_renewals(self, timeout_s: float) -> bool:
+        """Renew no more; return whether no renewal is under way, after at most `timeout_s`."""
         self._stopping.set()
         self._heartbeat.stop()
-        self._thread.join()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def release(self) -> None:
         """Say that this worker is gone, so that nobody waits for its lease to end."""

@@ -34,7 +34,6 @@ BACKLOG_PAUSE_S = 0.1
 RETRY_S = 1.0
 # After so many failures in a row another worker, that may still reach Redis, gets the turn.
 TRIES = 10
-STOP_S = 1.0
 
 
 class StatusRestore:
@@ -79,12 +78,12 @@ class StatusRestore:
         """Begin to serve."""
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End the thread; one that waits for a server that hangs is left behind, a daemon."""
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
-        self._thread.join(STOP_S)
+        self._thread.join(timeout_s)
 
     def redis_is(self, run_id: str) -> None:
         """Hear which start of the server answers, and behind a dot with which contents; returns at

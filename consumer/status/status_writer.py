@@ -31,7 +31,6 @@ RUNNING_AFTER_S = 0.02
 # An answer that takes longer must not be waited for on the way of a request.
 SLOW_S = 0.2
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 2.0
-STOP_S = 1.0
 # Statuses beyond it are found again: the journal has no confirmation for them.
 BEHIND_LIMIT = 500
 _ME = "teller"
@@ -170,16 +169,19 @@ class StatusWriter:
             self._changed.wait_for(lambda: self.is_all_told or self._failures > failures, timeout_s)
             return self.is_all_told
 
-    def stop(self) -> bool:
+    def stop(self, timeout_s: float) -> None:
         """End the thread; call `flush` before.
 
-        Returns whether it ended within a second: in the middle of a write to a Redis that hangs it
-        is left behind, a daemon that still uses the store.
+        In the middle of a write to a Redis that hangs it is left behind, a daemon: see `has_ended`.
         """
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        self._thread.join(STOP_S)
+        self._thread.join(timeout_s)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the thread uses the store no longer."""
         return not self._thread.is_alive()
 
     def _run(self) -> None:

@@ -14,7 +14,7 @@ from consumer.status.liveness import Liveness
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings, load
-from tests.eventually import eventually
+from tests.eventually import HANG_S, eventually
 from tests.stack.replication import Replicated, replicated
 
 pytestmark = pytest.mark.waits
@@ -61,7 +61,7 @@ def living(
         )
         liveness.start()
         yield store
-        liveness.stop()
+        liveness.end_renewals(HANG_S)
 
 
 def test_who_works_on_the_server_that_was_failed_over_from_ends(

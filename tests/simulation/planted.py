@@ -76,7 +76,7 @@ class Planted:
 def _buffer_first(self: Intake, source: Any, records: Sequence[Any]) -> None:
     if records:
         self._buffer.put(self._receive(records))
-        self._on_buffered()
+        self._wake()
         self._commit(source, records)
 
 

@@ -10,6 +10,7 @@ from consumer.features.collapse.collapsing import Collapsing
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer, Received
+from consumer.intake.context import IntakeContext
 from consumer.intake.intake import Intake
 from consumer.journal import JournalUnavailable, Row
 from consumer.loop.limits import Limits
@@ -175,17 +176,20 @@ class WorkerProcess(Process):
         )
 
     def _make_intake(self) -> Intake:
-        return Intake(
+        context = IntakeContext(
             settings=SETTINGS,
             worker_id=self.name,
-            handlers=self.handlers.values(),
             teller=self.teller,
             buffer=self.buffer,
-            open_source=lambda: self.source,
             may_take=self._may_take,
-            on_buffered=lambda: None,
+            wake=lambda: None,
             on_end=lambda error: None,
             full=lambda: self.scheduler.full,
+        )
+        return Intake(
+            context,
+            self.handlers.values(),
+            open_source=lambda: self.source,
             gathers=any(one.collapse is not None for one in self.handlers.values()),
         )
 

@@ -4,22 +4,58 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from consumer.features.alerts.event import Event, Kind
 from consumer.features.alerts.grouping import Alert, Grouping
+from consumer.features.alerts.message import Sender
 from consumer.features.alerts.noticing import Failure, Noticing
 from consumer.features.alerts.outlet import Outlet
+from consumer.features.alerts.turns import Turns
 from consumer.features.outgoing.listener import DEAD_LETTERS, OutgoingListener
+from consumer.features.pausing.listener import PauseListener
 from consumer.journal.records import Row
+from consumer.loop.core import Core
+from consumer.loop.feature import Feature
 from consumer.pool.outcome import HANDLER_ERROR
 from feedback.clock import epoch_ms, monotonic_s
+from feedback.records.dead_letter_topics import source_topic
 from feedback.settings.settings import AlertsSection
 
-STOP_S = 3.0
+# Of a post, to connect and to be answered. Nobody waits for it but the other alerts.
+TIMEOUTS_S = (3.0, 5.0)
 
 
-class Alerts(OutgoingListener):
+def make(core: Core) -> Sequence[Feature]:
+    """Return the thread that tells the owners of topics, where a webhook is named."""
+    settings, section = core.settings, core.settings.alerts
+    if not section.has_webhooks:
+        return ()
+    sender = Sender(core.group, core.worker_id, settings.file)
+    turns = Turns(
+        core.store,
+        redis_away=core.redis_away,
+        worker_id=core.worker_id,
+        every_s=section.every_s,
+    )
+    alerts = Alerts(
+        section,
+        url_of=lambda topic: section.webhook_of(source_topic(topic, core.group)),
+        outlet=lambda url: Outlet(url, post=_post, sender=sender, observers=core.observers),
+        is_mine=turns.is_mine,
+    )
+    return (alerts,)
+
+
+def _post(url: str, body: Mapping[str, Any]) -> str | None:
+    # Memory that a worker without webhooks does not need.
+    from feedback.web.webhook import post_json
+
+    return post_json(url, body, timeouts_s=TIMEOUTS_S)
+
+
+class Alerts(Feature, OutgoingListener, PauseListener):
     """Alerts the owners of topics.
 
     Events are counted together at once, so that many events take little memory.
@@ -30,6 +66,9 @@ class Alerts(OutgoingListener):
         outlet: makes the outlet of a URL.
         is_mine: whether an alert is for this worker to tell.
     """
+
+    name: ClassVar[str] = "alerts"
+    stop_s: ClassVar[float] = 3.0
 
     def __init__(
         self,
@@ -83,13 +122,13 @@ class Alerts(OutgoingListener):
         """Begin to tell."""
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """Post the rest, once, and end; a webhook that hangs stays behind in its thread."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join(STOP_S)
+            self._thread.join(timeout_s)
 
     def _hear(self, event: Event) -> None:
         if self._url_of(event.topic):

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import ClassVar
 
+from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Received
+from consumer.intake.context import IntakeContext
 from consumer.intake.intake import AWAY_PAUSE_S, POLL_S, Intake, first_of
+from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
@@ -34,6 +37,26 @@ Place = tuple[str, int, int]
 _ENDED = FINAL | {State.RETRYING, State.RUNNING}
 
 
+def make(core: Core) -> Sequence[Feature]:
+    """Return the reader of those topics that are read batch by batch.
+
+    It reads them alone, since it waits for the end of each batch.
+    """
+    handlers = [one for one in core.handlers if one.delivery is DeliveryKind.BATCH]
+    if not handlers:
+        return ()
+    worker = core.settings.worker
+    batches: BatchIntake = BatchIntake(
+        core,
+        handlers,
+        open_source=lambda: core.open_source(handlers, batches.uncommitted),
+        limit=worker.batch_size,
+        has_any=core.has_any,
+        end_s=worker.drain_timeout_s,
+    )
+    return (batches,)
+
+
 class BatchIntake(Intake, Feature):
     """Feeds the buffer with one batch after the other; the rest is as with `Intake`.
 
@@ -43,10 +66,20 @@ class BatchIntake(Intake, Feature):
         end_s: how long the last batch may take when the worker ends.
     """
 
+    # As in `intake.not_ended`.
+    name: ClassVar[str] = "intake"
+
     def __init__(
-        self, *, limit: int, has_any: Callable[[Collection[Place]], bool], end_s: float, **of: Any
+        self,
+        context: IntakeContext,
+        handlers: Iterable[Handler],
+        *,
+        open_source: Callable[[], KafkaSource],
+        limit: int,
+        has_any: Callable[[Collection[Place]], bool],
+        end_s: float,
     ) -> None:
-        super().__init__(**of, name="batches")
+        super().__init__(context, handlers, open_source=open_source, name="batches")
         self._limit = limit
         self._has_any = has_any
         self._end_s = end_s
@@ -58,8 +91,8 @@ class BatchIntake(Intake, Feature):
         self._due: dict[Partition, int] = {}
         self._told = threading.Event()
 
-    def hear(self, writes: Iterable[StatusWrite]) -> None:
-        """Hear statuses for clients, after the journal has them. Any thread; returns at once."""
+    def told(self, writes: Sequence[StatusWrite]) -> None:
+        """Hear statuses for clients, after the journal has them."""
         ended = [
             one.request_id
             for one in writes
@@ -74,9 +107,9 @@ class BatchIntake(Intake, Feature):
         self._given_up.update((*one.record[:3],) for one in deliveries)
         self._told.set()
 
-    def stop(self) -> None:
-        """Read no more; the batch in hand may end. Returns at once, see `join`."""
-        super().stop()
+    def leave(self) -> None:
+        """Read no more; the batch in hand may end. Returns at once, see `has_left`."""
+        super().leave()
         self._told.set()
 
     def _turn(self, source: KafkaSource) -> None:
@@ -126,7 +159,7 @@ class BatchIntake(Intake, Feature):
         self._batch = self._accepted(self._batch)
         self._running = [*self._batch]
         self._buffer.put(self._batch)
-        self._on_buffered()
+        self._wake()
 
     def _await_batch(self, timeout_s: float) -> bool:
         """Return whether the batch has ended, after at most `timeout_s`."""

@@ -8,12 +8,20 @@ from typing import NamedTuple
 from consumer.handlers.delivery import Delivery
 from consumer.handlers.order_keys import lane_of
 from consumer.journal import Finish, Row
+from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.loop.mapping import Run
 from consumer.loop.order.lanes import Lanes, Name
 from consumer.loop.settlement import Settlement, Skipping
 from consumer.pool import Job
 from feedback.status import State
+
+
+def make(core: Core) -> Sequence[Feature]:
+    """Return what knows who stands in for whom, where a handler collapses."""
+    if all(one.collapse is None for one in core.handlers):
+        return ()
+    return (Collapsing(core.scheduler.lanes),)
 
 
 class Cover(NamedTuple):

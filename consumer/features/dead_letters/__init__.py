@@ -8,7 +8,7 @@ worker's loop ── FAILED row ──▶ journal ◀── what waits? ── d
 The row is the truth and comes first; a letter follows until Kafka has acknowledged it, and then the
 row says so (contract, section 7): how that goes stands in `consumer.features.outgoing`. `evidence`
 is this worker's memory of its failures; `payloads` reads other records from their topics. `letter`
-makes the headers of a letter, pure.
+makes the headers of a letter, `strategies` says which failures become one; both are pure.
 
 Not obvious: a letter's payload is read from Kafka before Redis is asked. It is to be written to
 Kafka anyway, and only the record has the headers and the time as they were sent.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from consumer.features.dead_letters.evidence import Evidence
+from consumer.features.dead_letters.posting import posting_of
+from consumer.features.dead_letters.strategies import DROP, KEEP, strategies
 from consumer.features.outgoing import rounds
 from consumer.features.outgoing.listener import (
     DEAD_LETTERS,
@@ -17,8 +19,9 @@ from consumer.features.outgoing.listener import (
 )
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.rounds import Duty, Rounds
-from consumer.journal.dead_letters import Dead
+from consumer.journal.dead_letters import Dead, DeadLetterRows
 from consumer.journal.records import Row
+from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.loop.mapping import Run
 from consumer.loop.settlement import Settlement
@@ -28,9 +31,28 @@ from feedback.status import State
 
 log = EventLog("onceward.dead_letters")
 
-KEEP, DROP = "keep", "drop"
 # Failures come in crowds: letters that wait so long are written together.
 GATHER_S = 0.05
+
+
+def make(core: Core) -> Sequence[Feature]:
+    """Return the writer of a worker's dead letters; it connects when there is one to write."""
+    chosen = strategies(core.settings, core.by_topic)
+    if not chosen:
+        return ()
+    evidence = Evidence()
+    posting = posting_of(core, evidence, stopping=lambda: letters.is_stopping)
+    letters = DeadLetters(
+        rows=core.rows(DeadLetterRows),
+        posting=posting,
+        evidence=evidence,
+        strategies=chosen,
+        lease_s=core.settings.journal.lease_s,
+        may_sweep=core.may_sweep,
+        close=posting.close,
+        listeners=core.made(OutgoingListener),
+    )
+    return (letters,)
 
 
 class Poster(Protocol):
@@ -59,6 +81,9 @@ class DeadLetters(Feature):
         close: closes the connections to Kafka, in the thread.
         listeners: hear how many letters wait, and the end of each.
     """
+
+    name: ClassVar[str] = DEAD_LETTERS
+    stop_s: ClassVar[float] = 2.0
 
     def __init__(
         self,
@@ -105,12 +130,12 @@ class DeadLetters(Feature):
             self._evidence.failed((row.request_id, row.generation), record, None)
 
     def start(self) -> None:
-        """Begin to write; with no topic that has dead letters there is nothing to do."""
+        """Begin to write."""
         self._rounds.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End the thread; waiting rows stay in the journal."""
-        self._rounds.stop()
+        self._rounds.stop(timeout_s)
 
     def look(self) -> None:
         """Write the waiting letters now; with the database away the next look does it."""

@@ -7,12 +7,15 @@ from typing import NamedTuple, Protocol
 
 from consumer.features.dead_letters.evidence import Evidence
 from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, dead_letter_topic, headers_of
+from consumer.features.dead_letters.payloads import Payloads
 from consumer.features.outgoing.posting import Posted, Target, Topics, Writer
 from consumer.features.outgoing.posting import Posting as Pages
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
+from consumer.loop.core import Core
 from consumer.pool.outcome import Raised
-from feedback.kafka.writer import Outgoing
+from feedback.kafka.reader import RecordReader
+from feedback.kafka.writer import KafkaWriter, Outgoing
 from feedback.records.envelope import Record
 
 
@@ -20,6 +23,13 @@ class Source(Protocol):
     """Finds the record of a row."""
 
     def of(self, row: Row) -> Record | None: ...
+    def close(self) -> None: ...
+
+
+class LetterWriter(Writer, Protocol):
+    """Writes letters."""
+
+    def close(self) -> None: ...
 
 
 class Letter(NamedTuple):
@@ -63,12 +73,13 @@ class Posting:
         evidence: Evidence,
         payloads: Source,
         topics: Topics,
-        writer: Writer,
+        writer: LetterWriter,
         stopping: Callable[[], bool],
     ) -> None:
         self._group = group
         self._evidence = evidence
         self._payloads = payloads
+        self._writer = writer
         self._posting = Pages[Dead](
             kind="dead_letters",
             target=lambda topic: Target(dead_letter_topic(topic, group), ROOM_BYTES),
@@ -82,6 +93,11 @@ class Posting:
         """Write a page; yield the results, some at a time, so that they are noted early."""
         return self._posting.post(page)
 
+    def close(self) -> None:
+        """Close the connections to Kafka; a later page opens them again."""
+        self._writer.close()
+        self._payloads.close()
+
     def _letter(self, dead: Dead) -> Letter | None:
         row = dead.row
         known = self._evidence.of((row.request_id, row.generation))
@@ -89,3 +105,16 @@ class Posting:
             return Letter(dead, known.record, known.raised, self._group)
         record = self._payloads.of(row)
         return None if record is None else Letter(dead, record, None, self._group)
+
+
+def posting_of(core: Core, evidence: Evidence, *, stopping: Callable[[], bool]) -> Posting:
+    """Return a worker's writer of letters, for one thread; see `Posting`."""
+    kafka = core.settings.kafka
+    return Posting(
+        group=core.group,
+        evidence=evidence,
+        payloads=Payloads(reader=RecordReader(kafka), store=core.store, redis_away=core.redis_away),
+        topics=core.kafka_topics(),
+        writer=KafkaWriter(kafka),
+        stopping=stopping,
+    )

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Protocol
 
 from consumer.features.outcomes.news import News
+from consumer.features.outcomes.record import ROOM_BYTES, OutcomeRecord
 from consumer.features.outgoing import rounds
 from consumer.features.outgoing.listener import OUTCOMES, WRITTEN, OutgoingListener
-from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.posting import Posted, Posting, Target
 from consumer.features.outgoing.rounds import Duty, Rounds
-from consumer.journal.outcomes import Ended
+from consumer.handlers.declaration import Handler
+from consumer.journal.outcomes import Ended, OutcomeRows
 from consumer.journal.records import Row
+from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.loop.mapping import Run
 from consumer.loop.settlement import Settlement
+from feedback.errors import KafkaUnavailable
+from feedback.kafka.topics import KafkaTopics
+from feedback.kafka.writer import KafkaWriter
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
 
@@ -23,6 +29,60 @@ log = EventLog("onceward.outcomes")
 
 # Enough for the finishes of one turn of the loop to be written together.
 GATHER_S = 0.01
+
+
+def outcome_topics(handlers: Iterable[Handler]) -> Mapping[str, str]:
+    """Return where the outcomes of each topic go, for those that name an outcome topic."""
+    return {one.topic: one.outcome_topic for one in handlers if one.outcome_topic is not None}
+
+
+def make(core: Core) -> Sequence[Feature]:
+    """Return the writer of a worker's outcomes; it connects when it is started."""
+    targets = outcome_topics(core.handlers)
+    if not targets:
+        return ()
+    news = News(targets.keys())
+    writer, topics = KafkaWriter(core.settings.kafka), core.kafka_topics()
+    # JSON in UTF-8, as the handler's result was measured, and all that stands round it.
+    room_bytes = core.settings.worker.max_result_bytes + ROOM_BYTES
+
+    def draft(one: Ended) -> OutcomeRecord:
+        row = one.row
+        traceparent = news.traceparent((row.request_id, row.generation))
+        return OutcomeRecord(row, targets[row.topic], core.group, traceparent)
+
+    posting = Posting[Ended](
+        kind=OUTCOMES,
+        target=lambda topic: Target(targets[topic], room_bytes),
+        draft=draft,
+        topics=topics,
+        writer=writer,
+        stopping=lambda: outcomes.is_stopping,
+    )
+    outcomes = Outcomes(
+        rows=core.rows(OutcomeRows),
+        posting=posting,
+        news=news,
+        targets=targets,
+        lease_s=core.settings.journal.lease_s,
+        may_sweep=core.may_sweep,
+        begin=lambda: _prepare(targets, topics, writer, room_bytes),
+        close=writer.close,
+        listeners=core.made(OutgoingListener),
+    )
+    return (outcomes,)
+
+
+def _prepare(
+    targets: Mapping[str, str], topics: KafkaTopics, writer: KafkaWriter, room_bytes: int
+) -> None:
+    """Make the topics before the first outcome, so that readers find them; else it waits."""
+    for topic, name in targets.items():
+        try:
+            topics.ensure(name, like=topic, room_bytes=room_bytes)
+            writer.prepare([name])
+        except KafkaUnavailable as error:
+            log.warning("outcomes.topic_away", topic=topic, reason=str(error))
 
 
 class Poster(Protocol):
@@ -51,6 +111,9 @@ class Outcomes(Feature):
         close: closes the connections to Kafka, in the thread.
         listeners: hear how many outcomes wait, and the end of each.
     """
+
+    name: ClassVar[str] = OUTCOMES
+    stop_s: ClassVar[float] = 2.0
 
     def __init__(
         self,
@@ -98,12 +161,12 @@ class Outcomes(Feature):
     answered = never_ran
 
     def start(self) -> None:
-        """Begin to write; with no handler that names an outcome topic there is nothing to do."""
+        """Begin to write."""
         self._rounds.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End the thread; waiting rows stay in the journal."""
-        self._rounds.stop()
+        self._rounds.stop(timeout_s)
 
     def look(self) -> None:
         """Write the waiting outcomes now; with the database away the next look does it."""

@@ -22,7 +22,6 @@ from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
 PAGE = 200
-STOP_S = 2.0
 # While much waits and cannot be written, asking how much takes at most this share of the time.
 ASKING_SHARE = 0.05
 # The share of a lease after which a worker looks for rows of dead workers.
@@ -125,11 +124,10 @@ class Rounds(Generic[Item]):
         return self._stopping.is_set()
 
     def start(self) -> None:
-        """Begin to write; with no topic to write for there is nothing to do."""
-        if self._duty.topics:
-            self._thread.start()
+        """Begin to write."""
+        self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End the thread; waiting rows stay in the journal.
 
         One that waits for a server that hangs is left behind, a daemon.
@@ -137,7 +135,7 @@ class Rounds(Generic[Item]):
         self._stopping.set()
         self._memory.news.set()
         if self._thread.is_alive():
-            self._thread.join(STOP_S)
+            self._thread.join(timeout_s)
 
     def _run(self) -> None:
         # Workers that were started together must not ask together.

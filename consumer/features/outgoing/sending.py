@@ -9,7 +9,6 @@ from typing import Generic, TypeVar
 
 BATCH = 256
 RETRY_S = 1.0
-STOP_S = 2.0
 
 Item = TypeVar("Item")
 
@@ -63,14 +62,14 @@ class Sending(Generic[Item]):
             self._waiting.extend(items)
             self._changed.notify_all()
 
-    def stop(self) -> None:
-        """Write waiting records while Kafka answers, and end the thread."""
+    def stop(self, timeout_s: float) -> None:
+        """Write waiting records while Kafka answers, for half of the time; then end the thread."""
         with self._changed:
-            self._changed.wait_for(self._is_done, STOP_S)
+            self._changed.wait_for(self._is_done, timeout_s / 2)
             self._stopping = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join(STOP_S)
+            self._thread.join(timeout_s / 2)
 
     def _is_done(self) -> bool:
         is_idle = not self._waiting and not self._is_busy

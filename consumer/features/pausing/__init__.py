@@ -4,7 +4,8 @@
 - `pausing`: which topics are paused, and which of their requests run all the same. All ask it.
 - `paused`: the reason, the time and the scope of a pause.
 - `watching`: the thread that shares the group's pauses by the journal (`consumer.journal.pauses`).
-- `commands`: pause and resume by a person. `making`: connects it.
+- `listener`: hears of the topics that this worker pauses.
+- `commands`: pause and resume by a person.
 
 A paused topic. Its partitions stay this worker's and are polled, but nothing of them is fetched
 (`KafkaSource.leave`); records of the last poll go back uncommitted. Requests in the buffer wait

@@ -8,10 +8,10 @@ pauses stand in the journal; `watching` writes and reads them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from consumer.features.pausing.guard import Change, Guard
+from consumer.features.pausing.listener import PauseListener
 from consumer.features.pausing.paused import GUARD, Paused
 from consumer.features.pausing.ways import way_of
 from consumer.handlers.delivery import Delivery
@@ -27,12 +27,6 @@ from feedback.status import State
 log = EventLog("onceward.pausing")
 
 
-class Alerts(Protocol):
-    """Tells the owner of the data."""
-
-    def paused(self, topic: str, *, reason: str, by: str) -> None: ...
-
-
 class Pausing(Feature):
     """Knows the paused topics. Safe to share between threads, but for methods of the loop.
 
@@ -41,7 +35,7 @@ class Pausing(Feature):
         topics: those of this worker's handlers.
         stopping: those of which a dead letter stops the group.
         me: who it is that stops them.
-        alerts: told of the topics that this worker pauses.
+        listeners: hear of the topics that this worker pauses.
         wake: wakes the worker's loop; called when a topic goes on.
     """
 
@@ -52,14 +46,14 @@ class Pausing(Feature):
         topics: Collection[str] = (),
         stopping: Collection[str] = (),
         me: str = "",
-        alerts: Alerts | None = None,
+        listeners: Sequence[PauseListener] = (),
         wake: Callable[[], None] = lambda: None,
     ) -> None:
         self._guard = guard
         self._topics = frozenset(topics)
         self._stopping = frozenset(stopping)
         self._me = me
-        self._alerts = alerts
+        self._listeners = listeners
         self._wake = wake
         self._lock = threading.Lock()
         self._outages: dict[str, Paused] = {}
@@ -114,7 +108,7 @@ class Pausing(Feature):
             self._stops[topic] = Paused(topic, reason, epoch_ms(), self._me)
             self._note()
         log.error("topic.stopped", topic=topic, code=code, request_id=request_id)
-        self._alert(topic, reason, self._me)
+        self._tell(topic, reason, self._me)
         self.news.set()
 
     def answered(self, row: Row, record: Record) -> None:
@@ -184,7 +178,7 @@ class Pausing(Feature):
             self._outages[topic] = Paused(topic, reason, epoch_ms(), GUARD)
             self._note()
         log.error("guard.paused", topic=topic, reason=reason)
-        self._alert(topic, reason, GUARD)
+        self._tell(topic, reason, GUARD)
 
     def _end(self, topic: str) -> None:
         with self._lock:
@@ -193,9 +187,9 @@ class Pausing(Feature):
             self._note()
         log.info("guard.resumed", topic=topic, after_s=round((epoch_ms() - outage.since) / 1000, 3))
 
-    def _alert(self, topic: str, reason: str, by: str) -> None:
-        if self._alerts is not None:
-            self._alerts.paused(topic, reason=reason, by=by)
+    def _tell(self, topic: str, reason: str, by: str) -> None:
+        for one in self._listeners:
+            one.paused(topic, reason=reason, by=by)
 
     # the journal ---------------------------------------------------------------------------
 

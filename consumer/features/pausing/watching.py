@@ -9,17 +9,50 @@ from __future__ import annotations
 
 import random
 import threading
-from typing import Protocol
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
 
+from consumer.features.dead_letters.strategies import STOP, strategy_of
+from consumer.features.pausing.guard import Guard
+from consumer.features.pausing.listener import PauseListener
 from consumer.features.pausing.pausing import Pausing
 from consumer.journal import JournalUnavailable
-from consumer.journal.pauses import PauseRow
+from consumer.journal.pauses import PauseRow, Pauses
+from consumer.loop.core import Core
+from consumer.loop.feature import Feature
 from feedback.logs import EventLog
 
 log = EventLog("onceward.pausing")
 
 LOOK_EVERY_S = (0.6, 0.9)
-STOP_S = 2.0
+# How many slots a counterparty that hangs may hold with probes, beside those it held before.
+PROBES_SHARE = 4
+
+
+def make(core: Core) -> Sequence[Feature]:
+    """Return what knows the paused topics, and the thread that shares them with the group.
+
+    Always: a person may pause any topic.
+    """
+    settings, worker = core.settings, core.settings.worker
+    topics = core.by_topic.keys()
+    pausing = Pausing(
+        guard=Guard(
+            share=worker.outage_share,
+            window=worker.outage_window,
+            probes=max(1, worker.slots // PROBES_SHARE),
+        ),
+        topics=topics,
+        stopping=[topic for topic in topics if strategy_of(settings, topic) == STOP],
+        me=core.worker_id,
+        listeners=core.made(PauseListener),
+        wake=core.wake,
+    )
+    core.gates.append(pausing)
+    rows = Pauses(
+        settings.journal.url, group=core.group, statement_timeout_s=settings.journal.timeout_s
+    )
+    return (pausing, Watching(pausing, rows))
 
 
 class Rows(Protocol):
@@ -30,13 +63,16 @@ class Rows(Protocol):
     def close(self) -> None: ...
 
 
-class Watching:
+class Watching(Feature):
     """Looks into the journal every second, until stopped.
 
     Args:
         pausing: the pauses that this worker knows.
         rows: with a connection of its own.
     """
+
+    name: ClassVar[str] = "pauses"
+    stop_s: ClassVar[float] = 2.0
 
     def __init__(self, pausing: Pausing, rows: Rows) -> None:
         self._pausing = pausing
@@ -53,12 +89,12 @@ class Watching:
         self.look()
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End the thread; one that waits for a database that hangs is left behind, a daemon."""
         self._stopping.set()
         self._pausing.news.set()
         if self._thread.is_alive():
-            self._thread.join(STOP_S)
+            self._thread.join(timeout_s)
 
     def look(self) -> None:
         """Write new pauses, and read those of the group.

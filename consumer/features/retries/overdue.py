@@ -73,7 +73,7 @@ class OverdueRetries:
         buffer: Buffer,
         on_due: Callable[[], None],
         tell_ended: Callable[[Iterable[Row]], None],
-        gates: Iterable[Gate] = (),
+        gates: Sequence[Gate] = (),
     ) -> None:
         self._gates = Gates(gates)
         self._journal = journal

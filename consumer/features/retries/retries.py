@@ -2,88 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from consumer.features.retries import following
-from consumer.features.retries.overdue import OverdueRetries, Source
+from consumer.features.retries.overdue import OverdueRetries
 from consumer.features.retries.tiers import Tiers
 from consumer.features.retries.topics import retry_topics
 from consumer.features.retries.wakeups import WakeUps
-from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
-from consumer.intake.buffer import Buffer
-from consumer.intake.gate import Gate
-from consumer.journal import Finish, Journal, Row
+from consumer.journal import Finish, Row
+from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.loop.settlement import Settlement
 from consumer.status import status_messages as telling
 from feedback.clock import epoch_ms
 from feedback.kafka.source import KafkaSource
-from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter
 from feedback.logs import EventLog
 from feedback.records.retry_group import retry_group
-from feedback.settings.settings import Settings
-from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.retries")
 
-END_S = 5.0
+
+def make(core: Core) -> Sequence[Feature]:
+    """Return the retries of a worker.
+
+    Always: a handler that had `retries=` before has left rows that wait for their next run.
+    """
+    return (Retries(core),)
 
 
 class Retries(Feature):
-    """The retry topics of a worker's handlers; where none has retries, nothing is started.
-
-    Args:
-        settings: brokers, group, and whether to make missing topics.
-        handlers: all of the worker.
-        due: retries that wait for a slot.
-        journal: the sweeper's.
-        payloads: makes deliveries of rows, for the sweep.
-        tell: tells clients.
-        wake: wakes the worker's loop.
-        on_end: called with the error that ended the reading, or None after `stop`.
-        gates: close topics, of which nothing goes on then.
+    """The retry topics of a worker's handlers; where none has retries, nothing is read.
 
     Raises:
         SettingsError: the name of a retry topic is too long.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        handlers: Iterable[Handler],
-        *,
-        due: Buffer,
-        journal: Journal,
-        payloads: Source,
-        tell: Callable[[Iterable[StatusWrite]], None],
-        wake: Callable[[], None],
-        on_end: Callable[[BaseException | None], None],
-        gates: Sequence[Gate],
-    ) -> None:
-        self._settings = settings
-        handlers = tuple(handlers)
-        self._topics = retry_topics(handlers, settings.kafka.group)
-        self._tell = tell
-        self._wakeups = WakeUps(KafkaWriter(settings.kafka), group=settings.kafka.group)
+    name: ClassVar[str] = "retries"
+    stop_s: ClassVar[float] = 9.0
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._topics = retry_topics(core.handlers, core.group)
+        self._wakeups = WakeUps(KafkaWriter(core.settings.kafka), group=core.group)
+        due = core.scheduler.due
         self._tiers = Tiers(
             topics=self._topics,
             buffer=due,
             open_source=self._open_source,
-            on_due=wake,
-            on_end=on_end,
-            gates=gates,
+            on_due=core.wake,
+            on_end=core.on_end,
+            gates=core.gates,
         )
         self._overdue = OverdueRetries(
-            journal=journal,
-            handlers={one.topic: one for one in handlers},
-            payloads=payloads,
+            journal=core.sweeps,
+            handlers=core.by_topic,
+            payloads=core.payloads,
             send=self._wakeups.send,
             buffer=due,
-            on_due=wake,
+            on_due=core.wake,
             tell_ended=self._tell_ended,
-            gates=gates,
+            gates=core.gates,
         )
 
     def judged(self, finish: Finish, delivery: Delivery) -> Finish:
@@ -104,7 +85,7 @@ class Retries(Feature):
         self._overdue.sweep()
 
     def _tell_ended(self, rows: Iterable[Row]) -> None:
-        self._tell([telling.from_row(row) for row in rows])
+        self._core.teller.tell([telling.from_row(row) for row in rows])
 
     def start(self) -> None:
         """Begin to read and to send."""
@@ -112,21 +93,21 @@ class Retries(Feature):
             self._wakeups.start()
             self._tiers.start()
 
-    def stop_reading(self) -> None:
+    def leave(self) -> None:
         """Leave the group; returns at once."""
-        self._tiers.stop()
+        self._tiers.leave()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End: send waiting wake-ups while Kafka answers. A sweep finds due ones without a slot."""
-        self._tiers.stop()
-        if self._topics and not self._tiers.join(END_S):
+        self._tiers.leave()
+        if self._topics and not self._tiers.has_left(timeout_s / 2):
             log.warning("retries.not_ended")
-        self._wakeups.stop()
+        self._wakeups.stop(timeout_s / 2)
 
     def _open_source(self) -> KafkaSource:
-        kafka = self._settings.kafka
-        topics = KafkaTopics(kafka, create=self._settings.worker.create_topics)
+        topics = self._core.kafka_topics()
         for name, (handler, _) in self._topics.items():
             topics.ensure(name, like=handler.dead_letters_of or handler.topic)
-        own = kafka.model_copy(update={"group": retry_group(kafka.group)})
+        group = retry_group(self._core.group)
+        own = self._core.settings.kafka.model_copy(update={"group": group})
         return KafkaSource(own, tuple(self._topics))

@@ -13,7 +13,7 @@ answered: it is read again from that offset when it is known, and nothing of it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from consumer.features.retries.headers import read
 from consumer.features.retries.waiting import Held, Waiting
@@ -50,7 +50,7 @@ class Tiers(KafkaThread):
         buffer: where due retries wait for a slot; those without room there stay in Kafka.
         open_source: makes the `KafkaSource`; called in this thread.
         on_due: called after retries were buffered, to wake the worker.
-        on_end: called with the error that ended the thread, or None after `stop`.
+        on_end: called with the error that ended the thread, or None after `leave`.
         gates: close topics, of which nothing goes on then.
     """
 
@@ -62,7 +62,7 @@ class Tiers(KafkaThread):
         open_source: Callable[[], KafkaSource],
         on_due: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
-        gates: Iterable[Gate] = (),
+        gates: Sequence[Gate] = (),
     ) -> None:
         super().__init__("retries", away="retries", open_source=open_source, on_end=on_end)
         self._gates = Gates(gates)

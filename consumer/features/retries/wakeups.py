@@ -52,9 +52,9 @@ class WakeUps:
         """Take over wake-ups; returns at once. Any thread."""
         self._sending.send(wakeups)
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """Send waiting wake-ups while Kafka answers, and end the thread."""
-        self._sending.stop()
+        self._sending.stop(timeout_s)
 
     def _write(self, batch: Sequence[WakeUp]) -> list[WakeUp]:
         """Return the wake-ups to try again."""

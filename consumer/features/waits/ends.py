@@ -15,10 +15,9 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from consumer.features.dead_letters.dead_letters import KEEP
 from consumer.features.dead_letters.evidence import Evidence
-from consumer.features.dead_letters.making import NONE, STOP
-from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES, OutgoingListener
+from consumer.features.dead_letters.strategies import KEEP, NONE, STOP
+from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.sending import Sending
 from consumer.features.waits.ended import End, Place, Right, doubt, row_of
@@ -49,7 +48,7 @@ class Letters(Protocol):
     def post(self, page: Sequence[Dead]) -> Iterator[Posted]: ...
 
 
-class Ends(OutgoingListener):
+class Ends:
     """Writes until stopped.
 
     Args:
@@ -111,11 +110,11 @@ class Ends(OutgoingListener):
         self._saying.start()
         self._burying.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """Write the waiting messages while Kafka answers, and end the threads."""
         # Its letters are followed by tombstones.
-        self._burying.stop()
-        self._saying.stop()
+        self._burying.stop(timeout_s / 2)
+        self._saying.stop(timeout_s / 2)
 
     # hearing -------------------------------------------------------------------------------
 
@@ -140,7 +139,7 @@ class Ends(OutgoingListener):
         """Whether a request of ours has a wait record."""
         return topic in self._kept_topics or request_id in self._places
 
-    def done(self, kind: str, what: str, rows: Sequence[Row]) -> None:
+    def done(self, kind: str, rows: Sequence[Row]) -> None:
         """Hear that the dead letters or the outcomes of these runs are written. Any thread."""
         if self._outlives:
             return

@@ -14,7 +14,7 @@ those that compaction has not taken away yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from consumer.features.waits.holders import Heartbeats
@@ -91,7 +91,7 @@ class Keeper(KafkaThread):
         buffer: where requests wait for a slot.
         open_source: makes the `KafkaSource`; called in this thread. None: nothing waits.
         on_buffered: called after requests were buffered, to wake the worker.
-        on_end: called with the error that ended the thread, or None after `stop`.
+        on_end: called with the error that ended the thread, or None after `leave`.
         gates: close topics, of which nothing goes on then.
     """
 
@@ -109,7 +109,7 @@ class Keeper(KafkaThread):
         open_source: Callable[[], KafkaSource | None],
         on_buffered: Callable[[], None],
         on_end: Callable[[BaseException | None], None],
-        gates: Iterable[Gate] = (),
+        gates: Sequence[Gate] = (),
     ) -> None:
         super().__init__("waits", away="waits", open_source=open_source, on_end=on_end)
         self._worker_id = worker_id

@@ -27,7 +27,6 @@ NO_JOURNAL = "none"
 # How long a request that was sent twice is known for sure.
 REMEMBERED_MS = 60_000
 FORGET_EVERY_S = 15.0
-STOP_S = 5.0
 
 
 class PrivateJournal:
@@ -54,11 +53,11 @@ class PrivateJournal:
         """Begin to forget."""
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End, and remove the folder; everything that uses the journal has ended before."""
         self._stopping.set()
         if self._thread.is_alive():
-            self._thread.join(STOP_S)
+            self._thread.join(timeout_s)
         self._folder.cleanup()
 
     def _run(self) -> None:

@@ -8,13 +8,13 @@ is there; the journal says which of them may run.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar, Protocol
 
 from consumer.features.dead_letters.evidence import Evidence
-from consumer.features.dead_letters.making import strategy_of
-from consumer.features.dead_letters.payloads import Payloads
-from consumer.features.dead_letters.posting import Posting
+from consumer.features.dead_letters.posting import posting_of
+from consumer.features.dead_letters.strategies import strategy_of
+from consumer.features.outgoing.listener import OutgoingListener
 from consumer.features.waits.ends import Ends
 from consumer.features.waits.holders import Heartbeats
 from consumer.features.waits.holding import ROOM_BYTES, Holding
@@ -24,148 +24,128 @@ from consumer.features.waits.record import wait_topic
 from consumer.features.waits.resuming import Resuming
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.delivery import Delivery
-from consumer.intake.buffer import Buffer
-from consumer.intake.gate import Gate
+from consumer.intake.before_commit import BeforeCommit, PreparedRecords
+from consumer.intake.buffer import Received
+from consumer.journal.records import Row
+from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.reader import RecordReader
 from feedback.kafka.source import KafkaSource
-from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter
 from feedback.logs import EventLog
-from feedback.redis.store import StatusStore
-from feedback.settings.settings import Settings
 from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.waits")
 
-END_S = 5.0
 ASK_AGAIN_S = 5.0
 # Of a heartbeat's length: who lives beats three times within it.
 GRACE = 0.5
 
 
-class Waits(Feature):
-    """The wait topics of a worker's handlers; where there are none, the reading ends at once.
+def make(core: Core) -> Sequence[Feature]:
+    """Return the wait topics of a worker, unless its handlers cannot have had any."""
+    waiting = [one for one in core.handlers if _waits(one) or _may_have_waited(one)]
+    return (Waits(core),) if waiting else ()
 
-    Args:
-        settings: brokers, group, and whether to make missing topics.
-        worker_id: the holder of requests that are read here.
-        handlers: all of the worker.
-        outlives: whether the journal is there for others when this worker is not.
-        store: heartbeats, statuses, and stored payloads.
-        redis_away: whether asking Redis would only cost time.
-        buffer: where requests wait for a slot.
-        tell: tells clients.
-        wake: wakes the worker's loop.
-        on_end: called with the error that ended the reading, or None after `stop_reading`.
-        gates: close topics, of which nothing goes on then.
 
-    Attributes:
-        preparing: for the intake.
-    """
+class Waits(Feature, OutgoingListener, BeforeCommit):
+    """The wait topics of a worker's handlers; where there are none, the reading ends at once."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        worker_id: str,
-        handlers: Iterable[Handler],
-        outlives: bool,
-        store: StatusStore,
-        redis_away: Callable[[], bool],
-        buffer: Buffer,
-        tell: Callable[[Iterable[StatusWrite]], None],
-        wake: Callable[[], None],
-        on_end: Callable[[BaseException | None], None],
-        gates: Sequence[Gate],
-    ) -> None:
-        self._settings = settings
-        handlers = tuple(handlers)
-        self._handlers = _wanting(handlers)
-        self._others = {one.topic: one for one in handlers if _may_have_waited(one)}
-        known = {**self._handlers, **self._others}
+    name: ClassVar[str] = "waits"
+    stop_s: ClassVar[float] = 12.0
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._handlers = {one.topic: one for one in core.handlers if _waits(one)}
+        self._others = {one.topic: one for one in core.handlers if _may_have_waited(one)}
         self._is_writing = False
         self._stopping = threading.Event()
-        kafka, group = settings.kafka, settings.kafka.group
-        create = settings.worker.create_topics
-        self._holding = Holding(
-            group=group, writer=KafkaWriter(kafka), topics=KafkaTopics(kafka, create=create)
-        )
+        known = {**self._handlers, **self._others}
         outage = ServerOutage("wait_records")
-        self.preparing = Preparing(
-            worker_id=worker_id,
+        self._holding = Holding(
+            group=core.group,
+            writer=KafkaWriter(core.settings.kafka),
+            topics=core.kafka_topics(),
+        )
+        self._preparing = Preparing(
+            worker_id=core.worker_id,
             topics=self._handlers.keys(),
             holding=self._holding,
             outage=outage,
         )
-        self.ends = _make_ends(
-            settings,
-            known,
-            worker_id=worker_id,
-            outlives=outlives,
-            store=store,
-            redis_away=redis_away,
-            tell=tell,
-            outage=outage,
-        )
-        self._keeper = Keeper(
-            worker_id=worker_id,
-            group=group,
-            heartbeats=Heartbeats(store, grace_s=GRACE * settings.redis.heartbeat_ttl_s),
-            reader=RecordReader(kafka),
+        self._ends = _make_ends(core, known, outage=outage)
+        self._keeper = self._make_keeper(core, known)
+
+    def _make_keeper(self, core: Core, known: Mapping[str, Handler]) -> Keeper:
+        settings = core.settings
+        return Keeper(
+            worker_id=core.worker_id,
+            group=core.group,
+            heartbeats=Heartbeats(core.store, grace_s=GRACE * settings.redis.heartbeat_ttl_s),
+            reader=RecordReader(settings.kafka),
             takings=self._holding,
-            ends=self.ends,
+            ends=self._ends,
             resuming=Resuming(
                 known,
-                statuses=store,
+                statuses=core.store,
                 default_deadline_s=settings.worker.deadline_s,
-                has_journal=outlives,
+                has_journal=core.outlives,
             ),
-            buffer=buffer,
+            buffer=core.buffer,
             open_source=self._open_source,
-            on_buffered=wake,
-            on_end=on_end,
-            gates=gates,
+            on_buffered=core.wake,
+            on_end=core.on_end,
+            gates=core.gates,
         )
+
+    def prepare(self, received: Sequence[Received]) -> PreparedRecords:
+        """Write the wait records of these, before their offsets are committed."""
+        return self._preparing.prepare(received)
+
+    def told(self, writes: Sequence[StatusWrite]) -> None:
+        """Have a tombstone follow each final status."""
+        self._ends.hear(writes)
+
+    def done(self, kind: str, what: str, rows: Sequence[Row]) -> None:
+        """Hear that the dead letters or the outcomes of these runs are written."""
+        self._ends.done(kind, rows)
 
     def given_up(self, deliveries: Sequence[Delivery]) -> None:
         """Give back requests that this worker does not run: the first worker to come may."""
-        self.ends.given_back(deliveries)
+        self._ends.given_back(deliveries)
 
     def start(self) -> None:
         """Begin to read and to write."""
         if self._handlers:
             self._begin_to_write()
-        if self._handlers or self._others:
-            self._keeper.start()
+        self._keeper.start()
 
     def _begin_to_write(self) -> None:
         if not self._is_writing:
             self._is_writing = True
-            self.ends.start()
+            self._ends.start()
 
-    def stop_reading(self) -> None:
+    def leave(self) -> None:
         """Leave the group; returns at once."""
         self._stopping.set()
-        self._keeper.stop()
+        self._keeper.leave()
 
-    def join_reading(self, timeout_s: float) -> bool:
+    def has_left(self, timeout_s: float) -> bool:
         """Return whether nothing is taken over any more, after at most `timeout_s`."""
-        return self._keeper.join(timeout_s)
+        return self._keeper.has_left(timeout_s)
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End: write the waiting messages while Kafka answers; the next keepers find the rest."""
-        self.stop_reading()
-        self._keeper.join(END_S)
+        self.leave()
+        self._keeper.has_left(timeout_s / 3)
         if self._is_writing:
-            self.ends.stop()
+            self._ends.stop(2 * timeout_s / 3)
         self._holding.close()
 
     def _open_source(self) -> KafkaSource | None:
-        kafka = self._settings.kafka
-        topics = KafkaTopics(kafka, create=self._settings.worker.create_topics)
+        kafka, topics = self._core.settings.kafka, self._core.kafka_topics()
         names = []
         for topic in self._handlers:
             name = wait_topic(topic, kafka.group)
@@ -186,8 +166,9 @@ class Waits(Feature):
         return KafkaSource(own, names)
 
 
-def _wanting(handlers: Iterable[Handler]) -> Mapping[str, Handler]:
-    return {one.topic: one for one in handlers if one.delivery is DeliveryKind.AT_LEAST_ONCE}
+def _waits(one: Handler) -> bool:
+    """Whether all requests of a handler have wait records."""
+    return one.delivery is DeliveryKind.AT_LEAST_ONCE
 
 
 class Visible(Protocol):
@@ -218,48 +199,23 @@ def left_over(
 
 def _may_have_waited(one: Handler) -> bool:
     """Whether a handler that has no wait records may have had some, declared otherwise."""
-    return one.delivery is not DeliveryKind.AT_LEAST_ONCE and one.dead_letters_of is None
+    return not _waits(one) and one.dead_letters_of is None
 
 
-def _make_ends(
-    settings: Settings,
-    handlers: Mapping[str, Handler],
-    *,
-    worker_id: str,
-    outlives: bool,
-    store: StatusStore,
-    redis_away: Callable[[], bool],
-    tell: Callable[[Iterable[StatusWrite]], None],
-    outage: ServerOutage,
-) -> Ends:
-    kafka = settings.kafka
+def _make_ends(core: Core, handlers: Mapping[str, Handler], *, outage: ServerOutage) -> Ends:
     evidence = Evidence()
-    letters, writer = KafkaWriter(kafka), KafkaWriter(kafka)
-    payloads = Payloads(reader=RecordReader(kafka), store=store, redis_away=redis_away)
-
-    def close() -> None:
-        letters.close()
-        payloads.close()
-
-    posting = Posting(
-        group=kafka.group,
-        evidence=evidence,
-        payloads=payloads,
-        topics=KafkaTopics(kafka, create=settings.worker.create_topics),
-        writer=letters,
-        stopping=lambda: False,
-    )
+    letters = posting_of(core, evidence, stopping=lambda: False)
     return Ends(
-        group=kafka.group,
-        worker_id=worker_id,
-        strategies={topic: strategy_of(settings, topic) for topic in handlers},
-        kept=_wanting(handlers.values()).keys(),
-        outcomes=[one.topic for one in handlers.values() if one.outcome_topic is not None],
-        outlives=outlives,
-        writer=writer,
-        letters=posting,
+        group=core.group,
+        worker_id=core.worker_id,
+        strategies={topic: strategy_of(core.settings, topic) for topic in handlers},
+        kept=[topic for topic, one in handlers.items() if _waits(one)],
+        outcomes=[topic for topic, one in handlers.items() if one.outcome_topic is not None],
+        outlives=core.outlives,
+        writer=KafkaWriter(core.settings.kafka),
+        letters=letters,
         evidence=evidence,
-        tell=tell,
+        tell=core.teller.tell,
         outage=outage,
-        close=close,
+        close=letters.close,
     )

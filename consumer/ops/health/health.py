@@ -79,10 +79,10 @@ class Health:
             self._probe.is_draining = True
         self._unit.notify("STOPPING=1", "STATUS=draining")
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """Watch no more and answer no more; without a `start` it does nothing."""
         if self._watch is not None:
-            self._watch.stop()
+            self._watch.stop(timeout_s)
         if self._server is not None:
             self._server.close()
 

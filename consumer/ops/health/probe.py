@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from consumer.features.pausing.pausing import Pausing
@@ -37,7 +37,7 @@ class Probe:
         worker: Worker,
         buffer: Buffer,
         scheduler: Scheduler,
-        pausing: Pausing,
+        pausing: Sequence[Pausing],
         pool: Pool,
         teller: StatusWriter,
         liveness: Liveness,
@@ -83,7 +83,7 @@ class Probe:
             lease_left_s=self._liveness.lease_end_s - monotonic_s(),
             untold=self._teller.backlog,
             is_draining=self.is_draining,
-            paused=tuple(self._pausing.paused),
+            paused=tuple(topic for one in self._pausing for topic in one.paused),
         )
 
     def oldest(self) -> Oldest | None:

@@ -58,11 +58,11 @@ class Watch:
         self._looked_s = self._awake_since_s = monotonic_s()
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """End the thread."""
         self._stopping.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(timeout_s)
 
     @property
     def lateness(self) -> dict[str, float]:

@@ -193,7 +193,7 @@ def sweeping(journal_url: str, group: str, monkeypatch: pytest.MonkeyPatch) -> I
     yield Sweeping(journal_url, group, server, store, teller, sweeper, revived)
     journal.close()
     server.connected = True
-    teller.stop()
+    teller.stop(LIMIT_S)
 
 
 @pytest.fixture
@@ -381,7 +381,7 @@ def test_it_sweeps_by_itself_until_it_is_stopped(sweeping: Sweeping) -> None:
     sweeping.sweeper.start()
     sweeping.claimed_by("dead", "a")
     eventually(lambda: sweeping.state("a") is State.IN_DOUBT, timeout_s=LIMIT_S)
-    sweeping.sweeper.stop()
+    sweeping.sweeper.stop(LIMIT_S)
     assert "onceward-sweeper" not in {thread.name for thread in threading.enumerate()}
 
 
@@ -397,7 +397,7 @@ def test_it_does_not_sweep_while_it_may_not(sweeping: Sweeping) -> None:
     sweeping.claimed_by("dead", "a")
     waiting.start()
     eventually(lambda: len(asked) >= 5, timeout_s=LIMIT_S)
-    waiting.stop()
+    waiting.stop(LIMIT_S)
     assert math.isclose(asked[-1], time.monotonic(), abs_tol=LIMIT_S)
     assert sweeping.state("a") is State.UNKNOWN
 

@@ -116,7 +116,7 @@ def failing(tmp_path: Path, group: str) -> Iterator[tuple[Lives, Restartable]]:
     ):
         made.liveness.start()
         yield made, server
-        made.liveness.stop()
+        made.liveness.end_renewals(LIMIT_S)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def started(lives: Lives) -> Iterator[Lives]:
     """Yield the liveness of worker `me`, started."""
     lives.liveness.start()
     yield lives
-    lives.liveness.stop()
+    lives.liveness.end_renewals(LIMIT_S)
 
 
 def test_a_lease_is_held_from_before_its_renewal_was_sent_and_not_a_moment_longer(
@@ -133,7 +133,7 @@ def test_a_lease_is_held_from_before_its_renewal_was_sent_and_not_a_moment_longe
     assert not lives.liveness.lease_holds(time.monotonic())
     before_s = time.monotonic()
     lives.liveness.start()
-    lives.liveness.stop()
+    lives.liveness.end_renewals(LIMIT_S)
     after_s = time.monotonic()
     assert lives.liveness.lease_holds(before_s + LEASE_S - 0.001)
     assert not lives.liveness.lease_holds(after_s + LEASE_S)
@@ -150,7 +150,7 @@ def test_lease_and_heartbeat_are_renewed_for_as_long_as_the_worker_lives(
 
         lives.liveness.start()
         holds_in_one_round(lambda: _outlive_a_lease(lives, both_hold))
-        lives.liveness.stop()
+        lives.liveness.end_renewals(LIMIT_S)
 
 
 def _outlive_a_lease(lives: Lives, holds: Callable[[], None]) -> None:
@@ -190,7 +190,7 @@ def test_nobody_sweeps_in_the_first_lease_of_a_worker(lives: Lives) -> None:
     lives.liveness.start()
     assert not lives.liveness.may_sweep(began_s + LEASE_S)
     eventually(lambda: lives.liveness.may_sweep(time.monotonic()), timeout_s=LIMIT_S)
-    lives.liveness.stop()
+    lives.liveness.end_renewals(LIMIT_S)
 
 
 def test_a_lease_that_somebody_removed_is_taken_up_again(started: Lives) -> None:
@@ -256,16 +256,14 @@ def test_a_worker_is_released_at_once_although_redis_hangs(
     with server.paused():
         eventually(lambda: lives.redis.is_on, timeout_s=LIMIT_S)
         began_s = time.monotonic()
-        lives.liveness.stop()
-        lives.liveness.release()
+        lives.liveness.stop(LIMIT_S)
         assert time.monotonic() - began_s < LIMIT_S
         assert lives.lease_until is None
 
 
 def test_a_released_worker_has_neither_lease_nor_heartbeat(lives: Lives) -> None:
     lives.liveness.start()
-    lives.liveness.stop()
-    lives.liveness.release()
+    lives.liveness.stop(LIMIT_S)
     assert lives.lease_until is None
     assert lives.store.redis.get(lives.store.worker_key("me")) is None
 
@@ -303,4 +301,4 @@ def test_who_has_not_asked_again_since_a_failover_goes_on_and_who_asked_and_stay
 
     answers[0] = 1
     eventually(lambda: lives.foreign, timeout_s=LIMIT_S)
-    lives.liveness.stop()
+    lives.liveness.end_renewals(LIMIT_S)

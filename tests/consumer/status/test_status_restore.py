@@ -60,7 +60,7 @@ class Group:
             lease_s=0.2,
         )
         made.start()
-        self.ends.callback(made.stop)
+        self.ends.callback(made.stop, LIMIT_S)
         return made
 
     def ended(self, *request_ids: str, state: str = "SUCCEEDED", resend: bool = False) -> None:
@@ -234,7 +234,7 @@ def test_it_ends_in_the_middle_when_it_is_stopped(
     one = crowd.worker("w1")
     one.redis_is("run-1")
     eventually(lambda: crowd.store.redis.keys("*:request:*"), timeout_s=LIMIT_S)
-    one.stop()
+    one.stop(LIMIT_S)
     assert not one._thread.is_alive()
     # Its turn is free at once, although its lease is not over.
     other = Republication(crowd.url, group=crowd.name, worker_id="w2")

@@ -19,7 +19,7 @@ from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from tests.consumer.samples import delivery, row
-from tests.eventually import eventually
+from tests.eventually import HANG_S, eventually
 
 LIMIT_S = 30.0
 
@@ -65,7 +65,7 @@ def teller(store: StatusStore, server: FakeServer) -> Iterator[StatusWriter]:
     made = StatusWriter(store)
     yield made
     server.connected = True
-    made.stop()
+    made.stop(HANG_S)
     assert not made._thread.is_alive()
 
 

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from consumer.features.alerts import alerts as module
 from consumer.features.alerts import grouping, outlet
 from consumer.features.alerts.alerts import Alerts
+from consumer.features.alerts.alerts import make as make_alerts
 from consumer.features.alerts.grouping import Alert
-from consumer.features.alerts.making import make_alerts
 from consumer.features.alerts.outlet import Outlet
 from consumer.features.outgoing.listener import DEAD_LETTERS, WRITTEN
 from consumer.journal import Row
 from feedback.clock import monotonic_s
 from feedback.observer import Observer
 from feedback.settings.settings import load
+from tests.consumer.cores import core_of
 from tests.consumer.features.dead_letters.samples import failed
 from tests.eventually import eventually
 from tests.kit.webhook import LIMIT_S, SECRET, Hook
@@ -62,13 +62,8 @@ def make(metrics: Counting, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeAle
 
     def made(**section: Any) -> Alerts:
         settings = load(kafka={"group": "g"}, alerts=section)
-        alerts = make_alerts(
-            settings,
-            worker_id="w",
-            store=Redis(),  # type: ignore[arg-type]
-            redis_away=lambda: True,
-            observers=[metrics],
-        )
+        core = core_of(settings, store=Redis(), redis_away=lambda: True, observers=[metrics])
+        (alerts,) = make_alerts(core)
         assert isinstance(alerts, Alerts)
         alerts.start()
         started.append(alerts)
@@ -76,7 +71,7 @@ def make(metrics: Counting, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeAle
 
     yield made
     for one in started:
-        one.stop()
+        one.stop(LIMIT_S)
 
 
 def waits(alerts: Alerts, topic: str, count: int, age_s: float) -> None:
@@ -138,14 +133,14 @@ def test_only_what_has_waited_for_longer_than_is_usual_is_told(
     alerts = make(webhook_url=hook.url, age_s=age_s)
     waits(alerts, "payments", 5, 61.0)
     waits(alerts, "orders", 0, 99.0)
-    alerts.stop()
+    alerts.stop(LIMIT_S)
     assert [one["topic"] for one in hook.alerts] == ["payments"] * is_told
 
 
 def test_a_webhook_that_hangs_costs_its_callers_nothing_and_is_given_up(
     make: MakeAlerts, hook: Hook, metrics: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.features.alerts.making.TIMEOUTS_S", (0.2, 0.2))
+    monkeypatch.setattr("consumer.features.alerts.alerts.TIMEOUTS_S", (0.2, 0.2))
     hook.hangs = True
     alerts = make(webhook_url=hook.url, every_s=0.1)
     alerts.paused("payments", reason="x")
@@ -186,7 +181,7 @@ def test_no_log_has_the_address_whatever_happens(
         alerts.paused("payments", reason="x")
     hook.of_kind("paused")
     for alerts in made:
-        alerts.stop()
+        alerts.stop(LIMIT_S)
     told = "\n".join(f"{one.getMessage()} {one.__dict__}" for one in caplog.records)
     assert "webhook.failed" in told
     assert SECRET not in told
@@ -200,7 +195,7 @@ def test_at_its_end_it_tells_what_still_waits(
     alerts = make(webhook_url=hook.url)
     alerts.paused("payments", reason="x")
     assert hook.alerts == []
-    alerts.stop()
+    alerts.stop(LIMIT_S)
     assert [one["kind"] for one in hook.alerts] == ["paused"]
     assert not alerts._thread.is_alive()
 
@@ -208,14 +203,13 @@ def test_at_its_end_it_tells_what_still_waits(
 def test_its_end_waits_for_no_webhook_that_hangs(
     make: MakeAlerts, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "STOP_S", 0.2)
-    monkeypatch.setattr("consumer.features.alerts.making.TIMEOUTS_S", (100.0, 100.0))
+    monkeypatch.setattr("consumer.features.alerts.alerts.TIMEOUTS_S", (100.0, 100.0))
     hook.hangs = True
     alerts = make(webhook_url=hook.url)
     alerts.paused("payments", reason="x")
     eventually(lambda: hook.asked, timeout_s=LIMIT_S, what="a post that hangs")
     began_s = time.monotonic()
-    alerts.stop()
+    alerts.stop(0.2)
     # It would take 100 s until the post is given up.
     assert time.monotonic() - began_s < 50
     hook.free.set()
@@ -237,21 +231,14 @@ def test_what_is_another_workers_to_tell_is_not_told_here(hook: Hook) -> None:
     alerts = Alerts(section, url_of=section.webhook_of, outlet=make_outlet, is_mine=is_mine)
     alerts.paused("payments", reason="x")
     alerts.start()
-    alerts.stop()
+    alerts.stop(LIMIT_S)
     assert (asked, made) == (["payments"], [])
 
 
 def test_without_a_webhook_there_is_no_thread() -> None:
     before = set(threading.enumerate())
     for section in ({}, {"by_topic": {"payments": ""}}):
-        alerts = make_alerts(
-            load(alerts=section),
-            worker_id="w",
-            store=Redis(),  # type: ignore[arg-type]
-            redis_away=lambda: True,
-            observers=[],
-        )
-        assert alerts is None
+        assert make_alerts(core_of(load(alerts=section), store=Redis(), observers=[])) == ()
     assert set(threading.enumerate()) <= before
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pytest
 
-from consumer.features.dead_letters.dead_letters import DROP, KEEP, DeadLetters
+from consumer.features.dead_letters.dead_letters import DeadLetters
 from consumer.features.dead_letters.evidence import Evidence
+from consumer.features.dead_letters.strategies import DROP, KEEP
 from consumer.features.outgoing import rounds as module
 from consumer.features.outgoing.listener import OutgoingListener
 from consumer.features.outgoing.posting import Posted

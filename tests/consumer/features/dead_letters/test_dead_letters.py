@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
+from consumer.features.dead_letters.dead_letters import DeadLetters, make
 from consumer.features.outgoing import rounds as module
+from feedback.settings.settings import load
+from tests.consumer.cores import core_of
 from tests.consumer.features.dead_letters.office import Office
-from tests.consumer.samples import record
+from tests.consumer.samples import payments, record
 from tests.eventually import eventually
 
 LIMIT_S = 60.0
@@ -166,7 +167,7 @@ def test_news_wake_it_and_its_end_closes_what_it_opened(monkeypatch: pytest.Monk
     office.rows.add("a")
     office.evidence.failed(("a", 1), record(), None)
     eventually(lambda: office.poster.tried == ["a"], timeout_s=LIMIT_S)
-    office.letters.stop()
+    office.letters.stop(LIMIT_S)
     assert office.closed.is_set() and office.rows.is_closed
 
 
@@ -176,17 +177,17 @@ def test_it_looks_by_itself_for_what_others_left(monkeypatch: pytest.MonkeyPatch
     eventually(lambda: office.rows.looks > 1, timeout_s=LIMIT_S)
     office.rows.add("their-a")
     eventually(lambda: office.poster.tried == ["their-a"], timeout_s=LIMIT_S)
-    office.letters.stop()
+    office.letters.stop(LIMIT_S)
     assert office.closed.is_set() and office.rows.is_closed
 
 
-def test_without_a_topic_that_has_dead_letters_there_is_no_thread(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("strategy", "is_made"), [("none", False), ("drop", True)])
+def test_without_a_topic_that_has_dead_letters_there_is_nothing_to_start(
+    strategy: str, is_made: bool
 ) -> None:
-    office = Office(monkeypatch, strategies={})
-    office.letters.start()
-    assert "onceward-dead-letters" not in {one.name for one in threading.enumerate()}
-    office.letters.stop()
+    settings = load(kafka={"group": "g"}, worker={"dead_letters": strategy})
+    made = make(core_of(settings, handlers=[payments()]))
+    assert [type(one) for one in made] == [DeadLetters] * is_made
 
 
 def test_a_slow_look_at_everything_is_followed_by_short_ones_that_find_what_fails_since(

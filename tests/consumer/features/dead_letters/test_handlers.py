@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,11 +12,13 @@ from consumer.handlers.dead_letters.declaring import in_group
 from consumer.handlers.dead_letters.on_error import OnError
 from consumer.handlers.declaration import Handler
 from consumer.intake.buffer import Buffer
+from consumer.loop.scheduler import Scheduler
 from feedback.kafka.writer import KafkaWriter, Outgoing
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.envelope import Envelope, encode_headers
 from feedback.settings.settings import KafkaSection, load
 from feedback.status import State
+from tests.consumer.cores import core_of
 from tests.consumer.features.dead_letters.conftest import FAILING, MakeBox
 from tests.consumer.features.dead_letters.ward import LETTERS, Ward
 from tests.consumer.foreign import identity
@@ -165,18 +166,11 @@ def test_retry_topics_of_letters_are_made_like_the_source_while_there_is_no_lett
         on_error=OnError.RETRY,
     )
     handlers = [in_group(declared, stage.group)]
-    unasked: Any = None
-    retries = Retries(
-        load(stage.config()),
-        handlers,
-        due=Buffer(1),
-        journal=unasked,
-        payloads=unasked,
-        tell=unasked,
-        wake=lambda: None,
-        on_end=lambda error: None,
-        gates=[],
+    buffer = Buffer(1)
+    core = core_of(
+        load(stage.config()), handlers=handlers, buffer=buffer, scheduler=Scheduler(buffer)
     )
+    retries = Retries(core)
     retries._open_source().close()
     names = retry_topics(handlers, stage.group)
     assert len(names) == 6

@@ -4,7 +4,7 @@ import pytest
 
 from consumer.features.dead_letter_handlers.topics import expected, prepare
 from consumer.features.dead_letters.letter import ROOM_BYTES, headers_of
-from consumer.features.dead_letters.making import strategies
+from consumer.features.dead_letters.strategies import strategies
 from consumer.handlers.dead_letters.dead_letter import DeadLetter, read_dead_letter
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, receive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.features.outcomes.making import outcome_topics
+from consumer.features.outcomes.outcomes import outcome_topics
 from consumer.handlers.declaration import HandlerDefinitionError, check
 from tests.consumer.samples import payments
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from consumer.features.outgoing.sending import BATCH, Sending
-from tests.eventually import eventually
+from tests.eventually import HANG_S, eventually
 
 
 class Kafka:
@@ -49,7 +49,7 @@ def sending(
         yield made
     finally:
         kafka.free.set()
-        made.stop()
+        made.stop(HANG_S)
 
 
 def test_all_is_written_in_its_order_and_together() -> None:

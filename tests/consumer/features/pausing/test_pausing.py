@@ -9,6 +9,7 @@ import pytest
 
 from consumer.features.pausing import pausing as module
 from consumer.features.pausing.guard import Guard
+from consumer.features.pausing.listener import PauseListener
 from consumer.features.pausing.pausing import Pausing
 from consumer.features.pausing.ways import Way
 from consumer.handlers.delivery import Delivery
@@ -30,7 +31,7 @@ def down(one: Delivery) -> Settlement:
     return replace(failed, raised=Raised(DOWN.error_class, ""))
 
 
-class Told:
+class Told(PauseListener):
     """Hears alerts."""
 
     def __init__(self) -> None:
@@ -55,7 +56,7 @@ class Scene:
             topics=("payments", "refunds"),
             stopping=("payments",),
             me="me",
-            alerts=self.told,
+            listeners=[self.told],
             wake=self._wake,
         )
 

@@ -11,6 +11,7 @@ from consumer.features.pausing.guard import Guard
 from consumer.features.pausing.pausing import Pausing
 from consumer.handlers.registry import HandlerRegistry
 from consumer.intake.buffer import Buffer
+from consumer.intake.context import IntakeContext
 from consumer.intake.intake import Intake
 from consumer.journal.pauses import PauseRow
 from feedback.kafka.source import Partition
@@ -76,17 +77,20 @@ class Scene:
         self.source = Source()
         self.buffer = Buffer(10_000)
         self.pausing = Pausing(guard=Guard(share=0, window=1, probes=1), topics=("payments",))
-        self.intake = Intake(
+        context = IntakeContext(
             settings=load(),
             worker_id="me",
-            handlers=registry.handlers,
             teller=StatusWriter(),  # type: ignore[arg-type]
             buffer=self.buffer,
-            open_source=lambda: self.source,  # type: ignore[arg-type, return-value]
             may_take=lambda: True,
-            on_buffered=lambda: None,
+            wake=lambda: None,
             on_end=lambda error: None,
             gates=[self.pausing],
+        )
+        self.intake = Intake(
+            context,
+            registry.handlers,
+            open_source=lambda: self.source,  # type: ignore[arg-type, return-value]
         )
 
 
@@ -95,8 +99,8 @@ def scene() -> Iterator[Scene]:
     """Yield a scene whose intake ends with the test."""
     made = Scene()
     yield made
-    made.intake.stop()
-    assert made.intake.join(60)
+    made.intake.leave()
+    assert made.intake.has_left(60)
 
 
 def test_a_paused_topic_is_left_and_what_a_poll_had_brought_goes_back(scene: Scene) -> None:

@@ -12,7 +12,7 @@ from consumer.features.pausing.pausing import Pausing
 from consumer.features.pausing.watching import Watching
 from consumer.journal import JournalUnavailable
 from consumer.journal.pauses import PauseRow
-from tests.eventually import eventually
+from tests.eventually import HANG_S, eventually
 
 
 class Rows:
@@ -65,7 +65,7 @@ def test_what_is_paused_is_known_before_anything_is_read(rows: Rows, pausing: Pa
     watching = Watching(pausing, rows)
     watching.start()
     assert "payments" in pausing.closed
-    watching.stop()
+    watching.stop(HANG_S)
     assert rows.is_closed.is_set()
 
 
@@ -89,7 +89,7 @@ def test_a_stop_is_written_at_once_and_what_others_write_is_learned(
         eventually(lambda: "payments" not in pausing.closed, timeout_s=30)
         assert (pausing.paused, pausing.unwritten()) == ([], [])
     finally:
-        watching.stop()
+        watching.stop(HANG_S)
 
 
 def test_a_stop_is_written_when_the_journal_is_back_and_holds_until_then(
@@ -124,4 +124,4 @@ def test_the_thread_outlives_an_absent_journal(
         eventually(lambda: "payments" in pausing.closed, timeout_s=30)
         assert [(one.topic, one.by) for one in pausing.paused] == [("payments", "somebody")]
     finally:
-        watching.stop()
+        watching.stop(HANG_S)

@@ -139,9 +139,9 @@ class Ground:
     def close(self) -> None:
         """Stop all readers."""
         for reader in self._readers:
-            reader.stop()
+            reader.leave()
         for reader in self._readers:
-            assert reader.join(60)
+            assert reader.has_left(60)
         self._writer.close()
         assert self.faults == []
 
@@ -228,8 +228,8 @@ def test_a_tier_that_is_revoked_inside_its_delay_goes_on_at_its_next_owner(
     ground.send(names[20:], delay_ms=LONG_MS, partition=1)
     _, second = ground.read()
     assert len(second.assigned()) == 1
-    first.stop()
-    assert first.join(60)
+    first.leave()
+    assert first.has_left(60)
     heard = ground.all_heard()
     assert {one.by for ones in heard.values() for one in ones} == {1}
     assert all(len(ones) == 1 for ones in heard.values())
@@ -256,8 +256,8 @@ def test_a_tier_that_had_no_owner_past_its_delay_goes_on_at_once(make_ground: Ma
     ground = make_ground("4s")
     first, _ = ground.read()
     ground.send([f"r{at}" for at in range(20)], delay_ms=4000)
-    first.stop()
-    assert first.join(60)
+    first.leave()
+    assert first.has_left(60)
     assert ground.heard == []
     eventually(lambda: epoch_ms() > max(ground.due.values()))
     ground.read()
@@ -270,8 +270,8 @@ def test_what_was_handed_on_is_not_read_again_by_the_next_owner(make_ground: Mak
     first, _ = ground.read()
     ground.send(["a", "b"], delay_ms=200)
     ground.all_heard()
-    first.stop()
-    assert first.join(60)
+    first.leave()
+    assert first.has_left(60)
     ground.read()
     ground.send(["c"], delay_ms=200)
     heard = ground.all_heard()
@@ -314,8 +314,8 @@ def test_a_partition_of_which_nobody_says_what_is_committed_waits_and_is_read_on
     first, _ = ground.read()
     ground.send(["a", "b"], delay_ms=200)
     ground.all_heard()
-    first.stop()
-    assert first.join(60)
+    first.leave()
+    assert first.has_left(60)
     ground.heard.clear()
     _, source = ground.read(Doubtful)
     assert isinstance(source, Doubtful)
@@ -371,8 +371,8 @@ def test_readers_end_while_they_wait(make_ground: MakeGround) -> None:
     reader, _ = ground.read()
     ground.send(["a"], delay_ms=3_600_000)
     threading.Event().wait(0.3)
-    reader.stop()
-    assert reader.join(60)
+    reader.leave()
+    assert reader.has_left(60)
 
 
 def test_what_is_due_on_a_paused_topic_waits(make_ground: MakeGround) -> None:

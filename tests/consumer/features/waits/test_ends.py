@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumer.features.dead_letters.evidence import Evidence
-from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES, WRITTEN
+from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.sending import BATCH
 from consumer.features.waits.ends import Ends
@@ -21,7 +21,7 @@ from feedback.records.envelope import Record
 from feedback.status import State
 from feedback.statuses import StatusWrite
 from tests.consumer.samples import row
-from tests.eventually import eventually
+from tests.eventually import HANG_S, eventually
 
 GROUP = "bank"
 
@@ -77,7 +77,7 @@ def ends(kafka: Kafka, outlives: bool) -> Iterator[Ends]:
     )
     made.start()
     yield made
-    made.stop()
+    made.stop(HANG_S)
 
 
 def told(name: str, state: State, *, topic: str = "payments", **fields: str) -> StatusWrite:
@@ -106,24 +106,24 @@ def test_a_failure_waits_for_its_letter_where_the_journal_ends_with_the_worker(
     ends.hear([told("a", State.FAILED), told("b", State.SUCCEEDED)])
     expected = ["a FAILED None", "b SUCCEEDED None"] if outlives else ["b SUCCEEDED None"]
     eventually(lambda: kafka.said == expected, timeout_s=30)
-    ends.done(DEAD_LETTERS, WRITTEN, [row("a", "FAILED"), row("unknown", "FAILED")])
+    ends.done(DEAD_LETTERS, [row("a", "FAILED"), row("unknown", "FAILED")])
     eventually(lambda: "a FAILED None" in kafka.said, timeout_s=30)
 
 
 def test_a_letter_that_was_quicker_than_the_word_is_not_waited_for(
     ends: Ends, kafka: Kafka
 ) -> None:
-    ends.done(DEAD_LETTERS, WRITTEN, [row("a", "FAILED")])
+    ends.done(DEAD_LETTERS, [row("a", "FAILED")])
     ends.hear([told("a", State.FAILED)])
     eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=30)
 
 
 def test_a_failure_with_an_outcome_waits_for_both(ends: Ends, kafka: Kafka, outlives: bool) -> None:
     ends.hear([told("a", State.FAILED, topic="loud")])
-    ends.done(OUTCOMES, WRITTEN, [row("a", "FAILED")])
+    ends.done(OUTCOMES, [row("a", "FAILED")])
     if not outlives:
         assert kafka.said == []
-    ends.done(DEAD_LETTERS, WRITTEN, [row("a", "FAILED")])
+    ends.done(DEAD_LETTERS, [row("a", "FAILED")])
     eventually(lambda: kafka.said == ["a FAILED None"], timeout_s=30)
 
 

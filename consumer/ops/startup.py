@@ -1,24 +1,21 @@
-"""What a worker is made of beside its packages: its name, its handlers, its sweeper, its source."""
+"""A worker needs a name, handlers, the size of its pool, and a group to join."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from consumer.features.dead_letter_handlers import topics as letters
 from consumer.handlers.declaration import Handler
+from consumer.handlers.fingerprint import digest
 from consumer.handlers.registry import HandlerRegistry
-from consumer.journal.republish import Republication
-from consumer.status.status_restore import StatusRestore
-from consumer.status.status_writer import StatusWriter
+from consumer.pool import PoolSettings
 from feedback.errors import NotAvailable, SettingsError
 from feedback.kafka.source import KafkaSource
 from feedback.observer import Observer
-from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
-from feedback.statuses import StatusWrite
 
 
 def new_worker_id() -> str:
@@ -41,6 +38,26 @@ def load_registry(settings: Settings) -> HandlerRegistry:
     registry = HandlerRegistry.load(settings.worker.handlers, group=settings.kafka.group)
     registry.load_schemas()
     return registry
+
+
+def pool_settings(settings: Settings, handlers: Iterable[Handler]) -> PoolSettings:
+    """Return the size of the pool, and the declarations that each child must have as well."""
+    worker = settings.worker
+    return PoolSettings(
+        handlers=worker.handlers,
+        group=settings.kafka.group,
+        declarations=digest(handlers),
+        processes=worker.processes,
+        slots_per_process=worker.slots_per_process,
+        spare_processes=worker.spare_processes,
+        prefetch=worker.prefetch,
+        max_result_bytes=worker.max_result_bytes,
+        journal_url=settings.journal.url,
+        start_timeout_s=worker.start_timeout_s,
+        handover_timeout_s=worker.handover_timeout_s,
+        memory_limit_bytes=worker.memory_limit_bytes or None,
+        max_requests_per_child=worker.max_requests_per_child or None,
+    )
 
 
 def open_source(
@@ -66,33 +83,3 @@ def open_source(
             "create it, or correct the handler's topic"
         )
     return source
-
-
-def make_republisher(
-    settings: Settings,
-    *,
-    worker_id: str,
-    store: StatusStore,
-    holding: Callable[[], Iterator[StatusWrite]],
-    teller: StatusWriter,
-) -> StatusRestore:
-    """Return the thread that tells again what a restarted Redis forgot.
-
-    Args:
-        holding: the statuses of what this worker holds.
-        teller: its backlog goes first.
-    """
-    return StatusRestore(
-        republication=Republication(
-            settings.journal.url,
-            group=settings.kafka.group,
-            worker_id=worker_id,
-            statement_timeout_s=settings.journal.timeout_s,
-        ),
-        store=store,
-        holding=holding,
-        backlog=lambda: teller.backlog,
-        status_ttl_s=settings.redis.status_ttl_s,
-        resend_after_s=settings.client.resend_after_s,
-        lease_s=settings.journal.lease_s,
-    )

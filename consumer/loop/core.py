@@ -1,0 +1,99 @@
+"""What a worker offers to the factory of a feature, before the loop is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from consumer.handlers.declaration import Handler
+from consumer.intake.context import IntakeContext
+from consumer.intake.gate import Gate
+from consumer.journal import Journal
+from consumer.loop.feature import Feature
+from consumer.loop.payload_lookup import Revival
+from consumer.loop.scheduler import Scheduler
+from feedback.kafka.source import KafkaSource, Unclaimed
+from feedback.kafka.topics import KafkaTopics
+from feedback.observer import Observer
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
+
+Place = tuple[str, int, int]
+Rows = TypeVar("Rows", covariant=True)
+Kind = TypeVar("Kind")
+
+
+class MakeRows(Protocol[Rows]):
+    """A class that reaches the rows of the journal by a connection of its own."""
+
+    def __call__(
+        self, url: str, *, group: str, worker_id: str, statement_timeout_s: float
+    ) -> Rows: ...
+
+
+def open_rows(kind: MakeRows[Rows], settings: Settings, worker_id: str) -> Rows:
+    """Return rows of the worker's journal; they connect when they are first used."""
+    return kind(
+        settings.journal.url,
+        group=settings.kafka.group,
+        worker_id=worker_id,
+        statement_timeout_s=settings.journal.timeout_s,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Core(IntakeContext):
+    """The worker, as its features see it; `IntakeContext` is the part that readers need.
+
+    Attributes:
+        handlers: all of the worker.
+        outlives: whether the journal is there for others when this worker is not.
+        store: heartbeats, statuses, and the payloads that clients keep.
+        redis_away: whether asking Redis would only cost time.
+        observers: hear how the worker gets on.
+        scheduler: the requests that wait, `due` retries included.
+        sweeps: the journal, for the sweeper's thread alone.
+        payloads: finds the payload of a row, for the same thread.
+        may_sweep: asked with the monotonic time whether the dead can be told from the living.
+        open_source: joins the group for these handlers; called in the thread that reads.
+        has_any: whether the worker still has a record of these places; any thread.
+        gates: a feature that closes topics adds itself.
+        features: those that are made already, in the order of the list in `ops/build`.
+    """
+
+    handlers: Sequence[Handler]
+    outlives: bool
+    store: StatusStore
+    redis_away: Callable[[], bool]
+    observers: Sequence[Observer]
+    scheduler: Scheduler
+    sweeps: Journal
+    payloads: Revival
+    may_sweep: Callable[[float], bool]
+    open_source: Callable[[Sequence[Handler], Unclaimed], KafkaSource]
+    has_any: Callable[[Collection[Place]], bool]
+    gates: list[Gate]
+    features: Sequence[Feature]
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self.settings.kafka.group
+
+    @property
+    def by_topic(self) -> Mapping[str, Handler]:
+        """The handler of each topic."""
+        return {one.topic: one for one in self.handlers}
+
+    def rows(self, kind: MakeRows[Rows]) -> Rows:
+        """Return rows of the journal, for one thread."""
+        return open_rows(kind, self.settings, self.worker_id)
+
+    def kafka_topics(self) -> KafkaTopics:
+        """Return the one who makes missing topics, where the settings allow it; for one thread."""
+        return KafkaTopics(self.settings.kafka, create=self.settings.worker.create_topics)
+
+    def made(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        """Return the features of this kind that are made already: those that this one tells."""
+        return tuple(one for one in self.features if isinstance(one, kind))
