@@ -1,4 +1,4 @@
-"""The auditor's room: what became of each request, proved from the topics and the journal.
+"""The auditor's room: the end of each request, proved from the topics and the journal.
 
 The way of a day, led by `run/audit`:
 
@@ -15,7 +15,7 @@ down a second time, from the contract. It judges from a snapshot, which costs th
 day and makes every verdict repeatable. Only Spark's own columns are used, so no Python runs where
 the data is.
 
-Not obvious. What a later window holds is read too, since a late attempt may be why a request is not
-lost; but only requests of the window, and those carried into it, are judged. Findings are flags: a
-request may be lost and malformed.
+Not obvious. Records of a later window are read too, since a late attempt may be why a request is
+not lost; but only requests of the window, and those carried into it, are judged. Findings are
+flags: a request may be lost and malformed.
 """

@@ -38,7 +38,7 @@ def reason_option(*names: str, help: str) -> Callable[[Command], Command]:
 
 
 def given_with(given: Given, request_ids: tuple[str, ...]) -> Given:
-    """Return what the options say, with requests that were named beside them.
+    """Return the filter of the options, with requests that were named beside them.
 
     Raises:
         InvalidMessage: one of them is no id.
@@ -88,7 +88,7 @@ def _said(context: click.Context, option: click.Parameter, value: str) -> str:
 
 @contextmanager
 def stopping_at_signals() -> Iterator[threading.Event]:
-    """Yield what SIGINT and SIGTERM set; a second signal ends the process as usual."""
+    """Yield an event that SIGINT and SIGTERM set; a second signal ends the process as usual."""
     stopping = threading.Event()
     before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
 

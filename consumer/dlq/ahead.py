@@ -13,8 +13,8 @@ _END = object()
 def ahead(items: Iterator[Item]) -> Generator[Item]:
     """Yield the same items; each is made in a thread of its own while the one before is in use.
 
-    One item is made ahead and not more. Whoever stops early closes this iterator, which waits for
-    the item that is being made. What `items` raises is raised here, in its turn.
+    One item is made ahead and not more. A caller that stops early closes this iterator, which waits
+    for the item that is being made. An error of `items` is raised here, in its turn.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="ahead") as pool:
         coming = pool.submit(next, items, _END)

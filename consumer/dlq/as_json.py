@@ -1,6 +1,7 @@
-"""Letters, rows and lists as what JSON takes. Pure.
+"""Letters, rows and lists as JSON values. Pure.
 
-What nobody says is left out. JSON's own escapes keep everything hostile from a terminal.
+Fields that the letter lacks are left out. JSON's own escapes keep everything hostile from a
+terminal.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ def listed_json(one: Listed) -> dict[str, Any]:
 
 
 def failure_json(failure: Failure) -> dict[str, Any]:
-    """Return what a letter's headers say."""
+    """Return the fields of a letter's headers."""
     return {name: value for name, value in failure_facts(failure).items() if value is not None}
 
 
 def failure_facts(failure: Failure) -> dict[str, Any]:
-    """Return what a letter's headers may say; None is what they do not."""
+    """Return the optional fields of a letter's headers; None where one is missing."""
     original = failure.original
     return {
         "topic": original.topic,
@@ -81,7 +82,7 @@ def letter_json(letter: DeadLetter, *, value: bool) -> dict[str, Any]:
 
 
 def case_json(case: Case, *, value: bool) -> dict[str, Any]:
-    """Return all that is known of a request; what is missing is null.
+    """Return all that is known of a request; a missing field is null.
 
     Args:
         value: whether the letters' values are a part of it.
@@ -122,7 +123,7 @@ def utf8_or_none(raw: bytes | None) -> str | None:
 
 
 def summary_json(tally: Tally, *, bars: int) -> dict[str, Any]:
-    """Return what a list says of all letters.
+    """Return the summary of all letters.
 
     Args:
         bars: how many steps of time at most.

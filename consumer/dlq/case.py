@@ -1,4 +1,4 @@
-"""All that is known of one request: its letters, the journal, and what its client sees."""
+"""All that is known of one request: its letters, its rows, and the status of its client."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ MOST_LETTERS = 20
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known of one request.
+    """The letters, rows and status of one request.
 
     Attributes:
         letters: the last ones, the newest of them last; each once.
-        standing: what the last letter is good for; None without one.
+        standing: the state of the last letter; None without one.
         row: None where the journal has nothing.
         runs: those before the row's.
-        status: what a client sees; None where Redis is away.
-        away: why nobody can say what a client sees.
+        status: the client's status; None where Redis is away.
+        away: why the status is not known.
     """
 
     request_id: str
@@ -54,7 +54,7 @@ class Case:
 
 
 def case_of(settings: Settings, request_id: str, given: Given, *, advance: Advance) -> Case:
-    """Return what is known of a request.
+    """Return the letters, rows and status of a request.
 
     Args:
         given: where to look for letters.

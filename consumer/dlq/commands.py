@@ -103,7 +103,7 @@ def show(
     no_value: bool,
     whole_value: bool,
 ) -> int:
-    """Show a request: its letter, what the journal says, and what its client sees.
+    """Show a request: its letter, its journal row, and the status of its client.
 
     One without a letter is shown as well: in doubt, or running again. With neither letter nor row
     the exit code is 1.

@@ -1,4 +1,4 @@
-"""`onceward-dlq resolve`: what a person decides about a doubt."""
+"""`onceward-dlq resolve`: a person's decision about a doubt."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ COMMANDS = (resolve,)
 
 
 def _has_succeeded(outcome: str | None, result: str | None, code: str | None) -> bool:
-    """Return what was decided.
+    """Return the decision.
 
     Raises:
         UsageError: nothing was, or options that do not go together.
@@ -114,7 +114,7 @@ def _no_number(name: str) -> None:
 
 
 def opened(settings: Settings, stack: ExitStack) -> tuple[Decisions, Tellings]:
-    """Return what carries decisions out and what tells of them; the stack closes both."""
+    """Return the objects that carry decisions out and report them; the stack closes both."""
     decisions = Decisions(
         settings.journal.url,
         group=settings.kafka.group,

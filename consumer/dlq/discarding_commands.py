@@ -57,8 +57,8 @@ def discard(
 ) -> int:
     """Say that nothing is to be done about failures: their letters are listed no more.
 
-    They stay FAILED, their letters stay where they are, and none is sent back any more. Of what
-    the journal does not know there has to be a letter.
+    They stay FAILED, their letters stay where they are, and none is sent back any more. A request
+    that the journal does not know must have a letter.
 
     \b
     Examples:

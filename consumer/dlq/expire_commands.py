@@ -20,9 +20,9 @@ from feedback.systemd import notify, unit
 def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: str) -> int:
     """Move requests that waited too long to the dead letters, until SIGTERM or Ctrl-C.
 
-    It reads the wait topics of handlers with delivery="at_least_once". What is past its expiry and
-    has no living worker becomes a dead letter (EXPIRED), once, however many of these run. Letters
-    without a journal row are sent back by `onceward-dlq redrive --unknown`.
+    It reads the wait topics of handlers with delivery="at_least_once". A request past its expiry
+    without a living worker becomes a dead letter (EXPIRED), once, however many of these run.
+    Letters without a journal row are sent back by `onceward-dlq redrive --unknown`.
 
     \b
     Examples:

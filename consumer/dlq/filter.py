@@ -1,4 +1,4 @@
-"""Which dead letters are meant. Pure, and kept as JSON with what was done by it."""
+"""Which dead letters are meant. Pure, and stored as JSON with the actions by it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Filter:
         until_ms: epoch ms; failed before.
         text: part of the exception's message, in any case.
         key: the record's key, as text.
-        standings: what became of them since.
+        standings: their states now.
     """
 
     ids: frozenset[str] = frozenset()
@@ -75,10 +75,10 @@ class Filter:
 
     @classmethod
     def from_json(cls, text: str) -> Filter:
-        """Return what was kept.
+        """Return the stored filter.
 
         Raises:
-            ValueError: the text is not what `to_json` gives.
+            ValueError: the text is not from `to_json`.
         """
         given = json.loads(text)
         unknown = set(given) - {field.name for field in fields(cls)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# What people count time in; beyond, twice as long each time.
+# The steps in which people count time; beyond, twice as long each time.
 _STEPS_MS = tuple(
     minutes * 60_000 for minutes in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 7 * 1440, 28 * 1440)
 )

@@ -10,7 +10,7 @@ from feedback.records.envelope import Headers, Record
 
 
 class Dialect(StrEnum):
-    """Whose headers say what happened."""
+    """Whose headers describe the failure."""
 
     ONCEWARD = "onceward"
     CONNECT = "connect"
@@ -23,7 +23,7 @@ class Dialect(StrEnum):
 
 
 class Original(NamedTuple):
-    """Where the failed record was read; what is not said is None.
+    """Where the failed record was read; a missing field is None.
 
     Attributes:
         timestamp_ms: epoch ms.
@@ -38,7 +38,7 @@ class Original(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What a letter's headers say of the failure; what they do not say is None.
+    """The failure by a letter's headers; a missing field is None.
 
     A tuple, as one is made for every letter: of so many fields a frozen dataclass takes four times
     as long.
@@ -77,7 +77,7 @@ class DeadLetter(NamedTuple):
         record: as it lies there: place, time, key, value and headers, nothing touched.
         request_id: that of its header; else made of where the failed record was, where that is
             said whole; else of where the letter is.
-        failure: what its headers say.
+        failure: the failure by its headers.
         key: that of the record that failed; the letter's own but for dialects that replace it.
     """
 
@@ -96,8 +96,8 @@ class DeadLetter(NamedTuple):
     def home(self) -> str:
         """The topic that it is sent back to.
 
-        Of a letter of ours its own topic names it: what the header says may be the producer's, or
-        that of an application whose dead letters are our requests.
+        A letter of ours is named by its own topic: the header may be the producer's, or that of an
+        application whose dead letters are our requests.
         """
         group = self.failure.group
         if self.dialect is Dialect.ONCEWARD and group is not None:

@@ -1,4 +1,4 @@
-"""A list of letters for a person. Whatever came from outside is made printable."""
+"""A list of letters for a person. All text from outside is made printable."""
 
 from __future__ import annotations
 

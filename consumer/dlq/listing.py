@@ -1,4 +1,4 @@
-"""Going through letters: those that are meant, once each, with what became of them."""
+"""Going through letters: those that are meant, once each, with their states."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Advance = Callable[[int, int], None]
 
 
 class Judge(Protocol):
-    """Says what became of the requests behind letters."""
+    """Finds the states of the requests behind letters."""
 
     def of(self, letters: Sequence[DeadLetter]) -> list[Standing]: ...
 
@@ -33,7 +33,7 @@ class NoJournal:
 
 
 class Judged(NamedTuple):
-    """A letter that the filter takes, and what became of it."""
+    """A letter that the filter takes, and its state."""
 
     letter: DeadLetter
     standing: Standing
@@ -45,7 +45,7 @@ def judged_letters(
     """Yield the letters that there are now and that are meant, page by page, each once.
 
     Args:
-        ask_journal: whether to ask what became of them.
+        ask_journal: whether to ask for their states.
         advance: told how far the reading has come, and how far it is.
 
     Raises:
@@ -67,7 +67,7 @@ def judged_letters(
 
 
 def tally_of(pages: Iterator[list[Judged]], *, shown: Collection[Standing], limit: int) -> Tally:
-    """Return what letters come to.
+    """Return the summary of letters.
 
     Args:
         shown: the standings that are more than counted.
@@ -84,7 +84,7 @@ def tally_of(pages: Iterator[list[Judged]], *, shown: Collection[Standing], limi
 
 
 def shown_standings(given: Given, *, everything: bool) -> frozenset[Standing]:
-    """Return which standings are shown: those asked for, else what is not settled."""
+    """Return which standings are shown: those asked for, else those that are not settled."""
     if given.filter.standings:
         return given.filter.standings
     return frozenset(Standing) if everything else UNSETTLED

@@ -45,7 +45,7 @@ def moment_ms(name: str, text: str, *, now_ms: int) -> int:
 
 
 def moment(ms: int | None) -> str:
-    """Return epoch ms for a person, in UTC; what no calendar has as it is.
+    """Return epoch ms for a person, in UTC; a number that no calendar has stays as it is.
 
     >>> moment(0)
     '1970-01-01 00:00:00Z'

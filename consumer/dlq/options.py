@@ -18,7 +18,7 @@ from feedback.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the options say.
+    """The values of the options.
 
     Attributes:
         filter: which letters are meant.
@@ -81,7 +81,7 @@ def filter_options_as(*, reason: str = "--reason") -> Callable[[Command], Comman
     """Return `filter_options` for a command that needs one of its names itself.
 
     Args:
-        reason: what the letters' reasons are asked for by.
+        reason: the pattern for the letters' reasons.
     """
 
     def decorate(command: Command) -> Command:

@@ -10,7 +10,7 @@ from typing import Any
 from consumer.dlq.columns import COLUMNS, NUMBER, TEXT, TIME
 from feedback.errors import NotAvailable
 
-# What one group of rows holds before it is written: it has to fit into memory some times over.
+# The size of one group of rows: it has to fit into memory some times over.
 GROUP_ROWS = 20_000
 GROUP_BYTES = 8 * 2**20
 
@@ -40,7 +40,7 @@ class ParquetSheet:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what was collected."""
+        """Write the collected rows."""
         if self._rows:
             self._writer.write_table(self._arrow.Table.from_pylist(self._rows, self._schema))
         self._rows, self._size_bytes = [], 0
@@ -48,7 +48,7 @@ class ParquetSheet:
 
 @contextmanager
 def parquet_sheet(path: Path) -> Iterator[ParquetSheet]:
-    """Yield what writes rows into a new file; one without rows has its columns all the same.
+    """Yield a writer of rows into a new file; a file without rows has its columns all the same.
 
     Raises:
         NotAvailable: pyarrow is not installed.

@@ -58,7 +58,7 @@ class DeadLetters:
         self.close()
 
     def spans(self, *, since_ms: int | None = None) -> OffsetSpans:
-        """Return what there is to read now.
+        """Return the spans to read now.
 
         Args:
             since_ms: epoch ms; letters that failed before may be left out.

@@ -1,4 +1,4 @@
-"""What reopened requests need to be on their way back: their clients told, their records written.
+"""Brings reopened requests on their way: tells their clients and writes their records.
 
 One batch at a time in a thread of its own, so that the journal reopens the next one meanwhile.
 """
@@ -38,7 +38,7 @@ class Reopened(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """What became of a batch.
+    """The results of a batch.
 
     Args:
         errors: None for each that Kafka has.
@@ -54,7 +54,7 @@ class Carrying:
     """Tells of requests and writes their records, one batch after the other.
 
     Args:
-        record: makes what is sent of a letter, given the latest attempt that a client heard of.
+        record: makes the record of a letter, given the latest attempt that a client heard of.
         replaces: whether new requests take the place of those that failed.
         pool: has one thread.
     """

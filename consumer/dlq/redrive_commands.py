@@ -89,10 +89,11 @@ def redrive(
 ) -> int:
     """Send dead letters back to the topics that they came from.
 
-    Only what failed is sent, once: its row in the journal is reopened, for one further run, before
-    a deadline of its own. What runs, has run, is in doubt or discarded is left and counted.
+    Only a failed request is sent, once: its row in the journal is reopened, for one further run,
+    before a deadline of its own. A request that runs, has run, is in doubt or discarded is left and
+    counted.
 
-    Ctrl-C stops after what is under way, and says how to go on.
+    Ctrl-C stops after the batches under way, and says how to go on.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What a redrive was asked to do, as the journal keeps it. Pure."""
+"""The plan of a redrive, as the journal stores it. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RedrivePlan:
         dlqs: dead letter topics by their own names, in their stead.
         deadline_s: from the reopening to the new deadline.
         max_redrives: how often a request may be sent back.
-        takes_unknown: whether what the journal does not know is sent as well.
+        takes_unknown: whether letters that the journal does not know are sent as well.
         setting: a value that is set anew, which makes each a new request.
     """
 
@@ -45,7 +45,7 @@ class RedrivePlan:
         return int(self.deadline_s * 1000)
 
     def wish(self, redrive_id: str, owed: frozenset[str] = frozenset()) -> Wish:
-        """Return what the journal is asked.
+        """Return the question to the journal.
 
         Args:
             owed: requests that were reopened, and that Kafka does not have.
@@ -96,10 +96,10 @@ class RedrivePlan:
 
     @classmethod
     def from_json(cls, text: str) -> RedrivePlan:
-        """Return what was kept.
+        """Return the stored plan.
 
         Raises:
-            ValueError: the text is not what `to_json` gives.
+            ValueError: the text is not from `to_json`.
         """
         given = json.loads(text)
         setting = given.pop("setting")

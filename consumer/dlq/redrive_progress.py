@@ -1,7 +1,7 @@
-"""How far a redrive is: pages of letters under way, what was counted, what was reopened. Pure.
+"""How far a redrive is: pages of letters under way, counts, reopened requests. Pure.
 
-Pages are passed one behind the other, and while one is being sent the next is being reopened. What
-is saved is the end of the pages that are done; of the others the reopened requests are named.
+Pages are passed one behind the other, and while one is being sent the next is being reopened. Saved
+are the end of the pages that are done, and the names of the reopened requests of the others.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ READ, CHOSEN, SENT, NO_LETTER = "read", "chosen", "sent", "no_letter"
 
 
 class Answers:
-    """What became of the requests that were asked for by their ids.
+    """The results of the requests that were asked for by their ids.
 
     Args:
         named: those requests.
-        found: what earlier processes have found out about them.
+        found: results that earlier processes have found.
     """
 
     def __init__(
@@ -32,11 +32,11 @@ class Answers:
 
     @property
     def found(self) -> dict[str, str]:
-        """What became of those that have a letter."""
+        """The results of those that have a letter."""
         return {name: what for name, what in self.of_named.items() if what != NO_LETTER}
 
     def became(self, request_id: str, what: str) -> None:
-        """Remember what became of a letter, where its request was named."""
+        """Remember the result of a letter, where its request was named."""
         # Of several letters of a request the one that was sent is its answer.
         if self.of_named.get(request_id) not in (None, SENT):
             self.of_named[request_id] = what
@@ -46,7 +46,7 @@ class Passing:
     """A page of letters on its way.
 
     Attributes:
-        counts: its letters by what became of them.
+        counts: its letters by their results.
         names: the requests that may be reopened for it.
         marks: ends of their topics before the first of them was sent.
         published: reopened rows that Redis was told of.
@@ -117,7 +117,7 @@ class Progress:
         return one
 
     def finish(self) -> Passing | None:
-        """Note that what was handed over is sent; return the last page that is done now."""
+        """Note that the handed-over batch is sent; return the last page that is done now."""
         last = None
         while self._pages and self._pages[0].is_handed_over:
             last = self._pages.popleft()
@@ -128,7 +128,7 @@ class Progress:
         return last
 
     def so_far(self) -> SoFar:
-        """Return what is to be saved: the pages that are done, and what is reopened behind them."""
+        """Return the progress to save: finished pages, and the requests reopened behind them."""
         names = set(self._inherited)
         marks = self._inherited_marks if self._inherited else {}
         for one in self._pages:

@@ -1,4 +1,4 @@
-"""What is sent back: the record of a letter, on its way to the topic that it came from. Pure."""
+"""The record of a letter, on its way back to the topic that it came from. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REPLACES = "onceward-replaces"
 ORIGINAL_REQUEST_ID = "ORIGINAL_REQUEST_ID"
 PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 
-# The envelope's are written anew, and are no part of what is kept for a resend.
+# The envelope's are written anew, and are no part of the payload stored for a resend.
 _OF_ONCEWARD = OF_A_FAILURE | {
     *(DLQ_REDRIVE_COUNT, DLQ_REDRIVE_ID, DLQ_REDRIVE_BY, REPLACES, DUE, GENERATION),
     *(REQUEST_ID, ATTEMPT, DEADLINE, REOPENS),
@@ -50,7 +50,7 @@ class Sending(NamedTuple):
         request_id: of the request that is sent: the letter's, or that of its replacement.
         attempt: which sending of it this is.
         deadline_at: epoch ms.
-        payload_sha256: of what is sent.
+        payload_sha256: of the record that is sent.
         partition: None: the key decides, as it does for a client.
         payload: key, value and the user's headers, as a resend would need them.
     """
@@ -80,7 +80,7 @@ class Sending(NamedTuple):
 
 
 def candidate_of(letter: DeadLetter) -> Candidate:
-    """Return what the journal has to know of a letter."""
+    """Return the facts of a letter that the journal needs."""
     failure = letter.failure
     is_anothers = failure.code == PAYLOAD_MISMATCH or ORIGINAL_REQUEST_ID in dict(letter.headers)
     return Candidate(
@@ -104,7 +104,7 @@ def sending_of(
     replaces: bool = False,
     known_sha256: str | None = None,
 ) -> Sending:
-    """Return what is sent for a letter.
+    """Return the record that is sent for a letter.
 
     Args:
         row: of its request, which knows best its partition; None where it has none.

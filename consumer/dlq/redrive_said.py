@@ -1,4 +1,4 @@
-"""What is said of redrives, for a person or as JSON, and with which exit code."""
+"""Shows redrives to a person or as JSON, and chooses the exit code."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from feedback.errors import ExitCode
 
 
 def print_ending(ending: Ending, *, as_json: bool) -> int:
-    """Print what became of a redrive and return the command's exit code.
+    """Print the result of a redrive and return the command's exit code.
 
-    1 when something that was asked for was not done: a request that was named, or one that Kafka
-    does not take; a filter is expected to pass over what is done. 5 when it was cut off.
+    1 when a request that was named was not sent, or Kafka refused one; a filter is expected to pass
+    over finished ones. 5 when it was cut off.
     """
     counts = ending.counts
     if as_json:
@@ -89,5 +89,5 @@ def redrive_line(one: Redrive) -> str:
 
 
 def _state(one: Redrive) -> str:
-    """Return the state; what was running when its process stopped is `stopped`."""
+    """Return the state; a redrive that was running when its process stopped is `stopped`."""
     return STOPPED if one.state == RUNNING and one.owner is None else one.state

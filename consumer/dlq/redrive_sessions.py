@@ -41,12 +41,12 @@ class NotResumed(OncewardError):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What became of a redrive.
+    """The result of a redrive.
 
     Attributes:
         state: done, stopped, cancelled or rehearsed.
-        counts: letters by what became of them.
-        of_named: what became of requests that were named by their id.
+        counts: letters by their results.
+        of_named: the results of requests that were named by their id.
         untold: how many clients Redis could not be told for.
     """
 
@@ -91,7 +91,7 @@ def begin(
     because: str | None,
     how: How,
 ) -> Ending:
-    """Send back what a plan chooses.
+    """Send back the letters that a plan chooses.
 
     Raises:
         NotAvailable: a server is away; the text says how to go on.
@@ -118,7 +118,7 @@ def resume(
     """Go on with a redrive that was stopped, cancelled or killed.
 
     Args:
-        by: who does: what is sent from now on is sent by him.
+        by: the person who does it from now on.
         because: why; the reason that it was begun for by default.
 
     Raises:
@@ -137,7 +137,7 @@ def resume(
 
 
 def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
-    """Say what a redrive would do now; nothing is changed.
+    """Return the result that a redrive would have now; nothing is changed.
 
     Raises:
         NotAvailable: a server is away.
@@ -163,7 +163,7 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
 
 @contextmanager
 def opened(settings: Settings, plan: RedrivePlan) -> Iterator[tuple[Tools, DeadLetters]]:
-    """Yield what a redrive works with; closed afterwards."""
+    """Yield the tools of a redrive; closed afterwards."""
     with ExitStack() as stack:
         work = stack.enter_context(closing(_work(settings)))
         journal_id = work.journal_id()

@@ -1,7 +1,7 @@
-"""What clients hear of a redrive: the failure that a resend may help, and then PENDING.
+"""Tells clients of a redrive: FAILED with `resend`, and then PENDING.
 
-Redis is not needed for a redrive. Away, it is left alone for a while, and the workers' sweep tells
-what it missed; a run tells itself.
+Redis is not needed for a redrive. Away, it is left alone for a while, and the workers' sweep writes
+the missing statuses; a run writes its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Tellings:
 
     Args:
         store: of the group.
-        resend_after_s: when the resender looks first at what was sent back.
+        resend_after_s: when the resender looks first at a request that was sent back.
 
     Attributes:
         missed: how many requests could not be told of.
@@ -94,7 +94,7 @@ class Tellings:
     def sent_back(self, sendings: Sequence[Sending]) -> list[Published]:
         """Tell that these are about to be sent; return the rows that Redis knows of now."""
         answers = self._tell([_pending(one) for one in sendings])
-        # What Redis had otherwise is told by a sweep, as the journal has it.
+        # A sweep corrects a status that Redis had otherwise, as the journal has it.
         return [
             Published(one.reopened.request_id, one.reopened.generation, one.reopened.state)
             for one, answer in zip(sendings, answers, strict=False)
@@ -136,7 +136,7 @@ class Tellings:
         return monotonic_s() < self._rests_until_s
 
     def _tell(self, writes: Sequence[StatusWrite]) -> list[Refused | RedisRefused | None]:
-        """Return what Redis answered to each write; nothing where it is away."""
+        """Return the answer of Redis to each write; nothing where it is away."""
         answers: list[Refused | RedisRefused | None] = []
         if self._rests:
             self.missed += len(writes)

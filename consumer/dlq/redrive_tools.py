@@ -1,4 +1,4 @@
-"""What a redrive works with."""
+"""The connections and writers of a redrive."""
 
 from __future__ import annotations
 

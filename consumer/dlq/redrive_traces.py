@@ -1,4 +1,4 @@
-"""What a redrive that was killed has sent: its records stand in the topics, behind the marks."""
+"""Finds the records that a killed redrive has sent: they stand in the topics, behind the marks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from consumer.dlq.redrive_record import sent_by
 from feedback.clock import monotonic_s
 from feedback.kafka.scan import KafkaScan, OffsetSpan, Place
 
-# An older mark is as good, but for what is read behind it after a kill.
+# An older mark is as good, but more is read behind it after a kill.
 REFRESH_S = 5.0
 
 
@@ -16,7 +16,7 @@ class Traces:
     """Takes marks, and reads behind them. Belongs to one thread.
 
     Args:
-        scan: over a connection of its own; it reads what is not committed as well.
+        scan: over a connection of its own; it reads uncommitted records as well.
     """
 
     def __init__(self, scan: KafkaScan) -> None:
@@ -24,7 +24,7 @@ class Traces:
         self._marks: dict[str, tuple[float, dict[Place, int]]] = {}
 
     def marks(self, topics: Collection[str]) -> dict[Place, int]:
-        """Return offsets before which nothing of what is sent from now on will stand.
+        """Return offsets before which no record will stand that is sent from now on.
 
         Raises:
             KafkaUnavailable: Kafka did not answer.

@@ -6,9 +6,9 @@ letters ─▶ chosen ─▶ reopen, save (journal) ─▶ PENDING (Redis) ─�
 ```
 
 A batch of letters at each stage, so memory does not grow with their number. Killed at any point, it
-goes on where it was saved: what was reopened since is named in the journal, and stands in the
-topics behind the marks, or was not sent (see `consumer/journal/redrive_work.py`). Each reopening
-saves in its own transaction what was done before it.
+goes on where it was saved: requests reopened since are named in the journal, and stand in the
+topics behind the marks, or were not sent (see `consumer/journal/redrive_work.py`). Each reopening
+saves the progress before it in its own transaction.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Redriving:
             try:
                 is_done = all(self._go_through(page, carrying) for page in pages)
             except RedriveStopped:
-                self._settle()  # what is on its way is sent all the same
+                self._settle()  # records on their way are sent all the same
                 raise
             self._settle()
         self._save()
@@ -110,7 +110,7 @@ class Redriving:
         return is_done
 
     def _go_through(self, page: LetterPage, carrying: Carrying) -> bool:
-        """Send back what was chosen of a page; say whether to go on behind it."""
+        """Send back the chosen letters of a page; return whether to go on behind it."""
         chosen = [one for one in page.letters if self._plan.filter.takes(one)]
         passing = self.progress.begin(page.positions, read=page.read, total=page.total)
         passing.add(READ, len(page.letters))
@@ -199,7 +199,7 @@ class Redriving:
         )
 
     def _settle(self) -> None:
-        """Wait for the batch that is being carried, and note what became of it."""
+        """Wait for the batch that is being carried, and note its results."""
         if self._under_way is None:
             return
         passing, coming = self._under_way
@@ -237,7 +237,7 @@ class Redriving:
         self._saved_s = monotonic_s()
 
     def _take_back(self, not_taken: Sequence[Sending]) -> None:
-        """Undo what was done for records that Kafka has certainly not taken."""
+        """Undo the reopening of requests whose records Kafka has certainly not taken."""
         names = [
             (one.letter.request_id, None if one.row is None else one.row.generation)
             for one in not_taken

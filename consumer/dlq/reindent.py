@@ -1,5 +1,8 @@
-"""JSON laid out for reading, nothing of it changed: a parser would round numbers, drop repeated
-names and decode escapes that hide what must not reach a terminal. Pure."""
+"""JSON laid out for reading, nothing of it changed. Pure.
+
+A parser would round numbers, drop repeated names and decode escapes that hide characters from the
+terminal.
+"""
 
 from __future__ import annotations
 

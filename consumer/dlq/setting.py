@@ -28,7 +28,7 @@ class _Digits(str):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A place in a JSON value, and what is to stand there.
+    """A place in a JSON value, and its new value.
 
     Attributes:
         path: names and indexes from the whole value on; never empty.
@@ -40,7 +40,7 @@ class Setting:
 
     @classmethod
     def parse(cls, text: str) -> Setting:
-        """Return what `path=value` says; a value that is no JSON is taken as text.
+        """Return the setting of `path=value`; a value that is no JSON is taken as text.
 
         Raises:
             SettingsError: there is no path, or no value.
@@ -56,7 +56,7 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """What `parse` reads again."""
+        """Text that `parse` reads again."""
         escaped = (part.replace("~", "~0").replace("/", "~1") for part in self.path)
         return "".join(f"/{part}" for part in escaped) + f"={self.value}"
 

@@ -1,6 +1,6 @@
 """One request for a person: letter and journal side by side, or below each other when narrow.
 
-Whatever came from outside is made printable.
+All text from outside is made printable.
 """
 
 from __future__ import annotations

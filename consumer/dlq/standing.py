@@ -1,4 +1,4 @@
-"""What became of the requests behind dead letters since: the journal says. The rule is pure."""
+"""The states of the requests behind dead letters, by the journal. The rule is pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from consumer.journal.redrive_rule import is_discarded, shown_generation
 
 
 class Standing(StrEnum):
-    """What a letter is good for now.
+    """The state of a letter now.
 
     OPEN: it failed, and nobody has done anything about it, or it was sent back and did not come to
     a run before the deadline of that. RUNNING: it was sent back and has not ended yet. REPAIRED: it
@@ -33,7 +33,7 @@ class Standing(StrEnum):
     UNKNOWN = "unknown"
 
 
-# What somebody may still have to do something about.
+# The states in which a person may still have to act.
 UNSETTLED = frozenset({Standing.OPEN, Standing.IN_DOUBT, Standing.UNKNOWN})
 
 _OF_STATE = {
@@ -49,18 +49,18 @@ _OF_STATE = {
 def standing_of(
     letter: DeadLetter, row: Row | None, actions: Sequence[Action], *, now: int
 ) -> Standing:
-    """Return what a letter is good for.
+    """Return the state of a letter.
 
     Args:
         row: that of its request, None where there is none.
-        actions: what people did about it, in its order.
+        actions: the actions of people, oldest first.
         now: epoch ms, by the database's clock.
     """
     if row is None:
         return Standing.UNKNOWN
     if row.state != State.FAILED:
         return _OF_STATE[State(row.state)]
-    # What others count are deliveries.
+    # Other systems count deliveries.
     attempts = letter.failure.attempts if letter.dialect is Dialect.ONCEWARD else None
     if attempts is not None and attempts < shown_generation(row):
         return Standing.OLDER

@@ -1,4 +1,4 @@
-"""What a list says of many letters, gathered one by one in memory that does not grow. Pure."""
+"""The summary of many letters, gathered one by one in memory that does not grow. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NONE = "(none)"
 
 
 class Listed(NamedTuple):
-    """A letter without what may be large: key, value, headers and stack."""
+    """A letter without its large fields: key, value, headers and stack."""
 
     failed_at: int
     # Of two that failed at the same time, the later met comes later.
@@ -51,7 +51,7 @@ class Names:
 
 @dataclass(slots=True)
 class Tally:
-    """What was counted.
+    """The counts.
 
     Args:
         limit: how many letters are kept for the list: the newest.

@@ -1,4 +1,4 @@
-"""Kafka: the connections, and what kafka-python 3.0 has no call for or does wrong.
+"""Kafka: the connections, and mends for calls that kafka-python 3.0 lacks or gets wrong.
 
 - `source` reads as a member of a group and commits offsets; `partition_quarantine` leaves out
   partitions that Kafka refuses to it. `reader` reads one record by its coordinates, `scan` whole

@@ -16,10 +16,10 @@ from feedback.settings.settings import KafkaSection
 
 @contextmanager
 def kafka_faults(settings: KafkaSection) -> Iterator[None]:
-    """Let what kafka-python raises in the block become a sentence.
+    """Turn an error of kafka-python in the block into a sentence.
 
     Raises:
-        KafkaUnavailable: Kafka did not answer, or refused what was asked.
+        KafkaUnavailable: Kafka did not answer, or refused the request.
     """
     try:
         yield

@@ -1,7 +1,7 @@
 """Which offsets of a partition hold no records, as its log says batch by batch.
 
-Clients pass over them in silence: marks of transactions, and what was aborted. Whoever counts
-offsets needs to know them from offsets that are missing.
+Clients pass over them in silence: marks of transactions, and aborted records. A count of offsets
+needs to tell them from missing ones.
 """
 
 from __future__ import annotations

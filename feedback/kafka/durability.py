@@ -1,4 +1,4 @@
-"""Durability settings in words: what Kafka must have done before a request counts as sent."""
+"""Durability settings in words: how many copies Kafka must have before a request counts as sent."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Durability:
 
     Attributes:
         acks: who must have a record: `all` in-sync replicas, 1 (the leader), 0 (nobody).
-        is_idempotent: the broker drops what the producer's own retries repeat.
+        is_idempotent: the broker drops records that the producer's own retries repeat.
         in_flight: requests on their way to one broker; more than 1 keeps no order after a fault,
             unless it is idempotent.
         linger_ms: how long a record waits for others to share its batch.
-        min_insync: what a topic's `min.insync.replicas` must be at least; 0: it is not asked.
+        min_insync: the least `min.insync.replicas` of a topic; 0: it is not asked.
     """
 
     acks: Acks = "all"
@@ -39,11 +39,11 @@ FAST = Durability(acks=1, in_flight=5, linger_ms=FAST_LINGER_MS)
 
 
 def durability_of(durability: str, *, min_insync_replicas: int) -> Durability:
-    """Return what a word of the settings means.
+    """Return the durability of a word of the settings.
 
     Args:
         durability: `safe`, `fast`, or empty for neither.
-        min_insync_replicas: what `safe` asks of a topic.
+        min_insync_replicas: the least that `safe` asks of a topic.
 
     Raises:
         SettingsError: it is another word.

@@ -1,6 +1,6 @@
 """The taking of a transactional id: its epoch is raised, and partitions are marked with it.
 
-See `feedback.kafka.fence` for what it is good for.
+See `feedback.kafka.fence` for its use.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A refused address, a name that nobody knows, a certificate that is not trusted and a wrong password
 all end in "Unable to bootstrap". Importing this module adds the last failure to that sentence. And
 it lets the answer to a login be read: a broker that refuses one answers and closes, and
-kafka-python drops whatever came together with the close.
+kafka-python drops an answer that came together with the close.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from feedback.clock import monotonic_s
 
-# What comes of speaking TLS to a port that does not, without it to one that does, and the like.
+# The errors of TLS to a plain port, of plain text to a TLS port, and the like.
 _OTHER_PROTOCOL = (
     "closed the connection",
     "connection has been closed (EOF)",
@@ -46,7 +46,7 @@ def why_lost(net: Any, *, since_s: float) -> str | None:
     """Return the reason of the last failed connection; None when none failed since then.
 
     A connection that ran out of time says less than one that was refused before it: the last
-    attempt is cut by the caller's own time limit, whatever its cause.
+    attempt is cut by the caller's own time limit, for any cause.
 
     Args:
         net: the network of a client of kafka-python.

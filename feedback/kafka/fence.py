@@ -1,18 +1,18 @@
 """Records written by the one holder of a name: whoever held it before can write no more.
 
-What makes one writer out of several processes, of which any may be paused or cut off for as long as
-it likes, and may have a record under way all the time. A lease alone cannot: the moment between
-looking at a clock and sending has no end for a process that stands still in it.
+Makes one writer out of several processes. Any of them may be paused or cut off for any time, and
+may have a record under way all the time. A lease alone cannot: the moment between looking at a
+clock and sending has no end for a process that stands still in it.
 
 How. A transactional id has an epoch, and each taking raises it. A transaction that is empty, and
 committed, puts a marker with the new epoch into each partition that is to be written to; from that
 marker on its broker refuses batches of an older one. Taking returns when the markers are there, so
-what an earlier holder has written stands before the partition's end, or never will. The records
+a record of an earlier holder stands before the partition's end, or never will. The records
 themselves belong to no transaction: any reader sees them, and none can be taken back.
 
-What it costs: a tenth of a second for a taking, an offset of each partition for its marker, and
-the right to write under the name (ACL: Write on the TransactionalId). After some 32,000 takings a
-name gets another producer id; for that one taking an earlier holder is kept out by time alone.
+The cost: a tenth of a second for a taking, an offset of each partition for its marker, and the
+right to write under the name (ACL: Write on the TransactionalId). After some 32,000 takings a name
+gets another producer id; for that one taking an earlier holder is kept out by time alone.
 
 Nothing is written twice by trying again: after an unknown outcome there is no trying again, the
 holder has to take the name anew and to look for itself. See KIP-98 and KIP-360.
@@ -52,7 +52,7 @@ class Fence:
 
     Args:
         wire: asks the brokers.
-        name: of what may have one writer only: the transactional id.
+        name: the transactional id; it may have one writer only.
     """
 
     def __init__(self, wire: KafkaWire, name: str) -> None:
@@ -89,10 +89,10 @@ class Fence:
 
         Args:
             partition: one that was taken; those of the records do not matter.
-            before_each: called right before each request; what it raises ends the writing.
+            before_each: called right before each request; an error of it ends the writing.
 
         Raises:
-            Fenced: another has taken the name; what was not acknowledged was not written.
+            Fenced: another has taken the name; records that were not acknowledged were not written.
             KafkaUnavailable: the outcome of some is unknown: take the name, and look.
         """
         answers: list[RecordRefused | None] = []

@@ -8,10 +8,11 @@ from typing import Any
 def mend(consumer: Any) -> None:
     """Mend one `KafkaConsumer`, before its first poll.
 
-    Of a partition that is paused while some of its records are still to be handed out, these are
-    put away, and taken back when the place of the one partition whose turn it is is free. What has
-    handed out its last record still took that place: with two partitions put away the second was
-    never taken back, and since its records were there, never fetched again either.
+    kafka-python hands out the records of one partition at a time, its current one. It puts the
+    records of a paused partition away, and takes them back when there is no current one. A
+    partition that had handed out its last record stayed the current one. So with two partitions put
+    away the second was never taken back, and since its records were there, never fetched again
+    either.
     """
     fetcher = consumer._fetcher
     read = fetcher.fetched_records

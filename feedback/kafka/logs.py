@@ -1,8 +1,8 @@
-"""Takes keys, values, headers and passwords out of what kafka-python logs at DEBUG.
+"""Takes keys, values, headers and passwords out of kafka-python's log at DEBUG.
 
 An application that logs everything would write them down: kafka-python 3.0 tells each record that
 it is given, each request and answer, and the bytes of both, those of a login as well. Importing
-this module leaves the lines and replaces in them whatever is not plain.
+this module leaves the lines and replaces every value in them that is not plain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mends three faults of kafka-python 3.0's group membership, each seen on a real broker.
 
-All three show where a poll ends before what it began: a worker polls for tens of milliseconds, and
-a broker answers a join when the last member has joined.
+All three show where a poll ends before its request is answered: a worker polls for tens of
+milliseconds, and a broker answers a join when the last member has joined.
 """
 
 from __future__ import annotations

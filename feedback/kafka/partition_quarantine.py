@@ -2,7 +2,7 @@
 
 A topic whose access was taken away, or a batch that is corrupt on disk, fails each time it is
 fetched. It must neither look like an outage nor cost the others anything, so it is left out for a
-while and then tried again: what it comes from is mended by a person.
+while and then tried again: a person mends the cause.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUIET_S = 5.0
 
 
 class SetAside:
-    """Knows what is left out, and what is being tried again. Belongs to one thread.
+    """Knows partitions that are left out, and those being tried again. Belongs to one thread.
 
     Logs `partition.failed` once, however often it fails again, and `partition.back`.
     """
@@ -34,7 +34,7 @@ class SetAside:
 
     @property
     def out(self) -> Collection[Partition]:
-        """What is left out now."""
+        """The partitions that are left out now."""
         return self._out.keys()
 
     def fail(self, partitions: Iterable[Partition], reason: str, *, now_s: float) -> None:
@@ -46,7 +46,7 @@ class SetAside:
             self._out[one] = now_s + RETRY_S
 
     def due(self, now_s: float) -> list[Partition]:
-        """Return what is to be tried again from now on."""
+        """Return partitions that are to be tried again from now on."""
         due = [one for one, until_s in self._out.items() if until_s <= now_s]
         for one in due:
             del self._out[one]
@@ -54,14 +54,14 @@ class SetAside:
         return due
 
     def note_polled(self, read: Collection[Partition], *, now_s: float) -> None:
-        """Take in a poll without a fault, and what it brought."""
+        """Take in a poll without a fault, and its partitions."""
         back = [one for one, until_s in self._tried.items() if one in read or until_s <= now_s]
         for one in back:
             del self._tried[one]
             log.info("partition.back", topic=one[0], partition=one[1])
 
     def keep(self, assigned: Collection[Partition]) -> None:
-        """Forget what is another member's by now."""
+        """Forget partitions that are another member's by now."""
         for partitions in (self._out, self._tried):
             for one in partitions.keys() - assigned:
                 del partitions[one]

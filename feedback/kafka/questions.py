@@ -78,7 +78,7 @@ class KafkaQuestions:
         return set(self._admin.list_topics())
 
     def describe(self, names: Iterable[str]) -> list[TopicFound]:
-        """Return what is known of topics, by name.
+        """Return the descriptions of topics, by name.
 
         Raises:
             NoSuchTopic: one of them does not exist.

@@ -22,7 +22,7 @@ from feedback.records.envelope import NULL_HEADER, NullHeader, Record
 
 
 def record_of(one: Any) -> Record:
-    """Return what a consumer polled as a record of ours."""
+    """Return a polled record as a record of ours."""
     return Record(
         topic=one.topic,
         partition=one.partition,

@@ -1,8 +1,8 @@
 """Whole topics read once, in pages, up to where they ended when it began.
 
-What is written meanwhile is not read, so that a scan ends, and so that one which was cut off and
-goes on later sees no more than it would have seen. Memory does not grow with the topics: a page is
-at most `PAGE_RECORDS` records, and Kafka is asked for `FETCH_BYTES` at a time.
+Records that are written meanwhile are not read. So a scan ends, and one that was cut off and goes
+on later sees no more than it would have seen. Memory does not grow with the topics: a page is at
+most `PAGE_RECORDS` records, and Kafka is asked for `FETCH_BYTES` at a time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ScanPage(NamedTuple):
 
 
 def resumed(spans: Mapping[Place, OffsetSpan], positions: Mapping[Place, int]) -> OffsetSpans:
-    """Return what is left of spans behind these positions."""
+    """Return the rest of spans behind these positions."""
     return {
         place: span._replace(begin=max(span.begin, positions.get(place, span.begin)))
         for place, span in spans.items()
@@ -69,9 +69,9 @@ class KafkaScan:
 
     Args:
         settings: brokers and security; no group is joined, nothing is committed.
-        committed_only: whether to leave out what belongs to transactions that failed, and to end
-            before the first that is open. Without, for whoever looks only for records that it
-            wrote itself, outside of transactions: a foreign one that is open must not hide them.
+        committed_only: whether to leave out records of aborted transactions, and to end before the
+            first open one. False for a caller that looks only for its own records, written outside
+            of transactions: a foreign open one must not hide them.
         timeout_s: how long Kafka may take for an answer, and to give more records.
     """
 
@@ -102,7 +102,7 @@ class KafkaScan:
             return sorted(admin.list_topics())
 
     def spans(self, topics: Iterable[str], *, since_ms: int | None = None) -> OffsetSpans:
-        """Return what there is to read now; a topic that does not exist has nothing.
+        """Return the spans to read now; a topic that does not exist has none.
 
         Args:
             since_ms: epoch ms; records before the first that is not older are left out.
@@ -142,7 +142,7 @@ class KafkaScan:
         with kafka_faults(self._settings):
             consumer = self._connected()
             consumer.assign(list(left))
-            # An earlier scan has paused what it had read.
+            # An earlier scan has paused the partitions that it had read.
             consumer.resume(*left)
             for place, span in left.items():
                 consumer.seek(place, span.begin)
@@ -214,7 +214,7 @@ class KafkaScan:
                     kafka_client=connect,
                     group_id=None,
                     enable_auto_commit=False,
-                    # What retention took away meanwhile cannot be read.
+                    # Records that retention took away meanwhile cannot be read.
                     auto_offset_reset="earliest",
                     allow_auto_create_topics=False,
                     fetch_max_bytes=FETCH_BYTES,

@@ -1,11 +1,11 @@
 """Single records sent, and how each send ended: the producer of the clients.
 
 kafka-python's producer retries without end and has no memory bound: so its delivery timeout is
-`send_timeout_s`, and callers bound what is in flight. By default it is not the idempotent one: what
-its retries may duplicate is a resend like any other, answered by the journal; one request in flight
-for each broker keeps them in order. The idempotent one of 3.0.12 never sends again after a sent
-record has run out of time (its producer id is reset and not asked for again): so after an unknown
-outcome it is replaced, else a broker that stalls for `send_timeout_s` would end the client.
+`send_timeout_s`, and callers bound the records in flight. By default it is not the idempotent one:
+a duplicate by its retries is a resend like any other, answered by the journal; one request in
+flight for each broker keeps them in order. The idempotent one of 3.0.12 never sends again after a
+sent record has run out of time (its producer id is reset and not asked for again): so after an
+unknown outcome it is replaced, else a broker that stalls for `send_timeout_s` would end the client.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RecordNotSent(KafkaUnavailable):
 
 
 class TopicAway(RecordNotSent):
-    """Kafka or the topic is away: what is sent there next would only wait as long."""
+    """Kafka or the topic is away: the next record would only wait as long."""
 
 
 class KafkaAway(TopicAway):
@@ -78,11 +78,11 @@ class SenderClosed(TopicAway):
 
 
 class OutOfTime(TopicAway):
-    """What came before its turn took all of its time: of Kafka this says nothing."""
+    """Records before it took all of its time: this says nothing of Kafka."""
 
 
 class TopicUnsafe(RecordNotSent):
-    """The topic may lose what it acknowledges, and the client asked for one that does not."""
+    """The topic may lose acknowledged records, and the client asked for one that does not."""
 
 
 class TopicUnknown(TopicAway):
@@ -93,7 +93,7 @@ class TopicForbidden(RecordNotSent):
     """This user may not write there: a person has to allow it.
 
     Args:
-        reason: what Kafka said.
+        reason: Kafka's answer.
         topic: where; None for everywhere. An idempotent producer says it of others as well.
     """
 
@@ -121,10 +121,10 @@ class PendingRecord:
     Args:
         future: kafka-python's.
         deadline_s: monotonic time until which its end is awaited.
-        on_unknown: called when it is not known what became of it.
+        on_unknown: called when its end is not known.
         refusals_are_certain: whether Kafka's refusal is of this record. An idempotent producer that
-            had one record refused ends all that it has with that same refusal, what is under way
-            as well, and takes nothing more.
+            had one record refused ends all its records with that same refusal, those under way as
+            well, and takes nothing more.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class PendingRecord:
         self._refusals_are_certain = refusals_are_certain
 
     def is_settled(self, wait_s: float) -> bool:
-        """Whether it is known what became of it, waiting for that at most so long."""
+        """Whether its end is known, waiting for that at most so long."""
         if not self._future.is_done and wait_s > 0:
             with contextlib.suppress(KafkaError):
                 self._future.get(timeout=wait_s)
@@ -231,11 +231,11 @@ class KafkaSender:
 
         Raises:
             TopicAway: Kafka is away, or the topic does not exist.
-            OutOfTime: `deadline_s` is over. Handed over, nobody would know what became of it.
+            OutOfTime: `deadline_s` is over. Handed over, nobody would know its end.
             SenderClosed: this sender is closed.
-            TopicUnsafe: the topic may lose what it acknowledges.
+            TopicUnsafe: the topic may lose acknowledged records.
             TopicForbidden: this user may not write there.
-            RecordNotSent: the record is too large, or not what Kafka takes.
+            RecordNotSent: the record is too large, or malformed for Kafka.
         """
         now_s = monotonic_s()
         latest_s = now_s + self._timeout_s
@@ -295,7 +295,7 @@ class KafkaSender:
             if self._producer is not producer:
                 return
             self._producer = None
-            # What else it was given has until then, and is told to its senders.
+            # Its other records have until then, and their senders are told.
             closing = threading.Thread(
                 target=_close,
                 args=(producer, self._timeout_s + CLOSE_GRACE_S),
@@ -364,7 +364,7 @@ class KafkaSender:
             raise TopicAway(f"the [kafka] settings do not work: {error}") from error
 
     def _delivery(self, timeout_ms: int) -> dict[str, Any]:
-        """Return what kafka-python is told about acknowledgements and about how long to try."""
+        """Return the options of kafka-python for acknowledgements and for how long to try."""
         return {
             "acks": self._durability.acks,
             "enable_idempotence": self._durability.is_idempotent,
@@ -386,7 +386,7 @@ class KafkaSender:
         return f"Kafka at {self._settings.bootstrap_servers} is away: {why}"
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Send what is under way and close for good.
+        """Send the records under way and close for good.
 
         Args:
             timeout_s: how long that may take; None for `send_timeout_s`.
@@ -405,7 +405,7 @@ class KafkaSender:
 
 
 class OrderedSender(KafkaSender):
-    """Sends in the order given, for a sender that keeps what it sends: the idempotent producer.
+    """Sends in the order given, for a sender that stores its records: the idempotent producer.
 
     A record never runs out of time inside of it, since the next one of its key would then go
     first: it tries until `abandon`. Belongs to one thread.
@@ -499,11 +499,11 @@ class OrderedSender(KafkaSender):
         return True
 
     def abandon(self) -> None:
-        """Let nothing go out any more of what is not acknowledged; the next `send` begins anew."""
+        """Let no unacknowledged record go out any more; the next `send` begins anew."""
         producer, self._producer = self._producer, None
         if producer is None:
             return
-        # Its own closing waits for what it has, and leaves its thread sending when that takes too
+        # Its own closing waits for its records, and leaves its thread sending when that takes too
         # long: an exception comes before the thread is told.
         producer._sender.force_close()
         producer._sender.join(ABANDON_S)
@@ -517,8 +517,8 @@ def size_of_record(key: bytes | None, value: bytes | None, headers: list[tuple[s
 
 
 def _close(producer: KafkaProducer, longest_s: float) -> None:
-    # Its own closing waits that long for the records, and then once more for its thread. What is
-    # not acknowledged in time was told to its sender as unknown.
+    # Its own closing waits that long for the records, and then once more for its thread. A record
+    # that is not acknowledged in time was reported to its sender as unknown.
     deadline_s = monotonic_s() + longest_s
     left_s = 0.0
     try:
@@ -533,8 +533,7 @@ def _close(producer: KafkaProducer, longest_s: float) -> None:
 
 
 def _refusal(error: KafkaError) -> RecordNotSent | None:
-    """Return what it means when a broker says that it does not store a record, None for all else
-    that it may say."""
+    """Return the error for an answer of a broker that stores no record; None for others."""
     if isinstance(error, AuthorizationError):
         return _forbidden(error)
     if isinstance(error, _CERTAINLY_REFUSED):

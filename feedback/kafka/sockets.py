@@ -22,7 +22,7 @@ import feedback.kafka.failures
 import feedback.kafka.logs  # noqa: F401 - both mend kafka-python for this process
 from feedback.names import addresses
 
-# Of one look: what comes later is there for the next try.
+# Of one look: a later address is there for the next try.
 LOOKUP_S = 0.5
 
 _connect = KafkaNetSocket.sock_connect
@@ -72,8 +72,10 @@ KafkaTCPTransport._write_to_sock = _write_or_close
 
 @contextmanager
 def closed_at_a_fault() -> Iterator[Callable[..., KafkaNetClient]]:
-    """Yield what makes a client's network, and close that when the client cannot be made:
-    kafka-python would leave its sockets open."""
+    """Yield a factory of a client's network.
+
+    The network is closed when the client cannot be made: kafka-python would leave its sockets open.
+    """
     made: list[KafkaNetClient] = []
 
     def connect(*given: Any, **named: Any) -> KafkaNetClient:

@@ -1,9 +1,9 @@
 """Records read as a member of a consumer group, and their offsets committed.
 
 Facts it stands on (kafka-python 3.0): a consumer belongs to one thread; a poll with everything
-paused sleeps its time away, at most 0.1 s; paused partitions keep what was fetched; what is wrong
-with one partition is raised by a poll, which names it only in its text; with all brokers gone a
-poll brings nothing and says nothing; a topic that was deleted goes from the assignment by itself,
+paused sleeps its time away, at most 0.1 s; paused partitions keep their fetched records; a poll
+raises the fault of one partition, and names it only in its text; with all brokers gone a poll
+brings nothing and says nothing; a topic that was deleted goes from the assignment by itself,
 without a word, and is back when it exists again.
 """
 
@@ -55,12 +55,12 @@ Unclaimed = Callable[[Collection[Partition]], Mapping[Partition, int]]
 
 
 def nothing_unclaimed(partitions: Collection[Partition]) -> Mapping[Partition, int]:
-    """Let the next owner go on from what is committed."""
+    """Let the next owner go on from the committed offset."""
     return {}
 
 
 class CommitFailed(KafkaUnavailable):
-    """A commit was refused, or nobody knows whether it was applied: read what is committed."""
+    """A commit was refused, or nobody knows whether it was applied: read the committed offset."""
 
 
 class KafkaSource:
@@ -68,7 +68,7 @@ class KafkaSource:
 
     Args:
         settings: brokers, group and security.
-        topics: what to subscribe to.
+        topics: the topics to subscribe to.
         observers: hear of polls and commits.
 
     Attributes:
@@ -141,7 +141,7 @@ class KafkaSource:
     def poll(self, timeout_s: float, *, max_records: int) -> list[Record]:
         """Return new records, in offset order within each partition.
 
-        What is wrong with single partitions is logged, and the others are read.
+        Faults of single partitions are logged, and the others are read.
 
         Raises:
             KafkaUnavailable: the broker refused; polling again is right.
@@ -208,7 +208,7 @@ class KafkaSource:
                     self._consumer.resume(TopicPartition(*partition))
 
     def _note_gone(self) -> None:
-        """Log topics that were deleted, are there again, or have grown; from what is known."""
+        """Log topics that were deleted, are there again, or have grown; by the metadata at hand."""
         self._is_member = self._is_member or bool(self._consumer.assignment())
         if not self._is_member:
             return  # and does not know the topics yet
@@ -269,7 +269,7 @@ class KafkaSource:
                 self._consumer.pause(partition)
 
     def resume(self) -> None:
-        """Fetch again, but for what is left out."""
+        """Fetch again, but for partitions that are left out."""
         self._is_paused = False
         for partition in self._consumer.paused():
             if (*partition,) not in self._aside.out and partition.topic not in self._left:
@@ -277,8 +277,10 @@ class KafkaSource:
                     self._consumer.resume(partition)
 
     def leave(self, topics: frozenset[str]) -> None:
-        """Fetch nothing of these topics from now on, whatever `resume` says, and stay a member of
-        the group; what is left no longer is fetched from the next `resume` on."""
+        """Fetch nothing of these topics from now on, even after `resume`; stay in the group.
+
+        Topics that are no longer named are fetched from the next `resume` on.
+        """
         if topics == self._left:
             return
         self._left = topics
@@ -288,7 +290,7 @@ class KafkaSource:
                     self._consumer.pause(partition)
 
     def hold(self, partitions: Collection[Partition]) -> None:
-        """Stop fetching these partitions and fetch all others, but for what is left out."""
+        """Stop fetching these partitions and fetch all others, but for those that are left out."""
         paused = self._consumer.paused()
         for one in self._consumer.assignment():
             is_held = (*one,) in partitions
@@ -318,7 +320,7 @@ class KafkaSource:
             records = sum(max(0, self._committed.get(one, 0) - again[one]) for one in again)
             log.info("partitions.handed_over", partitions=len(again), read_again=records)
         except KafkaError as error:
-            # They were lost and not handed over: the next owner goes on from what is committed.
+            # They were lost and not handed over: the next owner goes on from the committed offset.
             log.warning("partitions.lost", reason=type(error).__name__, not_rewound=len(again))
 
     def _stay_paused(self, assigned: Collection[TopicPartition]) -> None:
@@ -386,7 +388,7 @@ class _OnAssigned(AsyncConsumerRebalanceListener):  # type: ignore[misc]
         self._hear_revoked = hear_revoked
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Hand them over: what was read is committed before it runs, or dropped."""
+        """Hand them over: records that were read are committed before they run, or dropped."""
         await self._hear_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a topic keeps what it acknowledges when a broker dies: asked of Kafka once for each.
+"""Whether a topic keeps acknowledged records when a broker dies: asked of Kafka once for each.
 
 A refusal is asked for again after a while, so that nobody has to restart a client when the topic
 has been mended.
@@ -21,7 +21,7 @@ class TopicSafety:
 
     Args:
         settings: brokers and security.
-        at_least: what `min.insync.replicas` must be.
+        at_least: the least `min.insync.replicas`.
     """
 
     def __init__(self, settings: KafkaSection, *, at_least: int) -> None:

@@ -1,7 +1,7 @@
 """Topics that stand beside a topic of the user's: its dead letters, its retries.
 
 They are made with the partitions and the replication of their source, where they are missing, or
-expected to exist. What a user makes beforehand is taken as it is.
+expected to exist. A topic that a user makes beforehand is taken as it is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class KafkaTopics:
 
     Args:
         settings: brokers and security.
-        create: whether to make what is missing.
+        create: whether to make missing topics.
         timeout_s: how long Kafka may take for one answer.
     """
 
@@ -81,7 +81,7 @@ class KafkaTopics:
             return [name for name in names if _described(admin, name) is None]
 
     def visible(self, names: Collection[str]) -> list[str]:
-        """Return those that exist and that we may see; what is forbidden is no fault.
+        """Return those that exist and that we may see; a forbidden one is no fault.
 
         Raises:
             KafkaUnavailable: Kafka did not answer.
@@ -187,7 +187,7 @@ def min_insync_replicas(settings: KafkaSection, topic: str, *, timeout_s: float)
     with kafka_faults(settings), administrator(settings, timeout_s=timeout_s) as admin:
         found = admin.describe_configs([wanted], config_filter="all")
     try:
-        # kafka-python leaves out what it was refused.
+        # kafka-python leaves out refused topics.
         return int(found["topic"][topic][_MIN_INSYNC]["value"])
     except KeyError:
         return None

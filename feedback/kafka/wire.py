@@ -1,4 +1,4 @@
-"""Single questions of Kafka's protocol to one broker: what its clients have no call for."""
+"""Single requests of Kafka's protocol to one broker, for which its clients have no call."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KafkaWire:
         self._client: Any = None
 
     def ask(self, node_id: int, request: Any) -> Any:
-        """Return a broker's answer, whatever it says.
+        """Return a broker's answer, an error as well.
 
         Raises:
             KafkaUnavailable: it gave none; whether it heard the question is unknown.

@@ -1,8 +1,9 @@
 """Records that a worker writes itself, in batches: each is acknowledged, or the reason is named.
 
 Its producer is not the idempotent one, which in kafka-python 3.0.12 never sends again after a
-record has run out of time: what is written twice (a wake-up, a dead letter) does no harm here.
-Batches are compressed, so that what came compressed fits into a topic of the same limit again.
+record has run out of time: a record that is written twice (a wake-up, a dead letter) does no harm
+here. Batches are compressed, so that a record that came compressed fits into a topic of the same
+limit again.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Outgoing(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes of a batch."""
+        """About its share of a batch."""
         headers = sum(len(name) + len(value) for name, value in self.headers)
         return len(self.key or b"") + len(self.value or b"") + headers
 
@@ -70,7 +71,7 @@ class RecordRefused(KafkaUnavailable):
 
 
 class RecordTooLarge(RecordRefused):
-    """It is larger than what the topic takes."""
+    """It is larger than the topic's limit."""
 
 
 class KafkaWriter:
@@ -100,7 +101,7 @@ class KafkaWriter:
             raise self._away(error) from error
 
     def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]:
-        """Return for each record None when Kafka has it, else what is known of it.
+        """Return for each record None when Kafka has it, else the error.
 
         After `RecordRefused` Kafka does not have it, after any other error it may.
         """
@@ -109,7 +110,7 @@ class KafkaWriter:
         # Counted from here: handing over may have waited for a topic that is away.
         deadline_s = monotonic_s() + self._timeout_s
         if self._producer is not None:
-            # What became of each is said below; of a batch that had to be split this knows nothing.
+            # The result of each is reported below; a batch that had to be split is not known here.
             with contextlib.suppress(KafkaError):
                 self._producer.flush(timeout=self._timeout_s)
         return [
@@ -118,7 +119,7 @@ class KafkaWriter:
         ]
 
     def close(self, timeout_s: float = 1.0) -> None:
-        """Close the connection; what is not acknowledged in time may or may not be written."""
+        """Close the connection; a record without an acknowledgement may or may not be written."""
         producer, self._producer = self._producer, None
         if producer is not None:
             # Its closing flushes first, and raises when that takes too long.
@@ -203,7 +204,7 @@ class _Nullable(Serializer):  # type: ignore[misc]
     """Writes bytes as they are, and null where `_NULL` stands for it."""
 
     def serialize(self, topic: str, headers: object, data: object) -> object:
-        """Return what is written as the value."""
+        """Return the bytes that are written as the value."""
         return None if data is _NULL else data
 
 

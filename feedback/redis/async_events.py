@@ -4,10 +4,10 @@ One connection serves all waits of a loop. A missed event costs one polling inte
 correctness: whoever waits reads the status itself again.
 
 Theory of operation. Only two tasks of the listener touch the connection: one reads and replaces it
-after a fault, the other subscribes to what is new and leaves what is gone. Whoever begins or ends a
+after a fault, the other subscribes to new channels and leaves old ones. Whoever begins or ends a
 watch only notes it, so a wait that is cancelled at any point breaks nothing and leaves nothing. A
-watch begins when Redis has confirmed it: until then a change could pass between what the caller
-read and what it hears.
+watch begins when Redis has confirmed it: until then a change could pass between the caller's read
+and the first event.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class AsyncEventListener:
             self._heard.add(channel)
             if channel in self._confirmed:
                 self._confirmed[channel].set()
-                # For a watch that has begun this comes late: nobody knows what was missed.
+                # For a watch that has begun this comes late: missed events are unknown.
                 for watch in self._watches[channel]:
                     if watch.has_begun:
                         watch.tell(self._ids[channel])

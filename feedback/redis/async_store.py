@@ -1,8 +1,8 @@
-"""Statuses in Redis for asyncio: what a client asks and tells, no more; the calls are `store`'s.
+"""Statuses in Redis for asyncio: only a client's reads and writes; the calls are `store`'s.
 
-A thousand tasks share few connections: what they tell and read at the same time is one call
-(`grouped`), and each call waits for its turn, for no longer than Redis may take to answer; what
-waited in vain has certainly done nothing. What is told or read ends within twice that time.
+A thousand tasks share few connections: their writes and reads at the same time are one call
+(`grouped`). Each call waits for its turn, for no longer than Redis may take to answer; a call that
+waited in vain has certainly done nothing. A write or a read ends within twice that time.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ class AsyncStatusStore(StoreCalls):
 
         Raises:
             RedisRefused: one of the writes is at fault.
-            RedisUnavailable: nothing is known of what was written; repeating is harmless.
+            RedisUnavailable: the write may or may not have been done; repeating is harmless.
         """
         return refusals_of(await self.replace(writes, look_at=look_at))
 
     async def replace(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
     ) -> list[Answer]:
-        """Tell a batch of statuses, and say what it took the place of; see `StatusStore.replace`.
+        """Write a batch of statuses, and return those it replaced; see `StatusStore.replace`.
 
         Raises:
             RedisRefused, RedisUnavailable: as for `write`.
@@ -104,7 +104,7 @@ class AsyncStatusStore(StoreCalls):
         return await self._writing([(write, look_at) for write in writes])
 
     async def written(self) -> None:
-        """Return when what is being told now has been told, or has failed."""
+        """Return when the writes under way have been done, or have failed."""
         await self._writing.settled()
 
     async def _write_with_looks(self, writes: Sequence[tuple[StatusWrite, int]]) -> list[Answer]:
@@ -138,7 +138,7 @@ class AsyncStatusStore(StoreCalls):
             return replies_of(await pipe.execute(raise_on_error=False))
 
     async def read(self, request_id: str) -> Status:
-        """Return what is known of one request; UNKNOWN when nothing is.
+        """Return the status of one request; UNKNOWN when there is none.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -176,7 +176,7 @@ class AsyncStatusStore(StoreCalls):
         return {worker_id for worker_id, is_there in zip(ids, found, strict=True) if is_there}
 
     async def kept_payload(self, request_id: str) -> StoredPayload | None:
-        """Return what a resend needs, or None when nothing was kept or it is gone.
+        """Return the payload for a resend, or None when none was stored or it is gone.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -194,7 +194,7 @@ class AsyncStatusStore(StoreCalls):
         deadline_at: int | None,
         replaced: Replaced | None = None,
     ) -> bool:
-        """Take back what one sending told; see `StatusStore.forget`.
+        """Take back the status of one sending; see `StatusStore.forget`.
 
         Raises:
             RedisUnavailable: the trace may still be there.

@@ -6,11 +6,11 @@ off on purpose, end in half a millisecond: the scan for lost requests brings oth
 leaves those alone, and whoever takes one knows that somebody began with it and did not finish. A
 look that a resender has set ends in a quarter: it is as far ahead as it should be.
 
-One clock decides what is due, that of Redis, so that all resenders agree. The first look of a
-request is written by a client or a worker with its own clock: one that is ahead delays it, one
+One clock decides when a look is due, that of Redis, so that all resenders agree. The first look of
+a request is written by a client or a worker with its own clock: one that is ahead delays it, one
 that is behind makes it due at once, which costs one look more, since how old a status is Redis'
 clock says as well; a client that still sends it cannot take back what a resender has leased
-(`SendUnknown`). What lies further ahead than any look of ours is brought back by `hasten` (see
+(`SendUnknown`). A look further ahead than any of ours is brought back by `hasten` (see
 `Deadlines.page`).
 """
 
@@ -83,7 +83,7 @@ for i = 3, #ARGV do
 end
 return hastened
 """
-# A page's statuses without their results: only who holds what is ACCEPTED.
+# A page's statuses without their results: with the worker of each ACCEPTED one.
 _HOLDERS = f"""
 local found = {{}}
 for i, key in ipairs(KEYS) do
@@ -186,9 +186,9 @@ class Deadlines:
     def remove(self, taken: Taken, request_ids: Sequence[str]) -> None:
         """Take requests out of the set that nobody needs to look at any more.
 
-        What was reopened while it was decided stays, and is due: its writer found it in the set,
-        and left it there. Redis looks and removes in one step; between two, whoever does it could
-        die, and an open request without a look would be sent again by nobody.
+        A request that was reopened meanwhile stays, and is due: its writer found it in the set, and
+        left it there. Redis looks and removes in one step: between two steps the caller could die,
+        and an open request without a look would be sent again by nobody.
 
         Raises:
             RedisUnavailable: Redis did not answer; they are due again when the lease ends.
@@ -262,7 +262,7 @@ class Deadlines:
 
 
 def _divide(members: Sequence[bytes]) -> tuple[tuple[str, ...], list[bytes]]:
-    """Return the request ids among the members, and what is none."""
+    """Return the request ids among the members, and the other members."""
     request_ids: list[str] = []
     strays: list[bytes] = []
     for member in members:

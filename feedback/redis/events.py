@@ -9,7 +9,7 @@ thread alone reads, and it alone replaces a connection after a fault, with all s
 once. Two things bite the next editor:
 
 - A watch begins when Redis has confirmed its subscriptions. Until then a change that is published
-  over another connection could pass between what the caller read and what it hears. One that begins
+  over another connection could pass between the caller's read and the first event. One that begins
   without it, because Redis takes long or is away, counts as changed when it is confirmed.
 - A connection always has one channel that nobody publishes on: redis-py's PubSub forgets that it is
   subscribed when its last channel goes while another thread adds the next.
@@ -150,7 +150,7 @@ class EventListener:
                     self._pubsub.unsubscribe(*gone)  # type: ignore[no-untyped-call]
 
     def _hear(self, fresh: Sequence[str]) -> None:
-        """Subscribe, under the lock; what fails here is made good by the listening thread."""
+        """Subscribe, under the lock; the listening thread makes a failure here good."""
         with self._noting_faults():
             # The thread connects, which may take long, and subscribes to all that it finds.
             if fresh and self._pubsub is not None and not self._broken:
@@ -212,7 +212,7 @@ class EventListener:
             if message["type"] == "subscribe" and request_id is not None:
                 self._confirmed.add(channel)
                 self._lock.notify_all()
-                # For a watch that has begun this comes late: nobody knows what was missed.
+                # For a watch that has begun this comes late: missed events are unknown.
                 for watch in watches:
                     if watch.has_begun:
                         watch.tell([request_id])

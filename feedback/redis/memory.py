@@ -1,5 +1,6 @@
-"""How far back Redis remembers the requests of a group: what a client may conclude from finding
-nothing under an id.
+"""How far back Redis remembers the requests of a group.
+
+A client needs to know it when it finds nothing under an id.
 
 A key beside the journal's id is the witness: which Redis the workers have seen, and since when
 that has forgotten nothing (`KEEP`, with each heartbeat). A Redis is named by its `run_id` and by
@@ -7,12 +8,12 @@ how many keys it has evicted: another start, and a promoted replica, may be empt
 was. Where the name changes, or the witness is gone, it begins anew, at the time of Redis. Only the
 first worker that a group ever has writes it for the group's whole life (0): before it nothing ran.
 
-A client reads the witness when it is about to say `NotSent` of an id that its caller gave
-(`LOOK`). What was forgotten longer ago than any deadline can run no more, and how it ended was told
+A client reads the witness when it is about to say `NotSent` of an id that its caller gave (`LOOK`).
+A request that was forgotten longer ago than any deadline can run no more, and its end was written
 again from the journal. Where no witness stands the group has no worker yet, or Redis was emptied
-and no worker has told a heartbeat since. Nothing in Redis tells these two apart, and who begins
-with an empty Redis must not hear `SendUnknown` of everything. So no witness is no reason for doubt,
-unless the process knows better (`producer_client.sent_before`).
+and no worker has told a heartbeat since. Nothing in Redis tells these two apart, and a user who
+begins with an empty Redis must not hear `SendUnknown` of everything. So no witness is no reason for
+doubt, unless the process knows better (`producer_client.sent_before`).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ return {{redis.call('GET', KEYS[1]) or '', name, now, is_there and 1 or 0}}
 
 @dataclass(frozen=True, slots=True)
 class RedisMemory:
-    """What Redis says of its own memory.
+    """The facts about Redis' own memory.
 
     Attributes:
         witness: the Redis that the workers have seen, empty where no witness stands.
@@ -102,7 +103,7 @@ class RedisMemory:
 
 
 def decode_look(answer: Any) -> RedisMemory:
-    """Return what `LOOK` has answered."""
+    """Return the answer of `LOOK`."""
     witness, name, now, is_there = cast("Sequence[Any]", answer)
     seen, _, since = witness.decode().partition(" ")
     return RedisMemory(seen, int(since or 0), name.decode(), int(now), is_there == 1)

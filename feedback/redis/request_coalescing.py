@@ -1,8 +1,8 @@
 """Calls that tasks make at the same time, made as one: a thousand tasks, a few round trips.
 
-While calls are under way, what is asked meanwhile gathers for the next; so a call alone is made at
-once, and many share one the more of them there are. Nobody waits for longer than a limit, though
-Redis hang and the calls before with it.
+While calls are under way, new requests gather for the next; so a call alone is made at once, and
+the more requests there are, the more share one. Nobody waits for longer than a limit, though Redis
+hang and the calls before with it.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Grouped(Generic[Item, Answer]):
     async def __call__(self, items: Sequence[Item]) -> list[Answer]:
         """Return the answers to these items.
 
-        A task that is cancelled takes nothing back of what is under way; see `settled`.
+        A task that is cancelled takes nothing back that is under way; see `settled`.
 
         Raises:
             RedisUnavailable: there was no answer within the limit.
-            Exception: what the call that carried them raised.
+            Exception: the error of the call that carried them.
         """
         asked = _Asked[Item, Answer](
             items, sum(map(self._size_of, items)), asyncio.get_running_loop().create_future()
@@ -78,7 +78,7 @@ class Grouped(Generic[Item, Answer]):
             raise RedisUnavailable(said, never_reached=not asked.has_begun) from None
 
     async def settled(self) -> None:
-        """Return when what is under way now has ended, and nobody's cancelled call with it."""
+        """Return when all calls under way now have ended, cancelled ones too."""
         if self._under_way:
             await asyncio.wait(set(self._under_way))
 

@@ -1,4 +1,4 @@
-"""What one call of the status script carries for each write. Pure."""
+"""The arguments of one call of the status script, for each write. Pure."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ from feedback.redis.sockets import connection_class
 MAX_CONNECTIONS = 64
 _NO_CONNECTION = (ConnectionRefusedError, FileNotFoundError, socket.gaierror, queue.Empty)
 _NO_CLUSTER = "this is a Redis Cluster, which we do not support; name one primary in [redis] url"
-# A server that answers one of these refuses whatever is asked now: it is as good as away, and it
-# did nothing of what was asked. With each, what an operator does about it.
+# A server that answers one of these refuses every command now: it is as good as away, and it did
+# nothing. With each stands the operator's next step.
 REFUSES_ALL = MappingProxyType(
     {
         "OOM": "raise its maxmemory, or keep statuses for less long (status_ttl_s)",
@@ -46,10 +46,10 @@ REFUSES_ALL = MappingProxyType(
         "CROSSSLOT": _NO_CLUSTER,
     }
 )
-# What a script reports whose user may not publish: by then it has written.
+# The report of a script whose user may not publish: by then it has written.
 _NO_CHANNEL = re.compile(r"publish|channel")
 _ALLOW_CHANNELS = "allow this user the channels as well (&onceward:*)"
-# At the beginning; before Redis 7, with a dash in front, somewhere in what a script reports.
+# At the beginning; before Redis 7, with a dash in front, somewhere in a script's report.
 _CODE = re.compile(r"(?:^|\s-)([A-Z]{3,})\b")
 
 
@@ -70,7 +70,7 @@ class Packer:
 
 
 class RedisSettings(Protocol):
-    """What the store needs to know; `feedback.settings.settings.RedisSection` has it."""
+    """The settings of the store; `feedback.settings.settings.RedisSection` has them."""
 
     @property
     def url(self) -> str: ...
@@ -119,7 +119,7 @@ def execute(pipe: Any) -> list[Any]:
 
 
 def replies_of(replies: list[Any]) -> list[Any]:
-    """Return what a pipeline that raises nothing gave.
+    """Return the results of a pipeline that raises nothing.
 
     Raises:
         RedisError: the first error among the replies, as the server said it.
@@ -132,16 +132,16 @@ def replies_of(replies: list[Any]) -> list[Any]:
 
 @contextlib.contextmanager
 def guarded(*, reached: bool = False) -> Iterator[None]:
-    """Turn what redis-py raises in the block into one error.
+    """Turn an error of redis-py in the block into one of ours.
 
     Args:
         reached: an earlier command of the same call went through.
 
     Raises:
-        RedisRefused: what the call carries is at fault.
-        RedisUnavailable: with what happened in one line.
+        RedisRefused: the arguments of the call are at fault.
+        RedisUnavailable: with the cause in one line.
     """
-    # Our caller may be handling an error of its own, which Python puts behind whatever comes now.
+    # Our caller may be handling an error of its own, which Python puts behind any later one.
     handled = sys.exception()
     try:
         yield
@@ -182,9 +182,9 @@ def _one_line(error: BaseException, code: str) -> str:
 
 
 def _never_reached(error: BaseException, handled: BaseException | None) -> bool:
-    # redis-py wraps what the socket said; refused and unresolved connections carried no command,
-    # and neither did one that the pool could not give in time (Empty). What was being handled when
-    # the call began says nothing about the call.
+    # redis-py wraps the error of the socket; refused and unresolved connections carried no command,
+    # and neither did one that the pool could not give in time (Empty). An error that was being
+    # handled when the call began says nothing about the call.
     cause: BaseException | None = error
     while cause is not None and cause is not handled:
         if isinstance(cause, _NO_CONNECTION):

@@ -46,7 +46,7 @@ class TlsConnection(SSLConnection, TcpConnection):
 
 
 def connection_class(url: str) -> dict[str, type[Connection]]:
-    """Return what a pool is given to make such connections; nothing for a socket file."""
+    """Return the options of a pool for such connections; none for a socket file."""
     if url.startswith("unix:"):
         return {}
     return {"connection_class": TlsConnection if url.startswith("rediss:") else TcpConnection}

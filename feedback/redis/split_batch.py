@@ -10,7 +10,7 @@ from feedback.redis.store import StatusStore
 from feedback.statuses import Refused, Status, StatusWrite
 
 BATCH = 256
-# Far below what a server takes in one command, and short enough for others to get a word in.
+# Far below the server's limit for one command, and short enough for others to get a word in.
 BATCH_BYTES = 4_000_000
 
 
@@ -45,10 +45,11 @@ def write_apart(
 ) -> list[Refused | RedisRefused | None]:
     """Tell a batch as `StatusStore.write` does; an error for each write that Redis refuses.
 
-    What is refused as a whole is halved until the offender stands alone: about 2 log2(n) calls.
+    A batch that is refused as a whole is halved until the offender stands alone: about 2 log2(n)
+    calls.
 
     Raises:
-        RedisUnavailable: nothing is known of what was written; repeating is harmless.
+        RedisUnavailable: the write may or may not have been done; repeating is harmless.
     """
     try:
         return [*store.write(writes, look_at=look_at)]
@@ -65,7 +66,7 @@ def write_apart(
 def read_apart(
     statuses: Reads, request_ids: Sequence[str], unreadable: list[str]
 ) -> Iterator[Status]:
-    """Yield the statuses that are statuses; whatever else stands there is left out.
+    """Yield the statuses that are statuses; other values are left out.
 
     A batch with one that cannot be read is halved until that stands alone.
 

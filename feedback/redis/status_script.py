@@ -1,20 +1,20 @@
 """The status rule as the one Lua script that Redis runs, written from the table in `status.py`.
 
 One call carries a batch: `KEYS` holds the request hash and the payload key of each write in turn,
-and last the resender's set. `ARGV` holds the next look of what enters that set (empty: nothing
+and last the resender's set. `ARGV` holds the next look of requests that enter that set (empty: none
 does), then for each write a fixed head followed by its fields. The rule is enforced inside Redis so
 that two writers cannot interleave between reading and writing, and the set changes in the same
 step: an open status without a look would be sent again by nobody. Reply: for each write an empty
 string when it was taken, 1 when it was taken and nobody had told the record's coordinates before,
-`=` and what stood there when a PENDING took the place of an earlier attempt, `=` alone when that
+`=` and the old status when a PENDING took the place of an earlier attempt, `=` alone when that
 PENDING was there already, else `refusal|state|attempt|generation|resend`; the state of nothing is
 UNKNOWN.
 
-Several sends may tell PENDING of one attempt at the same time, and each that fails takes back what
-it told (`FORGET`). While they do, and until the next status, the hash has a field `tellings`: the
-deadline that each of them told, by which it is known. Only the last one's failure puts back what
-stood before them, or removes all; the first that fails leaves that to it in the field `replaced`.
-A resend of which nobody knows what it replaced stays: it is the only trace of its request.
+Several sends may tell PENDING of one attempt at the same time, and each that fails takes back its
+own (`FORGET`). While they do, and until the next status, the hash has a field `tellings`: the
+deadline that each of them told, by which it is known. Only the last one's failure puts back the
+status before them, or removes all; the first that fails leaves that to it in the field `replaced`.
+A resend stays where the status that it replaced is unknown: it is the only trace of its request.
 The PENDING of a resender, and of who waits for an id alone, says which attempt it follows: it may
 have read that, slept, and wake when that was taken back and its client told so. Then it is refused,
 and nothing is sent. Who has found no status, but a payload (a Redis may throw single keys away),
@@ -22,13 +22,13 @@ follows nothing: refused where a status stands by then, or the payload has gone 
 
 PENDING says as well by which start of the server it was told (`told_in`, its `run_id`). Where that
 is another one than answers now, Redis may be older than it was, by a promoted replica or a
-snapshot: what stands there may have been taken back since, and its client told so
-(`may_be_taken_back`). A PENDING that says what it follows is refused there, too.
+snapshot: a status there may have been taken back since, and its client told so
+(`may_be_taken_back`). A PENDING that names the attempt it follows is refused there, too.
 
 `updated_at` is the time of the server's clock: writers whose clocks differ would let it go back.
 
-A full server refuses what could grow and lets deletions through, from the first command of a script
-to its last: so whatever deletes here has written something before.
+A full server refuses commands that could grow and lets deletions through, from the first command of
+a script to its last: so each deletion here follows a write.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PAYLOAD_KEEP, PAYLOAD_DROP, PAYLOAD_SET = "keep", "drop", "set"
 # A send that told no deadline takes nothing back, nor does one of so many at once.
 STAYS = "*"
 MOST_TELLINGS = 256
-# What a PENDING of the next attempt changes.
+# The fields that a PENDING of the next attempt changes.
 PUT_BACK = (
     "status", "attempt", "updated_at", "deadline_at", "topic", "code", "message", "result",
     "resend", "by", "due_at", "tellings", "told_in",
@@ -242,9 +242,9 @@ for i, key in ipairs(KEYS) do
 end
 """
 
-# KEYS: hash, payload, the resender's set. ARGV: attempt, payload hash, deadline, request id, what
-# it took the place of (empty for nothing), channel.
-# Only what this very sending told, and nobody has taken up: another's trace is not ours to remove.
+# KEYS: hash, payload, the resender's set. ARGV: attempt, payload hash, deadline, request id, the
+# status it replaced (empty for none), channel. Only the status of this very sending, if nobody has
+# taken it up: another's trace is not ours to remove.
 FORGET = f"""
 local PUT_BACK = {_PUT_BACK_NAMES}
 local found = redis.call('HMGET', KEYS[1], 'status', 'attempt', 'payload_sha256', 'deadline_at',

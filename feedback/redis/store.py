@@ -1,8 +1,8 @@
 """Statuses, kept payloads, deadlines, heartbeats, the journal's id in Redis (contract, section 6).
 
-The store carries out what `status.judge` allows; the rule itself runs inside Redis as one script.
-Every method is one round trip for its whole batch, a second where nobody had told where a request
-came from, or a worker's heartbeat must be looked at. Safe to share between threads.
+The store writes as `status.judge` allows; the rule itself runs inside Redis as one script. Every
+method is one round trip for its whole batch, a second where nobody had told where a request came
+from, or a worker's heartbeat must be looked at. Safe to share between threads.
 """
 
 from __future__ import annotations
@@ -87,14 +87,15 @@ class StatusStore(StoreCalls):
         Raises:
             RedisRefused: one of the writes is at fault, or its key holds something else;
                 `write_apart` finds out which.
-            RedisUnavailable: nothing is known of what was written; repeating is harmless.
+            RedisUnavailable: the write may or may not have been done; repeating is harmless.
         """
         with observed(self._observers, "status"):
             return refusals_of(self.replace(writes, look_at=look_at))
 
     def replace(self, writes: Sequence[StatusWrite], *, look_at: int | None = None) -> list[Answer]:
-        """Tell a batch of statuses as `write` does; say as well what each PENDING of a next attempt
-        took the place of, for `forget`.
+        """Write a batch of statuses as `write` does; return those that were replaced.
+
+        Those are the statuses before each PENDING of a next attempt, for `forget`.
 
         Raises:
             RedisRefused, RedisUnavailable: as for `write`.
@@ -127,7 +128,7 @@ class StatusStore(StoreCalls):
             return execute(pipe)
 
     def read(self, request_id: str) -> Status:
-        """Return what is known of one request; UNKNOWN when nothing is."""
+        """Return the status of one request; UNKNOWN when there is none."""
         return self.read_many([request_id])[0]
 
     def read_many(self, request_ids: Sequence[str]) -> list[Status]:
@@ -162,7 +163,7 @@ class StatusStore(StoreCalls):
         return {worker_id for worker_id, is_there in zip(ids, found, strict=True) if is_there}
 
     def kept_payload(self, request_id: str) -> StoredPayload | None:
-        """Return what a resend needs, or None when nothing was kept or it is gone.
+        """Return the payload for a resend, or None when none was stored or it is gone.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -180,16 +181,16 @@ class StatusStore(StoreCalls):
         deadline_at: int | None,
         replaced: Replaced | None = None,
     ) -> bool:
-        """Take back what was told of a sending that certainly was none; say whether that changed
-        what clients see.
+        """Take back the status of a sending that failed; return whether clients see a change.
 
-        Only what this very sending told is taken back: PENDING with the same attempt, payload and
-        deadline. Then there stands again what it took the place of, or no trace is left of a first
-        attempt. What others told since stays, and so does a PENDING that another sending told too.
+        Only the status of this very sending is taken back: PENDING with the same attempt, payload
+        and deadline. Then the replaced status stands there again, or no trace is left of a first
+        attempt. A later status of others stays, and so does a PENDING that another sending told
+        too.
 
         Args:
             deadline_at: epoch ms, as PENDING told it.
-            replaced: what `replace` answered to that PENDING.
+            replaced: the answer of `replace` to that PENDING.
 
         Raises:
             RedisUnavailable: the trace may still be there.
@@ -307,7 +308,7 @@ class StatusStore(StoreCalls):
         return str(info.get("redis_version", "unknown"))
 
     def evicts_by(self) -> str:
-        """Return the policy by which a full server drops what it holds; empty where it does not.
+        """Return the policy by which a full server drops keys; empty where it does not.
 
         Raises:
             RedisUnavailable: Redis did not answer, with its reason.

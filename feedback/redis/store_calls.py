@@ -1,6 +1,7 @@
-"""What the store of statuses asks Redis, and what the answers mean: the same for threads (`store`)
-and for asyncio (`async_store`), which only carry it there and back. Pure: a pipeline is filled here
-and never sent.
+"""The calls of the status store to Redis, and the meaning of the answers. Pure.
+
+They are the same for threads (`store`) and for asyncio (`async_store`), which only carry them there
+and back. A pipeline is filled here and never sent.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class StoreCalls:
         deadline_at: int | None,
         replaced: Replaced | None,
     ) -> tuple[tuple[str, ...], tuple[str | bytes, ...]]:
-        """Return keys and arguments of the script that takes back what one sending told."""
+        """Return keys and arguments of the script that takes back the status of one sending."""
         keys = (self.request_key(request_id), self.payload_key(request_id), self.deadlines_key)
         before = b"" if replaced is None else replaced.packed
         channel = self.events_channel(request_id)

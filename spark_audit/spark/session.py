@@ -134,7 +134,7 @@ def explained(what: str) -> Iterator[None]:
     A query of ours that Spark does not understand is our fault and passes as it is.
 
     Args:
-        what: what is being done, as in "Kafka cannot be read".
+        what: the failed step, as in "Kafka cannot be read".
 
     Raises:
         NotAvailable: `what`, and the first line of the cause that lies deepest.

@@ -10,7 +10,7 @@ REASON = "KARAFKA"
 
 
 def karafka(said: Said) -> Failure | None:
-    """Return what a letter of a Karafka application says; None when it is none."""
+    """Return a letter of a Karafka application; None when it is none."""
     prefix = prefix_of(said)
     if prefix is None:
         return None

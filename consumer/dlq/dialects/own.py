@@ -1,7 +1,7 @@
 """Which headers of a letter are its dialect's own, and which the user's. Pure.
 
-What a dead letter queue says of a failure is told by whole names wherever users might have names
-like them: a `source_system` that a Karafka letter carries is the user's.
+The headers of a dead letter queue are matched by whole names wherever users might have names like
+them: a `source_system` that a Karafka letter carries is the user's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A record of a dead letter topic, understood: in whatever dialect it speaks."""
+"""Reads a record of a dead letter topic, in any of the dialects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DIALECTS: tuple[tuple[Dialect, Callable[[Said], Failure | None]], ...] = (
 
 
 def letter_of(record: Record) -> DeadLetter:
-    """Return what a record says as a dead letter; one that says nothing is one all the same."""
+    """Return a record as a dead letter; one without any known header is one all the same."""
     said = Said(record.headers)
     dialect, failure = _understood(said)
     request_id = _request_id(said, record, failure.original)

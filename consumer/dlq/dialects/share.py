@@ -11,7 +11,7 @@ REASON = "SHARE_GROUP"
 
 
 def share(said: Said) -> Failure | None:
-    """Return what a letter of a share group says; None when it is none."""
+    """Return a letter of a share group; None when it is none."""
     if not said.has(f"{_PREFIX}topic", f"{_PREFIX}group"):
         return None
     return Failure(

@@ -9,7 +9,7 @@ _PREFIX = "dead-letter-"
 
 
 def smallrye(said: Said) -> Failure | None:
-    """Return what a letter of a SmallRye application says; None when it is none."""
+    """Return a letter of a SmallRye application; None when it is none."""
     if not said.has(f"{_PREFIX}reason", f"{_PREFIX}topic", f"{_PREFIX}exception-class-name"):
         return None
     error_class = said.text(f"{_PREFIX}exception-class-name", first=True)

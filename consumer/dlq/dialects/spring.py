@@ -9,9 +9,9 @@ _ATTEMPTS = "retry_topic-attempts"
 
 
 def spring(said: Said) -> Failure | None:
-    """Return what a letter of a Spring application says; None when it is none.
+    """Return a letter of a Spring application; None when it is none.
 
-    What the listener's container wraps the error into says nothing, so its cause is the class.
+    The listener's container wraps the error into one that says nothing, so its cause is the class.
     """
     for prefix in ("kafka_dlt-", "kafka_"):
         names = ("original-topic", "exception-fqcn", "key-exception-fqcn")
