@@ -117,6 +117,8 @@ def test_what_ran_again_after_its_day_was_judged_is_named_by_the_next_run(scene:
     assert again.summary["counts"] == outcome.summary["counts"]
 
 
+# Each day more is a whole audit more.
+@pytest.mark.long
 @SQLITE_ONLY
 def test_an_open_request_of_which_nothing_is_left_makes_the_next_day_incomplete(
     scene: Scene,
@@ -214,6 +216,8 @@ def test_another_group_other_topics_and_another_journal_are_refused_by_name(
     assert Places(scene.output, DATE).summary.read_bytes() == before
 
 
+# Each day more is a whole audit more.
+@pytest.mark.long
 @SQLITE_ONLY
 def test_what_retention_took_before_it_was_judged_is_told(scene: Scene) -> None:
     scene.audit()

@@ -44,6 +44,8 @@ def _leave_a_hole(scene: Scene, *topics: str) -> None:
             one.commit_transaction()
 
 
+# A producer for each marker: more than a minute for them alone.
+@pytest.mark.long
 def test_what_transactions_leave_is_no_gap_however_many_end_together(
     scene: Scene, topic: Callable[..., str]
 ) -> None:

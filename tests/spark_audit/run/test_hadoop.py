@@ -95,9 +95,9 @@ def _to_resend(output: Location, date: str) -> list[str]:
     return sorted(one["request_id"] for one in lines if "request_id" in one)
 
 
-@pytest.mark.parametrize(
-    "hadoop_output", ["s3a", pytest.param("local", marks=pytest.mark.long)], indirect=True
-)
+# Three whole audits; the steps have tests in `output/` on the same two.
+@pytest.mark.long
+@pytest.mark.parametrize("hadoop_output", ["s3a", "local"], indirect=True)
 def test_a_day_and_the_next_by_the_commands(
     scene: Scene, command: Command, output: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from tests.spark_audit.stage.samples import DATE
 pytestmark = pytest.mark.timeout(600)
 
 
+# Four whole audits.
+@pytest.mark.long
 @SQLITE_ONLY
 def test_a_pruned_day_keeps_its_offsets_and_is_read_again_only_when_that_is_asked_for(
     scene: Scene,
