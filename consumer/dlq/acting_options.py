@@ -1,4 +1,4 @@
-"""Options that the commands share which change something."""
+"""The options that the acting commands share."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ def by_option(command: Command) -> Command:
         "--by",
         default=user_name,
         show_default="the user's name",
-        help="Who does it, for the record.",
+        help="The person who does it; recorded.",
     )(command)
 
 
 def reason_option(*names: str, help: str) -> Callable[[Command], Command]:
-    """Add the option, as `names` have it, that says why somebody decides so: for the record, so an
-    empty one is none."""
+    """Add the option, under `names`, for the reason of a decision: recorded, and never empty."""
     return click.option(*names, required=True, callback=_said, help=help)
 
 
 def given_with(given: Given, request_ids: tuple[str, ...]) -> Given:
-    """Return the filter of the options, with requests that were named beside them.
+    """Return the given filter, with the requests that were named as arguments added.
 
     Raises:
         InvalidMessage: one of them is no id.
@@ -48,10 +47,10 @@ def given_with(given: Given, request_ids: tuple[str, ...]) -> Given:
 
 
 def require_some(given: Given, *, everything: bool) -> None:
-    """Return when it is said which letters are meant.
+    """Return when the command line says which letters are meant.
 
     Raises:
-        UsageError: nothing says so, or two things that do not go together.
+        UsageError: it says nothing, or two things that exclude each other.
     """
     if given.filter.standings:
         raise click.UsageError("--state is for looking: here only what is open is taken anyway")
@@ -61,7 +60,7 @@ def require_some(given: Given, *, everything: bool) -> None:
 
 
 class NotConfirmed(OncewardError):
-    """Somebody was asked, and did not say yes."""
+    """A person was asked, and did not say yes."""
 
     exit_code = ExitCode.BAD_ANSWER
 
@@ -70,7 +69,7 @@ def require_yes(question: str) -> None:
     """Return when the person at the terminal says yes.
 
     Raises:
-        NotConfirmed: he says no, or nothing.
+        NotConfirmed: the answer is no, or empty.
     """
     try:
         if click.confirm(question, err=True):
@@ -82,7 +81,7 @@ def require_yes(question: str) -> None:
 
 def _said(context: click.Context, option: click.Parameter, value: str) -> str:
     if not value.strip():
-        raise click.BadParameter("say it in a few words: it is kept for the record")
+        raise click.BadParameter("say it in a few words: it is recorded")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Making the next item while this one is worked on."""
+"""Makes the next item while this one is in use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _END = object()
 def ahead(items: Iterator[Item]) -> Generator[Item]:
     """Yield the same items; each is made in a thread of its own while the one before is in use.
 
-    One item is made ahead and not more. A caller that stops early closes this iterator, which waits
-    for the item that is being made. An error of `items` is raised here, in its turn.
+    At most one item is made ahead. A caller that stops early closes this iterator, which waits for
+    the item that is being made. An error of `items` is raised here, in its turn.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="ahead") as pool:
         coming = pool.submit(next, items, _END)

@@ -1,7 +1,6 @@
 """Letters, rows and lists as JSON values. Pure.
 
-Fields that the letter lacks are left out. JSON's own escapes keep everything hostile from a
-terminal.
+Missing facts are left out. JSON's own escapes keep everything hostile from a terminal.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ def listed_json(one: Listed) -> dict[str, Any]:
 
 
 def failure_json(failure: Failure) -> dict[str, Any]:
-    """Return the fields of a letter's headers."""
+    """Return the failure that a letter's headers describe."""
     return {name: value for name, value in failure_facts(failure).items() if value is not None}
 
 
 def failure_facts(failure: Failure) -> dict[str, Any]:
-    """Return the optional fields of a letter's headers; None where one is missing."""
+    """Return all fields of a failure; None is a field that the headers lack."""
     original = failure.original
     return {
         "topic": original.topic,
@@ -61,10 +60,10 @@ def failure_facts(failure: Failure) -> dict[str, Any]:
 
 
 def letter_json(letter: DeadLetter, *, value: bool) -> dict[str, Any]:
-    """Return all of a letter.
+    """Return all fields of a letter.
 
     Args:
-        value: whether its value is a part of it.
+        value: whether to include its value.
     """
     record = letter.record
     whole = {
@@ -82,10 +81,10 @@ def letter_json(letter: DeadLetter, *, value: bool) -> dict[str, Any]:
 
 
 def case_json(case: Case, *, value: bool) -> dict[str, Any]:
-    """Return all that is known of a request; a missing field is null.
+    """Return all that is known of a request; a missing part is null.
 
     Args:
-        value: whether the letters' values are a part of it.
+        value: whether to include the letters' values.
     """
     row = None
     if case.row is not None:
@@ -115,7 +114,7 @@ def bytes_json(name: str, raw: bytes | None) -> dict[str, Any]:
 
 
 def utf8_or_none(raw: bytes | None) -> str | None:
-    """Return bytes as text; None for those that are none, and for null."""
+    """Return bytes as text; None for bytes that are not UTF-8, and for null."""
     try:
         return None if raw is None else raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -123,7 +122,7 @@ def utf8_or_none(raw: bytes | None) -> str | None:
 
 
 def summary_json(tally: Tally, *, bars: int) -> dict[str, Any]:
-    """Return the summary of all letters.
+    """Return the summary of all letters of a list.
 
     Args:
         bars: how many steps of time at most.

@@ -1,4 +1,4 @@
-"""All that is known of one request: its letters, its rows, and the status of its client."""
+"""All that is known of one request: its letters, its journal row, and the status in Redis."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MOST_LETTERS = 20
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The letters, rows and status of one request.
+    """All that is known of one request.
 
     Attributes:
         letters: the last ones, the newest of them last; each once.
         standing: the state of the last letter; None without one.
         row: None where the journal has nothing.
         runs: those before the row's.
-        status: the client's status; None where Redis is away.
+        status: the status that a client sees; None where Redis is away.
         away: why the status is not known.
     """
 
@@ -54,11 +54,11 @@ class Case:
 
 
 def case_of(settings: Settings, request_id: str, given: Given, *, advance: Advance) -> Case:
-    """Return the letters, rows and status of a request.
+    """Return all that is known of a request.
 
     Args:
         given: where to look for letters.
-        advance: told how far the reading has come, and how far it is.
+        advance: called with the number of records read, and their total.
 
     Raises:
         NotAvailable: Kafka or the journal is away, or a topic does not exist.
@@ -85,7 +85,7 @@ def _letters(
     with DeadLetters(settings.kafka, topics=given.topics, dlqs=given.dlqs) as reader:
         found = list(_matching(reader, request_id, since_ms, advance))
         if not found and since_ms is not None:
-            # Clocks may be further apart than anybody thought.
+            # The clocks may be further apart than `CLOCKS_APART_MS`.
             found = list(_matching(reader, request_id, None, advance))
     return found
 
@@ -106,7 +106,7 @@ def _matching(
 
 
 def _failed_since(row: Row | None, runs: list[PastRun]) -> int | None:
-    """Return the end of its first run: no letter is older."""
+    """Return the end of the request's first run: no letter is older."""
     ends = [one.ended_at for one in runs if one.ended_at is not None]
     if row is not None and row.finished_at is not None:
         ends.append(row.finished_at)

@@ -22,10 +22,10 @@ from feedback.errors import ExitCode
 from feedback.records.envelope import check_request_id
 
 all_option = click.option(
-    "--all", "everything", is_flag=True, help="Also what is settled: repaired, discarded, …"
+    "--all", "everything", is_flag=True, help="Also settled letters: repaired, discarded, …"
 )
 no_journal_option = click.option(
-    "--no-journal", is_flag=True, help="Do not ask what became of them: letters of others."
+    "--no-journal", is_flag=True, help="Do not ask the journal: for letters of other systems."
 )
 
 ENDLESS = 2**62
@@ -52,7 +52,7 @@ for one in COMMANDS:
     type=click.IntRange(0, 10_000),
     default=50,
     show_default=True,
-    help="List so many, the newest; all are counted.",
+    help="List only so many of the newest; all are counted.",
 )
 def list_command(
     config: str | None,
@@ -62,9 +62,9 @@ def list_command(
     no_journal: bool,
     limit: int,
 ) -> None:
-    """Count and list dead letters that somebody must do something about.
+    """Count and list dead letters that need a decision.
 
-    With --json a line for each letter, the newest first, and one {"summary": …} at the end.
+    --json prints a line for each letter, the newest first, and one {"summary": …} at the end.
 
     \b
     Examples:
@@ -90,10 +90,12 @@ def list_command(
 @config_option
 @json_option
 @click.argument("request_id")
-@click.option("--topic", "topics", multiple=True, help="Only look here for letters; repeatable.")
-@click.option("--dlq", "dlqs", multiple=True, help="Or in this dead letter topic; repeatable.")
+@click.option(
+    "--topic", "topics", multiple=True, help="Look for letters of this topic only; repeatable."
+)
+@click.option("--dlq", "dlqs", multiple=True, help="Look in this dead letter topic; repeatable.")
 @click.option("--no-value", is_flag=True, help="Hide the request's value.")
-@click.option("--whole-value", is_flag=True, help="Do not cut it.")
+@click.option("--whole-value", is_flag=True, help="Show the value uncut.")
 def show(
     config: str | None,
     as_json: bool,
@@ -105,8 +107,8 @@ def show(
 ) -> int:
     """Show a request: its letter, its journal row, and the status of its client.
 
-    One without a letter is shown as well: in doubt, or running again. With neither letter nor row
-    the exit code is 1.
+    A request without a letter is shown as well: it may be in doubt, or run again. With neither
+    letter nor row the exit code is 1.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Bytes of others for a person: JSON laid out, text as it is, anything else in hex. Pure."""
+"""Foreign bytes for a person: JSON laid out, text as it is, anything else in hex. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEX_WIDTH = 16
 
 
 class Decoded(NamedTuple):
-    """Guesses the kind of bytes, and shows them.
+    """The kind of some bytes, and their text for a terminal.
 
     Args:
         kind: `null`, `JSON`, `text` or `bytes`.
@@ -40,14 +40,14 @@ def decoded(raw: bytes | None, *, limit: int) -> Decoded:
         return Decoded("bytes", len(raw), hex_lines(raw[:limit]), cut=len(raw) > limit)
     kind = "text"
     if is_json(text):
-        # A little more than is shown proves that there is more.
+        # A little more than the shown part, to learn that there is more.
         kind, text = "JSON", reindented(text, limit=2 * limit)
     shown = printable(text[:limit], also="\n\t")
     return Decoded(kind, len(raw), shown, cut=len(text) > limit)
 
 
 def hex_lines(raw: bytes) -> str:
-    """Return bytes in hex with their ASCII characters beside it.
+    """Return bytes in hex, with their ASCII characters beside it.
 
     >>> hex_lines(b"ab" + bytes([0, 255]))
     '00000000  61 62 00 ff                                      ab..'
@@ -63,7 +63,7 @@ def hex_lines(raw: bytes) -> str:
 def header_text(raw: bytes, *, limit: int) -> str:
     """Return a header's value on one line."""
     text = utf8_or_none(raw)
-    # Binary numbers are valid UTF-8 by accident: text with control characters is shown in hex.
+    # Binary numbers are valid UTF-8 by accident, so text with control characters is shown in hex.
     if text is None or any(c < " " and c not in "\n\r\t" for c in text[:limit]):
         shown, cut = "0x" + raw[:limit].hex(), len(raw) > limit
     else:

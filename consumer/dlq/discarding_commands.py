@@ -57,8 +57,8 @@ def discard(
 ) -> int:
     """Say that nothing is to be done about failures: their letters are listed no more.
 
-    They stay FAILED, their letters stay where they are, and none is sent back any more. A request
-    that the journal does not know must have a letter.
+    The requests stay FAILED and their letters stay where they are, but none is sent back any more.
+    A request that the journal does not know needs a letter.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def discard(
     require_some(named, everything=everything)
     only_ids = given.filter.is_empty and not given.dlqs and bool(request_ids)
     if not only_ids and not yes and sys.stdin.isatty():
-        require_yes("discard all that fits?")
+        require_yes("discard all failures that match?")
     counts: Counter[str] = Counter()
     told: dict[str, str] = {}
     with ExitStack() as stack:
@@ -103,7 +103,7 @@ COMMANDS = (discard,)
 
 
 def _known(settings: Settings, request_ids: Collection[str]) -> dict[str, int | None]:
-    """Return those that the journal knows: it says best how they stand."""
+    """Return the requests that the journal knows: its rows decide over the letters."""
     with lookup_of(settings) as lookup:
         rows, _ = lookup.rows(request_ids)
     return dict.fromkeys(rows)
@@ -111,7 +111,7 @@ def _known(settings: Settings, request_ids: Collection[str]) -> dict[str, int | 
 
 @contextmanager
 def _chosen(settings: Settings, given: Given) -> Iterator[Iterator[dict[str, int | None]]]:
-    """Yield pages of the requests whose letters are meant, with the failures they tell of."""
+    """Yield pages of the chosen letters' requests, each with the time of its failure."""
     with (
         DeadLetters(settings.kafka, topics=given.topics, dlqs=given.dlqs) as letters,
         progress_bar("discarding") as advance,

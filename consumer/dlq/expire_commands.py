@@ -15,14 +15,14 @@ from feedback.systemd import notify, unit
 @click.command()
 @config_option
 @click.option("--topic", "topics", multiple=True, help="Only requests of this topic; repeatable.")
-@click.option("--once", is_flag=True, help="End when all is read and what is due is moved.")
+@click.option("--once", is_flag=True, help="End when all is read and due requests are moved.")
 @log_level_option
 def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: str) -> int:
     """Move requests that waited too long to the dead letters, until SIGTERM or Ctrl-C.
 
-    It reads the wait topics of handlers with delivery="at_least_once". A request past its expiry
-    without a living worker becomes a dead letter (EXPIRED), once, however many of these run.
-    Letters without a journal row are sent back by `onceward-dlq redrive --unknown`.
+    It reads the wait topics of handlers with delivery="at_least_once". A request that is past its
+    expiry and has no living worker becomes a dead letter (EXPIRED), once, however many of these
+    processes run. Letters without a journal row are sent back by `onceward-dlq redrive --unknown`.
 
     \b
     Examples:
@@ -30,12 +30,12 @@ def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: s
       onceward-dlq expire --config payments.toml
       onceward-dlq expire --config payments.toml --topic payments --once
     """
-    # Only here: the other commands need none of it.
+    # Imported only here: the other commands do not need it.
     from consumer.features.waits.registry.registry import Registry
 
     settings = settings_of(config)
     logs.configure(level=log_level)
-    # Emptied of systemd's variables before anything else may inherit them.
+    # systemd's variables are removed before a child process may inherit them.
     unit()
     with stopping_at_signals() as stopping:
         registry = Registry(

@@ -1,6 +1,6 @@
-"""Writing letters to a file for analysis: whole, or not at all under its name.
+"""Writes letters to a file for analysis: whole, or not at all under its name.
 
-Letters come page by page and leave so: memory does not grow with how many there are.
+Letters are written page by page: memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def export(pages: Iterable[list[Judged]], target: str, *, shown: Collection[Stan
 
     Args:
         target: a file whose name ends in `.parquet` or `.jsonl`, or `-` for standard output.
-        shown: the standings that are meant.
+        shown: the standings to write.
 
     Raises:
         SettingsError: the name has another ending.
@@ -72,7 +72,7 @@ def _sheet(target: str) -> Iterator[Sheet]:
         with _whole_or_not(Path(target)) as part, part.open("xb") as stream:
             yield JsonLines(stream)
     elif target.endswith(".parquet"):
-        # Loaded only here: most never need it.
+        # Imported only here: most exports do not need it.
         from consumer.dlq.parquet import parquet_sheet
 
         with _whole_or_not(Path(target)) as part, parquet_sheet(part) as sheet:

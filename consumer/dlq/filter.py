@@ -1,4 +1,4 @@
-"""Which dead letters are meant. Pure, and stored as JSON with the actions by it."""
+"""The filter that chooses dead letters. Pure, and stored as JSON with the actions that used it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from consumer.dlq.standing import Standing
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Conditions that a letter meets, all of them; within one, any of its values will do.
+    """Conditions that a letter must meet, all of them. Any value of a condition will do.
 
     Attributes:
         ids: request ids.
@@ -25,7 +25,7 @@ class Filter:
         until_ms: epoch ms; failed before.
         text: part of the exception's message, in any case.
         key: the record's key, as text.
-        standings: their states now.
+        standings: the states of their requests.
     """
 
     ids: frozenset[str] = frozenset()
@@ -45,7 +45,7 @@ class Filter:
         return self == Filter()
 
     def takes(self, letter: DeadLetter) -> bool:
-        """Whether a letter is meant, as far as the letter itself says."""
+        """Whether the letter's own fields match."""
         failure = letter.failure
         return (
             (not self.ids or letter.request_id in self.ids)
@@ -64,7 +64,7 @@ class Filter:
         return not self.standings or standing in self.standings
 
     def to_json(self) -> str:
-        """Return it as text, that `from_json` reads."""
+        """Return it as text that `from_json` reads."""
         given = {name: value for name, value in asdict(self).items() if value not in _NOTHING}
         return json.dumps(
             {
@@ -75,10 +75,10 @@ class Filter:
 
     @classmethod
     def from_json(cls, text: str) -> Filter:
-        """Return the stored filter.
+        """Return the filter that `to_json` wrote.
 
         Raises:
-            ValueError: the text is not from `to_json`.
+            ValueError: the text was not written by `to_json`.
         """
         given = json.loads(text)
         unknown = set(given) - {field.name for field in fields(cls)}

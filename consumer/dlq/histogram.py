@@ -1,19 +1,19 @@
-"""How many there were at which time, in as many steps as there is room for. Pure."""
+"""How many failures there were over time, in as many steps as there is room for. Pure."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# The steps in which people count time; beyond, twice as long each time.
+# The units in which people count time; beyond them, each step is twice as long.
 _STEPS_MS = tuple(
     minutes * 60_000 for minutes in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 7 * 1440, 28 * 1440)
 )
-# How many steps are kept apart, so that memory stays the same however long the time is.
+# How many steps are counted separately: memory stays the same however long the time is.
 MOST_KEPT = 1000
 
 
 class Bar(NamedTuple):
-    """How many there were from `begin_ms` on, for `step_ms`."""
+    """The count from `begin_ms` on, for `step_ms`."""
 
     begin_ms: int
     step_ms: int
@@ -21,7 +21,7 @@ class Bar(NamedTuple):
 
 
 class Histogram:
-    """Counts moments."""
+    """Counts points in time."""
 
     def __init__(self) -> None:
         self._step_ms = _STEPS_MS[0]
@@ -35,7 +35,7 @@ class Histogram:
             self._widen()
 
     def bars(self, most: int) -> list[Bar]:
-        """Return the counts from the first moment to the last, the empty ones between as well.
+        """Return the counts from the first step to the last, with the empty ones between.
 
         Args:
             most: so many bars at most, at least 2.
@@ -54,7 +54,7 @@ class Histogram:
         wider = longer[0] if longer else 2 * self._step_ms
         counts: dict[int, int] = {}
         for step, count in self._counts.items():
-            # Every step is a multiple of those before, so that a whole one goes into one.
+            # Every step is a multiple of the smaller ones, so that a whole step goes into one.
             place = step * self._step_ms // wider
             counts[place] = counts.get(place, 0) + count
         self._step_ms, self._counts = wider, counts

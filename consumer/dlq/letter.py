@@ -10,7 +10,7 @@ from feedback.records.envelope import Headers, Record
 
 
 class Dialect(StrEnum):
-    """Whose headers describe the failure."""
+    """The system that wrote a letter's headers."""
 
     ONCEWARD = "onceward"
     CONNECT = "connect"
@@ -23,7 +23,7 @@ class Dialect(StrEnum):
 
 
 class Original(NamedTuple):
-    """Where the failed record was read; a missing field is None.
+    """Where the failed record was read; a field that the headers lack is None.
 
     Attributes:
         timestamp_ms: epoch ms.
@@ -38,16 +38,16 @@ class Original(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """The failure by a letter's headers; a missing field is None.
+    """The failure in a letter's headers; a field that they lack is None.
 
-    A tuple, as one is made for every letter: of so many fields a frozen dataclass takes four times
-    as long.
+    A tuple, since one is made for every letter: with so many fields a frozen dataclass takes four
+    times as long.
 
     Attributes:
         reason: a short label, stable enough to count by.
         code: the code of the FAILED request, where the letter is one of ours.
-        stage: how far the record came.
-        attempts: how often it was tried; 0 for one that was refused at once.
+        stage: how far the request came.
+        attempts: how many runs it had; 0 for one that was refused at once.
         first_failed_at: epoch ms.
         failed_at: epoch ms.
         redrive_count: how often it was sent back before.
@@ -71,14 +71,14 @@ class Failure(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """One record of a dead letter topic, understood.
+    """One record of a dead letter topic, with the failure that it describes.
 
     Attributes:
-        record: as it lies there: place, time, key, value and headers, nothing touched.
-        request_id: that of its header; else made of where the failed record was, where that is
-            said whole; else of where the letter is.
-        failure: the failure by its headers.
-        key: that of the record that failed; the letter's own but for dialects that replace it.
+        record: the unchanged record: place, time, key, value and headers.
+        request_id: the one in its header; else made of the failed record's place, where that is
+            known whole; else of the letter's own place.
+        failure: the one that its headers describe.
+        key: that of the failed record; the letter's own, but for dialects that replace it.
     """
 
     record: Record
@@ -89,15 +89,15 @@ class DeadLetter(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """The topic that the failed record was read from; the letter's own where nobody says."""
+        """The topic that the failed record was read from; without one, the letter's own."""
         return self.failure.original.topic or self.record.topic
 
     @property
     def home(self) -> str:
         """The topic that it is sent back to.
 
-        A letter of ours is named by its own topic: the header may be the producer's, or that of an
-        application whose dead letters are our requests.
+        For a letter of ours the name of its own topic decides. Its header may come from the
+        producer, or from an application whose dead letters are our requests.
         """
         group = self.failure.group
         if self.dialect is Dialect.ONCEWARD and group is not None:
@@ -108,7 +108,7 @@ class DeadLetter(NamedTuple):
 
     @property
     def failed_at(self) -> int:
-        """When it failed, in epoch ms; when the letter was written where nobody says."""
+        """The time of the failure, in epoch ms; without one, that of the letter's writing."""
         return (
             self.record.timestamp_ms if self.failure.failed_at is None else self.failure.failed_at
         )

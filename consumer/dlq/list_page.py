@@ -1,4 +1,4 @@
-"""A list of letters for a person. All text from outside is made printable."""
+"""A list of letters for a person. All foreign text is made printable."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from feedback.console.printable import printable
 
 BARS = 24
 BAR_WIDTH = 40
-# Of each kind so many names; all of them are in the JSON.
+# The page shows so many names of each kind; the JSON has all of them.
 MOST_NAMES = 10
-# Without a terminal nothing needs to fit: nobody wants a log cut.
+# Without a terminal nothing has to fit: nobody wants lines cut in a log.
 FREE_WIDTH = 240
 MESSAGE_LIMIT = 400
-# In narrower terminals a list goes without these; `show` has them.
+# Narrower terminals get no places; `show` has them.
 WITH_PLACE = 110
 WITH_MESSAGE = 140
 
@@ -32,7 +32,7 @@ _COLOURS = {
 
 
 def console_for(*, stderr: bool = False) -> Console:
-    """Return where pages are printed, wide where no terminal cuts them."""
+    """Return a console, wide where no terminal cuts its lines."""
     console = Console(stderr=stderr, highlight=False)
     return console if console.is_terminal else Console(width=FREE_WIDTH, highlight=False)
 
@@ -119,7 +119,7 @@ def _bar(bar: Bar, most: int) -> str:
 def _letters(newest: list[Listed], width: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("failed at", no_wrap=True, min_width=len(moment(0)))
-    # An id that is cut is of no use.
+    # A cut id is of no use.
     longest = max(len(printable(one.request_id)) for one in newest)
     table.add_column("request", no_wrap=True, min_width=longest)
     table.add_column("state", no_wrap=True, min_width=max(len(one.standing) for one in newest))

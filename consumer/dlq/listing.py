@@ -1,4 +1,4 @@
-"""Going through letters: those that are meant, once each, with their states."""
+"""Goes through the chosen letters, each once, with the states of their requests."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Judge(Protocol):
 
 
 class NoJournal:
-    """Knows nothing of any letter: those of others have no row anywhere."""
+    """Knows no letter: those of other systems have no row anywhere."""
 
     def of(self, letters: Sequence[DeadLetter]) -> list[Standing]:
-        """Return that each is unknown."""
+        """Return UNKNOWN for each."""
         return [Standing.UNKNOWN] * len(letters)
 
 
 class Judged(NamedTuple):
-    """A letter that the filter takes, and its state."""
+    """A letter that the filter takes, with the state of its request."""
 
     letter: DeadLetter
     standing: Standing
@@ -42,11 +42,11 @@ class Judged(NamedTuple):
 def judged_letters(
     settings: Settings, given: Given, *, ask_journal: bool, advance: Advance
 ) -> Iterator[list[Judged]]:
-    """Yield the letters that there are now and that are meant, page by page, each once.
+    """Yield the letters that exist now and match, page by page, each once.
 
     Args:
-        ask_journal: whether to ask for their states.
-        advance: told how far the reading has come, and how far it is.
+        ask_journal: whether to ask the journal for the states of their requests.
+        advance: called with the number of records read, and their total.
 
     Raises:
         NotAvailable: Kafka or the journal is away, or a topic does not exist.
@@ -67,11 +67,11 @@ def judged_letters(
 
 
 def tally_of(pages: Iterator[list[Judged]], *, shown: Collection[Standing], limit: int) -> Tally:
-    """Return the summary of letters.
+    """Return the counts of many letters.
 
     Args:
-        shown: the standings that are more than counted.
-        limit: how many are kept for a list.
+        shown: the standings that are listed too, not only counted.
+        limit: how many letters are stored for the list.
     """
     tally = Tally(limit)
     for page in pages:
@@ -84,7 +84,7 @@ def tally_of(pages: Iterator[list[Judged]], *, shown: Collection[Standing], limi
 
 
 def shown_standings(given: Given, *, everything: bool) -> frozenset[Standing]:
-    """Return which standings are shown: those asked for, else those that are not settled."""
+    """Return the standings to list: those asked for, else the unsettled ones."""
     if given.filter.standings:
         return given.filter.standings
     return frozenset(Standing) if everything else UNSETTLED

@@ -1,4 +1,4 @@
-"""Moments as people write them on a command line: ago, or ISO 8601. Pure."""
+"""Points in time as people write them on a command line: ago, or ISO 8601. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment_ms(name: str, text: str, *, now_ms: int) -> int:
-    """Return a moment in epoch ms.
+    """Return a point in time in epoch ms.
 
     Args:
-        name: of the option, for the fault.
+        name: of the option, for the error message.
         text: `90s`, `15m`, `2h` or `7d` for so long ago; else ISO 8601 with its zone.
 
     Raises:
@@ -45,7 +45,7 @@ def moment_ms(name: str, text: str, *, now_ms: int) -> int:
 
 
 def moment(ms: int | None) -> str:
-    """Return epoch ms for a person, in UTC; a number that no calendar has stays as it is.
+    """Return epoch ms for a person, in UTC; a time outside the calendar as its number.
 
     >>> moment(0)
     '1970-01-01 00:00:00Z'

@@ -1,4 +1,4 @@
-"""Options that several commands of `onceward-dlq` share: which letters are meant."""
+"""The options that choose letters, shared by several commands of `onceward-dlq`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from feedback.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The values of the options.
+    """The values of the options that choose letters.
 
     Attributes:
         filter: which letters are meant.
-        topics: whose dead letter topics are read; all of the group by default.
-        dlqs: dead letter topics by their own names, in their stead.
+        topics: read the dead letter topics of these; by default of all the group's topics.
+        dlqs: read dead letter topics by their own names instead.
     """
 
     filter: Filter
@@ -42,7 +42,12 @@ _NAMES = (
 def _options(reason: str) -> Sequence[Callable[..., Any]]:
     return (
         click.option("--id", "ids", multiple=True, help="Of this request; repeatable."),
-        click.option(reason, "reasons", multiple=True, help="Of this short label; repeatable."),
+        click.option(
+            reason,
+            "reasons",
+            multiple=True,
+            help="With this reason, as `list` counts it; repeatable.",
+        ),
         click.option("--code", "codes", multiple=True, help="FAILED with this code; repeatable."),
         click.option(
             "--class",
@@ -55,7 +60,7 @@ def _options(reason: str) -> Sequence[Callable[..., Any]]:
             "--dlq",
             "dlqs",
             multiple=True,
-            help="Read this dead letter topic, whoever writes it: Kafka Connect, Streams, share "
+            help="Read this dead letter topic, of any writer: Kafka Connect, Streams, share "
             "groups, Spring, SmallRye, Karafka; repeatable.",
         ),
         click.option("--since", help="Failed since: 15m, 2h, 7d, or ISO 8601 with its zone."),
@@ -67,13 +72,13 @@ def _options(reason: str) -> Sequence[Callable[..., Any]]:
             "standings",
             multiple=True,
             type=click.Choice([one.value for one in Standing]),
-            help="That stand so now; repeatable.",
+            help="In this state now; repeatable.",
         ),
     )
 
 
 def filter_options(command: Command) -> Command:
-    """Add the options that say which letters are meant; the command gets them as `given`."""
+    """Add the options that choose letters; the command gets them as `given`."""
     return filter_options_as()(command)
 
 
@@ -81,7 +86,7 @@ def filter_options_as(*, reason: str = "--reason") -> Callable[[Command], Comman
     """Return `filter_options` for a command that needs one of its names itself.
 
     Args:
-        reason: the pattern for the letters' reasons.
+        reason: the name of the option for the letters' reasons.
     """
 
     def decorate(command: Command) -> Command:
@@ -129,5 +134,5 @@ def _given(
         key=key,
         standings=frozenset(Standing(one) for one in standings),
     )
-    # A foreign dead letter topic may hold the failures of many topics.
+    # The dead letter topic of another system may have failures of many topics.
     return Given(chosen, topics=frozenset() if dlqs else chosen.topics, dlqs=frozenset(dlqs))

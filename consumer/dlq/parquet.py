@@ -1,4 +1,4 @@
-"""Rows as Parquet, by pyarrow, which is an extra."""
+"""Rows as Parquet, by pyarrow, which is an optional dependency."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from consumer.dlq.columns import COLUMNS, NUMBER, TEXT, TIME
 from feedback.errors import NotAvailable
 
-# The size of one group of rows: it has to fit into memory some times over.
+# The rows of one group before it is written; they must fit into memory several times.
 GROUP_ROWS = 20_000
 GROUP_BYTES = 8 * 2**20
 
@@ -48,7 +48,7 @@ class ParquetSheet:
 
 @contextmanager
 def parquet_sheet(path: Path) -> Iterator[ParquetSheet]:
-    """Yield a writer of rows into a new file; a file without rows has its columns all the same.
+    """Yield a sheet that writes rows into a new file; without rows it still has its columns.
 
     Raises:
         NotAvailable: pyarrow is not installed.

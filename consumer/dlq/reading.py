@@ -16,12 +16,12 @@ from feedback.records.dead_letter_topics import (
 )
 from feedback.settings.settings import KafkaSection
 
-# A letter is written after its failure, but by another clock.
+# A letter is written after its failure, but by the time of another clock.
 CLOCKS_APART_MS = 3_600_000
 
 
 class LetterPage(NamedTuple):
-    """Some letters, and how far the reading has come with them; see `ScanPage`."""
+    """Some letters, with the positions of the reading behind them; see `ScanPage`."""
 
     letters: list[DeadLetter]
     positions: dict[Place, int]
@@ -30,13 +30,12 @@ class LetterPage(NamedTuple):
 
 
 class DeadLetters:
-    """Reads dead letters; memory does not grow with how many there are. Belongs to one thread.
+    """Reads dead letters; memory does not grow with their number. Belongs to one thread.
 
     Args:
-        settings: brokers, security, and whose letters they are.
+        settings: the brokers, their security, and the group.
         topics: only the letters of these topics; all topics by default.
-        dlqs: dead letter topics by their own names, whoever writes them; they stand in for the
-            group's own.
+        dlqs: dead letter topics by their own names, of any writer; they replace the group's own.
     """
 
     def __init__(
@@ -58,22 +57,22 @@ class DeadLetters:
         self.close()
 
     def spans(self, *, since_ms: int | None = None) -> OffsetSpans:
-        """Return the spans to read now.
+        """Return the offsets that can be read now.
 
         Args:
             since_ms: epoch ms; letters that failed before may be left out.
 
         Raises:
-            NotAvailable: Kafka is away, or a topic that was named does not exist.
+            NotAvailable: Kafka is away, or a named topic does not exist.
         """
         from_ms = None if since_ms is None else since_ms - CLOCKS_APART_MS
         return self._scan.spans(self._names(), since_ms=from_ms)
 
     def pages(self, spans: Mapping[Place, OffsetSpan]) -> Iterator[LetterPage]:
-        """Return the letters of spans, within a partition in their order.
+        """Yield the letters of spans, those of a partition in their order.
 
         Raises:
-            KafkaUnavailable: Kafka has given nothing for too long.
+            KafkaUnavailable: Kafka did not answer in time.
         """
         for page in self._scan.pages(spans):
             yield LetterPage(self._letters(page), page.positions, page.read, page.total)
@@ -93,14 +92,14 @@ class DeadLetters:
         return sorted(dead_letter_topic(one, self._group) for one in self._sources(there))
 
     def _sources(self, there: set[str]) -> set[str]:
-        """Return the topics that have dead letter topics of the group, gone themselves or not."""
+        """Return the topics that have a dead letter topic of this group, even deleted topics."""
         own = [name for name in there if is_dead_letter_topic(name, self._group)]
         return {source_topic(name, self._group) for name in own} - {""}
 
     def _known(self, wanted: Collection[str], there: set[str], known: set[str]) -> list[str]:
         missing = sorted(set(wanted) - known)
         if missing:
-            raise NotAvailable(f"there is no topic {', '.join(missing)}: is its name right?")
+            raise NotAvailable(f"there is no topic {', '.join(missing)}: correct its name")
         return sorted(wanted)
 
     def _letters(self, page: ScanPage) -> list[DeadLetter]:

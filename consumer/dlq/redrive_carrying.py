@@ -1,4 +1,4 @@
-"""Brings reopened requests on their way: tells their clients and writes their records.
+"""Sends reopened requests: writes PENDING to Redis, then their records to Kafka.
 
 One batch at a time in a thread of its own, so that the journal reopens the next one meanwhile.
 """
@@ -18,20 +18,20 @@ from feedback.kafka.writer import Outgoing
 
 
 class Writer(Protocol):
-    """Writes records; None for each that Kafka has acknowledged."""
+    """Writes records to Kafka; returns None for each that is acknowledged."""
 
     def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]: ...
 
 
 class Ready(NamedTuple):
-    """A letter that may be sent back, with its value set anew where that was asked for."""
+    """A letter that may be sent back, with its new value where `--set` asked for one."""
 
     letter: DeadLetter
     value: bytes | None
 
 
 class Reopened(NamedTuple):
-    """A letter that is to be sent, and its request as it stands; None where it has no row."""
+    """A letter to send, with its reopened row; None where it has no row."""
 
     ready: Ready
     row: Row | None
@@ -41,8 +41,8 @@ class Carried(NamedTuple):
     """The results of a batch.
 
     Args:
-        errors: None for each that Kafka has.
-        published: reopened rows that Redis was told of.
+        errors: None for each record that Kafka has.
+        published: reopened rows whose status Redis has.
     """
 
     sendings: list[Sending]
@@ -51,11 +51,11 @@ class Carried(NamedTuple):
 
 
 class Carrying:
-    """Tells of requests and writes their records, one batch after the other.
+    """Writes the statuses and the records of requests, one batch after the other.
 
     Args:
-        record: makes the record of a letter, given the latest attempt that a client heard of.
-        replaces: whether new requests take the place of those that failed.
+        record: makes the record of a letter, from the latest attempt that Redis has.
+        replaces: whether new requests replace those that failed.
         pool: has one thread.
     """
 

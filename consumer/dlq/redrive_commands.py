@@ -1,4 +1,4 @@
-"""`onceward-dlq redrive` and `redrives`: letters are sent back to where they came from."""
+"""`onceward-dlq redrive` and `redrives`: send letters back to their topics."""
 
 from __future__ import annotations
 
@@ -37,35 +37,37 @@ from feedback.settings.settings import Settings
 @click.argument("request_ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All letters, where no filter is given.")
 @click.option("--rate", type=click.FloatRange(min=0.1), help="Letters a second at most.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Count the letters that would be sent; change nothing."
+)
 @click.option(
     "--deadline-s",
     type=click.FloatRange(min=0, min_open=True),
-    help="Seconds until a run may no longer start. Default: [client] deadline_s.",
+    help="Seconds in which a run must start. Default: [client] deadline_s.",
 )
 @click.option(
     "--max-redrives",
     type=click.IntRange(min=1),
     default=MAX_REDRIVES,
     show_default=True,
-    help="Leave what was sent back so often: it goes round in circles.",
+    help="Leave requests that were sent back so often: they go round in circles.",
 )
 @click.option(
     "--unknown",
     "takes_unknown",
     is_flag=True,
-    help="Also what the journal does not know: letters of others. Nothing there says whether such "
-    "a one has run.",
+    help="Also letters without a journal row, as of other systems. Nothing says whether such a "
+    "request has run.",
 )
 @click.option(
     "--set",
     "setting",
     metavar="PATH=VALUE",
-    help="Set a value of the JSON anew, by its path (card.number, /items/0/price). It becomes a "
-    "new request that names the old one, which is discarded.",
+    help="Replace a value of the JSON, by its path (card.number, /items/0/price). The letter "
+    "becomes a new request that names the old one; the old one is discarded.",
 )
 @by_option
-@click.option("--because", help="Why, for the record.")
+@click.option("--because", help="The reason; recorded.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--resume", "resumed", metavar="ID", help="Go on with a redrive that was cut off.")
 @click.option("--cancel", "cancelled", metavar="ID", help="Stop a redrive, wherever it runs.")
@@ -89,11 +91,11 @@ def redrive(
 ) -> int:
     """Send dead letters back to the topics that they came from.
 
-    Only a failed request is sent, once: its row in the journal is reopened, for one further run,
-    before a deadline of its own. A request that runs, has run, is in doubt or discarded is left and
-    counted.
+    Only a failed request is sent, once: its row in the journal is reopened for one further run,
+    before a deadline of its own. Requests that run, have run, are in doubt or discarded are left
+    and counted.
 
-    Ctrl-C stops after the batches under way, and says how to go on.
+    Ctrl-C stops after the current batch, and prints the command that goes on.
 
     \b
     Examples:
@@ -129,7 +131,7 @@ def redrive(
     )
     if not dry_run and not yes and sys.stdin.isatty():
         letters = letters_there(settings, plan)
-        require_yes(f"look at {letters:,} dead letters and send back what fits?")
+        require_yes(f"look at {letters:,} dead letters and send back those that match?")
     with _how(rate, "looking" if dry_run else "sending back") as how:
         if dry_run:
             ending = rehearse(settings, plan, how=how)

@@ -1,4 +1,4 @@
-"""Which process goes on with a redrive, and whether it is still there."""
+"""Names the process that runs a redrive, and finds out whether it is still there."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 import secrets
 import socket
 
-# A process that has written nothing for so long has nothing on its way any more: its slowest batch
+# A process that has written nothing for so long has nothing under way any more: its slowest batch
 # waits for Redis, for Kafka's topics and for the acknowledgements, each for seconds.
 SILENT_MS = 30_000
 
 
 def new_owner() -> str:
-    """Return a name for this process that no other has."""
+    """Return a name for this process that no other process has."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def is_gone(owner: str) -> bool:
-    """Whether it is a process of this host that has certainly ended."""
+    """Whether the owner is a process of this host that has certainly ended."""
     host, _, rest = owner.rpartition("-")[0].rpartition("-")
     if host != socket.gethostname() or not rest.isdigit():
         return False

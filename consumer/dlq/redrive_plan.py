@@ -13,22 +13,22 @@ from consumer.journal.redrive_rule import Redrivable, Wish
 
 MAX_REDRIVES = 3
 LARGEST_CHUNK = 1000
-# Of a rate: how much goes out at once.
+# With a rate, letters are sent back in portions of so many seconds.
 CHUNK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class RedrivePlan:
-    """Which letters are sent back, and how.
+    """The letters that are sent back, and the way.
 
     Attributes:
-        filter: which letters.
-        topics: whose dead letter topics are read; all of the group by default.
-        dlqs: dead letter topics by their own names, in their stead.
-        deadline_s: from the reopening to the new deadline.
+        filter: chooses the letters.
+        topics: read the dead letter topics of these; by default of all the group's topics.
+        dlqs: read dead letter topics by their own names instead.
+        deadline_s: seconds from the reopening to the new deadline.
         max_redrives: how often a request may be sent back.
-        takes_unknown: whether letters that the journal does not know are sent as well.
-        setting: a value that is set anew, which makes each a new request.
+        takes_unknown: whether letters without a journal row are sent as well.
+        setting: a value to replace, which makes each letter a new request.
     """
 
     filter: Filter
@@ -41,14 +41,14 @@ class RedrivePlan:
 
     @property
     def valid_ms(self) -> int:
-        """From the reopening to the new deadline."""
+        """Milliseconds from the reopening to the new deadline."""
         return int(self.deadline_s * 1000)
 
     def wish(self, redrive_id: str, owed: frozenset[str] = frozenset()) -> Wish:
-        """Return the question to the journal.
+        """Return the conditions that the journal checks.
 
         Args:
-            owed: requests that were reopened, and that Kafka does not have.
+            owed: requests that were reopened, and whose records Kafka does not have.
         """
         return Wish(
             redrive_id=redrive_id,
@@ -67,10 +67,10 @@ class RedrivePlan:
         return None if self.setting is None else self.setting.applied(letter.value)
 
     def fault_of(self, letter: DeadLetter, topics: Collection[str]) -> Redrivable | None:
-        """Return why a letter cannot be sent back, as far as the letter itself says.
+        """Return why a letter cannot be sent back, as far as its own fields tell.
 
         Args:
-            topics: those that exist.
+            topics: the topics that exist.
         """
         if letter.home not in topics:
             return Redrivable.NO_TOPIC
@@ -81,7 +81,7 @@ class RedrivePlan:
         return None
 
     def to_json(self) -> str:
-        """Return it as text, that `from_json` reads."""
+        """Return it as text that `from_json` reads."""
         given = {name: getattr(self, name) for name in ("deadline_s", "max_redrives")}
         return json.dumps(
             given
@@ -96,10 +96,10 @@ class RedrivePlan:
 
     @classmethod
     def from_json(cls, text: str) -> RedrivePlan:
-        """Return the stored plan.
+        """Return the plan that `to_json` wrote.
 
         Raises:
-            ValueError: the text is not from `to_json`.
+            ValueError: the text was not written by `to_json`.
         """
         given = json.loads(text)
         setting = given.pop("setting")
@@ -117,7 +117,7 @@ class RedrivePlan:
 
 
 def chunk_size(rate: float | None) -> int:
-    """Return how many letters are sent back at once.
+    """Return how many letters are sent back in one portion.
 
     Args:
         rate: how many a second at most.

@@ -1,7 +1,8 @@
-"""How far a redrive is: pages of letters under way, counts, reopened requests. Pure.
+"""The progress of a redrive: pages under way, counts, and reopened requests. Pure.
 
-Pages are passed one behind the other, and while one is being sent the next is being reopened. Saved
-are the end of the pages that are done, and the names of the reopened requests of the others.
+Pages pass one behind the other: while one is being sent, the next is being reopened. The journal
+stores the positions behind the pages that are done, and the names of the requests that were
+reopened for the others.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ READ, CHOSEN, SENT, NO_LETTER = "read", "chosen", "sent", "no_letter"
 
 
 class Answers:
-    """The results of the requests that were asked for by their ids.
+    """The results of the requests that were named by their ids.
 
     Args:
         named: those requests.
-        found: results that earlier processes have found.
+        found: the results that earlier processes have found.
     """
 
     def __init__(
@@ -32,24 +33,24 @@ class Answers:
 
     @property
     def found(self) -> dict[str, str]:
-        """The results of those that have a letter."""
+        """The results of the requests that have a letter."""
         return {name: what for name, what in self.of_named.items() if what != NO_LETTER}
 
     def became(self, request_id: str, what: str) -> None:
         """Remember the result of a letter, where its request was named."""
-        # Of several letters of a request the one that was sent is its answer.
+        # If a request has several letters, SENT is its result.
         if self.of_named.get(request_id) not in (None, SENT):
             self.of_named[request_id] = what
 
 
 class Passing:
-    """A page of letters on its way.
+    """A page of letters under way.
 
     Attributes:
         counts: its letters by their results.
         names: the requests that may be reopened for it.
-        marks: ends of their topics before the first of them was sent.
-        published: reopened rows that Redis was told of.
+        marks: the ends of its topics before the first of its records was sent.
+        published: reopened rows whose status Redis has.
         is_handed_over: whether all of it is sent, or being sent.
     """
 
@@ -76,22 +77,22 @@ class Passing:
         self._answers.became(request_id, what)
 
     def reopening(self, request_ids: Iterable[str], marks: Mapping[Place, int]) -> None:
-        """Note that these are about to be reopened, and where their topics end now."""
+        """Note that these requests are about to be reopened, and where their topics end now."""
         self.names.update(request_ids)
         self.marks = older_first(self.marks, marks)
 
 
 class Progress:
-    """How far a redrive is.
+    """The progress of a redrive.
 
     Args:
         stands: the redrive as it was saved.
-        sent: those of its unconfirmed requests that Kafka has.
-        answers: about requests that were named.
+        sent: those of its unconfirmed requests whose records Kafka has.
+        answers: the results of the requests that were named.
 
     Attributes:
-        sent: those that an earlier process has sent, and that were not come upon again.
-        owed: those that an earlier process has reopened and not sent.
+        sent: requests that an earlier process has sent, and whose letters were not read again yet.
+        owed: requests that an earlier process has reopened and not sent.
     """
 
     def __init__(self, stands: Redrive, sent: Collection[str], answers: Answers) -> None:
@@ -107,17 +108,17 @@ class Progress:
 
     @property
     def counts(self) -> dict[str, int]:
-        """All that was counted."""
+        """All counts, with those of the pages under way."""
         return dict(sum((one.counts for one in self._pages), self._done))
 
     def begin(self, positions: Mapping[Place, int], *, read: int, total: int) -> Passing:
-        """Return a new page on its way, behind the others."""
+        """Return a new page, behind the others."""
         one = Passing(self.answers, positions, read=read, total=total)
         self._pages.append(one)
         return one
 
     def finish(self) -> Passing | None:
-        """Note that the handed-over batch is sent; return the last page that is done now."""
+        """Note that the pages handed over are sent; return the last page that is done now."""
         last = None
         while self._pages and self._pages[0].is_handed_over:
             last = self._pages.popleft()
@@ -128,7 +129,7 @@ class Progress:
         return last
 
     def so_far(self) -> SoFar:
-        """Return the progress to save: finished pages, and the requests reopened behind them."""
+        """Return the progress to save: pages that are done, and requests reopened behind them."""
         names = set(self._inherited)
         marks = self._inherited_marks if self._inherited else {}
         for one in self._pages:
@@ -144,12 +145,12 @@ class Progress:
         )
 
     def saved(self, so_far: SoFar) -> None:
-        """Note that this is in the journal."""
+        """Note that this progress is in the journal."""
         del self._published[: len(so_far.published)]
 
 
 def older_first(old: Mapping[Place, int], new: Mapping[Place, int]) -> Offsets:
-    """Return marks of all these topics: of a topic that has both, the old ones."""
+    """Return the marks of both; where both have a topic, the old ones."""
     marked = {topic for topic, _ in old}
     return {**old, **{place: end for place, end in new.items() if place[0] not in marked}}
 

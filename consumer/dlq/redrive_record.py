@@ -1,4 +1,4 @@
-"""The record of a letter, on its way back to the topic that it came from. Pure."""
+"""The record that is sent back for a letter, to its topic of origin. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REPLACES = "onceward-replaces"
 ORIGINAL_REQUEST_ID = "ORIGINAL_REQUEST_ID"
 PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 
-# The envelope's are written anew, and are no part of the payload stored for a resend.
+# The envelope's headers are written anew; the payload that is stored for a resend lacks them.
 _OF_ONCEWARD = OF_A_FAILURE | {
     *(DLQ_REDRIVE_COUNT, DLQ_REDRIVE_ID, DLQ_REDRIVE_BY, REPLACES, DUE, GENERATION),
     *(REQUEST_ID, ATTEMPT, DEADLINE, REOPENS),
@@ -43,16 +43,16 @@ _OF_ONCEWARD = OF_A_FAILURE | {
 
 
 class Sending(NamedTuple):
-    """A letter on its way back.
+    """A letter that is sent back.
 
     Args:
-        row: the letter's request as it stands; None where it has no row.
-        request_id: of the request that is sent: the letter's, or that of its replacement.
-        attempt: which sending of it this is.
+        row: the letter's request in the journal; None where it has no row.
+        request_id: the letter's request, or its replacement.
+        attempt: the attempt number of this sending.
         deadline_at: epoch ms.
         payload_sha256: of the record that is sent.
         partition: None: the key decides, as it does for a client.
-        payload: key, value and the user's headers, as a resend would need them.
+        payload: key, value and the user's headers, as a resend needs them.
     """
 
     letter: DeadLetter
@@ -104,15 +104,15 @@ def sending_of(
     replaces: bool = False,
     known_sha256: str | None = None,
 ) -> Sending:
-    """Return the record that is sent for a letter.
+    """Return the record to send for a letter.
 
     Args:
-        row: of its request, which knows best its partition; None where it has none.
-        attempt: the latest that is known; a replacement begins anew.
+        row: of its request, which knows the partition best; None where it has none.
+        attempt: the latest known attempt; a replacement begins anew.
         deadline_at: epoch ms.
         value: the replacement's.
-        replaces: whether it is a new request in the letter's stead.
-        known_sha256: the letter's, where that is known.
+        replaces: whether it is a new request that replaces the letter's.
+        known_sha256: the fingerprint of the letter's payload, where it is known.
     """
     topic = letter.home
     request_id = replacement_id(redrive_id, letter.request_id) if replaces else letter.request_id
@@ -139,13 +139,13 @@ def sending_of(
 
 
 def attempt_of(letter: DeadLetter) -> int:
-    """Return which sending the letter tells of; 0 where it does not say."""
+    """Return the attempt number in the letter; 0 without one."""
     text = dict(letter.record.headers).get(ATTEMPT, b"")
     return int(text) if text.isdigit() and len(text) <= 10 else 0
 
 
 def sent_by(headers: tuple[tuple[str, bytes], ...], redrive_id: str) -> str | None:
-    """Return of a record of this redrive the id of the request that it was sent for."""
+    """Return the request that a record was sent for; None for a record not of this redrive."""
     found = dict(headers)
     if found.get(DLQ_REDRIVE_ID) != utf8(redrive_id):
         return None
@@ -153,7 +153,7 @@ def sent_by(headers: tuple[tuple[str, bytes], ...], redrive_id: str) -> str | No
 
 
 def _partition(letter: DeadLetter, row: Row | None) -> int | None:
-    """Return where in its topic it came from, as far as anybody says so of this topic."""
+    """Return the partition of origin, where the letter or the row names one in this topic."""
     if row is not None and row.topic == letter.home:
         return row.partition
     original = letter.failure.original

@@ -1,4 +1,4 @@
-"""Shows redrives to a person or as JSON, and chooses the exit code."""
+"""Prints redrives for a person or as JSON, and chooses the exit code."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from feedback.errors import ExitCode
 def print_ending(ending: Ending, *, as_json: bool) -> int:
     """Print the result of a redrive and return the command's exit code.
 
-    1 when a request that was named was not sent, or Kafka refused one; a filter is expected to pass
-    over finished ones. 5 when it was cut off.
+    1 when a request that was named was not sent, or when Kafka refused a record. A filter is
+    expected to skip settled letters. 5 when the redrive was cut off.
     """
     counts = ending.counts
     if as_json:
@@ -59,13 +59,13 @@ def _lines(ending: Ending) -> list[str]:
 
 
 def without_letter(of_named: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each request that was named and has no letter."""
+    """Return a sentence for each named request that has no letter."""
     without = (name for name, what in of_named.items() if what == NO_LETTER)
     return [f"  {printable(one)}: no dead letter is of it" for one in without]
 
 
 def redrive_json(one: Redrive) -> dict[str, Any]:
-    """Return a redrive as data."""
+    """Return a redrive as JSON values."""
     return {
         "redrive_id": one.redrive_id,
         "state": _state(one),
@@ -81,7 +81,7 @@ def redrive_json(one: Redrive) -> dict[str, Any]:
 
 
 def redrive_line(one: Redrive) -> str:
-    """Return a redrive in a line."""
+    """Return a redrive on one line."""
     began = datetime.fromtimestamp(one.started_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     sent, left = one.counts.get(SENT, 0), sum(refused(one.counts).values())
     line = f"{one.redrive_id}  {began}  {_state(one):9}  {sent:>9,} sent  {left:>7,} left  {one.by}"
@@ -89,5 +89,5 @@ def redrive_line(one: Redrive) -> str:
 
 
 def _state(one: Redrive) -> str:
-    """Return the state; a redrive that was running when its process stopped is `stopped`."""
+    """Return the state; a running redrive whose process has ended is `stopped`."""
     return STOPPED if one.state == RUNNING and one.owner is None else one.state

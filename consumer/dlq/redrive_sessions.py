@@ -1,4 +1,4 @@
-"""Redrives begun, resumed and rehearsed: the parts that one needs, made and connected."""
+"""Begins, resumes and rehearses redrives, with all connections that they need."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]
 
 
 class NotResumed(OncewardError):
-    """There is nothing to go on with, or another process does."""
+    """There is no such redrive to resume, or another process runs it."""
 
     exit_code = ExitCode.BAD_ANSWER
 
@@ -46,8 +46,8 @@ class Ending:
     Attributes:
         state: done, stopped, cancelled or rehearsed.
         counts: letters by their results.
-        of_named: the results of requests that were named by their id.
-        untold: how many clients Redis could not be told for.
+        of_named: the results of requests that were named by their ids.
+        untold: how many statuses could not be written to Redis.
     """
 
     redrive_id: str
@@ -59,12 +59,12 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How a redrive is carried out.
+    """The pace of a redrive, and how to stop and watch it.
 
     Attributes:
-        rate: how many letters a second at most.
-        stopping: set when the rest is to be left.
-        on_progress: called with how many letters were passed, and how many there are.
+        rate: letters a second at most.
+        stopping: set to leave the rest.
+        on_progress: called with the number of letters read, and their total.
     """
 
     rate: float | None = None
@@ -73,10 +73,10 @@ class How:
 
 
 def letters_there(settings: Settings, plan: RedrivePlan) -> int:
-    """Return how many letters a redrive would look at.
+    """Return how many letters a redrive would read.
 
     Raises:
-        NotAvailable: Kafka is away, or a topic that was named does not exist.
+        NotAvailable: Kafka is away, or a named topic does not exist.
     """
     with DeadLetters(settings.kafka, topics=plan.topics, dlqs=plan.dlqs) as letters:
         spans = letters.spans(since_ms=plan.filter.since_ms)
@@ -118,11 +118,11 @@ def resume(
     """Go on with a redrive that was stopped, cancelled or killed.
 
     Args:
-        by: the person who does it from now on.
-        because: why; the reason that it was begun for by default.
+        by: the person who resumes it, and who is named as the sender from now on.
+        because: why; by default the reason that it was begun with.
 
     Raises:
-        NotResumed: there is no such redrive, or another process goes on with it.
+        NotResumed: there is no such redrive, or another process runs it.
         NotAvailable: a server is away; the text says how to go on.
     """
     with closing(_work(settings)) as work:
@@ -137,7 +137,7 @@ def resume(
 
 
 def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
-    """Return the result that a redrive would have now; nothing is changed.
+    """Count the letters that a redrive would send now; change nothing.
 
     Raises:
         NotAvailable: a server is away.
@@ -163,7 +163,7 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
 
 @contextmanager
 def opened(settings: Settings, plan: RedrivePlan) -> Iterator[tuple[Tools, DeadLetters]]:
-    """Yield the tools of a redrive; closed afterwards."""
+    """Yield the tools of a redrive; close them afterwards."""
     with ExitStack() as stack:
         work = stack.enter_context(closing(_work(settings)))
         journal_id = work.journal_id()
@@ -200,7 +200,7 @@ def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
             raise
         state = CANCELLED
     except NotAvailable as error:
-        # It may be the journal itself that is away: then it is resumed a little later.
+        # The journal itself may be away: then the redrive can be resumed a little later.
         with suppress(OncewardError):
             tools.work.leave(stands.redrive_id, is_done=False)
         raise NotAvailable(
@@ -226,7 +226,7 @@ def _taken(
     by: str,
     because: str | None,
 ) -> Redrive:
-    """Return the redrive, taken over, once its last process has nothing on its way any more."""
+    """Take the redrive over, once its last process has nothing under way any more."""
     first = _found(work, redrive_id)
     stands = first
     while stands.state != DONE:

@@ -1,7 +1,7 @@
-"""Tells clients of a redrive: FAILED with `resend`, and then PENDING.
+"""Writes the statuses of a redrive: the failure that a resend may help, and then PENDING.
 
-Redis is not needed for a redrive. Away, it is left alone for a while, and the workers' sweep writes
-the missing statuses; a run writes its own.
+A redrive does not need Redis. When Redis is away, it is left alone for a while. The workers' sweep
+writes the missed statuses; a run writes its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from feedback.status import State
 from feedback.statuses import Refused, StatusWrite
 
 REST_S = 5.0
-# A FAILED that says that a resend may help is one that PENDING may follow (contract, section 4).
+# PENDING may follow a FAILED status with `resend` set (contract, section 4).
 _REOPEN = f"""
 local attempts = {{}}
 for i, key in ipairs(KEYS) do
@@ -36,14 +36,14 @@ return attempts
 
 
 class Tellings:
-    """Tells clients, while Redis answers. One thread at a time may use it.
+    """Writes statuses, while Redis answers. One thread at a time may use it.
 
     Args:
         store: of the group.
-        resend_after_s: when the resender looks first at a request that was sent back.
+        resend_after_s: when the resender first looks at the requests that were sent back.
 
     Attributes:
-        missed: how many requests could not be told of.
+        missed: how many statuses could not be written.
     """
 
     def __init__(self, store: StatusStore, *, resend_after_s: float) -> None:
@@ -56,7 +56,7 @@ class Tellings:
         """Return unless the group's workers have another journal than this one.
 
         Raises:
-            SettingsError: they have, so that nothing here could be judged rightly.
+            SettingsError: they have, so nothing could be judged rightly here.
         """
         try:
             with guarded():
@@ -70,8 +70,7 @@ class Tellings:
             )
 
     def reopened(self, names: Sequence[str], rows: Sequence[Row | None]) -> list[int]:
-        """Tell that these may be sent again; return the latest attempt that was told of each, 0
-        where nobody knows one.
+        """Allow a resend of these; return the latest attempt of each, 0 where Redis has none.
 
         Args:
             rows: of these requests; None for one that has no row, or is replaced.
@@ -92,9 +91,9 @@ class Tellings:
         return [int(one) if one.isdigit() else 0 for one in cast("list[bytes]", told)]
 
     def sent_back(self, sendings: Sequence[Sending]) -> list[Published]:
-        """Tell that these are about to be sent; return the rows that Redis knows of now."""
+        """Write PENDING for these before they are sent; return the rows whose status Redis has."""
         answers = self._tell([_pending(one) for one in sendings])
-        # A sweep corrects a status that Redis had otherwise, as the journal has it.
+        # A status that Redis refused is corrected by a sweep, from the journal.
         return [
             Published(one.reopened.request_id, one.reopened.generation, one.reopened.state)
             for one, answer in zip(sendings, answers, strict=False)
@@ -102,16 +101,16 @@ class Tellings:
         ]
 
     def failed(self, rows: Sequence[Row], attempts: Sequence[int]) -> None:
-        """Tell that these stay failed after all.
+        """Write FAILED again for these.
 
         Args:
-            attempts: those that PENDING was told with.
+            attempts: those that PENDING was written with.
         """
         pairs = zip(rows, attempts, strict=True)
         self._tell([telling.from_row(row, attempt=one) for row, one in pairs])
 
     def forget(self, one: Sending) -> None:
-        """Remove all trace of a new request that was certainly not sent."""
+        """Remove the status of a new request that was certainly not sent."""
         try:
             self._store.forget(
                 one.request_id,
@@ -123,12 +122,12 @@ class Tellings:
             self._rest(1)
 
     def row(self, row: Row) -> bool:
-        """Tell how a request stands; say whether its client knows."""
+        """Write the status of a request; say whether its client can see it."""
         answers = self._tell([telling.from_row(row, restore=True)])
         return bool(answers) and not isinstance(answers[0], RedisRefused)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._store.close()
 
     @property
@@ -136,7 +135,7 @@ class Tellings:
         return monotonic_s() < self._rests_until_s
 
     def _tell(self, writes: Sequence[StatusWrite]) -> list[Refused | RedisRefused | None]:
-        """Return the answer of Redis to each write; nothing where it is away."""
+        """Return Redis's answer to each write; nothing where it is away."""
         answers: list[Refused | RedisRefused | None] = []
         if self._rests:
             self.missed += len(writes)

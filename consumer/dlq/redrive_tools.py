@@ -1,4 +1,4 @@
-"""The connections and writers of a redrive."""
+"""The connections that a redrive needs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Reader(Protocol):
 
 
 class Tools(NamedTuple):
-    """What a redrive works with.
+    """The connections that a redrive needs.
 
     Args:
-        topics: those that exist.
+        topics: the topics that exist.
     """
 
     letters: Reader

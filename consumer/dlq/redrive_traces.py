@@ -8,12 +8,12 @@ from consumer.dlq.redrive_record import sent_by
 from feedback.clock import monotonic_s
 from feedback.kafka.scan import KafkaScan, OffsetSpan, Place
 
-# An older mark is as good, but more is read behind it after a kill.
+# An older mark is as good; there is only more to read behind it after a kill.
 REFRESH_S = 5.0
 
 
 class Traces:
-    """Takes marks, and reads behind them. Belongs to one thread.
+    """Takes marks, and reads the records behind them. Belongs to one thread.
 
     Args:
         scan: over a connection of its own; it reads uncommitted records as well.
@@ -24,7 +24,7 @@ class Traces:
         self._marks: dict[str, tuple[float, dict[Place, int]]] = {}
 
     def marks(self, topics: Collection[str]) -> dict[Place, int]:
-        """Return offsets before which no record will stand that is sent from now on.
+        """Return the ends of the topics: all records that are sent from now on stand behind them.
 
         Raises:
             KafkaUnavailable: Kafka did not answer.

@@ -1,14 +1,15 @@
-"""A redrive at work: letters are read, their requests reopened, told, and sent back.
+"""The loop of a redrive: read letters, reopen their requests, write PENDING, send them back.
 
 ```
 letters ─▶ chosen ─▶ reopen, save (journal) ─▶ PENDING (Redis) ─▶ origin topic (Kafka)
  one page ahead              the next batch      while this one is carried
 ```
 
-A batch of letters at each stage, so memory does not grow with their number. Killed at any point, it
-goes on where it was saved: requests reopened since are named in the journal, and stand in the
-topics behind the marks, or were not sent (see `consumer/journal/redrive_work.py`). Each reopening
-saves the progress before it in its own transaction.
+There is one batch of letters at each stage, so memory does not grow with their number. If the
+process dies at any point, the redrive goes on where it was saved. The journal names the requests
+that were reopened since; their records stand in the topics behind the marks, or were not sent (see
+`consumer/journal/redrive_work.py`). Each reopening saves the progress before it in its own
+transaction.
 """
 
 from __future__ import annotations
@@ -34,19 +35,18 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.scan import OffsetSpan, resumed
 from feedback.kafka.writer import RecordRefused
 
-# Where nothing is reopened, that it is alive and how far it is is saved so often.
+# While nothing is reopened, the progress is saved so often: it also proves that the process lives.
 SAVE_S = 1.0
 
 
 class Redriving:
-    """Goes through letters until the end, or until it is told to stop.
+    """Goes through letters until the end, or until it is asked to stop.
 
     Args:
-        stands: the redrive as the journal has it; this process's.
-        rate: how many letters are sent a second at most.
-        stopping: set when the rest is to be left.
-        on_progress: called after each page with how many letters were passed, and how many there
-            are.
+        stands: the redrive's row in the journal, owned by this process.
+        rate: letters a second at most.
+        stopping: set to leave the rest.
+        on_progress: called after each page with the number of letters read, and their total.
 
     Attributes:
         progress: how far it is.
@@ -74,13 +74,13 @@ class Redriving:
         self.progress = Progress(stands, (), self._answers)
 
     def run(self) -> bool:
-        """Send back; say whether all letters were gone through.
+        """Send the letters back; say whether all of them were read.
 
-        Nothing is on its way any more when this returns or raises.
+        Nothing is under way any more when this returns or raises.
 
         Raises:
-            RedriveStopped: it was cancelled, or goes on elsewhere.
-            KafkaUnavailable, JournalUnavailable: it can be resumed.
+            RedriveStopped: it was cancelled, or another process runs it.
+            KafkaUnavailable, JournalUnavailable: the server is away; the redrive can be resumed.
         """
         stands, tools = self._stands, self._tools
         if stands.unconfirmed:
@@ -102,7 +102,7 @@ class Redriving:
             try:
                 is_done = all(self._go_through(page, carrying) for page in pages)
             except RedriveStopped:
-                self._settle()  # records on their way are sent all the same
+                self._settle()  # the batch under way is sent all the same
                 raise
             self._settle()
         self._save()
@@ -110,7 +110,7 @@ class Redriving:
         return is_done
 
     def _go_through(self, page: LetterPage, carrying: Carrying) -> bool:
-        """Send back the chosen letters of a page; return whether to go on behind it."""
+        """Send back the chosen letters of a page; say whether to go on behind it."""
         chosen = [one for one in page.letters if self._plan.filter.takes(one)]
         passing = self.progress.begin(page.positions, read=page.read, total=page.total)
         passing.add(READ, len(page.letters))
@@ -169,13 +169,13 @@ class Redriving:
         for one, found in zip(ready, judged, strict=True):
             request_id = one.letter.request_id
             if found.kind in TO_SEND:
-                # From here on another letter of it is one too many.
+                # From here on another letter of the same request is a double.
                 self.progress.owed.discard(request_id)
                 batch.append(Reopened(one, found.row))
             elif found.kind is not Redrivable.SENT:
                 passing.became(request_id, found.kind.value)
             elif request_id in self.progress.sent:
-                # By the process that this one goes on for.
+                # The process before this one has sent it.
                 self.progress.sent.discard(request_id)
                 passing.became(request_id, SENT)
             else:
@@ -199,7 +199,7 @@ class Redriving:
         )
 
     def _settle(self) -> None:
-        """Wait for the batch that is being carried, and note its results."""
+        """Wait for the batch that is being sent, and note its results."""
         if self._under_way is None:
             return
         passing, coming = self._under_way
@@ -237,7 +237,7 @@ class Redriving:
         self._saved_s = monotonic_s()
 
     def _take_back(self, not_taken: Sequence[Sending]) -> None:
-        """Undo the reopening of requests whose records Kafka has certainly not taken."""
+        """Close the requests again whose records Kafka has certainly refused."""
         names = [
             (one.letter.request_id, None if one.row is None else one.row.generation)
             for one in not_taken

@@ -1,7 +1,7 @@
-"""Which letters were met before: a crash, or two workers at once, may have written one twice.
+"""Finds letters that were written twice: by a crash, or by two workers at once.
 
-Kept in a database of SQLite's own without a name, which leaves memory for the disk when it grows,
-and is gone when it is closed.
+The letters are stored in a nameless SQLite database, which moves to the disk when it grows and
+disappears when it is closed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CACHE_KIB = 16_384
 
 
 class Seen:
-    """Remembers letters by their request and attempts. Belongs to one thread."""
+    """Remembers letters by request and attempts. Belongs to one thread."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
@@ -32,7 +32,7 @@ class Seen:
         self.close()
 
     def fresh(self, letters: Iterable[DeadLetter]) -> list[DeadLetter]:
-        """Return those that were not met before, and remember them."""
+        """Return the letters that are new, and remember them."""
         insert = "INSERT OR IGNORE INTO seen VALUES (?)"
         self._database.execute("BEGIN")
         fresh = [one for one in letters if self._database.execute(insert, (_name(one),)).rowcount]

@@ -1,4 +1,4 @@
-"""One value of a JSON payload set anew, by its path. Pure.
+"""Replaces one value of a JSON payload, by its path. Pure.
 
 A path is a JSON pointer (`/card/number`) or dotted (`card.number`, `items.0.price`).
 
@@ -23,7 +23,7 @@ class CannotBeSet(Exception):
 
 
 class _Digits(str):
-    """A number, with the digits that it was written with."""
+    """A number with its original digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Setting:
 
     @classmethod
     def parse(cls, text: str) -> Setting:
-        """Return the setting of `path=value`; a value that is no JSON is taken as text.
+        """Return the setting `path=value`; a value that is not JSON is taken as text.
 
         Raises:
             SettingsError: there is no path, or no value.
@@ -56,12 +56,12 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """Text that `parse` reads again."""
+        """The text that `parse` reads again."""
         escaped = (part.replace("~", "~0").replace("/", "~1") for part in self.path)
         return "".join(f"/{part}" for part in escaped) + f"={self.value}"
 
     def applied(self, payload: bytes | None) -> bytes:
-        """Return the payload with the value set; a missing name of an object is added.
+        """Return the payload with the new value; a missing name of an object is added.
 
         Raises:
             CannotBeSet: the payload has no such place, or is no JSON.

@@ -1,6 +1,6 @@
 """One request for a person: letter and journal side by side, or below each other when narrow.
 
-All text from outside is made printable.
+All foreign text is made printable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from feedback.console.printable import printable
 from feedback.records.failure_headers import DLQ_STACKTRACE
 from feedback.statuses import Status
 
-# From so many columns on there is room for two.
+# Terminals of so many columns have room for two panels.
 WIDE = 140
 VALUE_LIMIT = 4096
 HEADER_LIMIT = 300
@@ -62,7 +62,7 @@ def _letter_side(case: Case, value_limit: int | None) -> list[RenderableType]:
     if value_limit is not None:
         value = decoded(letter.value, limit=value_limit)
         title = f"value: {value.kind}, {value.size_bytes:,} bytes"
-        # The text is printable already, but for its lines.
+        # The text is printable already, and has lines of its own.
         parts.append(_panel(title + (", cut" if value.cut else ""), Text(value.text)))
     if letter.failure.stack:
         parts.append(_panel("stack", Text(printable(letter.failure.stack, also="\n\t"))))

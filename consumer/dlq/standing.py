@@ -1,4 +1,4 @@
-"""The states of the requests behind dead letters, by the journal. The rule is pure."""
+"""The states of the requests behind dead letters, from the journal. The rule is pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from consumer.journal.redrive_rule import is_discarded, shown_generation
 
 
 class Standing(StrEnum):
-    """The state of a letter now.
+    """The state of a letter's request, seen from the letter.
 
-    OPEN: it failed, and nobody has done anything about it, or it was sent back and did not come to
-    a run before the deadline of that. RUNNING: it was sent back and has not ended yet. REPAIRED: it
-    has succeeded, itself or another in its stead. IN_DOUBT: a person must resolve it. EXPIRED: it
-    was sent back too late. DISCARDED: a person has closed the case. OLDER: it was sent back and
-    failed again, so a later letter stands for it. UNKNOWN: the journal has nothing of it, so nobody
-    can say.
+    OPEN: it failed and nobody has acted, or it was sent back and no run began before its deadline.
+    RUNNING: it was sent back and has not ended yet. REPAIRED: it has succeeded, itself or its
+    replacement. IN_DOUBT: a person must resolve it. EXPIRED: it was sent back too late. DISCARDED:
+    a person has closed the case. OLDER: it was sent back and failed again, so a later letter stands
+    for it. UNKNOWN: the journal has no row of it.
     """
 
     OPEN = "open"
@@ -33,7 +32,7 @@ class Standing(StrEnum):
     UNKNOWN = "unknown"
 
 
-# The states in which a person may still have to act.
+# The states that may need a decision.
 UNSETTLED = frozenset({Standing.OPEN, Standing.IN_DOUBT, Standing.UNKNOWN})
 
 _OF_STATE = {
@@ -49,11 +48,11 @@ _OF_STATE = {
 def standing_of(
     letter: DeadLetter, row: Row | None, actions: Sequence[Action], *, now: int
 ) -> Standing:
-    """Return the state of a letter.
+    """Return the state of a letter's request.
 
     Args:
-        row: that of its request, None where there is none.
-        actions: the actions of people, oldest first.
+        row: that of its request; None where there is none.
+        actions: those of people on the request, in the journal's order.
         now: epoch ms, by the database's clock.
     """
     if row is None:
@@ -70,7 +69,7 @@ def standing_of(
 
 
 class Standings:
-    """Asks the journal about letters. Belongs to one thread.
+    """Asks the journal for the states of letters. Belongs to one thread.
 
     Args:
         lookup: the journal, for reading.

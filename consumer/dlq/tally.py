@@ -1,4 +1,4 @@
-"""The summary of many letters, gathered one by one in memory that does not grow. Pure."""
+"""The counts of many letters, gathered one by one in memory that does not grow. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NONE = "(none)"
 
 
 class Listed(NamedTuple):
-    """A letter without its large fields: key, value, headers and stack."""
+    """A letter without its possibly large parts: key, value, headers and stack."""
 
     failed_at: int
-    # Of two that failed at the same time, the later met comes later.
+    # Breaks ties of `failed_at`: how many letters had been counted before.
     met: int
     request_id: str
     standing: Standing
@@ -32,7 +32,7 @@ class Listed(NamedTuple):
 
 
 class Names:
-    """Counts names, the rarest-met together when there are too many."""
+    """Counts names; when there are too many, new ones together as others."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -51,14 +51,14 @@ class Names:
 
 @dataclass(slots=True)
 class Tally:
-    """The counts.
+    """The counts, and the newest letters.
 
     Args:
-        limit: how many letters are kept for the list: the newest.
+        limit: how many of the newest letters are stored for the list.
 
     Attributes:
-        standings: of all letters that the filter takes, shown or not.
-        shown: how many of them are shown; all that follows is of those.
+        standings: of all letters that the filter takes, listed or not.
+        shown: how many are listed; the other counts are of these only.
     """
 
     limit: int
@@ -75,11 +75,11 @@ class Tally:
     _newest: list[Listed] = field(default_factory=list)
 
     def pass_over(self, standing: Standing) -> None:
-        """Count a letter that is not shown."""
+        """Count a letter that is not listed."""
         self.standings[standing] += 1
 
     def add(self, letter: DeadLetter, standing: Standing) -> None:
-        """Count a letter that is shown."""
+        """Count a letter that is listed."""
         failure, failed_at = letter.failure, letter.failed_at
         self.standings[standing] += 1
         self.shown += 1

@@ -1,14 +1,13 @@
-"""Reads a dead letter's headers, in each dialect that is found in the wild. Pure.
+"""The failure in a dead letter's headers, in each dialect found in the wild. Pure.
 
-One function for each dialect takes `Said`, the headers of a letter, and returns a `Failure`, or
-None where the headers are not of its dialect. `reading` asks them in turn: ours first, because a
-letter of somebody else that a worker of ours took and failed is ours.
+Each dialect has one function. It takes `Said`, the headers of a letter, and returns a `Failure`, or
+None where the headers are not of its dialect. `reading` tries them in turn, ours first: a letter of
+another system that a worker of ours took and failed is ours.
 
-Of several headers of one name, the first counts where it says where the record came from, and the
-last where it says why it failed (contract, section 7). SmallRye writes its own before those that
-were there, so that there it is the first of all.
+A header may come several times. For the origin of the record the first one counts, for the failure
+the last one (contract, section 7). SmallRye writes its own headers before the others, so there the
+first one always counts.
 
-Not obvious: Connect and Streams give a letter the time of the record that failed, so such a letter
-says nothing of when it failed. Karafka puts the partition into the letter's key, and the key into a
-header.
+Not obvious: Connect and Streams give a letter the time of the record that failed, so the time of
+the failure is unknown. Karafka puts the partition into the letter's key, and the key into a header.
 """

@@ -9,7 +9,7 @@ _PREFIX = "__connect.errors."
 
 
 def connect(said: Said) -> Failure | None:
-    """Return a letter of a sink connector; None when it is none."""
+    """Return the failure in a letter of a sink connector; None when it is none."""
     if not said.has(f"{_PREFIX}topic", f"{_PREFIX}stage", f"{_PREFIX}connector.name"):
         return None
     error_class = said.text(f"{_PREFIX}exception.class.name")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from consumer.dlq.dialects.said import Said
 from consumer.dlq.letter import Failure, Original
 
-# It says nothing of the error.
+# The letter does not name the error.
 REASON = "KARAFKA"
 
 
 def karafka(said: Said) -> Failure | None:
-    """Return a letter of a Karafka application; None when it is none."""
+    """Return the failure in a letter of a Karafka application; None when it is none."""
     prefix = prefix_of(said)
     if prefix is None:
         return None
@@ -38,7 +38,7 @@ def key_of(said: Said) -> bytes | None:
 
 
 def prefix_of(said: Said) -> str | None:
-    """Return how its names begin in this letter; None when it is none of Karafka's."""
+    """Return the prefix of Karafka's headers in this letter; None when it is none of Karafka's."""
     for prefix in ("source_", "original_"):
         if said.has(f"{prefix}topic") and said.has(f"{prefix}offset"):
             return prefix

@@ -12,7 +12,7 @@ REDRIVE_BY = "DLQ_REDRIVE_BY"
 
 
 def onceward(said: Said) -> Failure | None:
-    """Return a letter of ours; None when it is none."""
+    """Return the failure in a letter of ours; None when it is none."""
     if not said.has(names.DLQ_REASON, names.DLQ_CONSUMER_GROUP):
         return None
     reason = said.text(names.DLQ_REASON)

@@ -1,7 +1,7 @@
-"""Which headers of a letter are its dialect's own, and which the user's. Pure.
+"""Which headers of a letter its dialect wrote, and which the user wrote. Pure.
 
-The headers of a dead letter queue are matched by whole names wherever users might have names like
-them: a `source_system` that a Karafka letter carries is the user's.
+Where a user's header may look like a dialect's, only whole names count: a `source_system` in a
+Karafka letter is the user's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KARAFKA_BEFORE_2_5 = re.compile("original" + _KARAFKA)
 
 
 def without_own(dialect: Dialect, headers: Headers) -> Headers:
-    """Return the headers that the dialect did not write, in their order; of ours all."""
+    """Return the headers that the dialect did not write, in their order; for our dialect all."""
     own = _OWN.get(dialect)
     if own is None:
         return headers

@@ -1,4 +1,4 @@
-"""Reads a record of a dead letter topic, in any of the dialects."""
+"""Reads a record of a dead letter topic, in any dialect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from feedback.errors import InvalidMessage
 from feedback.records.dead_letters import DLQ_REQUEST_ID
 from feedback.records.envelope import REQUEST_ID, Record, check_request_id
 
-# A letter that was itself sent again, for its dead letter handler, has an id of its own.
+# A letter that was itself sent again, to the handler of dead letters, has an id of its own.
 _ID_HEADERS = (DLQ_REQUEST_ID, REQUEST_ID)
 
 _DIALECTS: tuple[tuple[Dialect, Callable[[Said], Failure | None]], ...] = (
@@ -32,7 +32,7 @@ _DIALECTS: tuple[tuple[Dialect, Callable[[Said], Failure | None]], ...] = (
 
 
 def letter_of(record: Record) -> DeadLetter:
-    """Return a record as a dead letter; one without any known header is one all the same."""
+    """Return a record as a dead letter; without known headers it still is one."""
     said = Said(record.headers)
     dialect, failure = _understood(said)
     request_id = _request_id(said, record, failure.original)

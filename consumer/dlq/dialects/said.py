@@ -1,4 +1,4 @@
-"""The headers of a letter, as the dialects look them up. Anybody may have written them."""
+"""The headers of a letter, looked up by the dialects. Their writer is not trusted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Said:
 
     def __init__(self, headers: Headers) -> None:
         self._last = dict(headers)
-        # Of most letters no name comes twice.
+        # Most letters have no name twice.
         is_once = len(self._last) == len(headers)
         self._first = self._last if is_once else dict(reversed(headers))
 
@@ -30,18 +30,18 @@ class Said:
         return not self._last.keys().isdisjoint(names)
 
     def raw(self, name: str, *, first: bool = False) -> bytes | None:
-        """Return a header as it is."""
+        """Return a header's bytes."""
         return (self._first if first else self._last).get(name)
 
     def text(self, name: str, *, first: bool = False) -> str | None:
-        """Return a header as text; one that is empty or null says nothing."""
+        """Return a header as text; None for an empty one and for null."""
         raw = (self._first if first else self._last).get(name)
         return raw.decode("utf-8", "replace") if raw else None
 
     def decimal(self, name: str, *, first: bool = False) -> int | None:
         """Return a number that was written as text."""
         raw = (self._first if first else self._last).get(name)
-        # No sign, no space, no digits of other scripts: all of it is 0 to 9.
+        # No sign, no space, no digits of other scripts: only 0 to 9.
         if raw is None or len(raw) > MAX_DIGITS or not raw.isdigit():
             return None
         number = int(raw)
@@ -57,5 +57,5 @@ class Said:
 
 
 def simple_name(error_class: str | None) -> str | None:
-    """Return a class without its package: short enough to count by."""
+    """Return a class name without its package: short enough to count by."""
     return None if error_class is None else error_class.rpartition(".")[2] or error_class

@@ -6,12 +6,12 @@ from consumer.dlq.dialects.said import Said
 from consumer.dlq.letter import Failure, Original
 
 _PREFIX = "__dlq.errors."
-# Its messages are whole sentences of one class each.
+# All its messages are whole sentences, under one exception class.
 REASON = "SHARE_GROUP"
 
 
 def share(said: Said) -> Failure | None:
-    """Return a letter of a share group; None when it is none."""
+    """Return the failure in a letter of a share group; None when it is none."""
     if not said.has(f"{_PREFIX}topic", f"{_PREFIX}group"):
         return None
     return Failure(

@@ -1,4 +1,4 @@
-"""SmallRye Reactive Messaging (Quarkus): text; its headers stand before those that were there."""
+"""SmallRye Reactive Messaging (Quarkus): text; its headers stand before the record's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PREFIX = "dead-letter-"
 
 
 def smallrye(said: Said) -> Failure | None:
-    """Return a letter of a SmallRye application; None when it is none."""
+    """Return the failure in a letter of a SmallRye application; None when it is none."""
     if not said.has(f"{_PREFIX}reason", f"{_PREFIX}topic", f"{_PREFIX}exception-class-name"):
         return None
     error_class = said.text(f"{_PREFIX}exception-class-name", first=True)

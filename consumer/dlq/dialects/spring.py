@@ -9,9 +9,9 @@ _ATTEMPTS = "retry_topic-attempts"
 
 
 def spring(said: Said) -> Failure | None:
-    """Return a letter of a Spring application; None when it is none.
+    """Return the failure in a letter of a Spring application; None when it is none.
 
-    The listener's container wraps the error into one that says nothing, so its cause is the class.
+    The listener container wraps the error into an exception of its own, so the cause is the class.
     """
     for prefix in ("kafka_dlt-", "kafka_"):
         names = ("original-topic", "exception-fqcn", "key-exception-fqcn")
@@ -21,7 +21,7 @@ def spring(said: Said) -> Failure | None:
 
 
 def _failure(said: Said, prefix: str) -> Failure:
-    # Where the key or the value itself could not be read, its own exception is told.
+    # Where the key or the value itself could not be read, its own exception is reported.
     kind = "" if said.has(f"{prefix}exception-fqcn") else "key-"
     error_class = said.text(f"{prefix}{kind}exception-cause-fqcn") or said.text(
         f"{prefix}{kind}exception-fqcn"

@@ -9,7 +9,7 @@ _PREFIX = "__streams.errors."
 
 
 def streams(said: Said) -> Failure | None:
-    """Return a letter of a Streams application; None when it is none."""
+    """Return the failure in a letter of a Streams application; None when it is none."""
     exception = said.text(f"{_PREFIX}exception")
     if exception is None and not said.has(f"{_PREFIX}topic"):
         return None
