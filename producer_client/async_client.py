@@ -26,11 +26,11 @@ from producer_client.async_following import AsyncFollowing
 from producer_client.async_kafka import AsyncSender
 from producer_client.async_sending_many import AsyncSource, send_many
 from producer_client.client import Shares, schema_of, sender_of
-from producer_client.owner import ClientClosed, Owner
+from producer_client.owner import ClientClosed, ClientProcess
 from producer_client.pursuit import Pursuit, shown_by
 from producer_client.sent_before import sent_before
 from producer_client.submission import Prepared, SendResult, Submission, Value
-from producer_client.way import Way
+from producer_client.way import SendFlow
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
@@ -113,7 +113,7 @@ class AsyncClient:
         self._events = AsyncEventListener(redis, self.store)
         sender = sender_of(self.settings, durability)
         self._sender = AsyncSender(sender, send_timeout_s=section.send_timeout_s)
-        self._way = Way(
+        self._way = SendFlow(
             section,
             self.store,
             self._sender,
@@ -125,7 +125,7 @@ class AsyncClient:
         self._following = AsyncFollowing(section, self.store, self._events, self._way)
         self._forgetting: set[asyncio.Task[None]] = set()
         self._is_closed = False
-        self._owner = Owner()
+        self._owner = ClientProcess()
 
     async def __aenter__(self) -> AsyncClient:
         return self

@@ -16,13 +16,13 @@ from producer_client.flights import (
     launch,
 )
 from producer_client.submission import SendResult, Submission
-from producer_client.way import Way
+from producer_client.way import SendFlow
 
 AsyncSource = AsyncIterable[Submission | None] | Iterable[Submission | None]
 
 
 async def send_many(
-    way: Way, submissions: AsyncSource, *, rate: float | None
+    way: SendFlow, submissions: AsyncSource, *, rate: float | None
 ) -> AsyncIterator[SendResult]:
     """Send many requests, yielding what became of each; see `AsyncClient.send_many`."""
     flying: deque[Flight] = deque()

@@ -24,14 +24,14 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
 from producer_client.following import Following
-from producer_client.owner import ClientClosed, Owner
+from producer_client.owner import ClientClosed, ClientProcess
 from producer_client.pursuit import Pursuit, shown_by
-from producer_client.sending import Sending
+from producer_client.sending import BlockingSends
 from producer_client.sending_many import SendingMany
 from producer_client.sent_before import sent_before
 from producer_client.submission import Prepared, SendResult, Submission, Value
 from producer_client.under_way import UnderWay
-from producer_client.way import Way
+from producer_client.way import SendFlow
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -123,14 +123,14 @@ class Client:
         self._sender = sender_of(self.settings, durability, send_timeout_s=shares.kafka_s)
         section = self.settings.client
         self._fallback: Fallback | None = None
-        make_way: Callable[..., Way] = Way
+        make_way: Callable[..., SendFlow] = SendFlow
         if outbox is not None:
             # Only here: who needs no database loads no SQLAlchemy.
             from producer_client.outbox.fallback import Fallback
 
             self._fallback = Fallback(outbox, self.settings)
             make_way = self._fallback.way
-        self._sending = Sending(
+        self._sending = BlockingSends(
             section,
             self.store,
             self._sender,
@@ -140,7 +140,7 @@ class Client:
             sent=sent_before(self.settings),
         )
         self._many = SendingMany(self._sending)
-        self._owner = Owner()
+        self._owner = ClientProcess()
         self._under_way = UnderWay()
         self._redis_s = shares.redis.timeout_s
         self._is_closed = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from feedback.errors import InvalidMessage
 from producer_client.submission import Prepared, SendResult, Submission
-from producer_client.way import Handed, Way
+from producer_client.way import Handed, SendFlow
 
 BATCH = 128
 BATCHES_IN_FLIGHT = 4
@@ -25,7 +25,7 @@ class Flight:
     handed: list[Handed]
 
 
-async def launch(way: Way, submissions: Sequence[Submission]) -> Flight:
+async def launch(way: SendFlow, submissions: Sequence[Submission]) -> Flight:
     """Tell PENDING for a batch and hand it to Kafka; what cannot be sent has its result."""
     results: list[SendResult | None] = []
     batch: list[Prepared] = []
@@ -48,7 +48,7 @@ async def launch(way: Way, submissions: Sequence[Submission]) -> Flight:
     return Flight(results, send_places, way.hand_over(to_send))
 
 
-async def land(way: Way, flight: Flight) -> list[SendResult]:
+async def land(way: SendFlow, flight: Flight) -> list[SendResult]:
     """Return what became of each of a batch, in its order."""
     for at, (one, record) in zip(flight.places, flight.handed, strict=True):
         flight.results[at] = SendResult(one.request_id, await way.outcome(one, record))

@@ -16,7 +16,7 @@ from feedback.statuses import Status
 from producer_client.looking import look, look_s, part_s, parts_of
 from producer_client.owner import CLOSED, ClientClosed
 from producer_client.pursuit import Pursuit, end_of, seconds_left
-from producer_client.sending import Sending
+from producer_client.sending import BlockingSends
 
 # Of many requests so many are listened for; the others are looked at when one of these has ended.
 SENTINELS = 16
@@ -40,7 +40,7 @@ class Following:
         section: ClientSection,
         store: StatusStore,
         events: EventListener,
-        sending: Sending,
+        sending: BlockingSends,
         *,
         redis_s: float,
     ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable
 from feedback.logs import EventLog
-from producer_client.resends import Batch
+from producer_client.resends import ResendBatch
 
 log = EventLog("onceward.resender")
 
@@ -20,9 +20,9 @@ WAITING = 2
 REST_S = (2.0, 10.0)
 
 
-class _Lane:
+class _TopicLane:
     def __init__(self) -> None:
-        self.waiting: deque[Batch] = deque()
+        self.waiting: deque[ResendBatch] = deque()
         self.is_busy = False
         self.failures = 0
         self.rests_until_s = 0.0
@@ -32,7 +32,7 @@ class _Lane:
         return not self.is_busy and not self.waiting
 
 
-class Lanes:
+class TopicLanes:
     """Batches on their way, at most one of a topic at a time.
 
     Args:
@@ -45,13 +45,13 @@ class Lanes:
 
     def __init__(
         self,
-        send: Callable[[Batch], str | None],
+        send: Callable[[ResendBatch], str | None],
         *,
         on_fault: Callable[[BaseException], None],
     ) -> None:
         self._send = send
         self._on_fault = on_fault
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[str, _TopicLane] = {}
         self._changed = threading.Condition()
         self._is_stopping = False
         self.has_missed_redis = False
@@ -66,7 +66,7 @@ class Lanes:
         for thread in self._threads:
             thread.start()
 
-    def offer(self, topic: str, batch: Batch, *, wait_s: float = 0.0) -> bool:
+    def offer(self, topic: str, batch: ResendBatch, *, wait_s: float = 0.0) -> bool:
         """Take a batch and return True, unless the topic rests or enough of it waits.
 
         Args:
@@ -76,7 +76,7 @@ class Lanes:
             self._changed.wait_for(lambda: self._has_room(topic), wait_s)
             if self.rests_s(topic) > 0 or not self._has_room(topic):
                 return False
-            self._lanes.setdefault(topic, _Lane()).waiting.append(batch)
+            self._lanes.setdefault(topic, _TopicLane()).waiting.append(batch)
             self._changed.notify_all()
             return True
 
@@ -119,7 +119,7 @@ class Lanes:
         except Exception as error:  # a thread nobody looks at: the service ends by it
             self._on_fault(error)
 
-    def _next(self) -> tuple[str, _Lane, Batch] | None:
+    def _next(self) -> tuple[str, _TopicLane, ResendBatch] | None:
         with self._changed:
             while not self._is_stopping:
                 for topic, lane in self._lanes.items():
@@ -129,7 +129,7 @@ class Lanes:
                 self._changed.wait()
             return None
 
-    def _work(self, topic: str, lane: _Lane, batch: Batch) -> None:
+    def _work(self, topic: str, lane: _TopicLane, batch: ResendBatch) -> None:
         away: str | None = None
         try:
             away = self._send(batch)
@@ -142,7 +142,7 @@ class Lanes:
                 self._note(topic, lane, away)
                 self._changed.notify_all()
 
-    def _note(self, topic: str, lane: _Lane, away: str | None) -> None:
+    def _note(self, topic: str, lane: _TopicLane, away: str | None) -> None:
         lane.is_busy = False
         if self._is_stopping:
             return  # whatever it says now, it may be of our closing

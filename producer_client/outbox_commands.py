@@ -27,7 +27,7 @@ from feedback.settings.settings import Settings
 from producer_client.service import STALLED_S, serve
 
 if TYPE_CHECKING:
-    from producer_client.outbox.metrics import ExposedMetrics
+    from producer_client.outbox.metrics import ExposedRelayMetrics
     from producer_client.outbox.parked import OutboxDesk, ShownRow
     from producer_client.outbox.relay import Relay
 
@@ -44,21 +44,21 @@ def relay(config: str | None, log_level: str) -> int:
     Example:
       onceward-client relay --config payments.toml
     """
-    from producer_client.outbox.metrics import ExposedMetrics
+    from producer_client.outbox.metrics import ExposedRelayMetrics
     from producer_client.outbox.relay import Relay
 
     settings = _settings(config)
     logs.configure(level=log_level)
     if not settings.outbox.http_port:
         return int(serve(Relay(settings)))
-    metrics = ExposedMetrics()
+    metrics = ExposedRelayMetrics()
     one = Relay(settings, metrics=metrics)
     with _served(one, metrics, settings):
         return int(serve(one))
 
 
 @contextmanager
-def _served(one: Relay, metrics: ExposedMetrics, settings: Settings) -> Iterator[None]:
+def _served(one: Relay, metrics: ExposedRelayMetrics, settings: Settings) -> Iterator[None]:
     from feedback.web.page_server import PageServer
     from producer_client.outbox.metrics import pages
 

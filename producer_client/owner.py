@@ -20,7 +20,7 @@ class ClientForked(OncewardError):
     exit_code = ExitCode.USAGE
 
 
-class Owner:
+class ClientProcess:
     """The process of a client: that of its first call, not the one that made it. A client that is
     only made before a fork, as by `gunicorn --preload`, has opened nothing yet."""
 

@@ -31,7 +31,7 @@ class Missing(StrEnum):
     LATER = "later"
 
 
-class Payloads:
+class PayloadFinder:
     """Finds payloads. Safe to share between threads.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from feedback.redis.deadlines import Taken
 from feedback.statuses import Status
-from producer_client.resending import Ended, Later, Resend, Seen, decide, draw_of
+from producer_client.resending import Ended, Later, Resend, SeenRequest, decide, draw_of
 from producer_client.resends import Wanted
 
 
@@ -41,12 +41,12 @@ def plan_of(statuses: Sequence[Status], taken: Taken, *, resend_after_s: float) 
     return plan
 
 
-def _seen(status: Status, taken: Taken) -> Seen:
+def _seen(status: Status, taken: Taken) -> SeenRequest:
     def in_s(at_ms: int | None) -> float | None:
         return None if at_ms is None else (at_ms - taken.now_ms) / 1000
 
     told_in_s = in_s(status.updated_at)
-    return Seen(
+    return SeenRequest(
         state=status.state,
         attempt=status.attempt,
         since_told_s=-1.0 if told_in_s is None else -told_in_s,

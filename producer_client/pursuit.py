@@ -10,10 +10,10 @@ from feedback.records.envelope import Envelope, payload_sha256
 from feedback.records.stored_payload import StoredPayload
 from feedback.status import FINAL, State
 from feedback.statuses import Status
-from producer_client.resending import Step, is_own_end, next_step
+from producer_client.resending import ClientStep, is_own_end, next_step
 
 
-class Held(Protocol):
+class AnyHandle(Protocol):
     """A handle of either client."""
 
     @property
@@ -61,7 +61,7 @@ class Pursuit:
     fault: BaseException | None = None
 
     @classmethod
-    def of(cls, request: Held | str, *, now_s: float) -> Pursuit:
+    def of(cls, request: AnyHandle | str, *, now_s: float) -> Pursuit:
         """Return a pursuit that begins now, of a handle or of an id."""
         if isinstance(request, str):
             return cls(request, None, None, now_s)
@@ -113,7 +113,7 @@ class Pursuit:
             resend_after_s=resend_after_s,
             has_failed=self.has_failed,
         )
-        self.is_resending = step is Step.RESEND
+        self.is_resending = step is ClientStep.RESEND
         return self.is_resending
 
     def ended_resend(self, *, now_s: float, is_sent: bool) -> None:
@@ -143,7 +143,7 @@ def require_own(status: Status, digest: str | None) -> Status:
     return status
 
 
-def shown_by(handle: Held, status: Status) -> Status:
+def shown_by(handle: AnyHandle, status: Status) -> Status:
     """Return what a handle shows of its request: never a failure that it asked to run again.
 
     Raises:

@@ -33,13 +33,13 @@ from feedback.redis.split_batch import read_apart
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from feedback.statuses import Status
-from producer_client.lanes import Lanes
+from producer_client.lanes import TopicLanes
 from producer_client.lost_scan import LostScan
-from producer_client.payloads import Payloads
+from producer_client.payloads import PayloadFinder
 from producer_client.plan import plan_of
 from producer_client.resending import MAX_BACKOFF_FACTOR
-from producer_client.resends import Batch, Resends, Resent, Wanted
-from producer_client.sending import Sending
+from producer_client.resends import ResendBatch, Resends, Resent, Wanted
+from producer_client.sending import BlockingSends
 
 log = EventLog("onceward.resender")
 
@@ -81,13 +81,13 @@ class Resender:
         resends = Resends(
             store=self._store,
             deadlines=self._deadlines,
-            payloads=Payloads(self._store, self._reader),
-            sending=Sending(client, self._store, self._sender),
+            payloads=PayloadFinder(self._store, self._reader),
+            sending=BlockingSends(client, self._store, self._sender),
             resend_after_s=client.resend_after_s,
             put_off_s=PUT_OFF_S,
             on_resent=on_resent,
         )
-        self._lanes = Lanes(resends.send, on_fault=self.fail)
+        self._lanes = TopicLanes(resends.send, on_fault=self.fail)
         self._lease_s = client.send_timeout_s + LEASE_BEFORE_SEND_S
         self._longest_look_s = client.resend_after_s * MAX_BACKOFF_FACTOR
         self._scan = LostScan(
@@ -211,7 +211,7 @@ class Resender:
         self._deadlines.remove(taken, plan.ended)
         is_taken_in = True
         for topic, wanted in plan.resends.items():
-            batch = Batch(taken, wanted, sure_until_s)
+            batch = ResendBatch(taken, wanted, sure_until_s)
             if not self._lanes.offer(topic, batch, wait_s=POLL_S):
                 self._put_off(taken, topic, wanted)
                 is_taken_in = False

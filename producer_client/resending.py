@@ -26,7 +26,7 @@ OVERDUE_SHARE = 0.5
 OVERDUE_PACE = (0.75, 1.25)
 
 
-class Step(StrEnum):
+class ClientStep(StrEnum):
     """What a waiting client does next."""
 
     DONE = "done"
@@ -41,7 +41,7 @@ def next_step(
     resends: int,
     resend_after_s: float,
     has_failed: bool = False,
-) -> Step:
+) -> ClientStep:
     """Return what to do about a request that is seen in `state`.
 
     LOST is resent at once: it was committed and never claimed. UNKNOWN is submitted again, since
@@ -55,18 +55,18 @@ def next_step(
         has_failed: whether it has tried to in vain: what was LOST before that is so after it.
     """
     if state in FINAL:
-        return Step.DONE
+        return ClientStep.DONE
     if state in (State.LOST, State.UNKNOWN):
         # A pause of a tenth keeps a resend that is on its way from being doubled, and one that
         # fails at once from being tried without end.
         pause_s = resend_after_s / 10 if resends or has_failed else 0.0
-        return Step.RESEND if since_send_s >= pause_s else Step.WAIT
+        return ClientStep.RESEND if since_send_s >= pause_s else ClientStep.WAIT
     factor = min(MAX_BACKOFF_FACTOR, 2**resends)
-    return Step.RESEND if since_send_s >= resend_after_s * factor else Step.WAIT
+    return ClientStep.RESEND if since_send_s >= resend_after_s * factor else ClientStep.WAIT
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenRequest:
     """What the resender sees of a request that is due.
 
     Attributes:
@@ -92,7 +92,7 @@ class Seen:
     is_asked_anew: bool = False
 
 
-class Why(StrEnum):
+class ResendReason(StrEnum):
     """Why a request is sent again."""
 
     LOST = "lost"
@@ -105,7 +105,7 @@ class Why(StrEnum):
 class Resend:
     """Send it again now."""
 
-    why: Why
+    why: ResendReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Ended:
 Decision = Resend | Later | Ended
 
 
-def decide(seen: Seen, *, resend_after_s: float) -> Decision:
+def decide(seen: SeenRequest, *, resend_after_s: float) -> Decision:
     """Return what the resender does about a request whose look is due.
 
     LOST and UNKNOWN are sent at once. What has ended is left alone, and so is a FAILED that a
@@ -142,14 +142,14 @@ def decide(seen: Seen, *, resend_after_s: float) -> Decision:
     if seen.state in FINAL:
         return Ended()
     if seen.state is State.LOST:
-        return Resend(Why.LOST)
+        return Resend(ResendReason.LOST)
     if seen.state is State.UNKNOWN:
-        return Resend(Why.UNKNOWN)
+        return Resend(ResendReason.UNKNOWN)
     if seen.is_from_before and may_be_taken_back(
         seen.state, seen.attempt, is_asked_anew=seen.is_asked_anew, left_s=seen.left_s
     ):
         return Later(max(LONGEST_PAUSE_S, resend_after_s))
-    why = Why.OVERDUE if is_past else Why.SILENT
+    why = ResendReason.OVERDUE if is_past else ResendReason.SILENT
     if seen.is_unfinished and seen.state is State.PENDING:
         return Resend(why)
     if is_past:
@@ -160,13 +160,13 @@ def decide(seen: Seen, *, resend_after_s: float) -> Decision:
     return _when_due(seen, wait_s, why)
 
 
-def _when_due(seen: Seen, wait_s: float, why: Why) -> Decision:
+def _when_due(seen: SeenRequest, wait_s: float, why: ResendReason) -> Decision:
     if 0 <= seen.since_told_s < wait_s:
         return Later(wait_s - seen.since_told_s)
     return Resend(why)
 
 
-def _wait_s(seen: Seen, resend_after_s: float) -> float:
+def _wait_s(seen: SeenRequest, resend_after_s: float) -> float:
     past_s = None
     if seen.left_s is not None and seen.left_s <= 0:
         # As it was when it was last told: a pause that has begun grows no more.

@@ -15,9 +15,9 @@ from feedback.redis.deadlines import Deadlines, Taken
 from feedback.redis.store import StatusStore
 from feedback.status import FINAL, State
 from feedback.statuses import Refused, Status, StatusWrite
-from producer_client.payloads import Missing, Payloads
-from producer_client.resending import MAX_BACKOFF_FACTOR, Why, draw_of, pause_s
-from producer_client.sending import Sending
+from producer_client.payloads import Missing, PayloadFinder
+from producer_client.resending import MAX_BACKOFF_FACTOR, ResendReason, draw_of, pause_s
+from producer_client.sending import BlockingSends
 from producer_client.submission import Prepared
 
 log = EventLog("onceward.resender")
@@ -34,12 +34,12 @@ class Wanted:
     """
 
     status: Status
-    why: Why
+    why: ResendReason
     left_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ResendBatch:
     """Requests of one topic whose lease is ours.
 
     Attributes:
@@ -57,7 +57,7 @@ class Resent:
 
     request_id: str
     attempt: int
-    why: Why
+    why: ResendReason
     topic: str
 
 
@@ -84,8 +84,8 @@ class Resends:
         *,
         store: StatusStore,
         deadlines: Deadlines,
-        payloads: Payloads,
-        sending: Sending,
+        payloads: PayloadFinder,
+        sending: BlockingSends,
         resend_after_s: float,
         put_off_s: float,
         on_resent: Callable[[Resent], None],
@@ -98,7 +98,7 @@ class Resends:
         self._put_off_s = put_off_s
         self._on_resent = on_resent
 
-    def send(self, batch: Batch) -> str | None:
+    def send(self, batch: ResendBatch) -> str | None:
         """Send a batch again; return why its topic is away, None when it is there.
 
         Raises:

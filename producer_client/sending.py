@@ -14,7 +14,7 @@ from feedback.settings.settings import ClientSection
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
 from producer_client.sent_before import SentBefore
 from producer_client.submission import Prepared, Submission
-from producer_client.way import Way
+from producer_client.way import SendFlow
 from producer_client.worlds import at_once
 
 
@@ -53,7 +53,7 @@ class _Blocking:
         )
 
 
-class Sending:
+class BlockingSends:
     """Sends requests, once or again. Safe to share between threads.
 
     Args:
@@ -74,7 +74,7 @@ class Sending:
         *,
         model: type | None = None,
         schema: SchemaFile | None = None,
-        make_way: Callable[..., Way] = Way,
+        make_way: Callable[..., SendFlow] = SendFlow,
         sent: SentBefore | None = None,
     ) -> None:
         self.way = make_way(
@@ -96,7 +96,7 @@ class Sending:
         deadline_at: int | None = None,
         keeps_payload: bool = True,
     ) -> None:
-        """Send a request again under the same id; see `Way.again`."""
+        """Send a request again under the same id; see `SendFlow.again`."""
         at_once(
             self.way.again(
                 request_id,
@@ -110,5 +110,5 @@ class Sending:
     def again_many(
         self, batch: Sequence[Prepared], *, keep_payloads: bool
     ) -> list[OncewardError | Refused | None]:
-        """Send requests again; see `Way.again_many`."""
+        """Send requests again; see `SendFlow.again_many`."""
         return at_once(self.way.again_many(batch, keep_payloads=keep_payloads))

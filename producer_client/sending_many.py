@@ -16,7 +16,7 @@ from producer_client.flights import (
     land,
     launch,
 )
-from producer_client.sending import Sending
+from producer_client.sending import BlockingSends
 from producer_client.submission import SendResult, Submission
 from producer_client.worlds import at_once
 
@@ -30,7 +30,7 @@ class SendingMany:
         sending: sends the batches.
     """
 
-    def __init__(self, sending: Sending) -> None:
+    def __init__(self, sending: BlockingSends) -> None:
         self._way = sending.way
 
     def many(self, submissions: Source, *, rate: float | None = None) -> Iterator[SendResult]:

@@ -20,7 +20,7 @@ STALLED_S = 30.0
 UNWATCHED_S = 60.0
 
 
-class Service(Protocol):
+class Stoppable(Protocol):
     """What works until it is asked to stop.
 
     Attributes:
@@ -35,7 +35,7 @@ class Service(Protocol):
     def close(self) -> None: ...
 
 
-def serve(service: Service) -> ExitCode:
+def serve(service: Stoppable) -> ExitCode:
     """Work until SIGTERM or SIGINT; the exit comes within about two seconds of it.
 
     Raises:

@@ -41,7 +41,7 @@ Handed = tuple[Prepared, OnItsWay | RecordNotSent]
 Told = TypeVar("Told", bound=NotSent | SendUnknown | None)
 
 
-class Way:
+class SendFlow:
     """Sends requests, once or again.
 
     Args:

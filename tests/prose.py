@@ -45,7 +45,7 @@ def prose_of(source: str) -> Iterator[tuple[int, str]]:
 def room_of(file: Path) -> str:
     """Return the room of a file: its folder below the product's, else the product's.
 
-    >>> room_of(Path("consumer/loop/order/lanes.py"))
+    >>> room_of(Path("consumer/loop/order/key_queues.py"))
     'consumer/loop'
     """
     return "/".join(file.parts[:2]) if len(file.parts) > 2 else file.parts[0]

@@ -29,7 +29,7 @@ from consumer.dlq.redrive_record import Sending, attempt_of, candidate_of, sendi
 from consumer.dlq.redrive_tools import Tools
 from consumer.journal.redrive_row import Redrive, RedriveStopped
 from consumer.journal.redrive_rule import Redrivable
-from consumer.journal.reopening import TO_SEND, Judged
+from consumer.journal.reopening import TO_SEND, RedriveVerdict
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.scan import OffsetSpan, resumed
@@ -163,7 +163,7 @@ class Redriving:
         self._under_way = passing, carrying.start(batch)
 
     def _to_send(
-        self, passing: Passing, ready: Sequence[Ready], judged: Sequence[Judged]
+        self, passing: Passing, ready: Sequence[Ready], judged: Sequence[RedriveVerdict]
     ) -> list[Reopened]:
         batch = []
         for one, found in zip(ready, judged, strict=True):

@@ -8,7 +8,7 @@ from enum import StrEnum
 from consumer.dlq.letter import DeadLetter, Dialect
 from consumer.journal.actions import Action
 from consumer.journal.lookup import Lookup
-from consumer.journal.records import Row, State
+from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive_rule import is_discarded, shown_generation
 
 
@@ -36,12 +36,12 @@ class Standing(StrEnum):
 UNSETTLED = frozenset({Standing.OPEN, Standing.IN_DOUBT, Standing.UNKNOWN})
 
 _OF_STATE = {
-    State.CLAIMED: Standing.RUNNING,
-    State.RETRYING: Standing.RUNNING,
-    State.SUCCEEDED: Standing.REPAIRED,
-    State.SKIPPED: Standing.REPAIRED,
-    State.IN_DOUBT: Standing.IN_DOUBT,
-    State.EXPIRED: Standing.EXPIRED,
+    JournalState.CLAIMED: Standing.RUNNING,
+    JournalState.RETRYING: Standing.RUNNING,
+    JournalState.SUCCEEDED: Standing.REPAIRED,
+    JournalState.SKIPPED: Standing.REPAIRED,
+    JournalState.IN_DOUBT: Standing.IN_DOUBT,
+    JournalState.EXPIRED: Standing.EXPIRED,
 }
 
 
@@ -57,8 +57,8 @@ def standing_of(
     """
     if row is None:
         return Standing.UNKNOWN
-    if row.state != State.FAILED:
-        return _OF_STATE[State(row.state)]
+    if row.state != JournalState.FAILED:
+        return _OF_STATE[JournalState(row.state)]
     # Other systems count deliveries.
     attempts = letter.failure.attempts if letter.dialect is Dialect.ONCEWARD else None
     if attempts is not None and attempts < shown_generation(row):
@@ -86,7 +86,7 @@ class Standings:
         """
         ids = {one.request_id for one in letters}
         rows, now = self._lookup.rows(ids)
-        failed = {name for name, row in rows.items() if row.state == State.FAILED}
+        failed = {name for name, row in rows.items() if row.state == JournalState.FAILED}
         actions = self._lookup.actions(failed)
         return [
             standing_of(one, rows.get(one.request_id), actions.get(one.request_id, ()), now=now)

@@ -29,11 +29,11 @@ def order_key(one: Delivery) -> str | None:
     >>> _hashed(("payments", b"card-7"))
     'fbeabb35af89e40ae9379d11ce7f7a4a'
     """
-    lane = lane_of(one)
-    return None if lane is None else _hashed(lane)
+    queue = lane_of(one)
+    return None if queue is None else _hashed(queue)
 
 
-def _hashed(lane: Key) -> str:
-    topic, key = lane
-    # No topic has a NUL in its name, so no two lanes are the same bytes.
+def _hashed(queue: Key) -> str:
+    topic, key = queue
+    # No topic has a NUL in its name, so no two queues are the same bytes.
     return sha256(topic.encode() + b"\0" + key).hexdigest()[:32]

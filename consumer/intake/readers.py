@@ -20,7 +20,7 @@ def readers(
 ) -> Iterator[Intake]:
     """Yield the threads that read requests, but for those of batches (`consumer.features.batches`).
 
-    Topics that collapse have a thread of their own: the buffer does not bound their lanes.
+    Topics that collapse have a thread of their own: the buffer does not bound their key_queues.
 
     Args:
         context: their worker.

@@ -46,18 +46,20 @@ from consumer.journal.errors import DataRefused, JournalUnavailable, JournalVers
 from consumer.journal.journal import Journal
 from consumer.journal.leases import Leases, LeaseTimes
 from consumer.journal.left_over import FarLease, Unhandled
-from consumer.journal.pruning import Pruned
+from consumer.journal.pruning import PrunedRows
 from consumer.journal.records import (
     DISOWNED,
     RESULT_REFUSED,
     WORKER_DIED,
     Applied,
     Claim,
+    ClaimVerdict,
     DeadEnd,
     EffectMark,
     Finish,
     FinishKind,
     FinishResult,
+    JournalState,
     Overdue,
     OwnRun,
     Published,
@@ -65,12 +67,10 @@ from consumer.journal.records import (
     Retried,
     Row,
     Skip,
-    State,
     Takeover,
     TakeoverKind,
     TakeoverResult,
     TakeoverResultKind,
-    Verdict,
     VerdictKind,
 )
 from consumer.journal.schema import Migrated, migrate
@@ -82,6 +82,7 @@ __all__ = [
     "WORKER_DIED",
     "Applied",
     "Claim",
+    "ClaimVerdict",
     "DataRefused",
     "DeadEnd",
     "EffectMark",
@@ -90,6 +91,7 @@ __all__ = [
     "FinishKind",
     "FinishResult",
     "Journal",
+    "JournalState",
     "JournalUnavailable",
     "JournalVersionError",
     "LeaseTimes",
@@ -97,20 +99,18 @@ __all__ = [
     "Migrated",
     "Overdue",
     "OwnRun",
-    "Pruned",
+    "PrunedRows",
     "Published",
     "Refusal",
     "Retried",
     "Row",
     "Skip",
-    "State",
     "Takeover",
     "TakeoverKind",
     "TakeoverResult",
     "TakeoverResultKind",
     "ToldRun",
     "Unhandled",
-    "Verdict",
     "VerdictKind",
     "migrate",
 ]

@@ -12,11 +12,11 @@ from consumer.journal.followed_rule import why_followed
 from consumer.journal.forgetting import forgotten_among
 from consumer.journal.history import read
 from consumer.journal.lost_rows import claimed_at, insert_lost, overwrite_lost
-from consumer.journal.records import Row, State
+from consumer.journal.records import JournalState, Row
 from consumer.journal.takeover import living
 from consumer.journal.told_rule import ToldRun, catch_up_with
 
-_NEVER_BEGAN = (State.EXPIRED, State.SKIPPED)
+_NEVER_BEGAN = (JournalState.EXPIRED, JournalState.SKIPPED)
 
 
 def catch_up(
@@ -44,7 +44,7 @@ def catch_up(
     found, _ = read(connection, group, told)
     # A request that the journal has pruned runs no more.
     absent = [one for name, one in told.items() if name not in found]
-    open_ = [one.claim for one in absent if one.state == State.CLAIMED]
+    open_ = [one.claim for one in absent if one.state == JournalState.CLAIMED]
     for name in forgotten_among(connection, group, open_):
         del told[name]
     behind = [name for name, one in told.items() if _is_behind(one, found.get(name))]
@@ -91,7 +91,7 @@ def _effect_at(one: ToldRun) -> ColumnElement[Any] | int:
 
 
 def _values(one: ToldRun) -> dict[str, Any]:
-    is_open = one.state == State.CLAIMED
+    is_open = one.state == JournalState.CLAIMED
     return {
         "generation": one.generation,
         "effect_at": _effect_at(one),

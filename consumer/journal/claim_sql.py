@@ -27,7 +27,7 @@ from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 from consumer.journal.batch import CLAIMS, REFUSALS, Shape, binary
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, update_runs
-from consumer.journal.records import DEADLINE_OVER, State, over_message
+from consumer.journal.records import DEADLINE_OVER, JournalState, over_message
 from consumer.journal.tables import request
 
 EXTERNAL = "external"
@@ -54,7 +54,10 @@ def insert_claims(dialect: str, *, outcomes: bool = False) -> ReturningInsert[An
         "effect_at": case(
             (and_(batch.c.effect_kind == EXTERNAL, ~too_late), clock.c.now), else_=null()
         ),
-        "state": case((too_late, literal(State.EXPIRED.value)), else_=literal(State.CLAIMED.value)),
+        "state": case(
+            (too_late, literal(JournalState.EXPIRED.value)),
+            else_=literal(JournalState.CLAIMED.value),
+        ),
         "claimed_at": case((too_late, null()), else_=clock.c.now),
         "finished_at": case((too_late, clock.c.now), else_=null()),
         **why_expired(too_late, (clock.c.now - batch.c.deadline_at) // 1000),
@@ -84,7 +87,7 @@ def insert_refusals(dialect: str, *, outcomes: bool = False) -> postgresql.Inser
     batch = REFUSALS.source(dialect)
     values: dict[str, ColumnElement[Any]] = {
         **first_values(batch, dialect, outcomes=outcomes),
-        "state": literal(State.FAILED.value),
+        "state": literal(JournalState.FAILED.value),
         "finished_at": now_ms(),
         "code": batch.c.code,
         "message": batch.c.message,
@@ -101,11 +104,11 @@ def reopen_claims(dialect: str) -> ReturningUpdate[Any]:
     batch = CLAIMS.source(dialect)
     cleared = ("code", "message", "result", "finished_at", "published_at", "dead_letter_at")
     statement: Update = (
-        update_runs(batch, State.FAILED.value)
+        update_runs(batch, JournalState.FAILED.value)
         .where(request.c.resend == literal_column("1"))
         .values(
             generation=request.c.generation + 1,
-            state=State.CLAIMED.value,
+            state=JournalState.CLAIMED.value,
             attempt=batch.c.attempt,
             topic=batch.c.topic,
             partition=batch.c.partition,
@@ -133,10 +136,10 @@ def retry_claims(dialect: str) -> ReturningUpdate[Any]:
     batch = CLAIMS.source(dialect)
     cleared = ("code", "message", "result", "finished_at", "published_at", "due_at")
     return (
-        update_runs(batch, State.RETRYING.value)
+        update_runs(batch, JournalState.RETRYING.value)
         .values(
             generation=request.c.generation + 1,
-            state=State.CLAIMED.value,
+            state=JournalState.CLAIMED.value,
             owner=bindparam("this_worker"),
             claimed_at=now_ms(),
             effect_kind=batch.c.effect_kind,
@@ -154,9 +157,9 @@ def expire_claims(dialect: str) -> ReturningUpdate[Any]:
     batch = CLAIMS.source(dialect)
     cleared = ("result", "published_at", "due_at")
     return (
-        update_runs(batch, State.RETRYING.value)
+        update_runs(batch, JournalState.RETRYING.value)
         .values(
-            state=State.EXPIRED.value,
+            state=JournalState.EXPIRED.value,
             finished_at=now_ms(),
             **why_expired(true(), (now_ms() - request.c.deadline_at) // 1000),
             **dict.fromkeys(cleared, null()),
@@ -175,7 +178,7 @@ def close_failures(dialect: str, shape: Shape = CLAIMS) -> ReturningUpdate[Any]:
         shape: the columns that name them.
     """
     return (
-        update_runs(shape.source(dialect), State.FAILED.value)
+        update_runs(shape.source(dialect), JournalState.FAILED.value)
         .where(request.c.resend == literal_column("1"))
         .values(resend=literal_column("0"), published_at=null())
         .returning(*ROW_COLUMNS)
@@ -192,7 +195,7 @@ def refuse_again(dialect: str) -> ReturningUpdate[Any]:
     taken = ("attempt", "topic", "partition", "offset", "code", "message")
     cleared = ("claimed_at", "effect_at", "due_at", "result", "published_at", "dead_letter_at")
     return (
-        update_runs(batch, State.FAILED.value)
+        update_runs(batch, JournalState.FAILED.value)
         .where(request.c.resend == literal_column("1"))
         .values(
             generation=request.c.generation + 1,

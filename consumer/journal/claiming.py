@@ -23,10 +23,10 @@ from consumer.journal.ordering import find_holders
 from consumer.journal.records import (
     DEADLINE_OVER,
     Claim,
-    Holder,
+    ClaimVerdict,
+    JournalState,
+    KeyHolder,
     Row,
-    State,
-    Verdict,
     VerdictKind,
     over_message,
 )
@@ -41,8 +41,8 @@ from consumer.journal.verdict import (
     INSERT,
     REOPEN,
     RETRY,
+    ClaimAction,
     Decision,
-    Step,
     decide,
     in_order,
 )
@@ -50,10 +50,10 @@ from consumer.journal.verdict import (
 _MAX_READS = 4
 # An update of an existing row: the statement, and the decision that it carries out.
 _CHANGES = {
-    Step.REOPEN: (reopen_claims, REOPEN),
-    Step.RETRY: (retry_claims, RETRY),
-    Step.EXPIRE: (expire_claims, EXPIRE),
-    Step.CLOSE: (close_failures, CLOSE),
+    ClaimAction.REOPEN: (reopen_claims, REOPEN),
+    ClaimAction.RETRY: (retry_claims, RETRY),
+    ClaimAction.EXPIRE: (expire_claims, EXPIRE),
+    ClaimAction.CLOSE: (close_failures, CLOSE),
 }
 
 
@@ -76,11 +76,11 @@ class Claims:
     tried: Collection[str] = ()
     outcome_topics: Collection[str] = ()
     expects_rows: bool = False
-    _holders: dict[str, Holder] = field(default_factory=dict)
+    _holders: dict[str, KeyHolder] = field(default_factory=dict)
 
-    def decide(self, claims: Sequence[Claim]) -> list[Verdict]:
+    def decide(self, claims: Sequence[Claim]) -> list[ClaimVerdict]:
         """Return one verdict for each claim, in order; a later claim of an id sees the earlier."""
-        verdicts: list[Verdict | None] = [None] * len(claims)
+        verdicts: list[ClaimVerdict | None] = [None] * len(claims)
         for turn in turns(claims):
             by_id = {claims[position].request_id: claims[position] for position in turn}
             answers = self._of_distinct(by_id)
@@ -88,7 +88,7 @@ class Claims:
                 verdicts[position] = answers[claims[position].request_id]
         return [verdict for verdict in verdicts if verdict is not None]
 
-    def _of_distinct(self, claims: dict[str, Claim]) -> dict[str, Verdict]:
+    def _of_distinct(self, claims: dict[str, Claim]) -> dict[str, ClaimVerdict]:
         self._holders = self._find_holders(claims)
         verdicts = self._of_retries({name: one for name, one in claims.items() if one.wakes})
         waiting = _without(claims, verdicts)
@@ -112,13 +112,13 @@ class Claims:
         # Each time a row stood in the way of the insert and was gone when it was read.
         raise Contended("rows appear and vanish under a claim")
 
-    def _of_retries(self, claims: dict[str, Claim]) -> dict[str, Verdict]:
+    def _of_retries(self, claims: dict[str, Claim]) -> dict[str, ClaimVerdict]:
         """Return the verdicts of wake-ups; none of them makes a row."""
         if not claims:
             return {}
         verdicts = dict(self._answer(claims))
         for request_id, claim in _without(claims, verdicts).items():
-            verdicts[request_id] = Verdict(GONE.kind, claim, None, GONE.reason)
+            verdicts[request_id] = ClaimVerdict(GONE.kind, claim, None, GONE.reason)
         running = [name for name, one in verdicts.items() if one.kind is VerdictKind.RUN]
         retried = retried_runs(self.connection, self.group, running)
         for name in running:
@@ -127,32 +127,32 @@ class Claims:
                 verdicts[name] = replace(verdicts[name], retried=retried[name, row.attempt])
         return verdicts
 
-    def _find_holders(self, claims: dict[str, Claim]) -> dict[str, Holder]:
+    def _find_holders(self, claims: dict[str, Claim]) -> dict[str, KeyHolder]:
         ordered = {name: one for name, one in claims.items() if one.order_key is not None}
         return find_holders(self.connection, self._load(ordered, {})) if ordered else {}
 
-    def _of_held(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+    def _of_held(self, claims: dict[str, Claim]) -> Iterator[tuple[str, ClaimVerdict]]:
         for request_id, claim in claims.items():
             if self._is_held(claim):
                 yield request_id, self._held_back(claim)
 
-    def _of_running(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+    def _of_running(self, claims: dict[str, Claim]) -> Iterator[tuple[str, ClaimVerdict]]:
         # Its run is in hand, and the database has lost its claim: a second one beside it is none.
         in_hand = {name for name, _ in self.held}
         for request_id, claim in claims.items():
             if request_id in in_hand:
-                yield request_id, Verdict(IN_HAND.kind, claim, None, IN_HAND.reason)
+                yield request_id, ClaimVerdict(IN_HAND.kind, claim, None, IN_HAND.reason)
 
     def _is_held(self, claim: Claim) -> bool:
         holder = self._holders.get(claim.request_id)
         # A claim past its deadline need not wait for its end.
         return holder is not None and holder.seen_at < claim.deadline_at
 
-    def _held_back(self, claim: Claim) -> Verdict:
+    def _held_back(self, claim: Claim) -> ClaimVerdict:
         due_in_ms = self._holders[claim.request_id].due_in_ms
-        return Verdict(HELD.kind, claim, None, HELD.reason, due_in_ms=due_in_ms)
+        return ClaimVerdict(HELD.kind, claim, None, HELD.reason, due_in_ms=due_in_ms)
 
-    def _insert(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+    def _insert(self, claims: dict[str, Claim]) -> Iterator[tuple[str, ClaimVerdict]]:
         if self._holders or self.held:
             in_hand = {name for name, _ in self.held}
             claims = {
@@ -171,7 +171,7 @@ class Claims:
             [
                 claims[name]
                 for name, state, _ in answers
-                if state == State.EXPIRED or claims[name].sent_at is not None
+                if state == JournalState.EXPIRED or claims[name].sent_at is not None
             ]
         )
         for request_id, state, now in answers:
@@ -179,7 +179,7 @@ class Claims:
             row = taken_back.get(request_id)
             if row is None:
                 row = first_row(claim, state, worker_id=self.worker_id, now=now)
-                decision = INSERT if row.state == State.CLAIMED else EXPIRED
+                decision = INSERT if row.state == JournalState.CLAIMED else EXPIRED
             else:
                 decision = FORGOTTEN
             yield request_id, self._verdict(claim, row, decision)
@@ -205,7 +205,7 @@ class Claims:
         answers = self.connection.execute(statement, self._load(found, generations)).all()
         return {row.request_id: row for row in (Row(*answer) for answer in answers)}
 
-    def _answer(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+    def _answer(self, claims: dict[str, Claim]) -> Iterator[tuple[str, ClaimVerdict]]:
         rows, now = read(self.connection, self.group, claims)
         changing = {}
         for request_id, row in rows.items():
@@ -217,10 +217,10 @@ class Claims:
         if changing:
             yield from self._change(changing)
 
-    def _change(self, claims: dict[str, Claim]) -> Iterator[tuple[str, Verdict]]:
+    def _change(self, claims: dict[str, Claim]) -> Iterator[tuple[str, ClaimVerdict]]:
         # Decided again on locked rows: another worker may have been faster.
         rows, now = read(self.connection, self.group, claims, lock=True)
-        chosen: dict[Step, dict[str, int]] = {}
+        chosen: dict[ClaimAction, dict[str, int]] = {}
         for request_id, row in rows.items():
             decision = self._decision(claims[request_id], row, now)
             if decision.step in _CHANGES:
@@ -231,8 +231,8 @@ class Claims:
             yield from self._carry_out(step, claims, generations)
 
     def _carry_out(
-        self, step: Step, claims: dict[str, Claim], generations: dict[str, int]
-    ) -> Iterator[tuple[str, Verdict]]:
+        self, step: ClaimAction, claims: dict[str, Claim], generations: dict[str, int]
+    ) -> Iterator[tuple[str, ClaimVerdict]]:
         statement, decision = _CHANGES[step]
         if decision.kind is VerdictKind.RUN:
             keep_runs(self.connection, self.group, generations.items(), self.worker_id)
@@ -249,12 +249,12 @@ class Claims:
         )
         return in_order(decision, self._holders.get(claim.request_id))
 
-    def _verdict(self, claim: Claim, row: Row, decision: Decision) -> Verdict:
+    def _verdict(self, claim: Claim, row: Row, decision: Decision) -> ClaimVerdict:
         if decision is HELD:
             return self._held_back(claim)
         if decision.kind is VerdictKind.RUN:
             self.held.add((row.request_id, row.generation))
-        return Verdict(decision.kind, claim, row, decision.reason)
+        return ClaimVerdict(decision.kind, claim, row, decision.reason)
 
     def _load(self, claims: dict[str, Claim], generations: dict[str, int]) -> dict[str, object]:
         dialect = self.connection.dialect.name
@@ -300,13 +300,13 @@ def _names(claim: Claim) -> tuple[tuple[str, str], ...]:
     return (named,) if claim.order_key is None else (named, ("key", claim.order_key))
 
 
-def _without(claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> dict[str, Claim]:
+def _without(claims: dict[str, Claim], verdicts: dict[str, ClaimVerdict]) -> dict[str, Claim]:
     return {name: claim for name, claim in claims.items() if name not in verdicts}
 
 
 def first_row(claim: Claim, state: str, *, worker_id: str, now: int) -> Row:
     """Return the row that a first claim made; reading it back would cost more than it says."""
-    runs, is_late = state == State.CLAIMED, state == State.EXPIRED
+    runs, is_late = state == JournalState.CLAIMED, state == JournalState.EXPIRED
     return Row(
         request_id=claim.request_id,
         topic=claim.topic,

@@ -34,15 +34,15 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from consumer.journal.clock import now_ms
 from consumer.journal.gone_owners import GoneOwners
 from consumer.journal.history import ROW_COLUMNS
-from consumer.journal.records import Row, State
+from consumer.journal.records import JournalState, Row
 from consumer.journal.tables import request, worker
 from consumer.journal.takeover import owner_lives
 from feedback.clock import monotonic_s
 
 # Spelled out and not a parameter: SQLite takes a partial index only where the text itself shows
 # that it may.
-_CLAIMED: ColumnElement[str] = literal_column(f"'{State.CLAIMED.value}'")
-_RETRYING: ColumnElement[str] = literal_column(f"'{State.RETRYING.value}'")
+_CLAIMED: ColumnElement[str] = literal_column(f"'{JournalState.CLAIMED.value}'")
+_RETRYING: ColumnElement[str] = literal_column(f"'{JournalState.RETRYING.value}'")
 # Before every owner.
 FIRST = ("", "")
 

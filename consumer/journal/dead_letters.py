@@ -13,11 +13,11 @@ from sqlalchemy import Update, func, literal_column, select
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
 from consumer.journal.history import update_runs
-from consumer.journal.records import Row, State
+from consumer.journal.records import JournalState, Row
 from consumer.journal.tables import DEAD, request, run
-from consumer.journal.waiting import Cursor, Kind, Waiting, WaitingRows
+from consumer.journal.waiting import Cursor, Kind, OwedCount, WaitingRows
 
-__all__ = ["Cursor", "Dead", "DeadLetterRows", "Waiting"]
+__all__ = ["Cursor", "Dead", "DeadLetterRows", "OwedCount"]
 
 
 class Dead(NamedTuple):
@@ -59,7 +59,7 @@ class DeadLetterRows(WaitingRows[Dead]):
 def _written(dialect: str) -> Update:
     batch = RUNS.source(dialect)
     return (
-        update_runs(batch, State.FAILED.value)
+        update_runs(batch, JournalState.FAILED.value)
         .where(request.c.resend == literal_column("0"), request.c.dead_letter_at.is_(None))
         .values(dead_letter_at=now_ms())
     )

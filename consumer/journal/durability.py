@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from consumer.handlers.declaration import EffectKind, Handler
-from consumer.journal.standing import Standby, Standing
+from consumer.journal.standing import DatabaseSettings, Standby
 
 # Its loop, its lease, its sweeps, its pauses, its dead letters, and for a moment the restore of an
 # empty Redis.
@@ -20,7 +20,7 @@ def connections(slots: int, handlers: Sequence[Handler]) -> int:
     return _OF_WORKER + outcomes + of_slots
 
 
-def faults(standing: Standing, *, wanted: int) -> Iterator[str]:
+def faults(standing: DatabaseSettings, *, wanted: int) -> Iterator[str]:
     """Yield settings that break a promise or cost time, and that no session can change.
 
     Args:
@@ -37,7 +37,7 @@ def faults(standing: Standing, *, wanted: int) -> Iterator[str]:
         )
 
 
-def described(standing: Standing, *, wanted: int) -> Iterator[str]:
+def described(standing: DatabaseSettings, *, wanted: int) -> Iterator[str]:
     """Yield the other settings, and the consequence of each.
 
     Args:

@@ -17,8 +17,8 @@ from consumer.journal.records import (
     Finish,
     FinishKind,
     FinishResult,
+    JournalState,
     Published,
-    State,
 )
 from consumer.journal.tables import request
 from consumer.journal.verdict import decide_finish, resolution
@@ -31,7 +31,7 @@ def finish(
 ) -> dict[Name, FinishResult]:
     """Write how runs ended; return the result of each finish, by (request_id, generation)."""
     distinct = {(one.request_id, one.generation): one for one in reversed(finishes)}
-    written = _write(connection, group, distinct, State.CLAIMED)
+    written = _write(connection, group, distinct, JournalState.CLAIMED)
     results = {
         name: FinishResult(FinishKind.WRITTEN, due_at=due_at) for name, due_at in written.items()
     }
@@ -56,14 +56,14 @@ def _finish_late(
     }
     if resolved:
         keep_runs(connection, group, resolved, worker_id)
-        for name in _write(connection, group, resolved, State.IN_DOUBT):
+        for name in _write(connection, group, resolved, JournalState.IN_DOUBT):
             other = None if resolved[name] == finishes[name] else resolved[name]
             results[name] = FinishResult(FinishKind.WRITTEN, resolution=other)
     return results
 
 
 def _write(
-    connection: Connection, group: str, finishes: dict[Name, Finish], state: State
+    connection: Connection, group: str, finishes: dict[Name, Finish], state: JournalState
 ) -> dict[Name, int | None]:
     """Return when the next run of each is due, by the rows as written."""
     rows = [
@@ -127,7 +127,7 @@ def _finish(dialect: str) -> ReturningUpdate[Any]:
 def _mark_effect(dialect: str) -> ReturningUpdate[Any]:
     batch = RUNS.source(dialect)
     return (
-        update_runs(batch, State.CLAIMED.value)
+        update_runs(batch, JournalState.CLAIMED.value)
         .where(request.c.owner == bindparam("this_worker"))
         .values(effect_at=func.coalesce(request.c.effect_at, now_ms()))
         .returning(request.c.request_id, request.c.generation)

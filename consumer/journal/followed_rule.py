@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from consumer.journal.records import Claim, Row, State, TakeoverKind
+from consumer.journal.records import Claim, JournalState, Row, TakeoverKind
 
-_WITHOUT_AN_END = (State.CLAIMED, State.IN_DOUBT)
+_WITHOUT_AN_END = (JournalState.CLAIMED, JournalState.IN_DOUBT)
 _SAME_KEY = "retry_same_key"
 _TRANSACTIONAL = "transactional"
 

@@ -31,7 +31,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from consumer.journal.batch import CLAIMS
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, same_run
-from consumer.journal.records import FORGOTTEN, Claim, Finish, OwnRun, State
+from consumer.journal.records import FORGOTTEN, Claim, Finish, JournalState, OwnRun
 from consumer.journal.tables import forgotten, request
 
 MESSAGE = "it was read once more after its outcome had been pruned: it may have run"
@@ -39,7 +39,7 @@ MESSAGE = "it was read once more after its outcome had been pruned: it may have 
 Place = tuple[str, int]
 
 
-class Forgotten(NamedTuple):
+class PruneMark(NamedTuple):
     """How far a partition was forgotten.
 
     Args:
@@ -51,11 +51,11 @@ class Forgotten(NamedTuple):
     deadline_at: int
 
 
-def is_forgotten(claim: Claim, mark: Forgotten | None) -> bool:
+def is_forgotten(claim: Claim, mark: PruneMark | None) -> bool:
     """Return whether a record may be one whose outcome was forgotten.
 
     >>> one = Claim("a", "t", 0, 5, None, "", 1, 0, "marked", sent_at=-1)
-    >>> [is_forgotten(one, Forgotten(next_offset, 0)) for next_offset in (5, 6)]
+    >>> [is_forgotten(one, PruneMark(next_offset, 0)) for next_offset in (5, 6)]
     [False, True]
     """
     if mark is None or claim.offset >= mark.next_offset:
@@ -66,7 +66,7 @@ def is_forgotten(claim: Claim, mark: Forgotten | None) -> bool:
 
 def find_marks(
     connection: Connection, group: str, claims: Iterable[Claim]
-) -> Mapping[Place, Forgotten]:
+) -> Mapping[Place, PruneMark]:
     """Return how far the partitions of these were forgotten."""
     topics = {claim.topic for claim in claims}
     columns = forgotten.c
@@ -75,7 +75,7 @@ def find_marks(
             columns.group == group, columns.topic.in_(sorted(topics))
         )
     )
-    return {(topic, number): Forgotten(*mark) for topic, number, *mark in found.all()}
+    return {(topic, number): PruneMark(*mark) for topic, number, *mark in found.all()}
 
 
 def forgotten_among(connection: Connection, group: str, claims: Collection[Claim]) -> set[str]:
@@ -95,7 +95,7 @@ def as_forgotten(one: OwnRun) -> OwnRun:
     end = Finish(
         request_id=one.request_id,
         generation=one.generation,
-        state=State.IN_DOUBT.value,
+        state=JournalState.IN_DOUBT.value,
         code=FORGOTTEN,
         message=MESSAGE,
         result=None,
@@ -111,7 +111,7 @@ def doubt_forgotten(dialect: str) -> ReturningUpdate[Any]:
         update(request)
         .where(same_run(CLAIMS.source(dialect)))
         .values(
-            state=State.IN_DOUBT.value,
+            state=JournalState.IN_DOUBT.value,
             claimed_at=null(),
             effect_at=null(),
             finished_at=now_ms(),
@@ -130,10 +130,10 @@ def remember(
     Args:
         ended: (topic, partition, offset, deadline) of rows that are deleted.
     """
-    marks: dict[Place, Forgotten] = {}
+    marks: dict[Place, PruneMark] = {}
     for topic, partition, offset, deadline_at in ended:
-        mark = marks.get((topic, partition), Forgotten(0, 0))
-        marks[topic, partition] = Forgotten(
+        mark = marks.get((topic, partition), PruneMark(0, 0))
+        marks[topic, partition] = PruneMark(
             max(mark.next_offset, offset + 1), max(mark.deadline_at, deadline_at)
         )
     if not marks:

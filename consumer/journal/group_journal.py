@@ -8,7 +8,7 @@ from typing import ClassVar
 from consumer.journal.actions import ACTIONS
 from consumer.journal.batch import SHAPES, Shape
 from consumer.journal.schema import check_version, read_journal_id
-from consumer.journal.session import Session
+from consumer.journal.session import JournalSession
 
 
 class GroupJournal:
@@ -32,7 +32,7 @@ class GroupJournal:
 
     def __init__(self, url: str, *, group: str, statement_timeout_s: float = 10.0) -> None:
         self._group = group
-        self._session = Session(
+        self._session = JournalSession(
             url,
             timeout_s=statement_timeout_s,
             at_connect=[shape.ddl for shape in self._shapes],

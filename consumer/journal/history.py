@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
-from consumer.journal.records import Retried, Row, State
+from consumer.journal.records import JournalState, Retried, Row
 from consumer.journal.tables import request, run
 
 # In the order of the fields of `Row`.
@@ -118,7 +118,7 @@ def _count_retried(dialect: str) -> Select[Any]:
     return (
         select(run.c.request_id, run.c.attempt, func.count(), func.min(run.c.ended_at))
         .join_from(batch, run, of_batch)
-        .where(run.c.outcome == State.RETRYING.value)
+        .where(run.c.outcome == JournalState.RETRYING.value)
         .group_by(run.c.request_id, run.c.attempt)
     )
 

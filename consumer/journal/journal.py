@@ -20,10 +20,11 @@ from consumer.journal.left_over import (
     find_unhandled,
 )
 from consumer.journal.pacing import EVER_MS
-from consumer.journal.pruning import ALL_LETTERED, Lettered, Pruned, prune
+from consumer.journal.pruning import ALL_LETTERED, Lettered, PrunedRows, prune
 from consumer.journal.records import (
     Applied,
     Claim,
+    ClaimVerdict,
     DeadEnd,
     EffectMark,
     Finish,
@@ -37,13 +38,12 @@ from consumer.journal.records import (
     Takeover,
     TakeoverResult,
     TakeoverResultKind,
-    Verdict,
     VerdictKind,
 )
 from consumer.journal.restoring import disown, find_own
 from consumer.journal.retrying import FROM_THE_OLDEST, DueCursor, end_retries, find_overdue
 from consumer.journal.schema import check_version, read_journal_id, server_version
-from consumer.journal.standing import Standing, read_standing
+from consumer.journal.standing import DatabaseSettings, read_standing
 from consumer.journal.sweep import end_dead, take_turn, unpublished
 from consumer.journal.takeover import granted_names
 from consumer.journal.told_rule import ToldRun
@@ -357,7 +357,9 @@ class Journal(GroupJournal):
         with self._session.transaction() as connection:
             return end_retries(connection, self._group, rows, worker_id=self._worker_id)
 
-    def prune(self, retention_ms: int, limit: int, *, lettered: Lettered = ALL_LETTERED) -> Pruned:
+    def prune(
+        self, retention_ms: int, limit: int, *, lettered: Lettered = ALL_LETTERED
+    ) -> PrunedRows:
         """Forget requests that ended, and whose deadline was over, longer ago than this.
 
         Args:
@@ -406,7 +408,7 @@ class Journal(GroupJournal):
         with self._session.transaction(read_only=True) as connection:
             return server_version(connection)
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> DatabaseSettings | None:
         """Return the settings of the database; None on SQLite.
 
         Raises:
@@ -458,7 +460,7 @@ class Journal(GroupJournal):
         """Write the one item that the database refuses, without its data."""
         if work.claims:
             text = f"the database refuses this request's data ({reason})"
-            verdict = Verdict(VerdictKind.REFUSED, work.claims[0], None, text)
+            verdict = ClaimVerdict(VerdictKind.REFUSED, work.claims[0], None, text)
             return replace(_NOTHING, verdicts=(verdict,))
         if work.own_runs:
             return self._commit(Work(own_runs=[work.own_runs[0].cleaned()]), held)

@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from consumer.journal.clock import now_ms
 from consumer.journal.followed_rule import Followed
 from consumer.journal.history import keep_runs
-from consumer.journal.records import WORKER_DIED, Claim, Row, State, TakeoverKind
+from consumer.journal.records import WORKER_DIED, Claim, JournalState, Row, TakeoverKind
 from consumer.journal.tables import request
 
 
@@ -52,7 +52,7 @@ def overwrite_lost(
         why: the reason that the history gives.
     """
     # Of an older claim that stands there nobody knows the end any more.
-    outcome = WORKER_DIED if row.state == State.CLAIMED else None
+    outcome = WORKER_DIED if row.state == JournalState.CLAIMED else None
     name = (row.request_id, row.generation)
     keep_runs(connection, group, [name], worker_id, outcome=outcome, allowed_by=why)
     parameters = {

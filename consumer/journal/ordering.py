@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from consumer.journal.batch import CLAIMS
 from consumer.journal.clock import now_ms
-from consumer.journal.records import Claim, Holder
+from consumer.journal.records import Claim, KeyHolder
 from consumer.journal.tables import request
 
 _LOCK = text("SELECT pg_advisory_xact_lock(name) FROM unnest(CAST(:names AS bigint[])) AS name")
@@ -47,7 +47,7 @@ def lock_keys(connection: Connection, group: str, claims: Iterable[Claim]) -> No
         connection.execute(_LOCK, {"names": sorted(_number(group, key) for key in keys)})
 
 
-def find_holders(connection: Connection, parameters: Mapping[str, Any]) -> dict[str, Holder]:
+def find_holders(connection: Connection, parameters: Mapping[str, Any]) -> dict[str, KeyHolder]:
     """Return who goes before each request of the current batch of claims, by its id.
 
     Args:
@@ -55,7 +55,7 @@ def find_holders(connection: Connection, parameters: Mapping[str, Any]) -> dict[
     """
     answers = connection.execute(_holders(connection.dialect.name), parameters).all()
     return {
-        request_id: Holder(
+        request_id: KeyHolder(
             is_running=bool(running),
             due_in_ms=0 if running or due_at is None else max(0, due_at - now),
             seen_at=now,

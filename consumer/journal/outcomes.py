@@ -16,18 +16,18 @@ from sqlalchemy import Update, literal_column, or_, update
 from consumer.journal import clock
 from consumer.journal.batch import RUNS
 from consumer.journal.history import same_request
-from consumer.journal.records import Row, State
+from consumer.journal.records import JournalState, Row
 from consumer.journal.tables import OUTCOME, request
 from consumer.journal.waiting import Kind, WaitingRows
 
 
-class Ended(NamedTuple):
+class OwedOutcome(NamedTuple):
     """A request that has ended and waits for the record of its outcome."""
 
     row: Row
 
 
-class OutcomeRows(WaitingRows[Ended]):
+class OutcomeRows(WaitingRows[OwedOutcome]):
     """The ended requests that wait for their records; see `WaitingRows`.
 
     A failure that a resend may reopen has ended when its deadline is over.
@@ -62,7 +62,7 @@ def _written(dialect: str) -> Update:
 
 
 _MAY_BE_REOPENED_NO_MORE = or_(
-    request.c.state != State.FAILED.value,
+    request.c.state != JournalState.FAILED.value,
     request.c.resend == literal_column("0"),
     request.c.deadline_at <= clock.once(),
 )
@@ -71,6 +71,6 @@ _ENDED = Kind(
     index=OUTCOME,
     further=(_MAY_BE_REOPENED_NO_MORE,),
     columns=(),
-    item=Ended,
+    item=OwedOutcome,
     closing=_written,
 )

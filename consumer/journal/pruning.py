@@ -26,16 +26,21 @@ from sqlalchemy.sql.dml import ReturningDelete
 from consumer.journal import clock
 from consumer.journal.batch import RUNS
 from consumer.journal.forgetting import remember
-from consumer.journal.records import State
+from consumer.journal.records import JournalState
 from consumer.journal.tables import DEAD, request, run, worker
 from feedback.records.dead_letter_topics import dead_letter_topic
 
 # An unresolved doubt waits for a person, however long that takes.
-PRUNED_STATES = (State.SUCCEEDED, State.FAILED, State.EXPIRED, State.SKIPPED)
+PRUNED_STATES = (
+    JournalState.SUCCEEDED,
+    JournalState.FAILED,
+    JournalState.EXPIRED,
+    JournalState.SKIPPED,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PrunedRows:
     """How many rows were deleted: requests, runs of their history, and workers long gone."""
 
     requests: int
@@ -65,7 +70,7 @@ def prune(
     retention_ms: int,
     limit: int,
     lettered: Lettered,
-) -> Pruned:
+) -> PrunedRows:
     """Delete at most `limit` requests, the oldest deadlines first, and all that belongs to them.
 
     How far is forgotten is kept in the same transaction: see `consumer.journal.forgetting`.
@@ -78,7 +83,7 @@ def prune(
     found = connection.execute(_OLD.where(~waits), parameters).all()
     workers = connection.execute(_GONE_WORKERS, parameters).rowcount
     if not found:
-        return Pruned(0, 0, workers)
+        return PrunedRows(0, 0, workers)
     dialect = connection.dialect.name
     names = sorted((group, request_id, generation) for request_id, generation in found)
     batch = RUNS.load(connection, names)
@@ -88,7 +93,7 @@ def prune(
     runs = connection.execute(_delete_runs(dialect), batch).all()
     remember(connection, group, [(*where, deadline_at) for _, *where, deadline_at in deleted])
     remember(connection, group, [(*where, deadlines[name]) for name, *where in runs])
-    return Pruned(len(deleted), len(runs), workers)
+    return PrunedRows(len(deleted), len(runs), workers)
 
 
 def _find_old() -> Select[Any]:

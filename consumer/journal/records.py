@@ -24,7 +24,7 @@ def over_message(seconds: int | str) -> str:
     return f"its deadline had been over for {seconds} s when it was to begin"
 
 
-class State(StrEnum):
+class JournalState(StrEnum):
     """The states of a request's row (contract, section 8)."""
 
     CLAIMED = "CLAIMED"
@@ -183,7 +183,7 @@ class OwnRun(NamedTuple):
     def may_be_followed(self) -> bool:
         """Whether it has ended in a way that another run may follow."""
         end = self.finish
-        return end is not None and end.state not in (State.SUCCEEDED, State.SKIPPED)
+        return end is not None and end.state not in (JournalState.SUCCEEDED, JournalState.SKIPPED)
 
     def cleaned(self) -> OwnRun:
         """Return the same run without a result that a database could refuse."""
@@ -276,7 +276,7 @@ class Row(NamedTuple):
     @property
     def is_forgotten(self) -> bool:
         """Whether it stands for a record that was read again and may have been pruned."""
-        return self.state == State.IN_DOUBT and self.code == FORGOTTEN
+        return self.state == JournalState.IN_DOUBT and self.code == FORGOTTEN
 
 
 class Retried(NamedTuple):
@@ -371,7 +371,7 @@ class DeadEnd:
 
     request_id: str
     generation: int
-    state: State
+    state: JournalState
     code: str | None
     message: str | None
     result: str | None = None
@@ -380,7 +380,7 @@ class DeadEnd:
     voids: int | None = None
 
 
-class Holder(NamedTuple):
+class KeyHolder(NamedTuple):
     """An earlier request of the same key, which goes first.
 
     Args:
@@ -409,7 +409,7 @@ class VerdictKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClaimVerdict:
     """The answer to one claim.
 
     Args:
@@ -443,7 +443,7 @@ class Applied:
         restored: the rows of own runs that the database had lost, as they are written again.
     """
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ClaimVerdict, ...]
     effects: frozenset[tuple[str, int]]
     finished: Mapping[tuple[str, int], FinishResult]
     refusals: tuple[Row, ...]

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from consumer.journal.actions import Action, ActionKind
-from consumer.journal.records import Row, State
+from consumer.journal.records import JournalState, Row
 
 
 class Redrivable(StrEnum):
@@ -112,8 +112,8 @@ def decide(
         return Redrivable.ANOTHERS_ID
     if row is not None and row.payload_sha256 != one.payload_sha256:
         return Redrivable.PAYLOAD_MISMATCH
-    if row is not None and row.state != State.FAILED:
-        return NOT_FAILED[State(row.state)]
+    if row is not None and row.state != JournalState.FAILED:
+        return NOT_FAILED[JournalState(row.state)]
     if row is not None and one.generation not in (None, shown_generation(row)):
         return Redrivable.OLDER_FAILURE
     if is_discarded(actions, row):
@@ -151,7 +151,7 @@ def _of_mine(one: Candidate, row: Row | None, now: int, wish: Wish) -> Redrivabl
         return Redrivable.SENT
     if row is None or wish.replaces:
         return Redrivable.AGAIN
-    if row.state != State.FAILED or not row.resend:
+    if row.state != JournalState.FAILED or not row.resend:
         return Redrivable.SENT  # its client or a resender was quicker
     return Redrivable.AGAIN if now < row.deadline_at else Redrivable.SEND
 
@@ -167,10 +167,10 @@ def _is_mine(action: Action, one: Candidate, wish: Wish) -> bool:
 
 
 NOT_FAILED = {
-    State.CLAIMED: Redrivable.RUNNING,
-    State.RETRYING: Redrivable.RUNNING,
-    State.SUCCEEDED: Redrivable.DONE,
-    State.SKIPPED: Redrivable.DONE,
-    State.IN_DOUBT: Redrivable.IN_DOUBT,
-    State.EXPIRED: Redrivable.EXPIRED,
+    JournalState.CLAIMED: Redrivable.RUNNING,
+    JournalState.RETRYING: Redrivable.RUNNING,
+    JournalState.SUCCEEDED: Redrivable.DONE,
+    JournalState.SKIPPED: Redrivable.DONE,
+    JournalState.IN_DOUBT: Redrivable.IN_DOUBT,
+    JournalState.EXPIRED: Redrivable.EXPIRED,
 }

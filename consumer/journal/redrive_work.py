@@ -25,7 +25,7 @@ from consumer.journal.records import Row
 from consumer.journal.redrive_row import DONE, RUNNING, RedriveStopped, SoFar
 from consumer.journal.redrive_rule import Candidate, Wish
 from consumer.journal.redrives import Redrives
-from consumer.journal.reopening import Judged, close_again, judge, reopen
+from consumer.journal.reopening import RedriveVerdict, close_again, judge, reopen
 from consumer.journal.tables import redrive
 
 TRIES = 3
@@ -35,7 +35,7 @@ Outcome = TypeVar("Outcome")
 class RedriveWork(Redrives):
     """The redrives of a group, one of which is this process's; see `Redrives`."""
 
-    def judge(self, candidates: Sequence[Candidate], wish: Wish) -> list[Judged]:
+    def judge(self, candidates: Sequence[Candidate], wish: Wish) -> list[RedriveVerdict]:
         """Return the verdicts on letters; nothing is changed.
 
         Raises:
@@ -53,7 +53,7 @@ class RedriveWork(Redrives):
         by: str,
         reason: str | None,
         so_far: SoFar,
-    ) -> list[Judged]:
+    ) -> list[RedriveVerdict]:
         """Reopen the letters that may be, and save in the same transaction that they may be unsent.
 
         Args:
@@ -64,7 +64,7 @@ class RedriveWork(Redrives):
             JournalUnavailable: the outcome is unknown; a resume finds it out.
         """
 
-        def work(connection: Connection) -> list[Judged]:
+        def work(connection: Connection) -> list[RedriveVerdict]:
             self._write(connection, wish.redrive_id, so_far.values())
             judged = reopen(
                 connection,

@@ -14,7 +14,7 @@ from consumer.journal.batch import REFUSALS, carry
 from consumer.journal.claim_sql import close_failures, insert_refusals, refuse_again
 from consumer.journal.history import keep_runs, read
 from consumer.journal.records import Refusal, Row
-from consumer.journal.verdict import Step, decide_refusal
+from consumer.journal.verdict import ClaimAction, decide_refusal
 
 
 def refuse(
@@ -40,7 +40,7 @@ def refuse(
     waiting = {
         name: distinct[name]
         for name, row in found.items()
-        if decide_refusal(distinct[name], row, now) is not Step.ANSWER
+        if decide_refusal(distinct[name], row, now) is not ClaimAction.ANSWER
     }
     if waiting:
         found |= _end(connection, group, worker_id, waiting)
@@ -53,19 +53,19 @@ def _end(
     """End failures whose resend is refused; return their rows as they stand then."""
     # Decided again on locked rows: another worker may have been faster.
     rows, now = read(connection, group, refusals, lock=True)
-    chosen: dict[Step, dict[str, int]] = {}
+    chosen: dict[ClaimAction, dict[str, int]] = {}
     for name, row in rows.items():
         step = decide_refusal(refusals[name], row, now)
         chosen.setdefault(step, {})[name] = row.generation
     dialect = connection.dialect.name
     for step, statement in (
-        (Step.REOPEN, refuse_again(dialect)),
-        (Step.CLOSE, close_failures(dialect, REFUSALS)),
+        (ClaimAction.REOPEN, refuse_again(dialect)),
+        (ClaimAction.CLOSE, close_failures(dialect, REFUSALS)),
     ):
         generations = chosen.get(step, {})
         if not generations:
             continue
-        if step is Step.REOPEN:
+        if step is ClaimAction.REOPEN:
             keep_runs(connection, group, generations.items(), worker_id)
         named = {name: refusals[name] for name in generations}
         parameters = _load(connection, group, worker_id, named, generations)

@@ -20,7 +20,7 @@ from consumer.journal.actions import ActionKind, Deed, actions_of, note
 from consumer.journal.batch import RUNS
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, read, update_runs
-from consumer.journal.records import Row, State
+from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive_rule import Candidate, Redrivable, Wish, decide
 from consumer.journal.tables import request
 
@@ -28,7 +28,7 @@ TO_SEND = frozenset({Redrivable.SEND, Redrivable.SEND_UNKNOWN, Redrivable.AGAIN}
 _REPLACEMENTS = uuid.UUID("5d0c0a2e-6c5b-5a58-9a6e-0f6a0c3f7d11")
 
 
-class Judged(NamedTuple):
+class RedriveVerdict(NamedTuple):
     """The verdict on a letter.
 
     Args:
@@ -41,7 +41,7 @@ class Judged(NamedTuple):
 
 def judge(
     connection: Connection, group: str, candidates: Sequence[Candidate], wish: Wish, *, lock: bool
-) -> list[Judged]:
+) -> list[RedriveVerdict]:
     """Return the verdict on each letter; of two letters of one failure the first counts."""
     ids = {one.request_id for one in candidates}
     rows, now = read(connection, group, ids, lock=lock)
@@ -55,7 +55,7 @@ def judge(
         if kind in TO_SEND:
             kind = Redrivable.DOUBLE if one.request_id in chosen else kind
             chosen.add(one.request_id)
-        judged.append(Judged(kind, row))
+        judged.append(RedriveVerdict(kind, row))
     return judged
 
 
@@ -68,7 +68,7 @@ def reopen(
     valid_ms: int,
     by: str,
     reason: str | None,
-) -> list[Judged]:
+) -> list[RedriveVerdict]:
     """Reopen each letter that may be, or discard it for its replacement; return each result.
 
     Args:
@@ -161,7 +161,7 @@ def _as_reopened(row: Row | None, deadlines: Mapping[str, int]) -> Row | None:
 def _reopen(dialect: str) -> ReturningUpdate[Any]:
     batch = RUNS.source(dialect)
     return (
-        update_runs(batch, State.FAILED.value)
+        update_runs(batch, JournalState.FAILED.value)
         .values(
             resend=literal_column("1"),
             deadline_at=now_ms() + bindparam("valid_ms", type_=BigInteger()),
@@ -175,7 +175,7 @@ def _reopen(dialect: str) -> ReturningUpdate[Any]:
 def _close(dialect: str) -> ReturningUpdate[Any]:
     batch = RUNS.source(dialect)
     return (
-        update_runs(batch, State.FAILED.value)
+        update_runs(batch, JournalState.FAILED.value)
         .where(request.c.resend == literal_column("1"))
         .values(resend=literal_column("0"), published_at=null())
         .returning(*ROW_COLUMNS)

@@ -29,7 +29,7 @@ from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import ROW_COLUMNS
-from consumer.journal.records import Row, State
+from consumer.journal.records import JournalState, Row
 from consumer.journal.tables import meta, request, worker
 
 # Endings of requests whose deadline was long over are found as well, but for the rarest: those that
@@ -48,7 +48,7 @@ class Turn(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class RestoreTurn:
     """The row that says whose turn it is.
 
     Args:
@@ -59,14 +59,14 @@ class Holder:
     worker_id: str = ""
     served: tuple[str, ...] = ()
 
-    def released(self, *, served: str | None = None) -> Holder:
+    def released(self, *, served: str | None = None) -> RestoreTurn:
         """Return the row when its holder is done with it, or gives it back."""
         if served is None:
             return replace(self, worker_id="")
-        return Holder("", (*self.served, served)[-SERVED_LIMIT:])
+        return RestoreTurn("", (*self.served, served)[-SERVED_LIMIT:])
 
 
-class Cursor(NamedTuple):
+class RestoreCursor(NamedTuple):
     """Where the next page begins: below this deadline (epoch ms) and id."""
 
     deadline_at: int = _LAST
@@ -78,7 +78,7 @@ class Page:
     """Some endings, and where the next page begins: None when this was the last."""
 
     rows: list[Row]
-    following: Cursor | None
+    following: RestoreCursor | None
 
 
 class Republication(GroupJournal):
@@ -130,7 +130,7 @@ class Republication(GroupJournal):
                 return False
             return self._replace(connection, stands, holder.released(served=run_id))
 
-    def page(self, cursor: Cursor, *, ttl_ms: int, limit: int) -> Page:
+    def page(self, cursor: RestoreCursor, *, ttl_ms: int, limit: int) -> Page:
         """Return the endings of the last `ttl_ms`, those of the latest deadlines first.
 
         A page may have fewer rows than `limit`, or none, and not be the last.
@@ -154,7 +154,7 @@ class Republication(GroupJournal):
         if not found:
             return Page([], None)
         rows = [Row(*answer[1:]) for answer in found]
-        last = Cursor(rows[-1].deadline_at, rows[-1].request_id)
+        last = RestoreCursor(rows[-1].deadline_at, rows[-1].request_id)
         is_last = len(found) < limit
         return Page(_endings(rows, since_ms=found[0][0] - ttl_ms), None if is_last else last)
 
@@ -162,13 +162,13 @@ class Republication(GroupJournal):
         value = connection.execute(select(meta.c.value).where(meta.c.name == self._name)).scalar()
         return None if value is None else str(value)
 
-    def _insert(self, connection: Connection, mine: Holder) -> bool:
+    def _insert(self, connection: Connection, mine: RestoreTurn) -> bool:
         make = sqlite.insert if self._session.dialect == "sqlite" else postgresql.insert
         statement = make(meta).values(name=self._name, value=_encoded(mine))
         inserted = statement.on_conflict_do_nothing().returning(meta.c.name)
         return connection.execute(inserted).first() is not None
 
-    def _replace(self, connection: Connection, stands: str, new: Holder) -> bool:
+    def _replace(self, connection: Connection, stands: str, new: RestoreTurn) -> bool:
         """Change the row if it still stands as it was read, and no other worker alive has it."""
         owner = _decoded(stands).worker_id
         allowed = () if owner == self._worker_id else (~_lives(owner),)
@@ -190,7 +190,7 @@ def _endings(rows: Sequence[Row], *, since_ms: int) -> list[Row]:
     return [
         row
         for row in rows
-        if row.state != State.CLAIMED
+        if row.state != JournalState.CLAIMED
         and row.finished_at is not None
         and row.finished_at >= since_ms
     ]
@@ -200,15 +200,15 @@ def _lives(worker_id: str) -> ColumnElement[bool]:
     return exists().where(worker.c.worker_id == worker_id, worker.c.lease_until > now_ms())
 
 
-def _encoded(holder: Holder) -> str:
+def _encoded(holder: RestoreTurn) -> str:
     return json.dumps(asdict(holder))
 
 
-def _decoded(value: str | None) -> Holder:
+def _decoded(value: str | None) -> RestoreTurn:
     if value is None:
-        return Holder()
+        return RestoreTurn()
     stored = json.loads(value)
-    return Holder(stored["worker_id"], tuple(stored["served"]))
+    return RestoreTurn(stored["worker_id"], tuple(stored["served"]))
 
 
 def _select_page() -> Select[Any]:

@@ -16,7 +16,7 @@ from consumer.journal.errors import DataRefused
 from consumer.journal.finishing import mark_published
 from consumer.journal.group_journal import ActingJournal
 from consumer.journal.history import ROW_COLUMNS, keep_runs, read, update_runs
-from consumer.journal.records import Published, Row, State, cleaned
+from consumer.journal.records import JournalState, Published, Row, cleaned
 from consumer.journal.redrive_rule import NOT_FAILED, Redrivable, is_discarded, shown_generation
 
 RESOLVED = "RESOLVED"
@@ -48,7 +48,7 @@ class Decisions(ActingJournal):
             DataRefused: the database does not take the result.
         """
         given = {
-            "to_state": (State.SUCCEEDED if has_succeeded else State.FAILED).value,
+            "to_state": (JournalState.SUCCEEDED if has_succeeded else JournalState.FAILED).value,
             "to_code": code,
             "to_message": None if has_succeeded else cleaned(reason),
             "to_result": result,
@@ -58,7 +58,7 @@ class Decisions(ActingJournal):
         with self._session.transaction() as connection:
             rows, _ = read(connection, self._group, [request_id], lock=True)
             row = rows.get(request_id)
-            if row is None or row.state != State.IN_DOUBT:
+            if row is None or row.state != JournalState.IN_DOUBT:
                 return False, row
             keep_runs(connection, self._group, [(request_id, row.generation)], cleaned(by))
             names = [(self._group, request_id, row.generation)]
@@ -111,8 +111,8 @@ class Decisions(ActingJournal):
 def _refusal(row: Row | None, generation: int | None, now: int) -> Redrivable | None:
     if row is None:
         return None
-    if row.state != State.FAILED:
-        return NOT_FAILED[State(row.state)]
+    if row.state != JournalState.FAILED:
+        return NOT_FAILED[JournalState(row.state)]
     if generation not in (None, shown_generation(row)):
         return Redrivable.OLDER_FAILURE
     # A reopened request may run any moment: nobody may discard it until its deadline.
@@ -123,7 +123,7 @@ def _refusal(row: Row | None, generation: int | None, now: int) -> Redrivable | 
 def _resolve(dialect: str) -> ReturningUpdate[Any]:
     batch = RUNS.source(dialect)
     return (
-        update_runs(batch, State.IN_DOUBT.value)
+        update_runs(batch, JournalState.IN_DOUBT.value)
         .values(
             state=bindparam("to_state", type_=Text()),
             code=bindparam("to_code", type_=Text()),

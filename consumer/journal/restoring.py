@@ -25,7 +25,7 @@ from consumer.journal.lost_rows import (
     named_run,
     overwrite_lost,
 )
-from consumer.journal.records import DISOWNED, EffectMark, OwnRun, Row, State
+from consumer.journal.records import DISOWNED, EffectMark, JournalState, OwnRun, Row
 from consumer.journal.tables import request
 from consumer.journal.verdict import is_lost
 
@@ -116,7 +116,7 @@ def _values(one: OwnRun, worker_id: str) -> dict[str, Any]:
     return {
         "generation": one.generation,
         "effect_at": claimed_at(one.claim) if began else null(),
-        "state": State.CLAIMED.value if end is None else end.state,
+        "state": JournalState.CLAIMED.value if end is None else end.state,
         "owner": worker_id,
         "claimed_at": claimed_at(one.claim),
         "due_at": null() if delay_ms is None else now_ms() + delay_ms,
@@ -134,7 +134,7 @@ def _find_own() -> Select[Any]:
         request.c.group == bindparam("this_group"),
         request.c.owner == bindparam("this_worker"),
         # Spelled out, for the partial index.
-        request.c.state == literal_column(f"'{State.CLAIMED.value}'"),
+        request.c.state == literal_column(f"'{JournalState.CLAIMED.value}'"),
     )
 
 
@@ -145,7 +145,7 @@ _DISOWN = (
     .where(
         and_(
             request.c.owner == bindparam("this_worker"),
-            request.c.state == State.CLAIMED.value,
+            request.c.state == JournalState.CLAIMED.value,
         )
     )
     .values(

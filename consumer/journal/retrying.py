@@ -25,7 +25,7 @@ from consumer.journal import clock
 from consumer.journal.claim_sql import why_expired
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, retried_runs
-from consumer.journal.records import Overdue, Retried, Row, State
+from consumer.journal.records import JournalState, Overdue, Retried, Row
 from consumer.journal.tables import request
 
 PAYLOAD_GONE = "PAYLOAD_GONE"
@@ -33,7 +33,7 @@ _GONE = "its payload is gone, so it cannot run again"
 
 # Spelled out and not a parameter: SQLite takes a partial index only where the text itself shows
 # that it may.
-_RETRYING: ColumnElement[str] = literal_column(f"'{State.RETRYING.value}'")
+_RETRYING: ColumnElement[str] = literal_column(f"'{JournalState.RETRYING.value}'")
 
 
 class DueCursor(NamedTuple):
@@ -141,7 +141,10 @@ def _end() -> ReturningUpdate[Any]:
             request.c.state == _RETRYING,
         )
         .values(
-            state=case((is_late, literal(State.EXPIRED.value)), else_=literal(State.FAILED.value)),
+            state=case(
+                (is_late, literal(JournalState.EXPIRED.value)),
+                else_=literal(JournalState.FAILED.value),
+            ),
             code=case((is_late, why["code"]), else_=literal(PAYLOAD_GONE)),
             message=case((is_late, why["message"]), else_=literal(_GONE)),
             owner=bindparam("this_worker"),

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, inspect, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 
 from consumer.journal.errors import JournalVersionError
-from consumer.journal.session import Session
+from consumer.journal.session import JournalSession
 from consumer.journal.tables import SCHEMA_VERSION, meta
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -42,7 +42,7 @@ def migrate(url: str, *, timeout_s: float = 60.0) -> Migrated:
         JournalVersionError: the tables are newer than this program.
         JournalUnavailable: the database is away, or was busy for too long.
     """
-    session = Session(url, timeout_s=timeout_s)
+    session = JournalSession(url, timeout_s=timeout_s)
     try:
         with session.transaction() as connection:
             if session.dialect == "postgresql":

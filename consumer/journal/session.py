@@ -8,7 +8,7 @@ import feedback.sql.session
 from consumer.journal.faults import translate
 
 
-class Session(feedback.sql.session.Session):
+class JournalSession(feedback.sql.session.Session):
     """Keeps one connection for one thread and opens it again after a fault.
 
     Its transactions raise JournalUnavailable when the database is away or busy (a commit's outcome

@@ -28,7 +28,7 @@ from consumer.journal.claim_sql import first_values, insert_new, why_expired
 from consumer.journal.claiming import first_row
 from consumer.journal.clock import now_ms
 from consumer.journal.history import read
-from consumer.journal.records import Row, Skip, State
+from consumer.journal.records import JournalState, Row, Skip
 from consumer.journal.tables import request
 from consumer.journal.verdict import is_same_request
 
@@ -75,7 +75,7 @@ def insert_skips(dialect: str, *, outcomes: bool = False) -> ReturningInsert[Any
         other.c.group == batch.c.group,
         other.c.request_id == batch.c.by,
         other.c.generation == batch.c.by_generation,
-        other.c.state == State.SUCCEEDED.value,
+        other.c.state == JournalState.SUCCEEDED.value,
     )
     too_late = batch.c.deadline_at <= clock.c.now
     values: dict[str, ColumnElement[Any]] = {
@@ -84,7 +84,10 @@ def insert_skips(dialect: str, *, outcomes: bool = False) -> ReturningInsert[Any
         "effect_kind": batch.c.effect_kind,
         "in_doubt": batch.c.in_doubt,
         "order_key": batch.c.order_key,
-        "state": case((too_late, literal(State.EXPIRED.value)), else_=literal(State.SKIPPED.value)),
+        "state": case(
+            (too_late, literal(JournalState.EXPIRED.value)),
+            else_=literal(JournalState.SKIPPED.value),
+        ),
         "finished_at": clock.c.now,
         "by": case((too_late, null()), else_=batch.c.by),
         **why_expired(too_late, (clock.c.now - batch.c.deadline_at) // 1000),
@@ -96,12 +99,14 @@ def insert_skips(dialect: str, *, outcomes: bool = False) -> ReturningInsert[Any
 
 
 def _is_it(wish: Skip, row: Row) -> bool:
-    return is_same_request(wish.claim, row) and row.state == State.SKIPPED and row.by == wish.by
+    return (
+        is_same_request(wish.claim, row) and row.state == JournalState.SKIPPED and row.by == wish.by
+    )
 
 
 def _row(wish: Skip, state: str, now: int, worker_id: str) -> Row:
     row = first_row(wish.claim, state, worker_id=worker_id, now=now)
-    return row._replace(by=wish.by) if state == State.SKIPPED else row
+    return row._replace(by=wish.by) if state == JournalState.SKIPPED else row
 
 
 def _load(

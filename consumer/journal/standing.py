@@ -25,7 +25,7 @@ class Standby:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DatabaseSettings:
     """How a database stands.
 
     Attributes:
@@ -46,13 +46,13 @@ class Standing:
     connections_limit: int
 
 
-def read_standing(connection: Connection) -> Standing | None:
+def read_standing(connection: Connection) -> DatabaseSettings | None:
     """Return how the database stands; None on SQLite, where all of it is ours to say."""
     if connection.dialect.name == "sqlite":
         return None
     found = connection.execute(_SETTINGS).mappings().one()
     driver: Any = connection.connection.driver_connection
-    return Standing(
+    return DatabaseSettings(
         isolation=found["isolation"],
         synchronous_commit=found["synchronous_commit"],
         fsync=found["fsync"],

@@ -33,12 +33,12 @@ from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.dead_claims import claimed_by_the_dead, sweeper_is_late
 from consumer.journal.history import ROW_COLUMNS
-from consumer.journal.records import DeadEnd, Row, State
+from consumer.journal.records import DeadEnd, JournalState, Row
 from consumer.journal.tables import NAME, meta, request
 
 # Spelled out and not a parameter: SQLite takes a partial index only where the text itself shows
 # that it may.
-_CLAIMED: ColumnElement[str] = literal_column(f"'{State.CLAIMED.value}'")
+_CLAIMED: ColumnElement[str] = literal_column(f"'{JournalState.CLAIMED.value}'")
 
 
 def take_turn(connection: Connection, name: str, every_ms: int) -> bool:

@@ -35,9 +35,9 @@ from consumer.journal.clock import now_ms
 from consumer.journal.errors import Contended
 from consumer.journal.history import ROW_COLUMNS, keep_runs, read, retried_runs
 from consumer.journal.records import (
+    JournalState,
     Retried,
     Row,
-    State,
     Takeover,
     TakeoverKind,
     TakeoverResult,
@@ -209,7 +209,7 @@ def _without_an_end() -> ColumnElement[bool]:
         request.c.group == bindparam("this_group"),
         request.c.request_id == bindparam("this_request"),
         request.c.generation == bindparam("this_generation"),
-        request.c.state == State.CLAIMED.value,
+        request.c.state == JournalState.CLAIMED.value,
         or_(request.c.owner == bindparam("this_worker"), ~owner_lives()),
     )
 

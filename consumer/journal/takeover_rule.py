@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from consumer.journal.records import (
     DEADLINE_OVER,
     WORKER_DIED,
+    JournalState,
     Row,
-    State,
     Takeover,
     TakeoverKind,
     TakeoverResultKind,
@@ -27,7 +27,7 @@ class TakeoverDecision:
     """The verdict on a takeover; state, code and message are those of an ENDED request."""
 
     kind: TakeoverResultKind
-    state: State | None = None
+    state: JournalState | None = None
     code: str | None = None
     message: str | None = None
 
@@ -70,7 +70,7 @@ def decide_takeover(
         ended_runs: how many runs of this attempt were followed by another, by why.
         held: as for claims.
     """
-    if row is None or row.state != State.CLAIMED:
+    if row is None or row.state != JournalState.CLAIMED:
         return _STALE
     if any(name == row.request_id and run > row.generation for name, run in held):
         # A later run is in hand: the database has lost its claim.
@@ -96,9 +96,9 @@ def decide_takeover(
 def _too_late(wish: Takeover, nothing_happened: bool) -> TakeoverDecision:
     if nothing_happened:
         why = "its run left nothing, and the deadline was over before another"
-        return TakeoverDecision(TakeoverResultKind.ENDED, State.EXPIRED, DEADLINE_OVER, why)
+        return TakeoverDecision(TakeoverResultKind.ENDED, JournalState.EXPIRED, DEADLINE_OVER, why)
     why = "the deadline was over before another run could settle whether the effect happened"
-    return TakeoverDecision(TakeoverResultKind.ENDED, State.IN_DOUBT, wish.because, why)
+    return TakeoverDecision(TakeoverResultKind.ENDED, JournalState.IN_DOUBT, wish.because, why)
 
 
 def _is_loop(wish: Takeover, ended_runs: Mapping[str, int]) -> bool:
@@ -106,12 +106,12 @@ def _is_loop(wish: Takeover, ended_runs: Mapping[str, int]) -> bool:
     if wish.because == WORKER_DIED:
         return workers + 1 >= WORKERS_LIMIT
     # Those that failed as declared had an end, and their retries are counted elsewhere.
-    with_end = workers + ended_runs.get(State.RETRYING, 0)
+    with_end = workers + ended_runs.get(JournalState.RETRYING, 0)
     return sum(ended_runs.values()) - with_end + 1 >= RUNS_LIMIT
 
 
 def _crash_loop(wish: Takeover, nothing_happened: bool) -> TakeoverDecision:
-    state = State.FAILED if nothing_happened else State.IN_DOUBT
+    state = JournalState.FAILED if nothing_happened else JournalState.IN_DOUBT
     limit = WORKERS_LIMIT if wish.because == WORKER_DIED else RUNS_LIMIT
     why = f"{limit} runs ended without an outcome, the last one: {wish.because}"
     return TakeoverDecision(TakeoverResultKind.ENDED, state, CRASH_LOOP, why)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from consumer.journal.records import DISOWNED, Claim, Row, State, cleaned
+from consumer.journal.records import DISOWNED, Claim, JournalState, Row, cleaned
 
-_HAPPENED = (State.SUCCEEDED, State.IN_DOUBT)
+_HAPPENED = (JournalState.SUCCEEDED, JournalState.IN_DOUBT)
 _PARK = "park"
 
 
@@ -30,7 +30,7 @@ class ToldRun(NamedTuple):
 
     claim: Claim
     generation: int
-    state: State
+    state: JournalState
     owner: str
     code: str | None = None
     message: str | None = None
@@ -51,7 +51,7 @@ class ToldRun(NamedTuple):
 
     def disowned(self) -> ToldRun:
         """Return the same run as one that its living worker has no more."""
-        is_open = self.state == State.CLAIMED
+        is_open = self.state == JournalState.CLAIMED
         return self._replace(owner=self.owner + DISOWNED) if is_open else self
 
     def cleaned(self) -> ToldRun:
@@ -76,12 +76,12 @@ def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False)
     is_same = (row.payload_sha256, row.topic) == (one.claim.payload_sha256, one.claim.topic)
     if not is_same or row.generation >= one.generation:
         return None
-    if row.state == State.CLAIMED and not owner_is_gone:
+    if row.state == JournalState.CLAIMED and not owner_is_gone:
         return None
     one = _with_key(one, row)
     if row.state not in _HAPPENED or one.state in _HAPPENED:
         return one
-    is_over = one.state != State.CLAIMED
+    is_over = one.state != JournalState.CLAIMED
     # Above a run without an end both may have happened, but for one that leaves nothing so.
     is_raised = is_over or one.claim.effect_kind == "transactional"
     claim = one.claim._replace(
@@ -92,7 +92,7 @@ def catch_up_with(one: ToldRun, row: Row | None, *, owner_is_gone: bool = False)
     return one._replace(
         claim=claim,
         generation=one.generation + is_over,
-        state=State(row.state),
+        state=JournalState(row.state),
         owner=row.owner,
         code=row.code,
         message=row.message,

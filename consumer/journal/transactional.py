@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import JournalUnavailable, NotBegun
 from consumer.journal.faults import translate
-from consumer.journal.records import State
+from consumer.journal.records import JournalState
 from consumer.journal.tables import request
 from feedback.clock import monotonic_s
 from feedback.sql.engine import open_engine
@@ -192,7 +192,7 @@ def _conditional_finish() -> Update:
             request.c.group == bindparam("this_group"),
             request.c.request_id == bindparam("this_request"),
             request.c.generation == bindparam("this_generation"),
-            request.c.state == State.CLAIMED.value,
+            request.c.state == JournalState.CLAIMED.value,
         )
         .values(
             state=bindparam("to_state"),

@@ -14,16 +14,16 @@ from consumer.journal.records import (
     Claim,
     Finish,
     FinishKind,
-    Holder,
+    JournalState,
+    KeyHolder,
     OwnRun,
     Refusal,
     Row,
-    State,
     VerdictKind,
 )
 
 
-class Step(StrEnum):
+class ClaimAction(StrEnum):
     """The action on a claim."""
 
     INSERT = "INSERT"  # a new row; the insert itself decides whether it is too late
@@ -38,35 +38,47 @@ class Step(StrEnum):
 class Decision:
     """The action on a claim, the verdict once it is done, and why."""
 
-    step: Step
+    step: ClaimAction
     kind: VerdictKind
     reason: str
 
 
-INSERT = Decision(Step.INSERT, VerdictKind.RUN, "first claim")
-REOPEN = Decision(Step.REOPEN, VerdictKind.RUN, "reopened by a resend")
-RETRY = Decision(Step.RETRY, VerdictKind.RUN, "its next run is due")
-EXPIRE = Decision(Step.EXPIRE, VerdictKind.EXPIRED, "the deadline was over before its next run")
-GONE = Decision(Step.ANSWER, VerdictKind.ANSWERED, "there is nothing to wake up")
-EXPIRED = Decision(Step.ANSWER, VerdictKind.EXPIRED, "the deadline was over before the claim")
+INSERT = Decision(ClaimAction.INSERT, VerdictKind.RUN, "first claim")
+REOPEN = Decision(ClaimAction.REOPEN, VerdictKind.RUN, "reopened by a resend")
+RETRY = Decision(ClaimAction.RETRY, VerdictKind.RUN, "its next run is due")
+EXPIRE = Decision(
+    ClaimAction.EXPIRE, VerdictKind.EXPIRED, "the deadline was over before its next run"
+)
+GONE = Decision(ClaimAction.ANSWER, VerdictKind.ANSWERED, "there is nothing to wake up")
+EXPIRED = Decision(
+    ClaimAction.ANSWER, VerdictKind.EXPIRED, "the deadline was over before the claim"
+)
 FORGOTTEN = Decision(
-    Step.ANSWER, VerdictKind.IN_DOUBT, "its outcome may have been pruned before this was read"
+    ClaimAction.ANSWER,
+    VerdictKind.IN_DOUBT,
+    "its outcome may have been pruned before this was read",
 )
-HELD = Decision(Step.ANSWER, VerdictKind.HELD, "another request of its key goes first")
+HELD = Decision(ClaimAction.ANSWER, VerdictKind.HELD, "another request of its key goes first")
 _MISMATCH = Decision(
-    Step.ANSWER, VerdictKind.MISMATCH, "the id belongs to another payload, or topic"
+    ClaimAction.ANSWER, VerdictKind.MISMATCH, "the id belongs to another payload, or topic"
 )
-_MINE = Decision(Step.ANSWER, VerdictKind.RUN, "claimed by an earlier try of unknown outcome")
-IN_HAND = Decision(Step.ANSWER, VerdictKind.RUNNING, "this worker runs it, or has run it")
-_ELSEWHERE = Decision(Step.ANSWER, VerdictKind.RUNNING, "another worker runs it")
-_RETRYING = Decision(Step.ANSWER, VerdictKind.RETRYING, "it waits for its next run")
-_IN_DOUBT = Decision(Step.ANSWER, VerdictKind.IN_DOUBT, "nobody knows whether it happened")
-_ANSWERED = Decision(Step.ANSWER, VerdictKind.ANSWERED, "it has ended")
-_OLD_ATTEMPT = Decision(Step.ANSWER, VerdictKind.ANSWERED, "a record of an attempt that has ended")
+_MINE = Decision(
+    ClaimAction.ANSWER, VerdictKind.RUN, "claimed by an earlier try of unknown outcome"
+)
+IN_HAND = Decision(ClaimAction.ANSWER, VerdictKind.RUNNING, "this worker runs it, or has run it")
+_ELSEWHERE = Decision(ClaimAction.ANSWER, VerdictKind.RUNNING, "another worker runs it")
+_RETRYING = Decision(ClaimAction.ANSWER, VerdictKind.RETRYING, "it waits for its next run")
+_IN_DOUBT = Decision(ClaimAction.ANSWER, VerdictKind.IN_DOUBT, "nobody knows whether it happened")
+_ANSWERED = Decision(ClaimAction.ANSWER, VerdictKind.ANSWERED, "it has ended")
+_OLD_ATTEMPT = Decision(
+    ClaimAction.ANSWER, VerdictKind.ANSWERED, "a record of an attempt that has ended"
+)
 _NOT_ASKED = Decision(
-    Step.ANSWER, VerdictKind.ANSWERED, "it was sent before its client was told of this failure"
+    ClaimAction.ANSWER,
+    VerdictKind.ANSWERED,
+    "it was sent before its client was told of this failure",
 )
-CLOSE = Decision(Step.CLOSE, VerdictKind.ANSWERED, "a resend after the deadline")
+CLOSE = Decision(ClaimAction.CLOSE, VerdictKind.ANSWERED, "a resend after the deadline")
 
 
 def decide(
@@ -100,19 +112,19 @@ def decide(
         return _MISMATCH
     if _is_ahead(held, row.request_id, row.generation):
         return IN_HAND
-    match State(row.state):
-        case State.CLAIMED:
+    match JournalState(row.state):
+        case JournalState.CLAIMED:
             if row.owner != worker_id or (claim.wakes and row.generation != claim.wakes + 1):
                 return _ELSEWHERE
             is_in_hand = (row.request_id, row.generation) in held
             if is_in_hand or row.request_id not in tried:
                 return IN_HAND
             return _MINE
-        case State.RETRYING:
+        case JournalState.RETRYING:
             return _of_retrying(claim, row, now)
-        case State.IN_DOUBT:
+        case JournalState.IN_DOUBT:
             return _IN_DOUBT
-        case State.FAILED if row.resend and not claim.wakes:
+        case JournalState.FAILED if row.resend and not claim.wakes:
             if claim.reopens is not None and claim.reopens < row.generation:
                 return _NOT_ASKED
             return _of_failed(claim.attempt, row, now)
@@ -153,11 +165,11 @@ def is_lost(one: OwnRun, row: Row | None) -> bool:
         return one.finish is not None or _leads_on(row, one)
     if one.finish is None:
         # The mark of its effect: without it a peer would take the run for one that left nothing.
-        return one.entered and row.state == State.CLAIMED and row.effect_at is None
+        return one.entered and row.state == JournalState.CLAIMED and row.effect_at is None
     if row.state == one.finish.state:
         return False
     # A doubt that a sweep wrote about a run of which we know the end.
-    return row.state in (State.CLAIMED, State.IN_DOUBT)
+    return row.state in (JournalState.CLAIMED, JournalState.IN_DOUBT)
 
 
 def _leads_on(row: Row, one: OwnRun) -> bool:
@@ -165,23 +177,23 @@ def _leads_on(row: Row, one: OwnRun) -> bool:
 
     Else its client was told so, and a run in spite of it is not let into its effect.
     """
-    if row.state == State.FAILED:
+    if row.state == JournalState.FAILED:
         return row.resend and one.claim.attempt > row.attempt
-    return row.state in (State.CLAIMED, State.RETRYING)
+    return row.state in (JournalState.CLAIMED, JournalState.RETRYING)
 
 
-def decide_refusal(refusal: Refusal, row: Row, now: int) -> Step:
+def decide_refusal(refusal: Refusal, row: Row, now: int) -> ClaimAction:
     """Return the action of a refusal on the row that stands under its id.
 
     REOPEN: the record is the resend, or the redrive, that a failure waited for. It has its try by
     being refused, which is how the request has failed now: nothing else may come of that attempt.
     """
-    if not (is_same_request(refusal, row) and row.state == State.FAILED and row.resend):
-        return Step.ANSWER
+    if not (is_same_request(refusal, row) and row.state == JournalState.FAILED and row.resend):
+        return ClaimAction.ANSWER
     return _of_failed(refusal.attempt, row, now).step
 
 
-def in_order(decision: Decision, holder: Holder | None) -> Decision:
+def in_order(decision: Decision, holder: KeyHolder | None) -> Decision:
     """Return the decision about a request whose key another one may hold.
 
     A retry holds its key too, so another retry of the key does not hold it up: each would wait for
@@ -189,8 +201,8 @@ def in_order(decision: Decision, holder: Holder | None) -> Decision:
     """
     if holder is None:
         return decision
-    starts = decision.step in (Step.INSERT, Step.REOPEN)
-    goes_on = decision.step is Step.RETRY and holder.is_running
+    starts = decision.step in (ClaimAction.INSERT, ClaimAction.REOPEN)
+    goes_on = decision.step is ClaimAction.RETRY and holder.is_running
     return HELD if starts or goes_on else decision
 
 
@@ -221,8 +233,8 @@ def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind
         return FinishKind.STALE
     if row.state == finish.state and row.owner == worker_id:
         return FinishKind.ALREADY
-    resolves = resolution(finish).state in (State.SUCCEEDED, State.FAILED)
-    if row.state == State.IN_DOUBT and resolves:
+    resolves = resolution(finish).state in (JournalState.SUCCEEDED, JournalState.FAILED)
+    if row.state == JournalState.IN_DOUBT and resolves:
         return FinishKind.WRITTEN
     return FinishKind.STALE
 
@@ -234,8 +246,10 @@ def resolution(finish: Finish) -> Finish:
     (contract, section 4). So has one that was to be followed by another. But no doubt is ever
     reopened (contract, section 3): the next run is a resend's, where that may help.
     """
-    if finish.state == State.SKIPPED:
-        return finish._replace(state=State.FAILED.value)
-    if finish.state != State.RETRYING:
+    if finish.state == JournalState.SKIPPED:
+        return finish._replace(state=JournalState.FAILED.value)
+    if finish.state != JournalState.RETRYING:
         return finish
-    return finish._replace(state=State.FAILED.value, resend=finish.resend_if_late, delay_ms=None)
+    return finish._replace(
+        state=JournalState.FAILED.value, resend=finish.resend_if_late, delay_ms=None
+    )

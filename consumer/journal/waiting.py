@@ -38,7 +38,7 @@ from consumer.journal.takeover import owner_lives
 Item = TypeVar("Item")
 
 
-class Waiting(NamedTuple):
+class OwedCount(NamedTuple):
     """How many requests of one topic wait for their records.
 
     Args:
@@ -103,7 +103,7 @@ class WaitingRows(GroupJournal, Generic[Item]):
         self._kind = kind
         self._worker_id = worker_id
 
-    def waiting(self, within_ms: int = EVER_MS) -> list[Waiting]:
+    def waiting(self, within_ms: int = EVER_MS) -> list[OwedCount]:
         """Return the waiting rows of the whole group, by topic.
 
         Args:
@@ -119,7 +119,7 @@ class WaitingRows(GroupJournal, Generic[Item]):
         }
         with self._session.transaction(read_only=True) as connection:
             answers = connection.execute(_count_waiting(self._kind), parameters).all()
-        return [Waiting(*answer) for answer in answers]
+        return [OwedCount(*answer) for answer in answers]
 
     def take_turn(self, every_ms: int) -> bool:
         """Whether this worker is the one to write for the dead now.

@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 
 from consumer.handlers.declaration import EffectKind
-from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, Row, State
+from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd, JournalState, Row
 from consumer.journal.records import DEADLINE_OVER, cleaned
 from consumer.journal.takeover_rule import effect_excluded
 from feedback import status
@@ -32,7 +32,13 @@ _GONE = "the worker died during the run; its payload is gone, so it cannot run a
 _MOST_VOIDS = 2**31
 _ENDS = frozenset(
     state.value
-    for state in (State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.EXPIRED, State.SKIPPED)
+    for state in (
+        JournalState.SUCCEEDED,
+        JournalState.FAILED,
+        JournalState.IN_DOUBT,
+        JournalState.EXPIRED,
+        JournalState.SKIPPED,
+    )
 )
 
 
@@ -56,7 +62,7 @@ def without_handler(row: Row, told: Status | None = None) -> DeadEnd:
     """Return the end of a claim that nobody has a handler for, after its deadline."""
     if effect_excluded(row) and not is_behind(row, told):
         why = f"its run left nothing, and no worker has a handler for {row.topic} any more"
-        return DeadEnd(row.request_id, row.generation, State.EXPIRED, DEADLINE_OVER, why)
+        return DeadEnd(row.request_id, row.generation, JournalState.EXPIRED, DEADLINE_OVER, why)
     # Where the database has lost later runs it is about the latest: a client that was told of that
     # one hears of no earlier one any more.
     doubt = _in_doubt(row, NO_HANDLER, _UNHANDLED)
@@ -66,7 +72,7 @@ def without_handler(row: Row, told: Status | None = None) -> DeadEnd:
 
 
 def _in_doubt(row: Row, code: str, why: str) -> DeadEnd:
-    return DeadEnd(row.request_id, row.generation, State.IN_DOUBT, code, why)
+    return DeadEnd(row.request_id, row.generation, JournalState.IN_DOUBT, code, why)
 
 
 def as_told(row: Row, told: Status | None) -> DeadEnd | None:
@@ -87,7 +93,7 @@ def as_told(row: Row, told: Status | None) -> DeadEnd | None:
     return DeadEnd(
         row.request_id,
         row.generation,
-        State(told.state.value),
+        JournalState(told.state.value),
         plain(told.code),
         plain(told.message),
         result=result_text(told.result),

@@ -14,11 +14,11 @@ from consumer.handlers.delivery import (
 )
 from consumer.journal import (
     Applied,
+    ClaimVerdict,
     FinishKind,
     OwnRun,
     Row,
     TakeoverResultKind,
-    Verdict,
     VerdictKind,
 )
 from consumer.journal.verdict import is_same_request
@@ -256,7 +256,9 @@ class FollowUp:
         for feature in self._features:
             feature.answered(row, delivery.record)
 
-    def _granted(self, verdict: Verdict, delivery: Delivery, answers: list[StatusWrite]) -> bool:
+    def _granted(
+        self, verdict: ClaimVerdict, delivery: Delivery, answers: list[StatusWrite]
+    ) -> bool:
         """Whether the delivery is to run; otherwise the journal's row is added to `answers`."""
         match verdict.kind:
             case VerdictKind.RUN:

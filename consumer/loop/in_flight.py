@@ -12,7 +12,7 @@ from consumer.loop import mapping, settlement
 from consumer.loop.continuation import After, Continuation, continuation
 from consumer.loop.ended_runs import EndedRuns
 from consumer.loop.mapping import CHILD_DIED, TIMEOUT, Run
-from consumer.loop.settlement import Known, Settlement
+from consumer.loop.settlement import KnownRun, Settlement
 from consumer.pool import ChildDied, ChildFailed, ChildRetired, EffectAsked, Event, Finished, Job
 from consumer.pool.exit_watch import of_process
 from feedback.clock import epoch_ms, monotonic_s
@@ -21,7 +21,7 @@ from feedback.logs import EventLog
 log = EventLog("onceward.worker")
 
 
-class Judge(Protocol):
+class EndJudge(Protocol):
     """Has a say in how a run ends, before that is written (`Feature.judged`)."""
 
     def judged(self, finish: Finish, delivery: Delivery) -> Finish: ...
@@ -68,7 +68,7 @@ class InFlight:
     lapsed: set[Run] = field(default_factory=set)
     lost: list[OwnRun] = field(default_factory=list)
     ended: EndedRuns = field(default_factory=EndedRuns)
-    judges: tuple[Judge, ...] = ()
+    judges: tuple[EndJudge, ...] = ()
 
     @property
     def idle(self) -> bool:
@@ -178,9 +178,9 @@ class InFlight:
         """
         self._settle(settlement.in_doubt(self._known(run), because, message))
 
-    def _known(self, run: Run) -> Known:
+    def _known(self, run: Run) -> KnownRun:
         entered, doubtful, asks = (run in one for one in (self.entered, self.doubtful, self.asking))
-        return Known(run, self.running[run], entered, doubtful, asks)
+        return KnownRun(run, self.running[run], entered, doubtful, asks)
 
     def _settle(self, one: Settlement) -> None:
         """Keep a settlement until the journal has it."""

@@ -16,7 +16,7 @@ from consumer.handlers.order_keys import lane_of
 from consumer.intake.buffer import Buffer, Received
 from consumer.intake.gate import Gate, Gates
 from consumer.loop.due_quota import DueQuota
-from consumer.loop.order.lanes import LIMIT_BYTES, Lanes
+from consumer.loop.order.key_queues import LIMIT_BYTES, KeyQueues
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
@@ -63,7 +63,7 @@ class Scheduler:
         self._gathering = frozenset(gathering)
         self._aside: deque[Delivery] = deque()
         self._due_aside: deque[Delivery] = deque()
-        self.lanes = Lanes(order_held_limit, order_held_limit_bytes)
+        self.key_queues = KeyQueues(order_held_limit, order_held_limit_bytes)
         self.full: frozenset[str] = frozenset()
         self.given_up: list[Delivery] = []
         self._stuck_since_s: float | None = None
@@ -81,11 +81,11 @@ class Scheduler:
     @property
     def waiting(self) -> list[Received]:
         """Committed requests without a claim, retries left out; a copy, for any thread."""
-        held = (one for one in [*self.lanes.waiting, *list(self._aside)] if not one.wakes)
+        held = (one for one in [*self.key_queues.waiting, *list(self._aside)] if not one.wakes)
         return [*held, *self._buffer.waiting]
 
     def __len__(self) -> int:
-        return len(self._buffer) + len(self.lanes) + len(self._aside)
+        return len(self._buffer) + len(self.key_queues) + len(self._aside)
 
     # taking --------------------------------------------------------------------------------
 
@@ -95,10 +95,12 @@ class Scheduler:
         Args:
             in_hand: the requests that this worker claims or runs.
         """
-        self.lanes.note(in_hand)
+        self.key_queues.note(in_hand)
         taken: list[Received] = []
         taken += self._take_due(room, now_s)
-        taken += self.lanes.take(self._room_for_lanes(room - len(taken)), now_s, self._may_take)
+        taken += self.key_queues.take(
+            self._room_for_queues(room - len(taken)), now_s, self._may_take
+        )
         while len(taken) < room:
             most = room - len(taken)
             if resumed := self._resumed(self._aside, most):
@@ -123,8 +125,8 @@ class Scheduler:
         if not len(self._buffer):
             return
         found = [one for one in self._buffer.waiting if self._gathers(one)]
-        # In the lane before it is out of the buffer: who looks for it meanwhile finds it.
-        self._buffer.remove([one for one in found if not self.lanes.gather(one, now_s)])
+        # In the queue before it is out of the buffer: who looks for it meanwhile finds it.
+        self._buffer.remove([one for one in found if not self.key_queues.gather(one, now_s)])
         self._note_full()
 
     def _gathers(self, one: Received) -> TypeGuard[Delivery]:
@@ -140,9 +142,9 @@ class Scheduler:
             for one in list(aside):
                 if one.handler.topic == topic:
                     aside.remove(one)
-                    if self.lanes.admits(one):
+                    if self.key_queues.admits(one):
                         return one
-        heads = self.lanes.take(1, monotonic_s(), lambda one: one == topic)
+        heads = self.key_queues.take(1, monotonic_s(), lambda one: one == topic)
         return heads[0] if heads else None
 
     def hold_back(self, one: Delivery, *, now_s: float, for_s: float) -> None:
@@ -151,16 +153,16 @@ class Scheduler:
         Args:
             for_s: how long it will have to wait, as far as the journal knows.
         """
-        self.lanes.hold_back(one, now_s=now_s, for_s=for_s)
+        self.key_queues.hold_back(one, now_s=now_s, for_s=for_s)
 
     def next_s(self, now_s: float, in_hand: Iterable[Delivery]) -> float | None:
         """Return the monotonic time at which a request that waits for its key may be taken."""
-        if not len(self.lanes):
+        if not len(self.key_queues):
             return None
-        self.lanes.note(in_hand)
-        return self.lanes.next_look_s(now_s, self._may_take)
+        self.key_queues.note(in_hand)
+        return self.key_queues.next_look_s(now_s, self._may_take)
 
-    def _room_for_lanes(self, room: int) -> int:
+    def _room_for_queues(self, room: int) -> int:
         # Of keys that another worker has all claims may be in vain: others get on all the same.
         return (room + 1) // 2 if self.backlog else room
 
@@ -177,8 +179,8 @@ class Scheduler:
 
     def _enters(self, one: Delivery, now_s: float) -> bool:
         if one.handler.topic in self._gathering:
-            return self.lanes.gather(one, now_s)
-        return self.lanes.admits(one)
+            return self.key_queues.gather(one, now_s)
+        return self.key_queues.admits(one)
 
     def _is_aside(self, topic: str) -> bool:
         """Whether something of a topic waits that goes first: the pause may end at any moment."""
@@ -203,7 +205,7 @@ class Scheduler:
                     self._due_aside.append(one)
         if is_busy:
             self._due_quota.spend(len(taken))
-        return [one for one in taken if self.lanes.admits(one)]
+        return [one for one in taken if self.key_queues.admits(one)]
 
     def _resumed(self, aside: deque[Delivery], room: int) -> list[Delivery]:
         """Remove and return requests of topics that have opened, in their order."""
@@ -215,10 +217,10 @@ class Scheduler:
         return resumed
 
     def _note_full(self) -> None:
-        before, self.full = self.full, self.lanes.full
+        before, self.full = self.full, self.key_queues.full
         if before is self.full:
             return
-        held, limit = self.lanes.held, self.lanes.limit
+        held, limit = self.key_queues.held, self.key_queues.limit
         for topic in self.full - before:
             log.warning("order.full", topic=topic, held=held[topic], limit=limit)
         for topic in before - self.full:
@@ -232,7 +234,7 @@ class Scheduler:
         For a worker that ends: the next owners of its partitions read ordered requests again.
         """
         aside, self._aside = list(self._aside), deque()
-        found = [*self.lanes.take_all(), *aside, *self._buffer.take(len(self._buffer))]
+        found = [*self.key_queues.take_all(), *aside, *self._buffer.take(len(self._buffer))]
         self.given_up += [one for one in found if isinstance(one, Delivery) and lane_of(one)]
         return found
 
@@ -245,7 +247,7 @@ class Scheduler:
             self._stuck_since_s = now_s
         held: list[Received] = []
         if now_s - self._stuck_since_s >= wait_s:
-            held += [*self.lanes.take_all(), *self._aside]
+            held += [*self.key_queues.take_all(), *self._aside]
             self._aside.clear()
         return [
             *held,

@@ -35,7 +35,7 @@ from consumer.pool.outcome import HANDLER_ERROR, JOURNAL_UNAVAILABLE, Raised
 from feedback.status import State
 
 
-class Known(NamedTuple):
+class KnownRun(NamedTuple):
     """A run in flight, as far as this worker knows it.
 
     Args:
@@ -116,7 +116,7 @@ class Skipping(NamedTuple):
         return Skip(mapping.claim(self.delivery), *self.by)
 
 
-def of_outcome(known: Known, outcome: Outcome, *, now_ms: int, now_s: float) -> Settlement:
+def of_outcome(known: KnownRun, outcome: Outcome, *, now_ms: int, now_s: float) -> Settlement:
     """Return the settlement of a run whose child told its outcome.
 
     Args:
@@ -145,7 +145,7 @@ def of_outcome(known: Known, outcome: Outcome, *, now_ms: int, now_s: float) -> 
     return Settlement(run, delivery, finish, raised=outcome.raised)
 
 
-def of_death(known: Known, because: str, why: str) -> Settlement:
+def of_death(known: KnownRun, because: str, why: str) -> Settlement:
     """Return the settlement of a run whose child died or hung.
 
     Args:
@@ -161,7 +161,9 @@ def of_death(known: Known, because: str, why: str) -> Settlement:
     return _again(known, because)
 
 
-def in_doubt(known: Known, because: str, message: str | None, *, due_s: float = 0.0) -> Settlement:
+def in_doubt(
+    known: KnownRun, because: str, message: str | None, *, due_s: float = 0.0
+) -> Settlement:
     """Return the settlement of a run whose effect may have happened: its handler's policy decides.
 
     Args:
@@ -178,12 +180,12 @@ def in_doubt(known: Known, because: str, message: str | None, *, due_s: float = 
     return Settlement(run, delivery, follows=follows)
 
 
-def _again(known: Known, because: str) -> Settlement:
+def _again(known: KnownRun, because: str) -> Settlement:
     again = continuation(known.delivery, known.run[1], After.RUN_AGAIN, because=because)
     return Settlement(known.run, known.delivery, follows=again)
 
 
-def _leaves_doubt(known: Known, outcome: Outcome) -> bool:
+def _leaves_doubt(known: KnownRun, outcome: Outcome) -> bool:
     """Whether the policy is asked about this end, and not only a person."""
     if outcome.state is State.IN_DOUBT:
         return True

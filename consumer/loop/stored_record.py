@@ -9,13 +9,13 @@ from feedback.records.envelope import Record, payload_sha256
 from feedback.records.stored_payload import StoredPayload
 
 
-class Store(Protocol):
+class PayloadStore(Protocol):
     """Where clients keep payloads for resends."""
 
     def kept_payload(self, request_id: str) -> StoredPayload | None: ...
 
 
-def kept_record(store: Store, row: Row, *, timestamp_ms: int) -> Record | None:
+def kept_record(store: PayloadStore, row: Row, *, timestamp_ms: int) -> Record | None:
     """Return the record of a row from the payload that its client stored; None when there is none.
 
     Args:

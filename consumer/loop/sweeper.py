@@ -16,7 +16,7 @@ from typing import Protocol
 
 from consumer.handlers.declaration import EffectKind, Handler
 from consumer.handlers.delivery import Delivery
-from consumer.journal import DeadEnd, Journal, JournalUnavailable, Row, State
+from consumer.journal import DeadEnd, Journal, JournalState, JournalUnavailable, Row
 from consumer.journal.dead_claims import FIRST
 from consumer.journal.left_over import Unhandled
 from consumer.journal.pacing import EVER_MS, pause_unless_quick_s
@@ -31,7 +31,7 @@ from consumer.loop.continuation import (
 from consumer.loop.far_leases import FarLeases
 from consumer.loop.feature import Feature
 from consumer.loop.look_back import Ages, LookBack
-from consumer.loop.told_runs import Statuses, ToldRuns, read_statuses
+from consumer.loop.told_runs import ToldRuns, ToldStatuses, read_statuses
 from consumer.status import status_messages as telling
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
@@ -60,7 +60,7 @@ LOOKS_FOR = 0.01
 LOOKS_S = 0.05
 
 
-class Source(Protocol):
+class PayloadSource(Protocol):
     """Where the payload of a dead worker's request comes from."""
 
     def of(self, row: Row) -> Delivery | None: ...
@@ -95,8 +95,8 @@ class Sweeper:
         teller: StatusWriter,
         worker_id: str,
         handlers: Mapping[str, Handler],
-        payloads: Source,
-        statuses: Statuses,
+        payloads: PayloadSource,
+        statuses: ToldStatuses,
         revive: Callable[[Iterable[Continuation]], None],
         room: Callable[[], int],
         lease_s: float,
@@ -277,7 +277,7 @@ class Sweeper:
         found = self._unhandled()
         self._log_unhandled({one.row.topic for one in found})
         late = [one.row for one in found if one.is_late]
-        claims = [row for row in late if row.state == State.CLAIMED]
+        claims = [row for row in late if row.state == JournalState.CLAIMED]
         told = self._told(claims)
         self._end(
             [
@@ -286,7 +286,7 @@ class Sweeper:
                 for known in (told.get(row.request_id),)
             ]
         )
-        waiting = [row for row in late if row.state != State.CLAIMED]
+        waiting = [row for row in late if row.state != JournalState.CLAIMED]
         if waiting:
             self._tell_ended(self._journal.end_retries(waiting))
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery
-from consumer.journal import DISOWNED, Claim, Finish, OwnRun, Row, State, ToldRun
+from consumer.journal import DISOWNED, Claim, Finish, JournalState, OwnRun, Row, ToldRun
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.loop import mapping
 from consumer.loop.dead_ends import END_LOST, is_about, plain, result_text, told_kind, told_voids
@@ -29,7 +29,7 @@ _OPEN = (status.State.RUNNING, status.State.RETRYING)
 _ASKED_AGAIN = (status.State.PENDING, status.State.ACCEPTED, status.State.LOST)
 
 
-class Statuses(Protocol):
+class ToldStatuses(Protocol):
     """The statuses in Redis, and which workers live."""
 
     def read_many(self, request_ids: Sequence[str]) -> list[Status]: ...
@@ -45,7 +45,7 @@ class ToldRuns:
         redis_away: whether asking Redis would only cost time.
     """
 
-    def __init__(self, statuses: Statuses | None, redis_away: Callable[[], bool]) -> None:
+    def __init__(self, statuses: ToldStatuses | None, redis_away: Callable[[], bool]) -> None:
         self._statuses = statuses
         self._redis_away = redis_away
 
@@ -73,7 +73,7 @@ class ToldRuns:
         return [one for one in made if one is not None]
 
 
-def read_statuses(statuses: Statuses, request_ids: Sequence[str]) -> dict[str, Status]:
+def read_statuses(statuses: ToldStatuses, request_ids: Sequence[str]) -> dict[str, Status]:
     """Return the latest runs of these requests by their statuses, unreadable ones left out.
 
     One unreadable status must not hide all others.
@@ -117,17 +117,21 @@ def told_run(claim: Claim, told: Status, *, alive: Collection[str]) -> ToldRun |
         claimed_at=told.claimed_at,
     )
     owner = (plain(told.worker) or "").removesuffix(DISOWNED)
-    run = ToldRun(claim, told.generation, State.CLAIMED, owner + DISOWNED)
+    run = ToldRun(claim, told.generation, JournalState.CLAIMED, owner + DISOWNED)
     if told.state in _ASKED_AGAIN:
         return run._replace(
-            state=State.FAILED, owner=owner, code=END_LOST, message=_FAILURE_LOST, resend=True
+            state=JournalState.FAILED,
+            owner=owner,
+            code=END_LOST,
+            message=_FAILURE_LOST,
+            resend=True,
         )
     if told.state in _OPEN:
         return run._replace(owner=owner) if owner in alive else run
     if claim.effect_kind == EffectKind.TRANSACTIONAL and told.state is status.State.SUCCEEDED:
         return run
     return run._replace(
-        state=State(told.state.value),
+        state=JournalState(told.state.value),
         owner=owner,
         code=plain(told.code),
         message=plain(told.message),
@@ -141,7 +145,7 @@ def leads(told: ToldRun | None, run: Run) -> bool:
     """Whether a client was told more of a request than that this run of ours runs. Pure."""
     if told is None or told.generation < run[1]:
         return False
-    return told.generation > run[1] or told.state != State.CLAIMED
+    return told.generation > run[1] or told.state != JournalState.CLAIMED
 
 
 def as_ended(told: ToldRun) -> OwnRun:

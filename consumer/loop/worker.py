@@ -37,7 +37,7 @@ from consumer.loop.own_runs import OwnRuns
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.selection import AWAY_POLL_S, Selection
 from consumer.loop.settlement import Skipping
-from consumer.loop.told_runs import Statuses, ToldRuns
+from consumer.loop.told_runs import ToldRuns, ToldStatuses
 from consumer.loop.writing import Writing
 from consumer.pool import Job, Pool
 from consumer.status import status_messages as telling
@@ -76,7 +76,7 @@ class Worker:
         lease: Lease,
         limits: Limits,
         features: Sequence[Feature] = (),
-        statuses: Statuses | None = None,
+        statuses: ToldStatuses | None = None,
     ) -> None:
         self._worker_id = worker_id
         self.scheduler = scheduler
@@ -141,7 +141,7 @@ class Worker:
         # In the order in which it goes on, and `claiming` again, which it may have come back from.
         scheduler, claiming = self.scheduler, self._in_flight.claiming
         first = [*scheduler.waiting, *list(claiming)]
-        return [*first, *scheduler.lanes.waiting, *list(claiming), *scheduler.given_up]
+        return [*first, *scheduler.key_queues.waiting, *list(claiming), *scheduler.given_up]
 
     def has_any(self, places: Collection[Place]) -> bool:
         """Whether any record at these places waits here, runs, or is to be refused. Any thread."""

@@ -34,7 +34,7 @@ from feedback.settings.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One thing that was looked at.
 
     Attributes:
@@ -52,7 +52,7 @@ class Finding:
         return self.exit_code is ExitCode.FINE
 
 
-def check_all(settings: Settings) -> list[Finding]:
+def check_all(settings: Settings) -> list[CheckResult]:
     """Look at everything a worker needs, also after the first fault; change nothing.
 
     Args:
@@ -80,13 +80,13 @@ def check_all(settings: Settings) -> list[Finding]:
     return findings
 
 
-def _finding(what: str, look: Callable[[Settings], str], settings: Settings) -> Finding:
+def _finding(what: str, look: Callable[[Settings], str], settings: Settings) -> CheckResult:
     try:
-        return Finding(what, look(settings))
+        return CheckResult(what, look(settings))
     except OncewardError as error:
         where = {"redis": settings.redis.url, "journal": settings.journal.url}.get(what)
         place = f"{_without_password(where)}: " if where else ""
-        return Finding(what, f"{place}{error}", error.exit_code)
+        return CheckResult(what, f"{place}{error}", error.exit_code)
 
 
 def _look_at_settings(settings: Settings) -> str:
@@ -169,34 +169,34 @@ def _look_at_redis(settings: Settings) -> str:
         store.close()
 
 
-def _of_redis(settings: Settings) -> Iterator[Finding]:
+def _of_redis(settings: Settings) -> Iterator[CheckResult]:
     """Look at what a full Redis does."""
     store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
     try:
         policy = store.evicts_by()
     except OncewardError as error:
-        yield Finding("redis memory", str(error), error.exit_code)
+        yield CheckResult("redis memory", str(error), error.exit_code)
         return
     finally:
         store.close()
     if policy:
         told = f"maxmemory-policy {policy}: a full server drops statuses and payloads of requests"
-        yield Finding("redis memory", f"{told}; set noeviction", ExitCode.BAD_ANSWER)
+        yield CheckResult("redis memory", f"{told}; set noeviction", ExitCode.BAD_ANSWER)
 
 
-def _of_database(settings: Settings) -> Iterator[Finding]:
+def _of_database(settings: Settings) -> Iterator[CheckResult]:
     """Look at what the promises rest on in a PostgreSQL."""
     try:
         with closing(_journal(settings)) as journal:
             standing = journal.standing()
     except OncewardError as error:
-        yield Finding("database", str(error), error.exit_code)
+        yield CheckResult("database", str(error), error.exit_code)
         return
     if standing is not None:
         wanted = durability.connections(settings.worker.slots, _handlers(settings))
         wrong = list(durability.faults(standing, wanted=wanted))
         code = ExitCode.BAD_ANSWER if wrong else ExitCode.FINE
-        yield Finding(
+        yield CheckResult(
             "database", "; ".join([*wrong, *durability.described(standing, wanted=wanted)]), code
         )
 

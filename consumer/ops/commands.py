@@ -9,7 +9,7 @@ import click
 from consumer.features.dead_letters.strategies import lettered_of
 from consumer.features.pausing.commands import COMMANDS as PAUSING
 from consumer.journal import Journal, migrate
-from consumer.ops.check import Finding, check_all
+from consumer.ops.check import CheckResult, check_all
 from feedback import logs
 from feedback.console.commands import (
     Group,
@@ -133,10 +133,10 @@ def _prune(settings: Settings, retention_ms: int) -> tuple[int, int]:
         journal.close()
 
 
-def _as_json(finding: Finding) -> str:
+def _as_json(finding: CheckResult) -> str:
     return json.dumps({"what": finding.what, "ok": finding.ok, "detail": finding.detail})
 
 
-def _as_text(finding: Finding) -> str:
+def _as_text(finding: CheckResult) -> str:
     mark = click.style("ok     ", fg="green") if finding.ok else click.style("WRONG  ", fg="red")
     return f"{mark}{finding.what:10} {finding.detail}"

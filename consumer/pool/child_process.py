@@ -14,7 +14,7 @@ from consumer.pool.handover import HandOver
 from consumer.pool.job import Job, PoolSettings
 from consumer.pool.jobs_in_child import JobsInChild
 from consumer.pool.outcome import one_line
-from consumer.pool.respawn_policy import Why
+from consumer.pool.respawn_policy import RespawnReason
 from consumer.pool.spawning import spawn
 from consumer.pool.wire import (
     pack_answer,
@@ -56,7 +56,7 @@ class ChildProcess:
         self.is_doomed = False
         self.is_retired = False
         self.is_outdated = False  # this child has read newer handlers than the worker's
-        self.why = Why.DIED
+        self.why = RespawnReason.DIED
         self.watched = 0  # the selector's mask of the socket, kept by the pool
         # Monotonic time at which it is killed, and why.
         self.kill_by_s = monotonic_s() + settings.start_timeout_s
@@ -176,7 +176,7 @@ class ChildProcess:
             events += self._understand(data)
         return events
 
-    def doom(self, reason: str | None, why: Why = Why.DIED) -> None:
+    def doom(self, reason: str | None, why: RespawnReason = RespawnReason.DIED) -> None:
         """Kill it; `reason` in words stands in for the exit code."""
         self.is_doomed = True
         self.kill_by_s = math.inf
@@ -235,7 +235,7 @@ class ChildProcess:
         report = unpack_report(frame)
         if report.ready and self._declarations not in ("", report.declarations):
             self.is_outdated = True
-            self.doom("declares other handlers than its worker", Why.START_FAILED)
+            self.doom("declares other handlers than its worker", RespawnReason.START_FAILED)
         elif report.ready and not self.is_ready:
             self.is_ready = True
             self._ready_s = monotonic_s()

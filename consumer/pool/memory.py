@@ -11,7 +11,7 @@ _RUNAWAY = 2
 _MIB = 2**20
 
 
-class Verdict(StrEnum):
+class MemoryVerdict(StrEnum):
     """The verdict on a child: KEEP it, RETIRE it after its jobs, or KILL it at once."""
 
     KEEP = "KEEP"
@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     KILL = "KILL"
 
 
-def judge(used_bytes: int, limit_bytes: int, *, can_wait: bool) -> Verdict:
+def judge(used_bytes: int, limit_bytes: int, *, can_wait: bool) -> MemoryVerdict:
     """Return the verdict on a child with this much resident memory.
 
     Args:
@@ -27,10 +27,10 @@ def judge(used_bytes: int, limit_bytes: int, *, can_wait: bool) -> Verdict:
             even take work yet, is killed above twice the limit: better one child than the host.
     """
     if used_bytes <= limit_bytes:
-        return Verdict.KEEP
+        return MemoryVerdict.KEEP
     if used_bytes > _RUNAWAY * limit_bytes and not can_wait:
-        return Verdict.KILL
-    return Verdict.RETIRE
+        return MemoryVerdict.KILL
+    return MemoryVerdict.RETIRE
 
 
 def in_words(used_bytes: int, limit_bytes: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from consumer.pool.events import Event
 from consumer.pool.job import Job, PoolSettings
-from consumer.pool.respawn_policy import Why
+from consumer.pool.respawn_policy import RespawnReason
 from consumer.pool.supervisor import Supervisor
 from consumer.pool.watch import Watch
 from feedback.clock import monotonic_s
@@ -19,7 +19,7 @@ _BURIAL_LIMIT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How full the pool is, and how many children it has had to replace, by every `Why`.
+    """How full the pool is, and how many children it has had to replace, by every `RespawnReason`.
 
     Attributes:
         late: ready children that have not started the jobs they were given a while ago.
@@ -128,7 +128,9 @@ class Pool:
             child.give(share)
             self._watch.update(child)
             if child.is_spent:
-                self._supervisor.retire(child, Why.MAX_REQUESTS, "it has had its requests")
+                self._supervisor.retire(
+                    child, RespawnReason.MAX_REQUESTS, "it has had its requests"
+                )
 
     def answer_effect(self, request_id: str, generation: int, *, granted: bool) -> None:
         """Let a run go on that waits at its effect; without such a run, do nothing.

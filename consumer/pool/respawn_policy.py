@@ -11,7 +11,7 @@ from consumer.pool.backoff import respawn_delay_s
 BROKEN_AFTER = 5
 
 
-class Why(StrEnum):
+class RespawnReason(StrEnum):
     """Why a child had to be replaced: the stable labels of the metrics."""
 
     DIED = "died"
@@ -31,7 +31,7 @@ class RespawnPolicy:
     """
 
     def __init__(self) -> None:
-        self.replaced: dict[str, int] = dict.fromkeys(map(str, Why), 0)
+        self.replaced: dict[str, int] = dict.fromkeys(map(str, RespawnReason), 0)
         self.postponed = 0
         self._last_failure = ""
         # (monotonic time, failures before it)
@@ -49,7 +49,7 @@ class RespawnPolicy:
             failures: how many in a row have failed in its place, this one included.
             reason: one line.
         """
-        self.replaced[Why.START_FAILED] += 1
+        self.replaced[RespawnReason.START_FAILED] += 1
         self._last_failure = reason
         self._due.append((now_s + respawn_delay_s(failures), failures))
 

@@ -9,8 +9,8 @@ from consumer.pool.child_process import ChildProcess
 from consumer.pool.events import ChildFailed, Event
 from consumer.pool.handover import LATE_AFTER_S
 from consumer.pool.job import PoolSettings
-from consumer.pool.memory import MemoryGauge, Verdict
-from consumer.pool.respawn_policy import RespawnPolicy, Why
+from consumer.pool.memory import MemoryGauge, MemoryVerdict
+from consumer.pool.respawn_policy import RespawnPolicy, RespawnReason
 from consumer.pool.watch import Watch
 from feedback.clock import monotonic_s
 
@@ -49,7 +49,7 @@ class Supervisor:
 
     @property
     def replaced(self) -> dict[str, int]:
-        """How many children were replaced, by every `Why`."""
+        """How many children were replaced, by every `RespawnReason`."""
         return dict(self._respawns.replaced)
 
     @property
@@ -80,13 +80,15 @@ class Supervisor:
         self._expected_s = min(next_s, patience_s)
         return self._expected_s
 
-    def doom(self, child: ChildProcess, reason: str | None, why: Why = Why.DIED) -> None:
+    def doom(
+        self, child: ChildProcess, reason: str | None, why: RespawnReason = RespawnReason.DIED
+    ) -> None:
         """Kill a child; its last reports are read when it is buried."""
         self._watch.mute(child)
         child.doom(reason, why)
         self._fill_places()
 
-    def retire(self, child: ChildProcess, why: Why, reason: str) -> None:
+    def retire(self, child: ChildProcess, why: RespawnReason, reason: str) -> None:
         """Let a child end after its jobs, and start its successor now."""
         child.retire(reason)
         self._watch.update(child)
@@ -130,9 +132,9 @@ class Supervisor:
         if child.is_doomed:
             return
         if child.jobs.note_overdue(now_s):
-            self.doom(child, "killed, because a run was past its time limit", Why.OVERDUE)
+            self.doom(child, "killed, because a run was past its time limit", RespawnReason.OVERDUE)
         elif child.handover.is_over(now_s):
-            self.doom(child, child.handover.reason, Why.STUCK)
+            self.doom(child, child.handover.reason, RespawnReason.STUCK)
 
     def _weigh(self, child: ChildProcess) -> None:
         used_bytes, limit_bytes = self._gauge.used_bytes(child.pid), self._gauge.limit_bytes
@@ -143,10 +145,10 @@ class Supervisor:
             return
         reason = memory.in_words(used_bytes, limit_bytes)
         verdict = memory.judge(used_bytes, limit_bytes, can_wait=child.is_idle)
-        if verdict is Verdict.KILL:
-            self.doom(child, f"killed, because it was {reason}", Why.MEMORY)
-        elif verdict is Verdict.RETIRE and child.is_serving:
-            self.retire(child, Why.MEMORY, reason)
+        if verdict is MemoryVerdict.KILL:
+            self.doom(child, f"killed, because it was {reason}", RespawnReason.MEMORY)
+        elif verdict is MemoryVerdict.RETIRE and child.is_serving:
+            self.retire(child, RespawnReason.MEMORY, reason)
 
     def _catch_up(self, child: ChildProcess) -> None:
         self._events += child.drain()

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from consumer.journal import JournalUnavailable, Row
-from consumer.journal.republish import Cursor, Republication, Turn
+from consumer.journal.republish import Republication, RestoreCursor, Turn
 from consumer.status import status_messages as telling
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import RedisUnavailable
@@ -151,7 +151,7 @@ class StatusRestore:
 
     def _tell_endings(self, run_id: str) -> int | None:
         """Return how many were told; None when it could not be done to the end."""
-        cursor: Cursor | None = Cursor()
+        cursor: RestoreCursor | None = RestoreCursor()
         count = failures = 0
         while cursor is not None:
             if self._is_over(run_id) or failures == TRIES:

@@ -35,13 +35,13 @@ from producer_client.outbox.errors import (
     OutboxVersionError,
     RowRefused,
 )
-from producer_client.outbox.schema import Migrated, create, migrate
+from producer_client.outbox.schema import OutboxMigrated, create, migrate
 from producer_client.outbox.tables import metadata
 
 __all__ = [
-    "Migrated",
     "NoTransaction",
     "OutboxForbidden",
+    "OutboxMigrated",
     "OutboxUnavailable",
     "OutboxVersionError",
     "RowRefused",

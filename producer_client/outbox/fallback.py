@@ -38,7 +38,7 @@ from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.errors import OutboxForbidden, OutboxUnavailable
 from producer_client.outbox.row_writer import RowWriter, Uncommitted
 from producer_client.submission import Prepared
-from producer_client.way import Way, ending_of
+from producer_client.way import SendFlow, ending_of
 from producer_client.worlds import OnItsWay
 
 log = EventLog("onceward.client")
@@ -101,9 +101,9 @@ class Fallback:
             self.close()
             raise
 
-    def way(self, *given: Any, **named: Any) -> FallbackWay:
-        """Return a way that falls back on this outbox; see `Way` for the arguments."""
-        return FallbackWay(*given, fallback=self, **named)
+    def way(self, *given: Any, **named: Any) -> FallbackFlow:
+        """Return a way that falls back on this outbox; see `SendFlow` for the arguments."""
+        return FallbackFlow(*given, fallback=self, **named)
 
     def close(self) -> None:
         """Write what is being written, take nothing more, and close the connections."""
@@ -156,8 +156,8 @@ class Fallback:
             log.warning("outbox.away", reason=str(error) or "it does not answer")
 
 
-class FallbackWay(Way):
-    """Sends as `Way` does, and writes to the outbox what an outage stops; for calls that block."""
+class FallbackFlow(SendFlow):
+    """Sends as `SendFlow` does, and writes to the outbox in an outage; for calls that block."""
 
     def __init__(self, *given: Any, fallback: Fallback, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -165,7 +165,7 @@ class FallbackWay(Way):
         self._circuit = fallback.circuit
 
     async def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
-        """Tell PENDING for each; see `Way.announce`. Redis away is no error."""
+        """Tell PENDING for each; see `SendFlow.announce`. Redis away is no error."""
         if not self._circuit.allows(_REDIS, monotonic_s()):
             return [_untold(one, "Redis was away a moment ago") for one in batch]
         try:
@@ -188,8 +188,11 @@ class FallbackWay(Way):
         keep_payloads: bool,
         until_s: float | None = None,
     ) -> list[OncewardError | Refused | None]:
-        """Send requests again; see `Way.again_many`. While Kafka is known to be away nothing is
-        told: a PENDING of an attempt that nobody sends would hide the one that a worker has."""
+        """Send requests again; see `SendFlow.again_many`.
+
+        While Kafka is known to be away PENDING is not told: that of an attempt that nobody sends
+        would hide the one that a worker has.
+        """
         told: list[OncewardError | Refused | None] = []
         for one in batch:
             may = self._circuit.allows(_topic(one), monotonic_s())

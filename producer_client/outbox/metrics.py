@@ -17,7 +17,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 
 from feedback.clock import monotonic_s
 from feedback.web.page_server import Answer, Pages
-from producer_client.outbox.table import Standing
+from producer_client.outbox.table import OutboxState
 
 
 class RelayMetrics:
@@ -33,14 +33,14 @@ class RelayMetrics:
             code: stable, as `REFUSED`.
         """
 
-    def standing(self, standing: Standing) -> None:
+    def standing(self, standing: OutboxState) -> None:
         """Hear how the outbox stands."""
 
 
 NO_METRICS = RelayMetrics()
 
 
-class ExposedMetrics(RelayMetrics):
+class ExposedRelayMetrics(RelayMetrics):
     """Counts what it hears.
 
     Attributes:
@@ -71,7 +71,7 @@ class ExposedMetrics(RelayMetrics):
         """Count rows that Kafka can never take."""
         self._parked.labels(topic, code).inc(count)
 
-    def standing(self, standing: Standing) -> None:
+    def standing(self, standing: OutboxState) -> None:
         """Show how the outbox stands; the age is that of the moment of the scrape."""
         self._waiting.set(standing.waiting)
         self._aside.set(standing.parked)
@@ -92,7 +92,7 @@ class Watched(Protocol):
     def missing(self) -> str | None: ...
 
 
-def pages(relay: Watched, metrics: ExposedMetrics, *, stalled_s: float) -> Pages:
+def pages(relay: Watched, metrics: ExposedRelayMetrics, *, stalled_s: float) -> Pages:
     """Return the pages of a relay by their paths.
 
     Args:

@@ -28,7 +28,7 @@ from producer_client.outbox.errors import OutboxUnavailable, OutboxVersionError
 from producer_client.outbox.metrics import NO_METRICS, RelayMetrics
 from producer_client.outbox.rests import Rests
 from producer_client.outbox.shipping import Landed, Shipment, Shipping
-from producer_client.outbox.table import Batch, OutboxTable
+from producer_client.outbox.table import OutboxTable, RowBatch
 from producer_client.outbox.telling import Telling
 from producer_client.outbox.waking import Waker, waker
 
@@ -241,7 +241,7 @@ class Relay:
         self._ship(batch, is_apart=True)
         return True
 
-    def _ship(self, batch: Batch, *, is_apart: bool = False) -> None:
+    def _ship(self, batch: RowBatch, *, is_apart: bool = False) -> None:
         try:
             self._flying.append(self._shipping.launch(batch, is_apart=is_apart))
         except RedisUnavailable:

@@ -25,14 +25,14 @@ _READ_VERSION = select(meta.c.value).where(meta.c.name == VERSION)
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
+class OutboxMigrated:
     """What a migration found and what it left; `found` is None for a database without an outbox."""
 
     found: int | None
     version: int
 
 
-def migrate(url: str, *, timeout_s: float = 60.0) -> Migrated:
+def migrate(url: str, *, timeout_s: float = 60.0) -> OutboxMigrated:
     """Bring an outbox up to this program's version; two at once wait for each other.
 
     All of it is one transaction: it happens whole or not at all.
@@ -53,7 +53,7 @@ def migrate(url: str, *, timeout_s: float = 60.0) -> Migrated:
         session.close()
 
 
-def create(connection: Connection) -> Migrated:
+def create(connection: Connection) -> OutboxMigrated:
     """Make or bring up to date the tables, within the caller's transaction; for migrations.
 
     In a migration of Alembic: `outbox.create(op.get_bind())`.
@@ -77,7 +77,7 @@ def create(connection: Connection) -> Migrated:
     connection.execute(
         written.on_conflict_do_update(index_elements=[meta.c.name], set_={"value": value})
     )
-    return Migrated(found, SCHEMA_VERSION)
+    return OutboxMigrated(found, SCHEMA_VERSION)
 
 
 def _index_by_topic(connection: Connection) -> None:

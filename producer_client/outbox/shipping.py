@@ -30,17 +30,17 @@ from feedback.kafka.sender import (
 )
 from feedback.records.envelope import encode_headers
 from producer_client.outbox.row import WaitingRow
-from producer_client.outbox.table import Batch, Place
-from producer_client.outbox.telling import Step, Telling, Told
+from producer_client.outbox.table import KafkaPlace, RowBatch
+from producer_client.outbox.telling import RowStep, Telling, ToldRow
 from producer_client.submission import Prepared
 
-NOWHERE = Place(None, None)
+NOWHERE = KafkaPlace(None, None)
 # What is sent alone was refused a moment ago: Kafka is there.
 ALONE_S = 3.0
 ALONE_AT_ONCE = 100
 
 # None: it was sent together with one that was refused, and waits on.
-Ending = Place | RecordNotSent | RecordUnknown | None
+Ending = KafkaPlace | RecordNotSent | RecordUnknown | None
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Landed:
         forbidden: those of them that this user may not write to.
     """
 
-    sent: dict[int, Place] = field(default_factory=dict)
+    sent: dict[int, KafkaPlace] = field(default_factory=dict)
     parked: dict[int, str] = field(default_factory=dict)
     away: dict[str, str] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
@@ -73,10 +73,10 @@ class Shipment:
         landed: what is known without it.
     """
 
-    batch: Batch
+    batch: RowBatch
     sender: OrderedSender
     launched_s: float = 0.0
-    records: list[tuple[Told, PendingRecord | RecordNotSent]] = field(default_factory=list)
+    records: list[tuple[ToldRow, PendingRecord | RecordNotSent]] = field(default_factory=list)
     landed: Landed = field(default_factory=Landed)
 
     def is_settled(self, wait_s: float) -> bool:
@@ -89,9 +89,9 @@ class Shipment:
                 return False
         return True
 
-    def acknowledged(self) -> dict[int, Place]:
+    def acknowledged(self) -> dict[int, KafkaPlace]:
         """Return what Kafka has so far, by the row's id."""
-        places: dict[int, Place] = {}
+        places: dict[int, KafkaPlace] = {}
         for told, record in self.records:
             if isinstance(record, PendingRecord) and record.is_settled(0.0):
                 with suppress(RecordNotSent, RecordUnknown):
@@ -134,7 +134,7 @@ class Shipping:
         self._patience_s = patience_s
         self._tick = tick
 
-    def launch(self, batch: Batch, *, is_apart: bool = False) -> Shipment:
+    def launch(self, batch: RowBatch, *, is_apart: bool = False) -> Shipment:
         """Tell PENDING of what can be sent of a batch, and hand it to Kafka.
 
         Args:
@@ -158,9 +158,9 @@ class Shipping:
                 _note(landed, row, error)
         away: dict[str, TopicAway] = {}
         for told in self._telling.tell(known):
-            if told.step is Step.PARK:
+            if told.step is RowStep.PARK:
                 landed.parked[told.row.id] = told.reason
-            elif told.step is Step.ANSWERED:
+            elif told.step is RowStep.ANSWERED:
                 landed.sent[told.row.id] = NOWHERE
             else:
                 shipment.records.append((told, _hand_over(sender, told.request, away)))
@@ -177,7 +177,7 @@ class Shipping:
         if not shipment.is_settled(0.0):
             # Before anything else: what is behind a record must not overtake it.
             sender.abandon()
-        alone: list[Told] = []
+        alone: list[ToldRow] = []
         for told, record in shipment.records:
             ending = _ending(sender, told, record)
             if _is_refusal(ending):
@@ -190,7 +190,7 @@ class Shipping:
             sender.abandon()  # once a minute or more seldom
         return landed
 
-    def _send_each(self, sender: OrderedSender, refused: Sequence[Told], landed: Landed) -> None:
+    def _send_each(self, sender: OrderedSender, refused: Sequence[ToldRow], landed: Landed) -> None:
         """Find out which records Kafka does not take; those that are not tried wait on.
 
         A broker refuses a batch of Kafka's as a whole, and kafka-python's idempotent producer then
@@ -223,7 +223,7 @@ def _hand_over(
         return error
 
 
-def _send_alone(sender: OrderedSender, told: Told, landed: Landed) -> bool:
+def _send_alone(sender: OrderedSender, told: ToldRow, landed: Landed) -> bool:
     """Send what was refused together with others; say whether Kafka is there."""
     record = _hand_over(sender, told.request, {})
     if isinstance(record, PendingRecord) and not record.is_settled(ALONE_S):
@@ -234,10 +234,10 @@ def _send_alone(sender: OrderedSender, told: Told, landed: Landed) -> bool:
         landed.parked[told.row.id] = f"REFUSED: {ending}"
         return True
     _note(landed, told.row, ending)
-    return isinstance(ending, Place)
+    return isinstance(ending, KafkaPlace)
 
 
-def _ending(sender: OrderedSender, told: Told, record: PendingRecord | RecordNotSent) -> Ending:
+def _ending(sender: OrderedSender, told: ToldRow, record: PendingRecord | RecordNotSent) -> Ending:
     if isinstance(record, RecordNotSent):
         return record
     try:
@@ -252,9 +252,9 @@ def _ending(sender: OrderedSender, told: Told, record: PendingRecord | RecordNot
         return error
 
 
-def _place(record: PendingRecord) -> Place:
+def _place(record: PendingRecord) -> KafkaPlace:
     stored = record.result()
-    return Place(stored.partition, stored.offset)
+    return KafkaPlace(stored.partition, stored.offset)
 
 
 def _is_refusal(ending: Ending) -> bool:
@@ -266,7 +266,7 @@ def _note(landed: Landed, row: WaitingRow, ending: Ending) -> None:
     if ending is None:
         return
     topic = row.request.payload.topic
-    if isinstance(ending, Place):
+    if isinstance(ending, KafkaPlace):
         landed.sent[row.id] = ending
         return
     landed.away.setdefault(topic, str(ending))

@@ -61,7 +61,7 @@ MOST_GROUPS = 20
 REASON_LENGTH = 500
 
 
-class Batch(NamedTuple):
+class RowBatch(NamedTuple):
     """Rows that are this relay's to send.
 
     Attributes:
@@ -81,14 +81,14 @@ class Head(NamedTuple):
     topic: str
 
 
-class Place(NamedTuple):
+class KafkaPlace(NamedTuple):
     """Where Kafka has a row's record; nowhere, when it was answered without being sent."""
 
     partition: int | None
     offset: int | None
 
 
-class Standing(NamedTuple):
+class OutboxState(NamedTuple):
     """How the outbox of a group stands.
 
     Attributes:
@@ -155,7 +155,7 @@ class OutboxTable:
         limit_bytes: int,
         resting: Collection[str] = (),
         only: str | None = None,
-    ) -> Batch | None:
+    ) -> RowBatch | None:
         """Take lanes with rows that wait, and return the first of these; None without any.
 
         It may be without rows, when another relay has just sent them.
@@ -193,9 +193,9 @@ class OutboxTable:
             bounds = {"most": max(1, limit // len(lanes)), "bytes": limit_bytes // len(lanes)}
             found = connection.execute(_first_rows(len(heads)), self._named(heads) | bounds)
             rows = [row_of(one) for one in found]
-        return Batch(owner, tuple(lanes), sorted(rows, key=lambda one: one.id))
+        return RowBatch(owner, tuple(lanes), sorted(rows, key=lambda one: one.id))
 
-    def renew(self, batch: Batch) -> None:
+    def renew(self, batch: RowBatch) -> None:
         """Hold the lanes of a batch for another lease, those that are still ours.
 
         Raises:
@@ -206,9 +206,9 @@ class OutboxTable:
 
     def settle(
         self,
-        batch: Batch,
+        batch: RowBatch,
         *,
-        sent: Mapping[int, Place],
+        sent: Mapping[int, KafkaPlace],
         parked: Mapping[int, str],
         holds: bool = False,
     ) -> list[WaitingRow]:
@@ -284,7 +284,7 @@ class OutboxTable:
         with self._writing() as connection:
             return connection.execute(_PRUNE, given).rowcount
 
-    def standing(self) -> Standing:
+    def standing(self) -> OutboxState:
         """Return how things stand.
 
         Raises:
@@ -293,7 +293,7 @@ class OutboxTable:
         with self._session.transaction(read_only=True) as connection:
             waiting, oldest, now = connection.execute(_STANDING, {"g": self._group}).one()
             parked = connection.execute(_COUNT_PARKED, {"g": self._group}).scalar_one()
-        return Standing(waiting, 0 if oldest is None else max(0, now - oldest), parked)
+        return OutboxState(waiting, 0 if oldest is None else max(0, now - oldest), parked)
 
     def unserved_groups(self) -> list[str]:
         """Return groups whose rows wait although no relay was ever started for them.
@@ -333,7 +333,7 @@ class OutboxTable:
             named |= {f"lane_{at}": one.lane, f"topic_{at}": one.topic}
         return named
 
-    def _mine(self, batch: Batch) -> dict[str, Any]:
+    def _mine(self, batch: RowBatch) -> dict[str, Any]:
         return {"g": self._group, "whose": batch.owner}
 
     def _mark(self, connection: Connection, marks: Sequence[Sequence[int | None]]) -> None:

@@ -24,7 +24,7 @@ from producer_client.way import pending_write
 MISMATCH = "PAYLOAD_MISMATCH: the id is taken by another key, value or topic"
 
 
-class Step(StrEnum):
+class RowStep(StrEnum):
     """What is done with a row next."""
 
     SEND = "send"
@@ -34,7 +34,7 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldRow:
     """A row after PENDING was told.
 
     Attributes:
@@ -43,24 +43,24 @@ class Told:
     """
 
     row: WaitingRow
-    step: Step
+    step: RowStep
     request: Prepared
     reason: str = ""
 
 
-def step_after(refused: Refused | RedisRefused | None) -> Step:
+def step_after(refused: Refused | RedisRefused | None) -> RowStep:
     """Return what follows for a row whose PENDING was taken (None) or refused. Pure."""
     if refused is None:
-        return Step.SEND
+        return RowStep.SEND
     if isinstance(refused, RedisRefused) or refused.reason is RefusalReason.PAYLOAD:
-        return Step.PARK
+        return RowStep.PARK
     if refused.state is State.FAILED and refused.resend:
-        return Step.LOOK
+        return RowStep.LOOK
     if refused.state is State.PENDING and refused.reason is RefusalReason.ATTEMPT:
         # Whoever told it may take it back: then a failure is shown while this row's record runs.
-        return Step.LOOK
+        return RowStep.LOOK
     # What is open may be of an attempt that Kafka has or has not: the journal answers a duplicate.
-    return Step.ANSWERED if refused.state in FINAL else Step.SEND
+    return RowStep.ANSWERED if refused.state in FINAL else RowStep.SEND
 
 
 def _as_known(request: Prepared, known: Refused | Status | None) -> Prepared:
@@ -101,7 +101,7 @@ class Telling:
         self._store = store
         self._resend_after_s = resend_after_s
 
-    def tell(self, rows: Sequence[WaitingRow]) -> list[Told]:
+    def tell(self, rows: Sequence[WaitingRow]) -> list[ToldRow]:
         """Tell PENDING for each row, and return them with what follows.
 
         Raises:
@@ -113,24 +113,24 @@ class Telling:
 
     def _told(
         self, row: WaitingRow, request: Prepared, refused: Refused | RedisRefused | None
-    ) -> Told:
+    ) -> ToldRow:
         """Return what follows for a row, told once more where what stands asks for a look.
 
         Others go on meanwhile. Each telling is compared in Redis with what stands by then (attempt,
         state and the failure that it may reopen), and where that has changed, it is looked at anew.
         """
-        while (step := step_after(refused)) is Step.LOOK:
+        while (step := step_after(refused)) is RowStep.LOOK:
             status = self._store.read(row.request.request_id)
             is_failure = status.state is State.FAILED and status.resend
             if is_failure and is_own_end(row.request.envelope, row.created_at, status):
-                return Told(row, Step.ANSWERED, row.request)
+                return ToldRow(row, RowStep.ANSWERED, row.request)
             known = _as_next if is_failure else _as_known
             request = known(row.request, status)
             (refused,) = self._write([request])
         if isinstance(refused, RedisRefused):
-            return Told(row, step, request, f"REDIS_REFUSED: {refused}")
-        reason = MISMATCH if step is Step.PARK else ""
-        return Told(row, step, _as_known(request, refused), reason)
+            return ToldRow(row, step, request, f"REDIS_REFUSED: {refused}")
+        reason = MISMATCH if step is RowStep.PARK else ""
+        return ToldRow(row, step, _as_known(request, refused), reason)
 
     def _write(self, requests: Sequence[Prepared]) -> list[Refused | RedisRefused | None]:
         look_at = epoch_ms() + int(self._resend_after_s * 1000)

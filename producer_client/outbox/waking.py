@@ -49,7 +49,7 @@ def waker(url: str, *, timeout_s: float, notify: bool) -> Waker:
         section="outbox",
     )
     if engine.dialect.name == "sqlite":
-        return ChangeWatch(engine)
+        return SqliteChangeWatch(engine)
     return Listener(engine) if notify else Poller()
 
 
@@ -120,7 +120,7 @@ class Listener:
             log.warning("listening.away", reason=type(error).__name__)
 
 
-class ChangeWatch:
+class SqliteChangeWatch:
     """Asks SQLite whether others have committed; belongs to one thread."""
 
     def __init__(self, engine: Any) -> None:

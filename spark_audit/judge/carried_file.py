@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 
 from feedback.errors import NotAvailable
-from spark_audit.judge.carry_over import Carried
+from spark_audit.judge.carry_over import CarryOver
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import write_text
 
 Place = tuple[str, int]
 
 
-def write_carried(path: Location, carried: Carried) -> None:
+def write_carried(path: Location, carried: CarryOver) -> None:
     """Write a new file."""
     read_from = [[*place, offset] for place, offset in sorted(carried.read_from.items())]
     text = json.dumps({"version": 1, "ids": sorted(carried.ids), "read_from": read_from})

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit.spark.rows import ids_frame
-from spark_audit.stage.manifest import Kind, Manifest
+from spark_audit.stage.manifest import Manifest, TopicKind
 
 # Their ids go into the manifest and into the journal's query: far more than a group with live
 # workers leaves open within a deadline.
@@ -24,7 +24,7 @@ _OPEN_CLAIMS = ("CLAIMED", "RETRYING")
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarryOver:
     """The open requests with which the next run begins.
 
     Args:
@@ -66,7 +66,7 @@ def gone(judged: DataFrame, manifest: Manifest) -> int:
     return carried.join(judged, "request_id", "left_anti").count()
 
 
-def carry_over(carried: Iterable[Row], manifest: Manifest) -> Carried:
+def carry_over(carried: Iterable[Row], manifest: Manifest) -> CarryOver:
     """Return the open requests with which the next run begins.
 
     A request may have records on several partitions, of which `carried` knows the first; those of
@@ -85,12 +85,12 @@ def carry_over(carried: Iterable[Row], manifest: Manifest) -> Carried:
     for one in manifest.partitions:
         place = (one.topic, one.partition)
         # Of a request's retries `carried` knows no place: unread, all of them are needed.
-        delivered = one.start if one.kind == Kind.RETRY else one.end
+        delivered = one.start if one.kind == TopicKind.RETRY else one.end
         if one.committed is not None:
             delivered = one.committed
-        if one.kind in (Kind.REQUEST, Kind.RETRY) and delivered < one.end:
+        if one.kind in (TopicKind.REQUEST, TopicKind.RETRY) and delivered < one.end:
             read_from[place] = min(delivered, read_from.get(place, delivered))
-    return Carried(
+    return CarryOver(
         ids=tuple(row["request_id"] for row in rows[:LIMIT]),
         read_from=read_from,
         is_cut=len(rows) > LIMIT,

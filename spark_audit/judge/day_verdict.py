@@ -16,7 +16,7 @@ DEFAULT_FAIL_ON = "lost>0,ran_twice>0,overdue>0"
 _CONDITION = re.compile(r"\s*([a-z_]+)\s*(>=|>)\s*([0-9]{1,18})\s*", re.ASCII)
 
 
-class Verdict(StrEnum):
+class DayVerdict(StrEnum):
     """The verdict on a day; incomplete: not everything could be seen."""
 
     GOOD = "good"
@@ -52,18 +52,18 @@ class Judgement:
         failed_on: the conditions that were met, in the order given.
     """
 
-    verdict: Verdict
+    verdict: DayVerdict
     failed_on: tuple[Condition, ...]
 
     @property
     def exit_code(self) -> ExitCode:
         """The exit code of the command (contract, section 11)."""
         match self.verdict:
-            case Verdict.GOOD:
+            case DayVerdict.GOOD:
                 return ExitCode.FINE
-            case Verdict.BAD:
+            case DayVerdict.BAD:
                 return ExitCode.BAD_ANSWER
-            case Verdict.INCOMPLETE:
+            case DayVerdict.INCOMPLETE:
                 return ExitCode.NOT_AVAILABLE
 
 
@@ -91,8 +91,8 @@ def judge_counts(
     """
     failed_on = tuple(one for one in conditions if one.is_met(findings.get(one.finding, 0)))
     if unseen:
-        return Judgement(Verdict.INCOMPLETE, failed_on)
-    return Judgement(Verdict.BAD if failed_on else Verdict.GOOD, failed_on)
+        return Judgement(DayVerdict.INCOMPLETE, failed_on)
+    return Judgement(DayVerdict.BAD if failed_on else DayVerdict.GOOD, failed_on)
 
 
 def _condition(part: str) -> Condition:

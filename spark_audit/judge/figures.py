@@ -64,7 +64,7 @@ class Hour:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class WorkerShare:
     """A worker's share of the requests."""
 
     worker: str
@@ -95,7 +95,7 @@ class Figures:
     hours: tuple[Hour, ...]
     latencies: Mapping[int, int]
     codes: tuple[tuple[str, int], ...]
-    workers: tuple[Worker, ...]
+    workers: tuple[WorkerShare, ...]
 
 
 def tallied(rows: Iterable[Counted], *, hours: int) -> Figures:
@@ -110,7 +110,7 @@ def tallied(rows: Iterable[Counted], *, hours: int) -> Figures:
     errors: Counter[int | None] = Counter()
     latencies: dict[int | None, Counter[int]] = {}
     codes: list[tuple[str, int]] = []
-    workers: list[Worker] = []
+    workers: list[WorkerShare] = []
     for row in rows:
         if row.level == BY_HOUR:
             requests[row.hour] += row.requests
@@ -125,7 +125,7 @@ def tallied(rows: Iterable[Counted], *, hours: int) -> Figures:
         elif row.level == BY_CODE:
             codes.append((row.code or "", row.errors))
         else:
-            workers.append(Worker(row.owner or "", row.requests, row.errors))
+            workers.append(WorkerShare(row.owner or "", row.requests, row.errors))
     return Figures(
         requests=sum(by_state.values()),
         errors=sum(errors.values()),

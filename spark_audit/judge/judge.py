@@ -30,7 +30,7 @@ from spark_audit.judge.judged_places import (
     ranges_frame,
 )
 from spark_audit.spark.rows import ids_frame
-from spark_audit.stage.manifest import Kind, Manifest
+from spark_audit.stage.manifest import Manifest, TopicKind
 
 _KEY = ("id_hash", "request_id")
 
@@ -96,9 +96,9 @@ def _union(left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
-    is_request = F.col("kind") == Kind.REQUEST
-    is_letter = F.col("kind") == Kind.DLQ
-    is_outcome = F.col("kind") == Kind.OUTCOME
+    is_request = F.col("kind") == TopicKind.REQUEST
+    is_letter = F.col("kind") == TopicKind.DLQ
+    is_outcome = F.col("kind") == TopicKind.OUTCOME
     # A record without a time, as old clients write it, is -1: it lies behind the window's begin.
     # One of the future was sent before it was read.
     sent_at = F.when(
@@ -115,7 +115,7 @@ def _of_records(records: DataFrame, manifest: Manifest) -> DataFrame:
     )
     seen = F.struct(sent_at.alias("sent_at"), *place)
     fallback = sent_at + round(manifest.deadline_s * 1000)
-    is_due = F.col("kind").isin(Kind.REQUEST, Kind.RETRY)
+    is_due = F.col("kind").isin(TopicKind.REQUEST, TopicKind.RETRY)
     return records.select(
         "request_id",
         (is_request & F.col("in_window")).alias("is_named"),

@@ -17,7 +17,7 @@ from spark_audit.stage.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedDay:
     """The requests of a day after their judgement.
 
     Args:
@@ -36,7 +36,7 @@ def judge_day(
     places: Places[Location],
     *,
     samples: int,
-) -> Judged:
+) -> JudgedDay:
     """Judge a day and return its requests from where they were written.
 
     Args:
@@ -59,7 +59,7 @@ def judge_day(
         to_judge(runs, sifted),
         manifest,
     )
-    return Judged(_kept(spark, judged, places.judged), plain_counts(sifted, requests))
+    return JudgedDay(_kept(spark, judged, places.judged), plain_counts(sifted, requests))
 
 
 def _kept(spark: SparkSession, frame: DataFrame, place: Location) -> DataFrame:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.spark.rows import frame_of
-from spark_audit.stage.manifest import Kind, Manifest, Partition
+from spark_audit.stage.manifest import Manifest, Partition, TopicKind
 
 _RANGES = (
     "topic string, partition int, start long, end long, log_end long, day_first long, "
@@ -37,7 +37,7 @@ def ranges_frame(spark: SparkSession, manifest: Manifest) -> DataFrame:
                 _own(one, manifest),
             )
             for one in manifest.partitions
-            if one.kind in (Kind.REQUEST, Kind.RETRY)
+            if one.kind in (TopicKind.REQUEST, TopicKind.RETRY)
         ],
         _RANGES,
     )

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from spark_audit.judge.counting import bucket, hour
 from spark_audit.spark.rows import ids_frame
-from spark_audit.stage.manifest import Kind, Manifest
+from spark_audit.stage.manifest import Manifest, TopicKind
 
 # One task groups so many in some 100 MB.
 _ENTRIES_AT_ONCE = 1_250_000
@@ -52,7 +52,7 @@ def sift(
         samples: how many plain requests are wanted among those to be judged; the same ones each
             time. There will be more.
     """
-    sent = sum(one.end - one.start for one in manifest.partitions if one.kind == Kind.REQUEST)
+    sent = sum(one.end - one.start for one in manifest.partitions if one.kind == TopicKind.REQUEST)
     entries = [_of_records(records), _of_requests(requests), _noted(runs)]
     if manifest.carried:
         entries.append(_noted(ids_frame(spark, manifest.carried)))
@@ -114,9 +114,9 @@ def _grouped(entries: Sequence[DataFrame], *, tasks: int) -> DataFrame:
 
 def _of_records(records: DataFrame) -> DataFrame:
     # An outcome changes nothing about a request that has its row.
-    others = records.where(F.col("kind") != Kind.OUTCOME)
+    others = records.where(F.col("kind") != TopicKind.OUTCOME)
     is_usual = (
-        (F.col("kind") == Kind.REQUEST)
+        (F.col("kind") == TopicKind.REQUEST)
         & F.col("is_committed")
         & ~F.col("is_malformed")
         & (F.col("attempt") == 1)

@@ -9,13 +9,13 @@ from pyspark.sql import functions as F
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
 from spark_audit.judge.judge_rules import FINAL
-from spark_audit.judge.status_check import Told
+from spark_audit.judge.status_check import ToldRequest
 
 # A day of nothing but findings: more would keep Redis busy for minutes.
 MOST_FINDINGS = 100_000
 
 
-def requests_to_compare(judged: DataFrame, *, most: int) -> Iterator[Told]:
+def requests_to_compare(judged: DataFrame, *, most: int) -> Iterator[ToldRequest]:
     """Return the requests by id.
 
     Args:
@@ -35,4 +35,4 @@ def requests_to_compare(judged: DataFrame, *, most: int) -> Iterator[Told]:
         .select("request_id", "state", "generation", ended_at)
         .orderBy("request_id")
     )
-    return (Told(*row) for row in rows.toLocalIterator())
+    return (ToldRequest(*row) for row in rows.toLocalIterator())

@@ -14,7 +14,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldRequest:
     """A request whose status is compared.
 
     Args:
@@ -52,7 +52,12 @@ class Comparison:
 
 
 def compare(
-    store: StatusStore, requests: Iterable[Told], *, read_at_ms: int, ttl_ms: int, now_ms: int
+    store: StatusStore,
+    requests: Iterable[ToldRequest],
+    *,
+    read_at_ms: int,
+    ttl_ms: int,
+    now_ms: int,
 ) -> Comparison:
     """Return the disagreements, and how many requests were compared.
 
@@ -76,7 +81,7 @@ def compare(
     return Comparison(compared, found)
 
 
-def disagrees(told: Told, status: Status, *, read_at_ms: int, kept_since_ms: int) -> bool:
+def disagrees(told: ToldRequest, status: Status, *, read_at_ms: int, kept_since_ms: int) -> bool:
     """Say whether a status contradicts the journal's row (contract, sections 3.7 and 4).
 
     A status that was told after the journal was read is no contradiction: the request has moved on.
@@ -96,7 +101,7 @@ def disagrees(told: Told, status: Status, *, read_at_ms: int, kept_since_ms: int
 
 
 def _disagreements(
-    batch: Sequence[Told], statuses: Sequence[Status], *, read_at_ms: int, kept_since_ms: int
+    batch: Sequence[ToldRequest], statuses: Sequence[Status], *, read_at_ms: int, kept_since_ms: int
 ) -> Iterator[Disagreement]:
     for told, status in zip(batch, statuses, strict=True):
         if disagrees(told, status, read_at_ms=read_at_ms, kept_since_ms=kept_since_ms):

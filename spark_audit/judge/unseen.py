@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from spark_audit.findings import Finding
 from spark_audit.stage.gaps import Gap
-from spark_audit.stage.manifest import Kind, Manifest
+from spark_audit.stage.manifest import Manifest, TopicKind
 
 # The topics that are named in a sentence.
 _MOST = 5
@@ -34,7 +34,7 @@ def unseen_offsets(manifest: Manifest, gaps: Iterable[Gap]) -> Iterator[str]:
     deleted = {
         one.topic
         for one in manifest.partitions
-        if one.kind == Kind.REQUEST
+        if one.kind == TopicKind.REQUEST
         and one.start == one.begin > judged.get((one.topic, one.partition), 0)
     }
     if topics := sorted(deleted - told):

@@ -21,10 +21,10 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from spark_audit.findings import Finding
 from spark_audit.judge.carried_file import write_carried
-from spark_audit.judge.carry_over import Carried, carried, carry_over, gone
+from spark_audit.judge.carry_over import CarryOver, carried, carry_over, gone
 from spark_audit.judge.counting import figures_of, records_by_kind
 from spark_audit.judge.day_verdict import Condition
-from spark_audit.judge.judged_day import Judged, judge_day
+from spark_audit.judge.judged_day import JudgedDay, judge_day
 from spark_audit.judge.sample import requests_to_compare
 from spark_audit.judge.status_check import Comparison, compare
 from spark_audit.judge.unseen import unseen_carried, unseen_offsets
@@ -36,7 +36,7 @@ from spark_audit.output.shared_folder_check import require_shared
 from spark_audit.run import verdict_post as webhook
 from spark_audit.run.opening import jars_for, session_of
 from spark_audit.run.preparation import check_settings, prepare
-from spark_audit.say.cards import Evidence
+from spark_audit.say.cards import CardSources
 from spark_audit.say.client_view import told_of
 from spark_audit.say.day_table import put_in, take_out
 from spark_audit.say.findings_csv import write_findings_csv
@@ -67,7 +67,7 @@ log = EventLog("onceward.audit")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AuditResult:
     """The result of an audit, and the place of its page.
 
     Args:
@@ -76,7 +76,7 @@ class Outcome:
 
     summary: Summary
     page: Location
-    before: tuple[Outcome, ...] = ()
+    before: tuple[AuditResult, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -93,7 +93,7 @@ def run_audit(
     again: bool = False,
     unlock: str = "",
     progress: bool = False,
-) -> Outcome:
+) -> AuditResult:
     """Judge a window and write its report.
 
     Args:
@@ -136,7 +136,7 @@ def audit_with(
     conditions: Sequence[Condition],
     *,
     again: bool = False,
-) -> Outcome:
+) -> AuditResult:
     """Judge a window in a session that is open; the caller holds the lock of the output folder.
 
     Raises:
@@ -155,7 +155,7 @@ def _audit(
     conditions: Sequence[Condition],
     *,
     again: bool,
-) -> Outcome:
+) -> AuditResult:
     places = Places(output_of(settings.audit.output, spark), window.date)
     with told_when_full(places.output), explained("the audit cannot go on"):
         require_shared(spark, places.output)
@@ -180,7 +180,7 @@ def _audited(
     settings: Settings,
     snapshot: Snapshot[Location],
     conditions: Sequence[Condition],
-) -> Outcome:
+) -> AuditResult:
     manifest = Manifest.read(snapshot.manifest)
     snapshot.require_whole(manifest)
     places = Places(output_of(settings.audit.output, spark), manifest.date)
@@ -223,7 +223,7 @@ def _audited(
             ),
         )
     put_in(places.output, line_of(summary))
-    return Outcome(summary, places.page)
+    return AuditResult(summary, places.page)
 
 
 def _has_page(settings: Settings) -> Callable[[str], bool]:
@@ -257,9 +257,9 @@ def _written(
     *,
     settings: Settings,
     manifest: Manifest,
-    day: Judged,
+    day: JudgedDay,
     findings: DataFrame,
-    carry: Carried,
+    carry: CarryOver,
     conditions: Sequence[Condition],
     unseen: Iterable[str],
     compared: Comparison | None,
@@ -312,5 +312,5 @@ def _written(
     told = told_of(settings, first) if compared else {}
     files = [one.name for one in folder.iterdir()]
     days = strip_of(history.recent, manifest.date, has_page=_has_page(settings))
-    write_text(folder / "report.html", render(summary, Evidence(first, told, files, days)))
+    write_text(folder / "report.html", render(summary, CardSources(first, told, files, days)))
     return summary

@@ -28,7 +28,7 @@ from spark_audit.stage.days import (
 )
 from spark_audit.stage.freeze import freeze
 from spark_audit.stage.journal_version import VERSION, require_version
-from spark_audit.stage.manifest import Kind, Manifest
+from spark_audit.stage.manifest import Manifest, TopicKind
 from spark_audit.stage.snapshot import Snapshot
 from spark_audit.stage.stage_records import connection_options
 from spark_audit.stage.window import Window
@@ -126,7 +126,7 @@ def require_group(manifest: Manifest) -> None:
     Raises:
         NotAvailable: it has committed nothing. All of its requests would seem to be pending.
     """
-    requests = [one for one in manifest.partitions if one.kind == Kind.REQUEST]
+    requests = [one for one in manifest.partitions if one.kind == TopicKind.REQUEST]
     sent = sorted({one.topic for one in requests if one.end > 0})
     if sent and all(one.committed is None for one in requests):
         raise NotAvailable(

@@ -8,17 +8,17 @@ from typing import Any
 
 from spark_audit.findings import ORDINARY, Finding
 from spark_audit.say import wording
-from spark_audit.say.finding_row import SHOWN, Found
-from spark_audit.say.known_facts import Known, known_of
+from spark_audit.say.finding_row import SHOWN, FindingRow
+from spark_audit.say.known_facts import SourceFacts, known_of
 from spark_audit.say.paste import Paste, pastes_for_all, pastes_of
-from spark_audit.say.strip import Mark
-from spark_audit.say.wording import NOTHING, Table, label, milliseconds, number, shown, when
+from spark_audit.say.strip import DayMark
+from spark_audit.say.wording import NOTHING, PageTable, label, milliseconds, number, shown, when
 
 GAPS = (Finding.RETENTION_GAP, Finding.OFFSET_GAP)
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class FileLink:
     """A file beside the page.
 
     Args:
@@ -45,7 +45,7 @@ class Shown:
     age: str
     since: str
     since_ms: int | None
-    known: tuple[Known, ...]
+    known: tuple[SourceFacts, ...]
     pastes: tuple[Paste, ...]
 
 
@@ -70,8 +70,8 @@ class Card:
     oldest: str
     pastes: tuple[Paste, ...]
     requests: tuple[Shown, ...]
-    gaps: Table | None
-    all_of_it: tuple[Link, ...]
+    gaps: PageTable | None
+    all_of_it: tuple[FileLink, ...]
 
     @property
     def shown(self) -> int:
@@ -80,7 +80,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CardSources:
     """The sources of the cards, beside the summary.
 
     Args:
@@ -91,21 +91,21 @@ class Evidence:
         days: the days before.
     """
 
-    first: Mapping[Finding, Sequence[Found]]
+    first: Mapping[Finding, Sequence[FindingRow]]
     told: Mapping[str, str]
     files: Sequence[str]
-    days: Sequence[Mark] = ()
+    days: Sequence[DayMark] = ()
 
 
 def cards_of(
-    summary: Mapping[str, Any], findings: Sequence[Finding], evidence: Evidence
+    summary: Mapping[str, Any], findings: Sequence[Finding], evidence: CardSources
 ) -> list[Card]:
     """Return a card for each of these findings that was made, in their order."""
     counts = summary["counts"]["findings"]
     return [_card(summary, one, evidence) for one in findings if counts[one.value]]
 
 
-def _card(summary: Mapping[str, Any], finding: Finding, evidence: Evidence) -> Card:
+def _card(summary: Mapping[str, Any], finding: Finding, evidence: CardSources) -> Card:
     rows = evidence.first.get(finding, ())[:SHOWN]
     told, now_ms = evidence.told, summary["frozen_at_ms"]
     requests = tuple(_shown(finding, row, told.get(row.request_id), now_ms) for row in rows)
@@ -154,7 +154,7 @@ def _tone(summary: Mapping[str, Any], finding: Finding) -> str:
     return "plain" if finding in ORDINARY else "warn"
 
 
-def _shown(finding: Finding, row: Found, told: str | None, now_ms: int) -> Shown:
+def _shown(finding: Finding, row: FindingRow, told: str | None, now_ms: int) -> Shown:
     since_ms = row.claimed_at if row.first_at is None else row.first_at
     return Shown(
         request_id=shown(row.request_id),
@@ -173,10 +173,12 @@ def _age(now_ms: int, since_ms: int | None) -> str:
     return NOTHING if since_ms is None or since_ms > now_ms else milliseconds(now_ms - since_ms)
 
 
-def _links(summary: Mapping[str, Any], finding: Finding, files: Sequence[str]) -> Iterator[Link]:
+def _links(
+    summary: Mapping[str, Any], finding: Finding, files: Sequence[str]
+) -> Iterator[FileLink]:
     name = f"{finding.value}.csv"
     if name in files:
-        yield Link(name, name)
+        yield FileLink(name, name)
     if finding not in GAPS:
         folder = f"findings/date={summary['date']}/kind={finding.value}"
-        yield Link(f"../../{folder}/", f"{folder} (Parquet)")
+        yield FileLink(f"../../{folder}/", f"{folder} (Parquet)")

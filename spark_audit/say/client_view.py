@@ -14,13 +14,13 @@ from feedback.status import State
 from feedback.statuses import Status
 from spark_audit.findings import Finding
 from spark_audit.judge.status_check import BATCH
-from spark_audit.say.finding_row import Found
+from spark_audit.say.finding_row import FindingRow
 from spark_audit.say.wording import when
 
 _LOG = EventLog("onceward.audit")
 
 
-def told_of(settings: Settings, first: Mapping[Finding, Sequence[Found]]) -> dict[str, str]:
+def told_of(settings: Settings, first: Mapping[Finding, Sequence[FindingRow]]) -> dict[str, str]:
     """Return the statuses of these requests as text, by id; of none when it is away."""
     ids = list(dict.fromkeys(row.request_id for rows in first.values() for row in rows))
     store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 SHOWN = 200
 
 
-class Found(NamedTuple):
+class FindingRow(NamedTuple):
     """A judged request; the fields are columns of the judged Parquet."""
 
     request_id: str

@@ -11,7 +11,7 @@ from spark_audit.findings import Finding
 from spark_audit.output.formatting import iso
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import new_file
-from spark_audit.say.finding_row import Found
+from spark_audit.say.finding_row import FindingRow
 
 COLUMNS = (
     "request_id",
@@ -38,7 +38,7 @@ _TIMES = frozenset({"first_at", "claimed_at", "deadline_at", "finished_at"})
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def write_findings_csv(rows: Iterable[tuple[Finding, Found]], folder: Location) -> None:
+def write_findings_csv(rows: Iterable[tuple[Finding, FindingRow]], folder: Location) -> None:
     """Write `<finding>.csv` for each finding; `in_doubt.csv` also where nothing is.
 
     Args:
@@ -52,7 +52,7 @@ def write_findings_csv(rows: Iterable[tuple[Finding, Found]], folder: Location) 
         write_csv((), folder / "in_doubt.csv")
 
 
-def write_csv(rows: Iterable[Found], path: Location) -> int:
+def write_csv(rows: Iterable[FindingRow], path: Location) -> int:
     """Write a line for each request, as RFC 4180 has it, and return how many there are."""
     count = 0
     with new_file(path) as file:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_audit.findings import REQUEST_FINDINGS, URGENT, Finding
 from spark_audit.output.location import Location, uri_of
-from spark_audit.say.finding_row import SHOWN, Found
+from spark_audit.say.finding_row import SHOWN, FindingRow
 from spark_audit.spark.rows import frame_of
 
 _DISAGREES = "_disagrees"
@@ -57,7 +57,7 @@ def read_findings(spark: SparkSession, folder: Location, judged: StructType) -> 
     return spark.read.schema(schema).parquet(uri_of(folder))
 
 
-def first_of_each(findings: DataFrame, *, most: int = SHOWN) -> dict[Finding, list[Found]]:
+def first_of_each(findings: DataFrame, *, most: int = SHOWN) -> dict[Finding, list[FindingRow]]:
     """Return the first requests of each finding, the oldest first, in one Spark job."""
     oldest_first = (F.col("first_at").asc_nulls_last(), F.col("request_id"))
     rank = F.row_number().over(Window.partitionBy("kind").orderBy(*oldest_first))
@@ -65,11 +65,11 @@ def first_of_each(findings: DataFrame, *, most: int = SHOWN) -> dict[Finding, li
         findings.withColumn("_rank", rank)
         .where(F.col("_rank") <= most)
         .orderBy("kind", "_rank")
-        .select("kind", *Found._fields)
+        .select("kind", *FindingRow._fields)
     )
-    first: dict[Finding, list[Found]] = {}
+    first: dict[Finding, list[FindingRow]] = {}
     for kind, *found in rows.collect():
-        first.setdefault(Finding(kind), []).append(Found(*found))
+        first.setdefault(Finding(kind), []).append(FindingRow(*found))
     return first
 
 
@@ -83,23 +83,23 @@ def counted_by_topic(findings: DataFrame) -> dict[str | None, dict[Finding, int]
     return counts
 
 
-def urgent(findings: DataFrame) -> Iterator[tuple[Finding, Found]]:
+def urgent(findings: DataFrame) -> Iterator[tuple[Finding, FindingRow]]:
     """Yield the requests that need a person, by finding and id, a part at a time; but for statuses
     that disagree, which have a file of their own."""
     kinds = [one.value for one in URGENT if one is not Finding.STATUS_DISAGREES]
     rows = findings.where(F.col("kind").isin(kinds)).orderBy("kind", "request_id")
-    for kind, *found in rows.select("kind", *Found._fields).toLocalIterator():
-        yield Finding(kind), Found(*found)
+    for kind, *found in rows.select("kind", *FindingRow._fields).toLocalIterator():
+        yield Finding(kind), FindingRow(*found)
 
 
-def to_resend(findings: DataFrame) -> Iterator[Found]:
+def to_resend(findings: DataFrame) -> Iterator[FindingRow]:
     """Yield the lost requests that are safe to send again, in the order of their first sending."""
     is_safe = (F.col("kind") == Finding.LOST.value) & F.col("can_resend")
     return _rows(findings.where(is_safe).orderBy("topic", "partition", "offset", "request_id"))
 
 
-def _rows(rows: DataFrame) -> Iterator[Found]:
-    return (Found(*row) for row in rows.select(*Found._fields).toLocalIterator())
+def _rows(rows: DataFrame) -> Iterator[FindingRow]:
+    return (FindingRow(*row) for row in rows.select(*FindingRow._fields).toLocalIterator())
 
 
 def _with_disagreements(judged: DataFrame, disagreeing: Collection[str]) -> DataFrame:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from spark_audit.findings import AT_RISK, Finding
-from spark_audit.judge.day_verdict import Verdict
+from spark_audit.judge.day_verdict import DayVerdict
 from spark_audit.output.formatting import moment
 from spark_audit.say.wording import label
 
@@ -22,22 +22,22 @@ _NOTHING = "nothing lost, nothing ran twice"
 def headline(summary: Mapping[str, Any]) -> str:
     """Return the verdict in one sentence."""
     at_risk = _named(summary, AT_RISK)
-    match Verdict(summary["verdict"]):
-        case Verdict.INCOMPLETE:
+    match DayVerdict(summary["verdict"]):
+        case DayVerdict.INCOMPLETE:
             return "; ".join(("Not everything could be seen", *_prefixed("so far ", at_risk)))
-        case Verdict.BAD:
+        case DayVerdict.BAD:
             failed = _named(summary, (Finding(one["finding"]) for one in summary["failed_on"]))
             over = [one for one in failed if one not in at_risk]
             if not at_risk:
                 return f"{_NOTHING.capitalize()}; over its limit: {', '.join(over)}"
             return f"At risk: {', '.join((*at_risk, *over))}"
-        case Verdict.GOOD if _is_empty(summary):
+        case DayVerdict.GOOD if _is_empty(summary):
             return "No requests"
-        case Verdict.GOOD if _named(summary, GRAVE):
+        case DayVerdict.GOOD if _named(summary, GRAVE):
             return f"Within the limits that were set: {', '.join(at_risk)}"
-        case Verdict.GOOD if at_risk:
+        case DayVerdict.GOOD if at_risk:
             return f"{_NOTHING.capitalize()}; at risk: {', '.join(at_risk)}"
-        case Verdict.GOOD:
+        case DayVerdict.GOOD:
             return f"Nothing at risk: {_NOTHING}"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from feedback.logs import EventLog
 from spark_audit.findings import Finding
-from spark_audit.judge.day_verdict import Verdict
+from spark_audit.judge.day_verdict import DayVerdict
 from spark_audit.output.location import Location
 from spark_audit.output.paths import Places
 from spark_audit.say.day_table import read_lines
@@ -61,7 +61,7 @@ class History:
 
         A day that was not seen whole is left out: its counts are too low.
         """
-        whole = [day for day in self.days if day.verdict != Verdict.INCOMPLETE]
+        whole = [day for day in self.days if day.verdict != DayVerdict.INCOMPLETE]
         if not whole:
             return None
         names = (*_PLAIN, *_TIMES, *(finding.value for finding in Finding))
@@ -121,7 +121,7 @@ def _day(name: str, summary: Mapping[str, Any]) -> Day:
     # A finding that is younger than the summary was not looked for.
     found = {one.value: counts["findings"].get(one.value) for one in Finding}
     numbers |= {one: int(count) for one, count in found.items() if count is not None}
-    return Day(name, str(Verdict(summary["verdict"])), numbers)
+    return Day(name, str(DayVerdict(summary["verdict"])), numbers)
 
 
 def _nested(numbers: dict[str, float | None]) -> dict[str, Any]:

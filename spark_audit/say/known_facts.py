@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from spark_audit.say.finding_row import Found
+from spark_audit.say.finding_row import FindingRow
 from spark_audit.say.wording import NOTHING, milliseconds, number, shown, when
 
 
@@ -16,14 +16,14 @@ class Fact(NamedTuple):
     text: str
 
 
-class Known(NamedTuple):
+class SourceFacts(NamedTuple):
     """The facts of one source."""
 
     by: str
     facts: tuple[Fact, ...]
 
 
-def known_of(row: Found, told: str | None) -> tuple[Known, ...]:
+def known_of(row: FindingRow, told: str | None) -> tuple[SourceFacts, ...]:
     """Return the facts about a request; unknown ones are left out.
 
     Args:
@@ -31,23 +31,25 @@ def known_of(row: Found, told: str | None) -> tuple[Known, ...]:
     """
     has_row = row.state is not None
     return (
-        Known("Journal", _facts(row, (*_ROW, *_LIMITS)) if has_row else (Fact("Row", "none"),)),
-        Known("Redis", (Fact("Told", "not asked" if told is None else shown(told)),)),
-        Known("Kafka", _facts(row, _RECORDS if has_row else (*_RECORDS, *_LIMITS))),
+        SourceFacts(
+            "Journal", _facts(row, (*_ROW, *_LIMITS)) if has_row else (Fact("Row", "none"),)
+        ),
+        SourceFacts("Redis", (Fact("Told", "not asked" if told is None else shown(told)),)),
+        SourceFacts("Kafka", _facts(row, _RECORDS if has_row else (*_RECORDS, *_LIMITS))),
     )
 
 
-def place(row: Found) -> str:
+def place(row: FindingRow) -> str:
     """Return where its record lies."""
     if row.topic is None:
         return NOTHING
     return f"{shown(row.topic)} / {row.partition} / {row.offset}"
 
 
-_Read = Callable[[Found], str]
+_Read = Callable[[FindingRow], str]
 
 
-def _facts(row: Found, names: Sequence[tuple[str, _Read]]) -> tuple[Fact, ...]:
+def _facts(row: FindingRow, names: Sequence[tuple[str, _Read]]) -> tuple[Fact, ...]:
     facts = (Fact(name, read(row)) for name, read in names)
     return tuple(one for one in facts if one.text != NOTHING)
 
@@ -56,7 +58,7 @@ def _yes_or_no(value: bool | None) -> str:
     return NOTHING if value is None else "yes" if value else "no"
 
 
-def _late_by(row: Found) -> str:
+def _late_by(row: FindingRow) -> str:
     if row.finished_at is None or row.deadline_at is None or row.finished_at <= row.deadline_at:
         return NOTHING
     return milliseconds(row.finished_at - row.deadline_at)

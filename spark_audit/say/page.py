@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spark_audit.findings import ORDINARY, URGENT, Finding
-from spark_audit.say.cards import Evidence, Link, before, cards_of
+from spark_audit.say.cards import CardSources, FileLink, before, cards_of
 from spark_audit.say.charts import bars, columns_of, heat_map, times_of
 from spark_audit.say.finding_row import SHOWN
 from spark_audit.say.headline import headline, span, stake
@@ -52,7 +52,7 @@ class NotFound:
     meaning: str
 
 
-def render(summary: Mapping[str, Any], evidence: Evidence) -> str:
+def render(summary: Mapping[str, Any], evidence: CardSources) -> str:
     """Return the page as HTML.
 
     Args:
@@ -170,10 +170,10 @@ def _share(share: float) -> str:
     return f"{share:.2%}" if share >= 0.0001 else "< 0.01%"
 
 
-def _files(summary: Mapping[str, Any], files: Sequence[str]) -> list[Link]:
-    beside = [Link(name, what) for name, what in FILES.items() if name in files]
+def _files(summary: Mapping[str, Any], files: Sequence[str]) -> list[FileLink]:
+    beside = [FileLink(name, what) for name, what in FILES.items() if name in files]
     folder = f"../../findings/date={summary['date']}/"
-    return [*beside, Link(folder, "every finding in full, as Parquet")]
+    return [*beside, FileLink(folder, "every finding in full, as Parquet")]
 
 
 def _hash_of(script: str) -> str:

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from feedback.errors import NotAvailable
 from spark_audit.findings import Finding
-from spark_audit.judge.day_verdict import Verdict
+from spark_audit.judge.day_verdict import DayVerdict
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import put_text
 
@@ -48,7 +48,7 @@ def write_metrics(
     gauge("in_flight", "Not final, and their time is not over.", counts["in_flight"])
     gauge("seconds", "How long the audit took.", seconds)
     try:
-        is_success = summary["verdict"] != Verdict.INCOMPLETE
+        is_success = summary["verdict"] != DayVerdict.INCOMPLETE
         last_s = ended_at_s if is_success else last_success_s(path, group)
         if last_s is not None:
             text = "When an audit last saw everything."

@@ -12,7 +12,7 @@ from typing import Any
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import new_file
 from spark_audit.output.rights import OWNER_ONLY
-from spark_audit.say.finding_row import Found
+from spark_audit.say.finding_row import FindingRow
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Payload = tuple[bytes | None, bytes | None, Headers]
@@ -46,7 +46,7 @@ class NotText(ValueError):
 
 
 def write_resend(
-    lost: Iterable[Found],
+    lost: Iterable[FindingRow],
     read_payload: ReadPayload,
     path: Location,
     *,

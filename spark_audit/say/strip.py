@@ -12,7 +12,7 @@ from spark_audit.say.wording import label, number
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class DayMark:
     """A day of the strip.
 
     Args:
@@ -29,7 +29,7 @@ class Mark:
 
 def strip_of(
     days: Iterable[Day], today: str, *, has_page: Callable[[str], bool]
-) -> tuple[Mark, ...]:
+) -> tuple[DayMark, ...]:
     """Return a mark for each of the days before, the latest last.
 
     Args:
@@ -42,11 +42,11 @@ def strip_of(
     return tuple(_mark(one, known.get(one), has_page) for one in dates)
 
 
-def _mark(name: str, day: Day | None, has_page: Callable[[str], bool]) -> Mark:
+def _mark(name: str, day: Day | None, has_page: Callable[[str], bool]) -> DayMark:
     if day is None:
-        return Mark(name, "none", "", f"{name}: no audit")
+        return DayMark(name, "none", "", f"{name}: no audit")
     href = f"../date={name}/report.html" if has_page(name) else ""
     found = ((day.numbers.get(one.value) or 0, label(one.value)) for one in AT_RISK)
     at_risk = ", ".join(f"{number(count)} {what}" for count, what in found if count)
     said = f"{name}: {day.verdict}, {number(day.numbers['requests'])} requests"
-    return Mark(name, day.verdict, href, f"{said}, {at_risk}" if at_risk else said)
+    return DayMark(name, day.verdict, href, f"{said}, {at_risk}" if at_risk else said)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from feedback.console.printable import printable
 from spark_audit.findings import Finding
-from spark_audit.judge.day_verdict import Condition, Judgement, Verdict, judge_counts
+from spark_audit.judge.day_verdict import Condition, DayVerdict, Judgement, judge_counts
 from spark_audit.judge.figures import BUCKETS_PER_OCTAVE, HOUR_MS, Figures, quantile_ms
 from spark_audit.judge.status_check import Disagreement
 from spark_audit.output.formatting import iso
@@ -141,7 +141,7 @@ def one_line(summary: Mapping[str, Any]) -> str:
         f"{summary['date']} {summary['group']}: {str(summary['verdict']).upper()}, "
         f"{sent} requests: {', '.join(words)}; {waiting}"
     )
-    if summary["verdict"] == Verdict.INCOMPLETE:
+    if summary["verdict"] == DayVerdict.INCOMPLETE:
         line += f"; not seen: {'; '.join(summary['unseen'])}"
     return printable(line)
 

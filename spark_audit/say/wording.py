@@ -53,7 +53,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """A table of the page: titles with their kind, and as many cells in each row."""
 
     titles: tuple[Cell, ...]
@@ -95,11 +95,11 @@ def milliseconds(value: float | None) -> str:
     return NOTHING if value is None else took(value * 1000)
 
 
-def gaps_table(gaps: Sequence[Mapping[str, Any]]) -> Table:
+def gaps_table(gaps: Sequence[Mapping[str, Any]]) -> PageTable:
     """Return the table of the first gaps of a summary."""
     names = ("partition", "first_offset", "next_offset", "records")
     titles = ("Partition", "From offset", "To before", "Records")
-    return Table(
+    return PageTable(
         (Cell("Topic", "id"), *(Cell(title, "number") for title in titles)),
         tuple(
             (

@@ -10,16 +10,16 @@ from feedback.kafka.questions import KafkaQuestions, NoSuchTopic, Partition
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.retry_group import retry_group
 from feedback.settings.settings import Settings
-from spark_audit.stage.manifest import Kind, Manifest
+from spark_audit.stage.manifest import Manifest, TopicKind
 
 # Strategies by which a failure becomes a dead letter.
 KEPT = ("keep", "stop")
 
 # The kind of each partition's topic.
-Kinds = Mapping[Partition, Kind]
+Kinds = Mapping[Partition, TopicKind]
 
 
-def kind_of(name: str, topics: Iterable[str], group: str) -> Kind | None:
+def kind_of(name: str, topics: Iterable[str], group: str) -> TopicKind | None:
     """Return the kind of a topic; None when it is not among those of these request topics.
 
     Beside the topic that it belongs to, a retry, wait or dead letter topic of the group is one of
@@ -33,10 +33,10 @@ def kind_of(name: str, topics: Iterable[str], group: str) -> Kind | None:
     for topic in topics:
         own = f"{topic}.{group}."
         if name in (f"{own}dlq", f"{own}wait"):
-            return Kind(name.removeprefix(own))
+            return TopicKind(name.removeprefix(own))
         if name.startswith(f"{own}retry.") and len(name) > len(f"{own}retry."):
-            return Kind.RETRY
-    return Kind.REQUEST if name in topics else None
+            return TopicKind.RETRY
+    return TopicKind.REQUEST if name in topics else None
 
 
 def partitions_of(
@@ -79,7 +79,7 @@ def committed_of(kafka: KafkaQuestions, group: str, kinds: Kinds) -> Mapping[Par
     retries."""
     asked: dict[str, list[Partition]] = {}
     for one, kind in kinds.items():
-        asked.setdefault(retry_group(group) if kind is Kind.RETRY else group, []).append(one)
+        asked.setdefault(retry_group(group) if kind is TopicKind.RETRY else group, []).append(one)
     return kafka.group_offsets(asked)
 
 

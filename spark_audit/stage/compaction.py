@@ -11,14 +11,14 @@ from collections.abc import Mapping
 
 from feedback.kafka.questions import KafkaQuestions
 from feedback.logs import EventLog
-from spark_audit.stage.manifest import Kind
+from spark_audit.stage.manifest import TopicKind
 
 _POLICY = "cleanup.policy"
 
 log = EventLog("onceward.audit")
 
 
-def compacted_of(kafka: KafkaQuestions, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+def compacted_of(kafka: KafkaQuestions, kinds: Mapping[str, TopicKind]) -> tuple[str, ...]:
     """Return the topics that are compacted, by name.
 
     Args:
@@ -29,4 +29,4 @@ def compacted_of(kafka: KafkaQuestions, kinds: Mapping[str, Kind]) -> tuple[str,
     if unseen:
         log.warning("audit.policy_unseen", topics=unseen, needs="DescribeConfigs")
     found = {name for name, policy in policies.items() if "compact" in policy.split(",")}
-    return tuple(sorted(found | {name for name, kind in kinds.items() if kind is Kind.WAIT}))
+    return tuple(sorted(found | {name for name, kind in kinds.items() if kind is TopicKind.WAIT}))

@@ -16,7 +16,7 @@ from spark_audit.output.paths import Places
 from spark_audit.stage.chain import Chain
 from spark_audit.stage.freeze import source_of
 from spark_audit.stage.journal_version import require_version
-from spark_audit.stage.manifest import Damaged, Manifest, Outdated, Source
+from spark_audit.stage.manifest import Damaged, Manifest, Outdated, SnapshotSource
 from spark_audit.stage.snapshot import Snapshot
 
 log = EventLog("onceward.audit")
@@ -164,7 +164,7 @@ def require_same_source(output: Location, days: Iterable[Manifest], manifest: Ma
         _require_same_source(output, days, manifest.source)
 
 
-def _require_same_source(output: Location, days: Iterable[Manifest], now: Source) -> None:
+def _require_same_source(output: Location, days: Iterable[Manifest], now: SnapshotSource) -> None:
     for day in days:
         before = day.source
         if before is None:

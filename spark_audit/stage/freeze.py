@@ -32,7 +32,7 @@ from spark_audit.stage.audited_topics import (
 from spark_audit.stage.chain import Chain, Link, Reach, Start
 from spark_audit.stage.compaction import compacted_of
 from spark_audit.stage.day_end import day_ends
-from spark_audit.stage.manifest import Kind, LogEnd, Manifest, Partition, Source
+from spark_audit.stage.manifest import LogEnd, Manifest, Partition, SnapshotSource, TopicKind
 from spark_audit.stage.window import Window
 
 
@@ -47,7 +47,7 @@ class _Limits:
     @property
     def order(self) -> tuple[int, str, int]:
         """By kind, topic and number."""
-        kind = list(Kind).index(Kind(self.partition.kind))
+        kind = list(TopicKind).index(TopicKind(self.partition.kind))
         return kind, self.partition.topic, self.partition.partition
 
 
@@ -108,9 +108,9 @@ def freeze(
     )
 
 
-def source_of(settings: Settings) -> Source:
+def source_of(settings: Settings) -> SnapshotSource:
     """Return the sources that the settings name; the servers' own ids are not known yet."""
-    return Source(
+    return SnapshotSource(
         topics=tuple(sorted(set(settings.audit.topics))),
         brokers=settings.kafka.bootstrap_servers,
         journal=make_url(settings.journal.url).render_as_string(hide_password=True),
@@ -126,7 +126,7 @@ def log_ends(settings: Settings, manifest: Manifest) -> tuple[LogEnd, ...]:
     asked = [
         (one.topic, one.partition)
         for one in manifest.partitions
-        if one.kind in (Kind.REQUEST, Kind.RETRY)
+        if one.kind in (TopicKind.REQUEST, TopicKind.RETRY)
     ]
     with asking(settings.kafka) as kafka:
         ends = kafka.ends(asked)
@@ -196,7 +196,7 @@ class _Freeze:
         return day_ends(
             kafka,
             self.settings.kafka,
-            {one: log_ends[one] for one, kind in kinds.items() if kind is Kind.REQUEST},
+            {one: log_ends[one] for one, kind in kinds.items() if kind is TopicKind.REQUEST},
             until_ms=self.window.until_ms,
             now_ms=self.now_ms,
         )

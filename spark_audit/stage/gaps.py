@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit.findings import Finding
-from spark_audit.stage.manifest import Kind, Manifest
+from spark_audit.stage.manifest import Manifest, TopicKind
 
 # So many producers may end their transactions side by side in one partition.
 MARKERS = 16
@@ -72,7 +72,7 @@ def retention_gaps(manifest: Manifest) -> Iterator[Gap]:
     judged = {(one.topic, one.partition): one.first for one in manifest.links}
     for one in manifest.partitions:
         known = [judged.get((one.topic, one.partition))]
-        if one.kind in (Kind.REQUEST, Kind.RETRY):
+        if one.kind in (TopicKind.REQUEST, TopicKind.RETRY):
             known.append(one.committed)
         missed = [offset for offset in known if offset is not None and offset < one.begin]
         if missed:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 
 from spark_audit.stage.jdbc import POSTGRES, literal
-from spark_audit.stage.manifest import Kind, Manifest, Partition
+from spark_audit.stage.manifest import Manifest, Partition, TopicKind
 
 # Names and types of the columns that are read; SQLite's own types say little, so none is guessed.
 REQUEST_SCHEMA = (
@@ -179,7 +179,7 @@ def _of_requests(manifest: Manifest) -> list[Partition]:
     Not those of dead letters: a row that names a place there is that of a letter which was given to
     a handler, and the request that failed has a row of its own.
     """
-    return [one for one in manifest.partitions if one.kind != Kind.DLQ]
+    return [one for one in manifest.partitions if one.kind != TopicKind.DLQ]
 
 
 def _starts(table: str, partitions: Iterable[Partition]) -> str:

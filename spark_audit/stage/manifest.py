@@ -24,7 +24,7 @@ class Damaged(NotAvailable):
     """No manifest, where there must be one: missing, cut short, or changed."""
 
 
-class Kind(StrEnum):
+class TopicKind(StrEnum):
     """The kind of a topic, and with it of its records, but for two kinds that only a record can be:
     the outcome of a request, on a topic that the group does not read, and the tombstone of another
     record."""
@@ -42,7 +42,7 @@ class Partition:
     """One partition as it stood at the freeze.
 
     Args:
-        kind: a value of `Kind`.
+        kind: a value of `TopicKind`.
         begin: the first offset that Kafka still had.
         start: the first offset of the window, or of the requests that an earlier run carried over;
             it is read from here.
@@ -88,7 +88,7 @@ class LogEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class ForgottenPartition:
     """How far pruning has forgotten a partition when the journal had been read.
 
     Args:
@@ -103,7 +103,7 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SnapshotSource:
     """Where a snapshot was read from.
 
     Args:
@@ -170,12 +170,12 @@ class Manifest:
     compacted: tuple[str, ...] = ()
     lettered: tuple[str, ...] = ()
     aborted: tuple[Aborted, ...] = ()
-    forgotten: tuple[Forgotten, ...] = ()
+    forgotten: tuple[ForgottenPartition, ...] = ()
     log_ends: tuple[LogEnd, ...] = ()
     number: int = 1
     before_ms: int = 0
     links: tuple[Link, ...] = ()
-    source: Source | None = None
+    source: SnapshotSource | None = None
     unseen: tuple[str, ...] = ()
     files: Mapping[str, int] = field(default_factory=dict)
     reran_since_ms: int = 0
@@ -253,7 +253,7 @@ class Manifest:
         found["source"] = _source(found["source"])
         found["aborted"] = tuple(Aborted(**one) for one in found["aborted"])
         found["log_ends"] = tuple(LogEnd(**one) for one in found["log_ends"])
-        found["forgotten"] = tuple(Forgotten(**one) for one in found["forgotten"])
+        found["forgotten"] = tuple(ForgottenPartition(**one) for one in found["forgotten"])
         return cls(**found, partitions=partitions)
 
     def write(self, path: Location) -> None:
@@ -271,5 +271,5 @@ def _link(found: Any) -> Link:
     return Link(**found, reaches=reaches)
 
 
-def _source(found: Any) -> Source | None:
-    return found and Source(**found | {"topics": tuple(found["topics"])})
+def _source(found: Any) -> SnapshotSource | None:
+    return found and SnapshotSource(**found | {"topics": tuple(found["topics"])})

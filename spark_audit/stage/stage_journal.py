@@ -30,7 +30,7 @@ from spark_audit.spark.rows import ids_frame
 from spark_audit.stage import journal_sql
 from spark_audit.stage.jdbc import Database
 from spark_audit.stage.journal_sql import REQUEST_SCHEMA, RUN_SCHEMA
-from spark_audit.stage.manifest import Forgotten, Kind, Manifest
+from spark_audit.stage.manifest import ForgottenPartition, Manifest, TopicKind
 
 # Each is a connection of the database.
 MAX_SLICES = 8
@@ -101,12 +101,12 @@ class _Source:
         until = {row.worker_id: row.lease_until for row in rows if row.worker_id is not None}
         return _Leases(max(row.now_ms for row in rows), until)
 
-    def forgotten(self) -> tuple[Forgotten, ...]:
+    def forgotten(self) -> tuple[ForgottenPartition, ...]:
         """Return how far each partition was forgotten, in a stable order."""
         query = journal_sql.forgotten(self.manifest.group)
         with self.database.explained():
             rows = self._read(query, journal_sql.FORGOTTEN_SCHEMA).collect()
-        return tuple(Forgotten(*row) for row in sorted(tuple(row) for row in rows))
+        return tuple(ForgottenPartition(*row) for row in sorted(tuple(row) for row in rows))
 
     def write_requests(self, records: DataFrame, folder: Location, *, now_ms: int) -> None:
         """Write the rows in range, then those of the ids that are still without one.
@@ -158,7 +158,7 @@ class _Source:
 
     def _named_by(self, records: DataFrame) -> DataFrame:
         """Return the ids that a row is looked for: delivered, set aside or carried over."""
-        aside = (Kind.RETRY.value, Kind.WAIT.value, Kind.DLQ.value)
+        aside = (TopicKind.RETRY.value, TopicKind.WAIT.value, TopicKind.DLQ.value)
         is_wanted = F.col("is_committed") | F.col("kind").isin(*aside)
         carried = ids_frame(self.spark, self.manifest.carried)
         return records.where(is_wanted).select("request_id").union(carried)

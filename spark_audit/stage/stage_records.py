@@ -19,7 +19,7 @@ from spark_audit.spark.rows import frame_of
 from spark_audit.spark.session import explained
 from spark_audit.stage.chain_columns import with_chain
 from spark_audit.stage.header_columns import Headers
-from spark_audit.stage.manifest import Kind, Manifest, Partition
+from spark_audit.stage.manifest import Manifest, Partition, TopicKind
 from spark_audit.stage.record_columns import (
     OUTCOME_ID,
     REQUEST_ID,
@@ -216,13 +216,13 @@ def _with_strays(manifest: Manifest) -> list[Partition]:
 def _kind() -> Column:
     """Return the kind of a record. An outcome is a request of its own to a group that reads it."""
     of_topic = F.col("topic_kind")
-    is_unread = (of_topic == Kind.REQUEST.value) & ~F.col("is_read")
+    is_unread = (of_topic == TopicKind.REQUEST.value) & ~F.col("is_read")
     is_tombstone = F.col("is_empty") & (
-        (of_topic == Kind.WAIT.value) | (is_unread & ~F.col("is_named"))
+        (of_topic == TopicKind.WAIT.value) | (is_unread & ~F.col("is_named"))
     )
     return (
-        F.when(is_tombstone, Kind.TOMBSTONE.value)
-        .when(is_unread & F.col("is_outcome"), Kind.OUTCOME.value)
+        F.when(is_tombstone, TopicKind.TOMBSTONE.value)
+        .when(is_unread & F.col("is_outcome"), TopicKind.OUTCOME.value)
         .otherwise(of_topic)
     )
 
@@ -235,8 +235,8 @@ def _about() -> Column:
     """
     kind, request_id = F.col("kind"), F.col("request_id")
     return (
-        F.when(kind == Kind.DLQ.value, F.coalesce(F.col("failed_id"), request_id))
-        .when(kind == Kind.OUTCOME.value, F.coalesce(F.col("ended_id"), request_id))
+        F.when(kind == TopicKind.DLQ.value, F.coalesce(F.col("failed_id"), request_id))
+        .when(kind == TopicKind.OUTCOME.value, F.coalesce(F.col("ended_id"), request_id))
         .otherwise(request_id)
     )
 
@@ -245,7 +245,7 @@ def _aside(headers: Headers) -> dict[str, Column]:
     """Return the values of headers that a request's own records do not have: which request it is
     about, why it was set aside, and where it came from; null where a header is not there."""
     number = headers.first_number("ORIGINAL_PARTITION")
-    is_aside = F.col("topic_kind") != Kind.REQUEST.value
+    is_aside = F.col("topic_kind") != TopicKind.REQUEST.value
     origin = {
         "failed_id": headers.last_text("DLQ_REQUEST_ID"),
         "reason": headers.last_text("DLQ_REASON"),

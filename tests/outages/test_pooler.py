@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from consumer.journal import Journal, Leases, State, VerdictKind
+from consumer.journal import Journal, JournalState, Leases, VerdictKind
 from consumer.journal import migrate as migrate_journal
 from consumer.journal.transactional import Transactions
 from feedback.errors import NotSent
@@ -19,7 +19,7 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import load
 from producer_client.outbox import migrate as migrate_outbox
 from producer_client.outbox.fallback import Fallback
-from producer_client.outbox.table import OutboxTable, Place
+from producer_client.outbox.table import KafkaPlace, OutboxTable
 from producer_client.submission import Prepared
 from tests.consumer.journal.samples import claim, finish, kinds, new_id
 from tests.stack.pgbouncer import pooler
@@ -67,9 +67,9 @@ def test_a_journal_works_through_it_and_leaves_the_connection_as_it_was(pooled: 
         one.apply(claims=[claim(second, effect_kind="transactional")], finishes=[finish(first)])
         with transactions.begin() as tx:
             tx.connection.execute(text("SELECT 1"))
-            assert tx.finish(second, 1, State.SUCCEEDED, None, None, None, False)
+            assert tx.finish(second, 1, JournalState.SUCCEEDED, None, None, None, False)
         assert leases.renew(5) is not None
-        assert {row.state for row in one.unpublished(10, 0)} == {State.SUCCEEDED}
+        assert {row.state for row in one.unpublished(10, 0)} == {JournalState.SUCCEEDED}
         assert seen_by_a_stranger(pooled) == untouched
 
 
@@ -90,7 +90,7 @@ def test_the_outbox_works_through_it_and_leaves_the_connection_as_it_was(
         batch = table.take(limit=10, limit_bytes=1000)
         assert batch is not None
         (row,) = batch.rows
-        assert table.settle(batch, sent={row.id: Place(0, 0)}, parked={}) == [row]
+        assert table.settle(batch, sent={row.id: KafkaPlace(0, 0)}, parked={}) == [row]
         assert seen_by_a_stranger(pooled) == untouched
 
 

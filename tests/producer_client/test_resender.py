@@ -11,7 +11,7 @@ from feedback.settings.settings import Settings
 from feedback.status import RefusalReason, State
 from feedback.statuses import StatusWrite
 from producer_client import Client
-from producer_client.resending import Why
+from producer_client.resending import ResendReason
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
@@ -39,7 +39,7 @@ def test_a_request_whose_worker_died_is_sent_again_as_it_was_soon_after(
         worker.die()
         # A scan a second; by its time it would be sent again after minutes.
         (one,) = resender.sends(1)
-    assert (one.request_id, one.attempt, one.why) == (handle.request_id, 2, Why.LOST)
+    assert (one.request_id, one.attempt, one.why) == (handle.request_id, 2, ResendReason.LOST)
     first, second = records()
     assert (second.key, second.value) == (first.key, first.value) == (b"k", b"\xff")
     assert second.headers[0] == ("traceparent", b"00-1")
@@ -76,7 +76,9 @@ def test_what_is_silent_is_sent_again_and_again_until_it_ends(
         sent = resender.sends(3)
         worker.tell(request_id, State.SUCCEEDED)
         eventually(lambda: worker.looked_at(request_id) is None, timeout_s=LIMIT_S)
-    assert [(one.attempt, one.why) for one in sent[:3]] == [(n, Why.SILENT) for n in (2, 3, 4)]
+    assert [(one.attempt, one.why) for one in sent[:3]] == [
+        (n, ResendReason.SILENT) for n in (2, 3, 4)
+    ]
     assert attempts_of(records())[request_id][:4] == [1, 2, 3, 4]
     assert len({decode_headers(record).deadline_at for record in records()}) == 1
 
@@ -160,5 +162,5 @@ def test_what_is_overdue_and_unfinished_is_sent_until_it_ends(
         sent = resender.sends(3)
         worker.tell(request_id, State.EXPIRED)
         eventually(lambda: worker.looked_at(request_id) is None, timeout_s=LIMIT_S)
-    assert {one.why for one in sent} == {Why.OVERDUE}
+    assert {one.why for one in sent} == {ResendReason.OVERDUE}
     assert client.status(request_id).state is State.EXPIRED

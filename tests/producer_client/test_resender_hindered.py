@@ -16,9 +16,9 @@ from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status, StatusWrite
 from producer_client import Client, Submission
-from producer_client.payloads import Missing, Payloads
+from producer_client.payloads import Missing, PayloadFinder
 from producer_client.resender import Resender
-from producer_client.resending import Why
+from producer_client.resending import ResendReason
 from tests.eventually import eventually
 from tests.producer_client.acting import WORKER_ID, Worker
 from tests.producer_client.commands import Run
@@ -71,10 +71,10 @@ def test_what_was_taken_back_while_a_resender_slept_is_not_sent(
     at_once: Callable[..., Future[Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    finds = Payloads.of
+    finds = PayloadFinder.of
     asleep, awake = threading.Event(), threading.Event()
 
-    def sleeps(self: Payloads, statuses: Sequence[Status]) -> list[StoredPayload | Missing]:
+    def sleeps(self: PayloadFinder, statuses: Sequence[Status]) -> list[StoredPayload | Missing]:
         found = finds(self, statuses)
         asleep.set()
         assert awake.wait(LIMIT_S)
@@ -82,7 +82,7 @@ def test_what_was_taken_back_while_a_resender_slept_is_not_sent(
 
     other = client.send(b"v").request_id
     cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=6)
-    monkeypatch.setattr(Payloads, "of", sleeps)
+    monkeypatch.setattr(PayloadFinder, "of", sleeps)
     with running(settings) as resender:
         failing = at_once(cut_off.send, b"v", request_id="r1")
         eventually(lambda: client.status("r1").state is State.PENDING, timeout_s=LIMIT_S)
@@ -169,7 +169,7 @@ def test_a_client_whose_clock_is_minutes_off_is_served_all_the_same(
     assert abs(look_at - epoch_ms() - off_s * 1000) < 100_000
     worker.accept("r1")
     with running(make_settings(resend_after_s=60.0)) as resender:
-        assert resender.sends(1)[0].why is Why.LOST
+        assert resender.sends(1)[0].why is ResendReason.LOST
         # The next look is by Redis' clock, whatever the client's says.
         settled = eventually(
             lambda: (at := worker.looked_at("r1") or 0) > epoch_ms() + 30_000 and at,

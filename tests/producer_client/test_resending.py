@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from feedback.status import FINAL, State
 from producer_client.resending import (
     MAX_BACKOFF_FACTOR,
+    ClientStep,
     Decision,
     Ended,
     Later,
     Resend,
-    Seen,
-    Step,
-    Why,
+    ResendReason,
+    SeenRequest,
     decide,
     draw_of,
     next_step,
@@ -35,23 +35,23 @@ counts = st.integers(min_value=0, max_value=10_000)
 
 @pytest.mark.parametrize("state", sorted(FINAL))
 def test_a_final_state_ends_the_wait(state: State) -> None:
-    assert next_step(state, since_send_s=1e9, resends=0, resend_after_s=1) is Step.DONE
+    assert next_step(state, since_send_s=1e9, resends=0, resend_after_s=1) is ClientStep.DONE
 
 
 @pytest.mark.parametrize("state", SOON)
 @pytest.mark.parametrize(
     ("resends", "since_send_s", "step"),
     [
-        (0, 0.0, Step.RESEND),
-        (1, 0.0, Step.WAIT),
-        (1, 2.9, Step.WAIT),
-        (1, 3.0, Step.RESEND),
-        (9, 2.9, Step.WAIT),
-        (9, 3.0, Step.RESEND),
+        (0, 0.0, ClientStep.RESEND),
+        (1, 0.0, ClientStep.WAIT),
+        (1, 2.9, ClientStep.WAIT),
+        (1, 3.0, ClientStep.RESEND),
+        (9, 2.9, ClientStep.WAIT),
+        (9, 3.0, ClientStep.RESEND),
     ],
 )
 def test_what_is_lost_or_unknown_is_resent_at_once_and_then_after_a_tenth(
-    state: State, resends: int, since_send_s: float, step: Step
+    state: State, resends: int, since_send_s: float, step: ClientStep
 ) -> None:
     found = next_step(state, since_send_s=since_send_s, resends=resends, resend_after_s=30)
     assert found is step
@@ -59,7 +59,11 @@ def test_what_is_lost_or_unknown_is_resent_at_once_and_then_after_a_tenth(
 
 @pytest.mark.parametrize("state", SOON)
 def test_what_could_not_be_resent_is_tried_again_after_a_tenth(state: State) -> None:
-    for since_send_s, step in ((0.0, Step.WAIT), (2.9, Step.WAIT), (3.0, Step.RESEND)):
+    for since_send_s, step in (
+        (0.0, ClientStep.WAIT),
+        (2.9, ClientStep.WAIT),
+        (3.0, ClientStep.RESEND),
+    ):
         found = next_step(
             state, since_send_s=since_send_s, resends=0, resend_after_s=30, has_failed=True
         )
@@ -74,8 +78,8 @@ def test_what_is_on_its_way_is_resent_after_a_while_that_doubles_up_to_eight_tim
     state: State, resends: int, due_s: float
 ) -> None:
     facts: dict[str, Any] = {"resends": resends, "resend_after_s": 30}
-    assert next_step(state, since_send_s=due_s - 0.1, **facts) is Step.WAIT
-    assert next_step(state, since_send_s=due_s, **facts) is Step.RESEND
+    assert next_step(state, since_send_s=due_s - 0.1, **facts) is ClientStep.WAIT
+    assert next_step(state, since_send_s=due_s, **facts) is ClientStep.RESEND
 
 
 @given(states, seconds, counts, waits)
@@ -85,7 +89,7 @@ def test_only_a_final_state_is_done(
     step = next_step(
         state, since_send_s=since_send_s, resends=resends, resend_after_s=resend_after_s
     )
-    assert (step is Step.DONE) == (state in FINAL)
+    assert (step is ClientStep.DONE) == (state in FINAL)
 
 
 @given(states, seconds, seconds, counts, waits)
@@ -93,16 +97,16 @@ def test_once_due_it_stays_due(
     state: State, sooner_s: float, longer_s: float, resends: int, resend_after_s: float
 ) -> None:
     facts = {"resends": resends, "resend_after_s": resend_after_s}
-    if next_step(state, since_send_s=sooner_s, **facts) is Step.RESEND:  # type: ignore[arg-type]
+    if next_step(state, since_send_s=sooner_s, **facts) is ClientStep.RESEND:  # type: ignore[arg-type]
         later = next_step(state, since_send_s=sooner_s + longer_s, **facts)  # type: ignore[arg-type]
-        assert later is Step.RESEND
+        assert later is ClientStep.RESEND
 
 
 @given(st.sampled_from(list(SOON + LATER)), counts, waits)
 def test_nothing_waits_for_ever(state: State, resends: int, resend_after_s: float) -> None:
     limit_s = resend_after_s * MAX_BACKOFF_FACTOR
     step = next_step(state, since_send_s=limit_s, resends=resends, resend_after_s=resend_after_s)
-    assert step is Step.RESEND
+    assert step is ClientStep.RESEND
 
 
 AFTER_S = 30.0
@@ -117,7 +121,7 @@ def _decide(state: State, **facts: Any) -> Decision:
         "due_in_s": None,
         "draw": 0.5,
     }
-    return decide(Seen(state=state, **given | facts), resend_after_s=AFTER_S)
+    return decide(SeenRequest(state=state, **given | facts), resend_after_s=AFTER_S)
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))
@@ -128,9 +132,9 @@ def test_the_resender_looks_no_more_at_what_has_ended(state: State, left_s: floa
 
 @pytest.mark.parametrize("attempt", [1, 2, 50])
 def test_the_resender_sends_lost_and_unknown_ones_at_once(attempt: int) -> None:
-    assert _decide(State.LOST, attempt=attempt) == Resend(Why.LOST)
-    assert _decide(State.LOST, attempt=attempt, left_s=-5.0) == Resend(Why.LOST)
-    assert _decide(State.UNKNOWN, attempt=0) == Resend(Why.UNKNOWN)
+    assert _decide(State.LOST, attempt=attempt) == Resend(ResendReason.LOST)
+    assert _decide(State.LOST, attempt=attempt, left_s=-5.0) == Resend(ResendReason.LOST)
+    assert _decide(State.UNKNOWN, attempt=0) == Resend(ResendReason.UNKNOWN)
 
 
 def test_a_resend_reopens_no_failure_that_its_sender_had_not_been_told_of() -> None:
@@ -149,7 +153,7 @@ def test_what_is_silent_is_sent_again_with_full_jitter_up_to_eight_times(state: 
             facts = {"attempt": attempt, "draw": draw}
             found = _decide(state, since_told_s=wait_s - 1, **facts)
             assert found == Later(1.0)
-            assert _decide(state, since_told_s=wait_s, **facts) == Resend(Why.SILENT)
+            assert _decide(state, since_told_s=wait_s, **facts) == Resend(ResendReason.SILENT)
 
 
 @pytest.mark.parametrize("state", OPEN)
@@ -157,25 +161,25 @@ def test_what_is_silent_is_sent_again_with_full_jitter_up_to_eight_times(state: 
 def test_what_is_overdue_is_soon_sent_until_it_is_final(state: State, attempt: int) -> None:
     past = {"left_s": -1.0, "attempt": attempt, "due_in_s": 500.0}
     assert _decide(state, since_told_s=10.0, **past) == Later(20.0)
-    assert _decide(state, since_told_s=30.0, **past) == Resend(Why.OVERDUE)
+    assert _decide(state, since_told_s=30.0, **past) == Resend(ResendReason.OVERDUE)
 
 
 def test_a_retry_that_waits_for_its_time_is_looked_at_after_it_but_at_least_now_and_then() -> None:
     silent = {"since_told_s": 1e6}
     assert _decide(State.RETRYING, due_in_s=10.0, **silent) == Later(40.0)
     assert _decide(State.RETRYING, due_in_s=1e6, **silent) == Later(240.0)
-    assert _decide(State.RETRYING, due_in_s=0.0, **silent) == Resend(Why.SILENT)
+    assert _decide(State.RETRYING, due_in_s=0.0, **silent) == Resend(ResendReason.SILENT)
 
 
 def test_a_writer_whose_clock_is_ahead_costs_no_more_than_the_look_that_is_due() -> None:
     for state in OPEN:
-        assert _decide(state, since_told_s=-300.0) == Resend(Why.SILENT)
+        assert _decide(state, since_told_s=-300.0) == Resend(ResendReason.SILENT)
 
 
 def test_a_resend_that_was_begun_is_finished_and_nothing_else_is_hurried() -> None:
     begun = {"is_unfinished": True, "since_told_s": 0.1}
-    assert _decide(State.PENDING, **begun) == Resend(Why.SILENT)
-    assert _decide(State.PENDING, left_s=-1.0, **begun) == Resend(Why.OVERDUE)
+    assert _decide(State.PENDING, **begun) == Resend(ResendReason.SILENT)
+    assert _decide(State.PENDING, left_s=-1.0, **begun) == Resend(ResendReason.OVERDUE)
     for state in set(OPEN) - {State.PENDING}:
         assert isinstance(_decide(state, **begun), Later)
     assert _decide(State.SUCCEEDED, **begun) == Ended()
@@ -225,7 +229,7 @@ def test_what_nobody_closes_is_sent_ever_more_seldom_at_last_once_an_hour() -> N
 def test_a_pause_that_has_begun_grows_no_more() -> None:
     begun = {"left_s": -1000.0, "since_told_s": 400.0, "draw": 1.0}
     # 375 s by the 600 s that were past when it was told, and not 625 by the 1,000 of now.
-    assert _decide(State.RUNNING, **begun) == Resend(Why.OVERDUE)
+    assert _decide(State.RUNNING, **begun) == Resend(ResendReason.OVERDUE)
 
 
 @pytest.mark.parametrize("left_s", [100.0, -100.0, None])
@@ -237,7 +241,9 @@ def test_what_may_have_been_taken_back_before_redis_came_back_is_left_alone(
     assert _decide(State.PENDING, is_unfinished=True, **from_before) == Later(3600)
     assert _decide(State.PENDING, attempt=2, is_asked_anew=True, **from_before) == Later(3600)
     # Long after its deadline it can only expire, and then its end is told.
-    assert _decide(State.PENDING, **from_before | {"left_s": -3600.0}) == Resend(Why.OVERDUE)
+    assert _decide(State.PENDING, **from_before | {"left_s": -3600.0}) == Resend(
+        ResendReason.OVERDUE
+    )
     # What was sent before, or is a worker's by now, has been somewhere.
     assert isinstance(_decide(State.PENDING, attempt=2, **from_before), Resend)
     for state in (State.ACCEPTED, State.RUNNING, State.LOST):

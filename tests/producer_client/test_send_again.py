@@ -13,7 +13,7 @@ from feedback.records.envelope import Record, decode_headers
 from feedback.status import State
 from producer_client import Client
 from producer_client.submission import Prepared, Submission
-from producer_client.way import Way
+from producer_client.way import SendFlow
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
@@ -154,7 +154,7 @@ def test_a_resend_that_kafka_refuses_leaves_the_trace_of_what_redis_has_forgotte
     assert worker.store.kept_payload("r1") == handle.payload
 
 
-async def _unknown_to_both(self: Way, batch: Sequence[Prepared]) -> list[Prepared]:
+async def _unknown_to_both(self: SendFlow, batch: Sequence[Prepared]) -> list[Prepared]:
     """Be somebody who has looked before the other one told anything."""
     return list(batch)
 
@@ -166,17 +166,17 @@ def test_a_first_send_that_another_one_overtook_is_unknown_when_kafka_refuses_it
     refusing: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks = Way._as_resends
+    looks = SendFlow._as_resends
 
-    async def overtaken(self: Way, batch: Sequence[Prepared]) -> list[Prepared]:
+    async def overtaken(self: SendFlow, batch: Sequence[Prepared]) -> list[Prepared]:
         found = await looks(self, batch)
-        monkeypatch.setattr(Way, "_as_resends", looks)
+        monkeypatch.setattr(SendFlow, "_as_resends", looks)
         client.send(b"v", request_id="r1")
         worker.tell("r1", State.RUNNING)
         return found
 
     cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=3)
-    monkeypatch.setattr(Way, "_as_resends", overtaken)
+    monkeypatch.setattr(SendFlow, "_as_resends", overtaken)
     with pytest.raises(SendUnknown, match="may have been sent before"):
         cut_off.send(b"v", request_id="r1")
     assert client.status("r1").state is State.RUNNING
@@ -190,12 +190,12 @@ def test_a_first_send_behind_a_resend_that_is_taken_back_keeps_its_trace(
     at_once: AtOnce,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks = Way._as_resends
+    looks = SendFlow._as_resends
     failing: list[Future[Any]] = []
 
-    async def overtaken_twice(self: Way, batch: Sequence[Prepared]) -> list[Prepared]:
+    async def overtaken_twice(self: SendFlow, batch: Sequence[Prepared]) -> list[Prepared]:
         found = await looks(self, batch)
-        monkeypatch.setattr(Way, "_as_resends", looks)
+        monkeypatch.setattr(SendFlow, "_as_resends", looks)
         for attempt, cut_off in enumerate(cut_offs, start=1):
             failing.append(at_once(cut_off.send, b"v", request_id="r1"))
             eventually(lambda: worker.store.read("r1").attempt == attempt, timeout_s=30)  # noqa: B023
@@ -204,7 +204,7 @@ def test_a_first_send_behind_a_resend_that_is_taken_back_keeps_its_trace(
     # The first of them fails last.
     away = {"bootstrap_servers": refusing}
     cut_offs = [make_client(kafka=away, send_timeout_s=limit_s) for limit_s in (9, 3)]
-    monkeypatch.setattr(Way, "_as_resends", overtaken_twice)
+    monkeypatch.setattr(SendFlow, "_as_resends", overtaken_twice)
     handle = client.send(b"v", request_id="r1")
     for one in reversed(failing):
         with pytest.raises(SendUnknown, match=r"has it now|may have been sent before"):
@@ -225,7 +225,7 @@ def test_of_two_first_sends_at_once_the_one_that_fails_takes_nothing_from_the_ot
     monkeypatch: pytest.MonkeyPatch,
     fails_first: bool,
 ) -> None:
-    monkeypatch.setattr(Way, "_as_resends", _unknown_to_both)
+    monkeypatch.setattr(SendFlow, "_as_resends", _unknown_to_both)
     cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=3)
     sends = [
         partial(at_once, cut_off.send, b"v", request_id="r1"),
@@ -253,7 +253,7 @@ def test_of_two_first_sends_at_once_that_both_fail_no_trace_is_left(
     at_once: AtOnce,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Way, "_as_resends", _unknown_to_both)
+    monkeypatch.setattr(SendFlow, "_as_resends", _unknown_to_both)
     cut_off = make_client(kafka={"bootstrap_servers": refusing}, send_timeout_s=3)
     failing = [at_once(cut_off.send, b"v", request_id="r1") for _ in range(4)]
     for one in failing:

@@ -19,7 +19,7 @@ from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client import Client, Handle
-from producer_client.way import Way
+from producer_client.way import SendFlow
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
@@ -208,13 +208,13 @@ def test_what_another_start_of_redis_was_told_of_is_sent_by_a_wait_for_its_handl
     # Redis came back as it was before the client was told NotSent.
     worker.store.redis.hset(worker.store.request_key("r1"), "told_in", "another")
     tried: list[None] = []
-    again = Way.again
+    again = SendFlow.again
 
     async def note(*given: Any, **named: Any) -> None:
         await again(*given, **named)
         tried.append(None)
 
-    monkeypatch.setattr(Way, "again", note)
+    monkeypatch.setattr(SendFlow, "again", note)
 
     def has_tried(wait: Callable[..., Status]) -> bool:
         with pytest.raises(WaitTimeout):

@@ -10,8 +10,8 @@ from feedback.records.envelope import REQUEST_ID, payload_sha256
 from feedback.records.stored_payload import StoredPayload
 from feedback.status import FINAL, State
 from feedback.statuses import Status
-from producer_client.resending import Step, next_step
-from producer_client.sending import Sending
+from producer_client.resending import ClientStep, next_step
+from producer_client.sending import BlockingSends
 from producer_client.submission import Submission
 from tests.simulation.clock import Face
 from tests.simulation.links import SimulatedSender
@@ -38,7 +38,7 @@ class Sender(Process):
         store: Any = SimulatedStore(world, self, heartbeat_ttl_ms=HEARTBEAT_TTL_MS)
         self.store = store
         sender: Any = SimulatedSender(world, self)
-        self.sending = Sending(SETTINGS.client, store, sender)
+        self.sending = BlockingSends(SETTINGS.client, store, sender)
 
 
 class SimulatedClient(Sender):
@@ -186,7 +186,7 @@ class SimulatedClient(Sender):
             resends=self._resends,
             resend_after_s=RESEND_AFTER_S,
         )
-        if step is Step.RESEND:
+        if step is ClientStep.RESEND:
             self._resend(status)
 
     def _resend(self, status: Status) -> None:

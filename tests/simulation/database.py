@@ -15,28 +15,28 @@ from consumer.journal import (
     WORKER_DIED,
     Applied,
     Claim,
+    ClaimVerdict,
     EffectMark,
     Finish,
     FinishKind,
     FinishResult,
+    JournalState,
     OwnRun,
     Published,
     Refusal,
     Row,
     Skip,
-    State,
     Takeover,
     TakeoverKind,
     TakeoverResult,
     TakeoverResultKind,
     ToldRun,
-    Verdict,
     VerdictKind,
 )
 from consumer.journal.claiming import first_row, turns
 from consumer.journal.followed_rule import Followed, why_followed
 from consumer.journal.forgetting import as_forgotten, is_forgotten
-from consumer.journal.records import DEADLINE_OVER, Holder, over_message
+from consumer.journal.records import DEADLINE_OVER, KeyHolder, over_message
 from consumer.journal.takeover_rule import TakeoverDecision, decide_takeover, effect_excluded
 from consumer.journal.told_rule import catch_up_with
 from consumer.journal.verdict import (
@@ -44,8 +44,8 @@ from consumer.journal.verdict import (
     FORGOTTEN,
     HELD,
     INSERT,
+    ClaimAction,
     Decision,
-    Step,
     decide,
     decide_finish,
     in_order,
@@ -103,7 +103,7 @@ class Database(Peers):
         refused = [self._refuse(worker_id, one) for one in refusals]
         wanted = {one.request_id: one for one in skips}
         skipped = [self._skip(worker_id, wanted[name]) for name in sorted(wanted)]
-        verdicts: dict[int, Verdict] = {}
+        verdicts: dict[int, ClaimVerdict] = {}
         for turn in turns(claims):
             for place in turn:
                 verdicts[place] = self._claim(worker_id, claims[place], mine, tried)
@@ -128,7 +128,7 @@ class Database(Peers):
         if not self.has_succeeded(one):
             return None
         too_late = one.claim.deadline_at <= now
-        state = State.EXPIRED if too_late else State.SKIPPED
+        state = JournalState.EXPIRED if too_late else JournalState.SKIPPED
         first = first_row(one.claim, state, worker_id=worker_id, now=now)
         ended = first if too_late else first._replace(by=one.by)
         self.order_keys[one.request_id] = one.claim.order_key
@@ -138,7 +138,7 @@ class Database(Peers):
     def has_succeeded(self, one: Skip) -> bool:
         """Say the condition of a skip."""
         other = self.rows.get(one.by)
-        run = (one.by_generation, State.SUCCEEDED)
+        run = (one.by_generation, JournalState.SUCCEEDED)
         return other is not None and (other.generation, other.state) == run
 
     # what the database has lost ------------------------------------------------------------
@@ -168,7 +168,7 @@ class Database(Peers):
                 self._keep_lost(row, worker_id, why_followed(row, one.claim))
             claimed_at = self._claimed_at(one.claim)
             claim = one.claim._replace(begins_at=one.generation)
-            first = first_row(claim, State.CLAIMED, worker_id=worker_id, now=claimed_at)
+            first = first_row(claim, JournalState.CLAIMED, worker_id=worker_id, now=claimed_at)
             effect_at = claimed_at if one.entered else first.effect_at
             self.order_keys[one.request_id] = claim.order_key
             self._write(row, first._replace(effect_at=effect_at, voids=claim.voids), worker_id)
@@ -190,7 +190,7 @@ class Database(Peers):
         for one in runs:
             row = self.rows.get(one.request_id)
             is_pruned = is_forgotten(one.claim, self.mark_of(one.claim))
-            if row is None and one.state == State.CLAIMED and is_pruned:
+            if row is None and one.state == JournalState.CLAIMED and is_pruned:
                 continue
             may = may_overwrite_claims or one.request_id in going_on
             is_ours = one.request_id in going_on and row is not None and row.owner == worker_id
@@ -204,7 +204,7 @@ class Database(Peers):
         return caught_up
 
     def _keep_lost(self, row: Row, worker_id: str, why: Followed | TakeoverKind | None) -> None:
-        outcome = WORKER_DIED if row.state == State.CLAIMED else None
+        outcome = WORKER_DIED if row.state == JournalState.CLAIMED else None
         self._keep(row, worker_id, outcome=outcome, allowed_by=why)
 
     def _claimed_at(self, claim: Claim) -> int:
@@ -212,7 +212,7 @@ class Database(Peers):
 
     def _bring_forward(self, worker_id: str, one: ToldRun, row: Row | None) -> Row:
         now, claim = self._claimed_at(one.claim), one.claim._replace(begins_at=one.generation)
-        first = first_row(claim, State.CLAIMED, worker_id=one.owner, now=now)
+        first = first_row(claim, JournalState.CLAIMED, worker_id=one.owner, now=now)
         before = first._replace(voids=claim.voids)
         if row is not None:
             before = row._replace(
@@ -227,12 +227,12 @@ class Database(Peers):
                 due_at=None,
                 published_at=None,
             )
-        never_began = one.state in (State.EXPIRED, State.SKIPPED)
+        never_began = one.state in (JournalState.EXPIRED, JournalState.SKIPPED)
         is_undone = before.effect_kind == "transactional" or never_began
         after = before._replace(
             state=str(one.state),
             effect_at=None if is_undone else now,
-            finished_at=None if one.state == State.CLAIMED else self.now_ms(),
+            finished_at=None if one.state == JournalState.CLAIMED else self.now_ms(),
             code=one.code,
             message=one.message,
             result=one.result,
@@ -282,7 +282,7 @@ class Database(Peers):
 
     def is_claimed(self, row: Row, generation: int) -> bool:
         """Say the condition of a finish."""
-        return row.generation == generation and row.state == State.CLAIMED
+        return row.generation == generation and row.state == JournalState.CLAIMED
 
     def _end(self, row: Row, one: Finish, by: str) -> None:
         ended = row._replace(
@@ -311,7 +311,7 @@ class Database(Peers):
     def may_enter(self, row: Row, one: EffectMark, worker_id: str) -> bool:
         """Say the condition of an effect."""
         mine = row.owner == worker_id and row.generation == one.generation
-        return mine and row.state == State.CLAIMED
+        return mine and row.state == JournalState.CLAIMED
 
     def mark_published(self, told: Published) -> None:
         """Note what Redis confirmed."""
@@ -385,7 +385,7 @@ class Database(Peers):
 
     def _claim(
         self, worker_id: str, claim: Claim, held: set[Name], tried: Collection[str]
-    ) -> Verdict:
+    ) -> ClaimVerdict:
         now = self.now_ms()
         row = self.rows.get(claim.request_id)
         decision = decide(claim, row, now, worker_id=worker_id, held=held, tried=tried)
@@ -396,9 +396,9 @@ class Database(Peers):
             is_held = not too_late if is_first else in_order(decision, holder) is HELD
             if is_held:
                 due_in_ms = holder.due_in_ms
-                return Verdict(HELD.kind, claim, None, HELD.reason, due_in_ms=due_in_ms)
-        if decision.step is Step.INSERT:
-            state = State.EXPIRED if too_late else State.CLAIMED
+                return ClaimVerdict(HELD.kind, claim, None, HELD.reason, due_in_ms=due_in_ms)
+        if decision.step is ClaimAction.INSERT:
+            state = JournalState.EXPIRED if too_late else JournalState.CLAIMED
             first = first_row(claim, state, worker_id=worker_id, now=now)
             self.order_keys[claim.request_id] = claim.order_key
             if not too_late:
@@ -408,27 +408,27 @@ class Database(Peers):
             if doubted is not None:
                 row, decision = doubted, FORGOTTEN
             self._write(None, row, worker_id)
-        elif decision.step is Step.REOPEN and row is not None:
+        elif decision.step is ClaimAction.REOPEN and row is not None:
             self._keep(row, worker_id)
             reopened = self._reopened(row, claim, worker_id)
             self._write(row, reopened, worker_id)
             row = reopened
-        elif decision.step is Step.RETRY and row is not None:
+        elif decision.step is ClaimAction.RETRY and row is not None:
             self._keep(row, worker_id)
             again = self._retried(row, claim, worker_id)
             self._write(row, again, worker_id)
             row = again
-        elif decision.step is Step.EXPIRE and row is not None:
+        elif decision.step is ClaimAction.EXPIRE and row is not None:
             expired = self._waited_too_long(row)
             self._write(row, expired, worker_id)
             row = expired
-        elif decision.step is Step.CLOSE and row is not None:
+        elif decision.step is ClaimAction.CLOSE and row is not None:
             closed = row._replace(resend=False, published_at=None)
             self._write(row, closed, worker_id)
             row = closed
         return self._verdict(claim, row, decision, held)
 
-    def holder(self, claim: Claim) -> Holder | None:
+    def holder(self, claim: Claim) -> KeyHolder | None:
         """Return what goes before a request because it has its key."""
         others = [
             row
@@ -436,21 +436,21 @@ class Database(Peers):
             if name != claim.request_id
             and claim.order_key is not None
             and self.order_keys.get(name) == claim.order_key
-            and row.state in (State.CLAIMED, State.RETRYING)
+            and row.state in (JournalState.CLAIMED, JournalState.RETRYING)
         ]
         if not others:
             return None
         now, due_at = self.now_ms(), [row.due_at for row in others if row.due_at is not None]
-        is_running = any(row.state == State.CLAIMED for row in others)
+        is_running = any(row.state == JournalState.CLAIMED for row in others)
         due_in_ms = 0 if is_running or not due_at else max(0, min(due_at) - now)
-        return Holder(is_running, due_in_ms, now)
+        return KeyHolder(is_running, due_in_ms, now)
 
     def _verdict(
         self, claim: Claim, row: Row | None, decision: Decision, held: set[Name]
-    ) -> Verdict:
+    ) -> ClaimVerdict:
         if decision.kind is VerdictKind.RUN and row is not None:
             held.add((row.request_id, row.generation))
-        return Verdict(decision.kind, claim, row, decision.reason)
+        return ClaimVerdict(decision.kind, claim, row, decision.reason)
 
     def effect_at_claim(self, effect_kind: str, now: int) -> int | None:
         """Return what a claim says of the effect: of a plain external handler, that it may be."""
@@ -462,7 +462,7 @@ class Database(Peers):
         cleared = ("code", "message", "result", "finished_at", "published_at", "dead_letter_at")
         return row._replace(
             generation=row.generation + 1,
-            state=str(State.CLAIMED),
+            state=str(JournalState.CLAIMED),
             attempt=claim.attempt,
             topic=claim.topic,
             partition=claim.partition,
@@ -482,7 +482,7 @@ class Database(Peers):
         cleared = ("code", "message", "result", "finished_at", "published_at", "due_at")
         return row._replace(
             generation=row.generation + 1,
-            state=str(State.CLAIMED),
+            state=str(JournalState.CLAIMED),
             owner=worker_id,
             claimed_at=now,
             effect_kind=claim.effect_kind,
@@ -495,7 +495,7 @@ class Database(Peers):
         cleared = ("result", "published_at", "due_at")
         now = self.now_ms()
         return row._replace(
-            state=str(State.EXPIRED),
+            state=str(JournalState.EXPIRED),
             finished_at=now,
             code=DEADLINE_OVER,
             message=over_message((now - row.deadline_at) // 1000),
@@ -515,7 +515,7 @@ class Database(Peers):
                 one.deadline_at,
                 "",
             )
-            row = first_row(claim, State.FAILED, worker_id=worker_id, now=self.now_ms())
+            row = first_row(claim, JournalState.FAILED, worker_id=worker_id, now=self.now_ms())
             row = row._replace(effect_kind=None, code=one.code, message=one.message)
             self._write(None, row, worker_id)
         return self.rows[one.request_id]

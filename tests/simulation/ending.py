@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumer.handlers.declaration import EffectKind
-from consumer.journal import State
+from consumer.journal import JournalState
 from feedback.status import FINAL
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.kafka import request_id_of
@@ -125,11 +125,14 @@ def check_end(world: World) -> None:
         if row is None or order_of(request_id) in world.losses.excused:
             continue
         charges = world.bank.charges[request_id]
-        if row.state == State.SUCCEEDED and charges != 1:
+        if row.state == JournalState.SUCCEEDED and charges != 1:
             raise Violation("no wrong outcome", f"{request_id} SUCCEEDED, {charges} charges")
-        if row.state in (State.FAILED, State.EXPIRED, State.SKIPPED) and charges:
+        if (
+            row.state in (JournalState.FAILED, JournalState.EXPIRED, JournalState.SKIPPED)
+            and charges
+        ):
             raise Violation("no wrong outcome", f"{request_id} {row.state}, but was charged")
-        is_doubted = row.state == State.IN_DOUBT and not row.is_forgotten
+        is_doubted = row.state == JournalState.IN_DOUBT and not row.is_forgotten
         if row.effect_kind == EffectKind.TRANSACTIONAL and is_doubted:
             raise Violation("a transactional run leaves no doubt", f"{request_id} is in doubt")
     for process in world.workers:

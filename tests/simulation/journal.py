@@ -19,7 +19,7 @@ from consumer.journal import (
     Unhandled,
 )
 from consumer.journal.pacing import EVER_MS
-from consumer.journal.republish import Cursor, Page, Turn
+from consumer.journal.republish import Page, RestoreCursor, Turn
 from tests.simulation.processes import Process
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class SimulatedRepublication:
             lambda: self._world.database.end_republication(self._worker_id, run_id),
         )
 
-    def page(self, cursor: Cursor, *, ttl_ms: int, limit: int) -> Page:
+    def page(self, cursor: RestoreCursor, *, ttl_ms: int, limit: int) -> Page:
         """Return the endings."""
         return self._call("~reads endings", lambda: Page(self._world.database.endings(), None))
 

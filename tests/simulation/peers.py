@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from consumer.journal import DISOWNED, DeadEnd, FarLease, Row, State, Unhandled
+from consumer.journal import DISOWNED, DeadEnd, FarLease, JournalState, Row, Unhandled
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.records import DEADLINE_OVER, over_message
-from consumer.journal.republish import Holder, Turn
+from consumer.journal.republish import RestoreTurn, Turn
 from tests.simulation.pruning import Pruning
 from tests.simulation.tables import Change
 
@@ -18,7 +18,7 @@ class Peers(Pruning):
 
     def __init__(self, now_ms: Callable[[], int], on_change: Callable[[Change], None]) -> None:
         super().__init__(now_ms, on_change)
-        self._republishing = Holder()
+        self._republishing = RestoreTurn()
 
     # sweeps --------------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ class Peers(Pruning):
     def is_dead(self, row: Row, worker_id: str) -> bool:
         """Say the condition of a sweep."""
         is_late = worker_id in self.leases and not self.lives(worker_id)
-        return row.state == State.CLAIMED and not self.lives(row.owner) and not is_late
+        return row.state == JournalState.CLAIMED and not self.lives(row.owner) and not is_late
 
     def end_dead(self, worker_id: str, ends: Sequence[DeadEnd]) -> list[Row]:
         """End claims of workers without a live lease; return the rows that were ended."""
@@ -74,7 +74,9 @@ class Peers(Pruning):
             Unhandled(row, row.deadline_at + late_ms <= self.now_ms())
             for row in self.rows.values()
             if row.topic not in topics
-            and (self.is_dead(row, worker_id) or (row.state == State.RETRYING and not is_late))
+            and (
+                self.is_dead(row, worker_id) or (row.state == JournalState.RETRYING and not is_late)
+            )
         ]
         return sorted(found, key=lambda one: one.row.deadline_at)[:limit]
 
@@ -95,7 +97,7 @@ class Peers(Pruning):
         for row in rows:
             if self.rows.get(row.request_id) == row:
                 after = row._replace(
-                    state=str(State.EXPIRED),
+                    state=str(JournalState.EXPIRED),
                     code=DEADLINE_OVER,
                     message=over_message((self.now_ms() - row.deadline_at) // 1000),
                     owner=worker_id,
@@ -112,7 +114,7 @@ class Peers(Pruning):
         return [
             row
             for row in self.rows.values()
-            if row.owner == worker_id and row.state == State.CLAIMED
+            if row.owner == worker_id and row.state == JournalState.CLAIMED
         ]
 
     def disown(self, worker_id: str, runs: Sequence[tuple[str, int]]) -> None:
@@ -132,7 +134,7 @@ class Peers(Pruning):
             row
             for row in self.rows.values()
             if row.published_at is None
-            and row.state != State.CLAIMED
+            and row.state != JournalState.CLAIMED
             and since <= (row.finished_at or 0) <= until
         ]
         return sorted(found, key=lambda row: row.finished_at or 0)[:limit]
@@ -158,4 +160,4 @@ class Peers(Pruning):
 
     def endings(self) -> list[Row]:
         """Return every row that has ended."""
-        return [row for row in self.rows.values() if row.state != State.CLAIMED]
+        return [row for row in self.rows.values() if row.state != JournalState.CLAIMED]

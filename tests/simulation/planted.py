@@ -17,11 +17,11 @@ from consumer.intake.intake import Intake
 from consumer.journal import (
     Applied,
     Claim,
+    ClaimVerdict,
+    JournalState,
     JournalUnavailable,
     Refusal,
     Row,
-    State,
-    Verdict,
     VerdictKind,
     takeover_rule,
     verdict,
@@ -42,9 +42,9 @@ from feedback.status import State as Told
 from feedback.status import Stored, Write, judge
 from feedback.statuses import Status
 from producer_client import plan, way
-from producer_client.resending import Seen
+from producer_client.resending import SeenRequest
 from producer_client.submission import Prepared
-from producer_client.way import Way
+from producer_client.way import SendFlow
 from tests.simulation import database, redis
 from tests.simulation.database import Database
 from tests.simulation.kafka import KafkaServer
@@ -92,16 +92,16 @@ def _hope(self: Writing, batch: Any, again: Any, now_s: float) -> Applied:
             raise
         claims = [mapping.claim(one) for one in batch]
         me = self._journal._worker_id
-        rows = [first_row(one, State.CLAIMED, worker_id=me, now=0) for one in claims]
+        rows = [first_row(one, JournalState.CLAIMED, worker_id=me, now=0) for one in claims]
         verdicts = [
-            Verdict(VerdictKind.RUN, claim, row, "hope")
+            ClaimVerdict(VerdictKind.RUN, claim, row, "hope")
             for claim, row in zip(claims, rows, strict=True)
         ]
         return Applied(tuple(verdicts), frozenset(), {}, ())
 
 
 def _any_generation(self: Database, row: Row, generation: int) -> bool:
-    return row.state == State.CLAIMED
+    return row.state == JournalState.CLAIMED
 
 
 def _anybody(self: Database, *facts: object) -> bool:
@@ -157,10 +157,10 @@ def _reopens_any(state: Told, generation: int) -> int:
     return MAX_ATTEMPT
 
 
-_forget_sent = Way.forget
+_forget_sent = SendFlow.forget
 
 
-async def _forgets_for_certain(self: Way, one: Prepared) -> bool:
+async def _forgets_for_certain(self: SendFlow, one: Prepared) -> bool:
     await _forget_sent(self, one)
     return True
 
@@ -192,7 +192,7 @@ def _other_payload(stored: Stored, write: Write) -> bool:
 _seen = plan._seen
 
 
-def _whenever_it_was_told(status: Status, taken: Taken) -> Seen:
+def _whenever_it_was_told(status: Status, taken: Taken) -> SeenRequest:
     return replace(_seen(status, taken), is_from_before=False)
 
 
@@ -240,7 +240,7 @@ PLANTED = (
 # Beside the ten of issue 4.
 ALSO_PLANTED = (
     Planted("a resend that was on its way reopens a failure", ((way, "reopens", _reopens_any),)),
-    Planted("NotSent of what a resender has", ((Way, "forget", _forgets_for_certain),)),
+    Planted("NotSent of what a resender has", ((SendFlow, "forget", _forgets_for_certain),)),
     Planted("NotSent of what was sent before", ((way, "certain", _as_it_is),)),
     Planted("nobody looks for lost runs", ((OwnRuns, "look_if_due", _looks_at_nothing),)),
     Planted(

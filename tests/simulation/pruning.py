@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from consumer.journal import Claim, Row
-from consumer.journal.forgetting import MESSAGE, Forgotten, is_forgotten
+from consumer.journal.forgetting import MESSAGE, PruneMark, is_forgotten
 from consumer.journal.pruning import PRUNED_STATES
-from consumer.journal.records import FORGOTTEN, State
+from consumer.journal.records import FORGOTTEN, JournalState
 from tests.simulation.tables import Tables
 
 
@@ -39,17 +39,17 @@ class Pruning(Tables):
         return sorted(deadlines)
 
     def _remember(self, topic: str, partition: int, offset: int, deadline_at: int) -> None:
-        mark = self.forgotten.get((topic, partition), Forgotten(0, 0))
+        mark = self.forgotten.get((topic, partition), PruneMark(0, 0))
         latest = max(mark.deadline_at, deadline_at)
-        self.forgotten[topic, partition] = Forgotten(max(mark.next_offset, offset + 1), latest)
+        self.forgotten[topic, partition] = PruneMark(max(mark.next_offset, offset + 1), latest)
 
     def doubted(self, claim: Claim, first: Row) -> Row | None:
         """Return the row of a first claim that may have ended and been forgotten; else None."""
-        asked = first.state == State.EXPIRED or claim.sent_at is not None
+        asked = first.state == JournalState.EXPIRED or claim.sent_at is not None
         if not asked or not is_forgotten(claim, self.mark_of(claim)):
             return None
         return first._replace(
-            state=State.IN_DOUBT.value,
+            state=JournalState.IN_DOUBT.value,
             claimed_at=None,
             effect_at=None,
             finished_at=self.now_ms(),
@@ -57,6 +57,6 @@ class Pruning(Tables):
             message=MESSAGE,
         )
 
-    def mark_of(self, claim: Claim) -> Forgotten | None:
+    def mark_of(self, claim: Claim) -> PruneMark | None:
         """Return how far the partition of a claim was forgotten."""
         return self.forgotten.get((claim.topic, claim.partition))

@@ -13,9 +13,9 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.redis.deadlines import Taken
 from feedback.status import FINAL, State
 from feedback.statuses import Status
-from producer_client.payloads import Missing, Payloads
+from producer_client.payloads import Missing, PayloadFinder
 from producer_client.plan import plan_of
-from producer_client.resends import Batch, Resends
+from producer_client.resends import ResendBatch, Resends
 from tests.simulation.clients import Sender
 from tests.simulation.clock import Face
 from tests.simulation.worker_process import RESEND_AFTER_S
@@ -101,7 +101,7 @@ class SimulatedReader:
         return self._world.kafka.logs[topic, partition][offset]
 
 
-class SimulatedPayloads(Payloads):
+class SimulatedPayloads(PayloadFinder):
     """What is sent again; one look at Redis for each."""
 
     def groups(self, statuses: Sequence[Status]) -> Iterator[Sequence[Status]]:
@@ -147,4 +147,4 @@ class Resender(Sender):
             self._deadlines.settle(taken, plan.looks_s)
             self._deadlines.remove(taken, plan.ended)
             for wanted in plan.resends.values():
-                self._resends.send(Batch(taken, wanted, monotonic_s() + LEASE_S))
+                self._resends.send(ResendBatch(taken, wanted, monotonic_s() + LEASE_S))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from consumer.journal import State
+from consumer.journal import JournalState
 from tests.simulation.worker_process import WorkerProcess
 from tests.simulation.world import World
 
@@ -79,7 +79,7 @@ def _has_lost_runs(world: World, one: WorkerProcess) -> bool:
     claimed = {
         row.request_id
         for row in rows.values()
-        if row.owner == one.name and row.state == State.CLAIMED
+        if row.owner == one.name and row.state == JournalState.CLAIMED
     }
     running = {name for name, _ in one.worker._in_flight.running}
     return claimed != running
@@ -99,7 +99,7 @@ def _teller_wants(world: World, one: WorkerProcess) -> bool:
 
 def _sweeper_wants(world: World, one: WorkerProcess) -> bool:
     return any(
-        row.state == State.CLAIMED or row.published_at is None
+        row.state == JournalState.CLAIMED or row.published_at is None
         for row in world.database.rows.values()
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from consumer.journal import Row
-from consumer.journal.forgetting import Forgotten
+from consumer.journal.forgetting import PruneMark
 
 
 class Run(NamedTuple):
@@ -39,7 +39,7 @@ class Snapshot(NamedTuple):
     history: tuple[Run, ...]
     leases: dict[str, int]
     turns: dict[str, int]
-    forgotten: dict[tuple[str, int], Forgotten]
+    forgotten: dict[tuple[str, int], PruneMark]
 
 
 class Tables:
@@ -56,7 +56,7 @@ class Tables:
         self.rows: dict[str, Row] = {}
         self.history: list[Run] = []
         self.leases: dict[str, int] = {}
-        self.forgotten: dict[tuple[str, int], Forgotten] = {}
+        self.forgotten: dict[tuple[str, int], PruneMark] = {}
         # What no row shows: in which order a request is kept.
         self.order_keys: dict[str, str | None] = {}
         self._turns: dict[str, int] = {}

@@ -17,13 +17,13 @@ from consumer.journal import (
     EffectMark,
     Finish,
     Journal,
+    JournalState,
     Leases,
     OwnRun,
     Published,
     Refusal,
     Row,
     Skip,
-    State,
     Takeover,
     TakeoverKind,
 )
@@ -143,7 +143,7 @@ class Sequence:
             DeadEnd(
                 one,
                 self._draw.randint(1, 2),
-                State.IN_DOUBT,
+                JournalState.IN_DOUBT,
                 "WORKER_DIED",
                 "it died",
                 voids=self._draw.choice((None, 0, 3)),
@@ -167,9 +167,11 @@ class Sequence:
     def _commit(self, worker: str) -> tuple[Facts, Facts]:
         """Finish in a child: a transaction that knows no worker."""
         name, generation = self._draw.choice(self._ids), self._draw.randint(1, 2)
-        end = Finish(name, generation, State.SUCCEEDED, None, None, "1", False)
+        end = Finish(name, generation, JournalState.SUCCEEDED, None, None, "1", False)
         with self._both.transactions.begin() as transaction:
-            real = transaction.finish(name, generation, State.SUCCEEDED, None, None, "1", False)
+            real = transaction.finish(
+                name, generation, JournalState.SUCCEEDED, None, None, "1", False
+            )
         simulated = self._both.simulated.finish_in_child(worker, end, lambda: None)
         return (real,), (simulated,)
 
@@ -193,12 +195,18 @@ class Sequence:
     def _draw_finishes(self) -> Finish:
         draw = self._draw
         state = draw.choice(
-            (State.SUCCEEDED, State.FAILED, State.FAILED, State.IN_DOUBT, State.RETRYING)
+            (
+                JournalState.SUCCEEDED,
+                JournalState.FAILED,
+                JournalState.FAILED,
+                JournalState.IN_DOUBT,
+                JournalState.RETRYING,
+            )
         )
-        resend = state is State.FAILED and draw.random() < 0.7
+        resend = state is JournalState.FAILED and draw.random() < 0.7
         name, generation = draw.choice(self._ids), draw.randint(1, 3)
-        delay_ms = 0 if state is State.RETRYING else None
-        if_late = state is State.RETRYING and draw.random() < 0.5
+        delay_ms = 0 if state is JournalState.RETRYING else None
+        if_late = state is JournalState.RETRYING and draw.random() < 0.5
         return Finish(name, generation, state, "CODE", "why", None, resend, delay_ms, if_late)
 
     def _draw_own_run(self) -> OwnRun:
@@ -224,7 +232,14 @@ class Sequence:
         return Takeover(name, draw.randint(1, 3), kind, because, declared, policy)
 
     def _draw_published(self) -> Published:
-        state = self._draw.choice((State.SUCCEEDED, State.FAILED, State.IN_DOUBT, State.RETRYING))
+        state = self._draw.choice(
+            (
+                JournalState.SUCCEEDED,
+                JournalState.FAILED,
+                JournalState.IN_DOUBT,
+                JournalState.RETRYING,
+            )
+        )
         return Published(self._draw.choice(self._ids), self._draw.randint(1, 2), state)
 
     def _draw_refusal(self) -> Refusal:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
-from consumer.journal import Applied, Finish, FinishKind, Row, State
+from consumer.journal import Applied, Finish, FinishKind, JournalState, Row
 from consumer.pool import Job
 from feedback.records.envelope import payload_sha256
 from feedback.status import BEFORE_CLAIM, FINAL, RefusalReason
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.simulation.pool import SimulatedRun
     from tests.simulation.world import World
 
-_WITHOUT_EFFECT = (State.FAILED, State.EXPIRED, State.SKIPPED)
+_WITHOUT_EFFECT = (JournalState.FAILED, JournalState.EXPIRED, JournalState.SKIPPED)
 
 
 class Watch:
@@ -182,7 +182,7 @@ class Watch:
         for request_id, generation in applied.effects:
             row = self._world.database.rows[request_id]
             owns = (row.generation, row.owner) == (generation, worker_id)
-            if not owns or row.state != State.CLAIMED:
+            if not owns or row.state != JournalState.CLAIMED:
                 raise Violation(
                     "no effect by a zombie that uses effect()",
                     f"{worker_id} entered {request_id}/{generation}, {_said(row)} stands there",
@@ -201,9 +201,9 @@ class Watch:
         before, after, by = change
         self._excuse_fork(change)
         self.states.add((after.request_id, after.generation, after.state))
-        if before is not None and before.state == State.CLAIMED and after != before:
+        if before is not None and before.state == JournalState.CLAIMED and after != before:
             self._taken(before, by)
-        if after.state == State.CLAIMED:
+        if after.state == JournalState.CLAIMED:
             self._alone(after)
             self._grants.add((after.request_id, after.generation, after.owner))
         elif before is None or (before.state, before.generation) != (
@@ -223,7 +223,7 @@ class Watch:
         if key is None or row.request_id in forgotten:
             return
         for other in world.database.rows.values():
-            is_open = other.state in (State.CLAIMED, State.RETRYING)
+            is_open = other.state in (JournalState.CLAIMED, JournalState.RETRYING)
             is_other = other.request_id != row.request_id and other.request_id not in forgotten
             if is_open and is_other and (other.topic, world.key_of(other)) == (row.topic, key):
                 raise Violation(
@@ -241,7 +241,7 @@ class Watch:
         self._was_pruned(row.request_id, row)
         if self._is_excused(row.request_id):
             return
-        if row.state == State.SUCCEEDED and charges != 1:
+        if row.state == JournalState.SUCCEEDED and charges != 1:
             raise Violation("no wrong outcome", f"{_said(row)} with {charges} charges")
         if row.state in _WITHOUT_EFFECT and charges:
             raise Violation("no wrong outcome", f"{_said(row)} although it was charged")
@@ -249,7 +249,7 @@ class Watch:
     def _stands_in(self, row: Row, by: str) -> None:
         other = self._world.database.rows.get(by)
         keys = [None if one is None else self._world.key_of(one) for one in (row, other)]
-        if other is None or other.state != State.SUCCEEDED or keys[0] != keys[1]:
+        if other is None or other.state != JournalState.SUCCEEDED or keys[0] != keys[1]:
             said = f"{_said(row)} by {by}: {other and _said(other)}"
             raise Violation("only what has succeeded stands in for others", said)
 
@@ -262,16 +262,19 @@ class Watch:
             return
         is_same_run = before.generation == after.generation
         match before.state:
-            case State.CLAIMED:
+            case JournalState.CLAIMED:
                 # A client was told of a later run than the one that the database still knows of.
                 is_told = before.request_id in self._world.losses.forgotten
-                is_allowed = is_same_run or after.state == State.CLAIMED or is_told
-            case State.IN_DOUBT:
-                is_resolved = is_same_run and after.state in (State.SUCCEEDED, State.FAILED)
+                is_allowed = is_same_run or after.state == JournalState.CLAIMED or is_told
+            case JournalState.IN_DOUBT:
+                is_resolved = is_same_run and after.state in (
+                    JournalState.SUCCEEDED,
+                    JournalState.FAILED,
+                )
                 # Its client was told of a later run than the pruned journal counts: a doubt still.
-                is_raised = before.is_forgotten and after.state == State.IN_DOUBT
+                is_raised = before.is_forgotten and after.state == JournalState.IN_DOUBT
                 is_allowed = is_resolved or (is_raised and after.generation > before.generation)
-            case State.FAILED:
+            case JournalState.FAILED:
                 is_asked = self._asked.get(before.request_id, 0) >= before.generation
                 is_allowed = before.resend and after.attempt > before.attempt and is_asked
             case _:
@@ -284,7 +287,7 @@ class Watch:
         is_late = self._world.database.now_ms() >= after.deadline_at
         # What was claimed in time, and forgotten since, is written again whenever that is found.
         is_again = after.request_id in self._world.losses.forgotten
-        if not is_same_run and after.state == State.CLAIMED and is_late and not is_again:
+        if not is_same_run and after.state == JournalState.CLAIMED and is_late and not is_again:
             raise Violation("no claim past the deadline", _said(after))
 
     def _taken(self, before: Row, by: str) -> None:

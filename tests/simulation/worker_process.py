@@ -156,7 +156,7 @@ class WorkerProcess(Process):
             teller=self.teller,
             lease=self.liveness,
             limits=Limits(slots=slots, journal_wait_s=SETTINGS.journal.wait_s),
-            features=(Collapsing(self.scheduler.lanes),),
+            features=(Collapsing(self.scheduler.key_queues),),
             statuses=store,
         )
 

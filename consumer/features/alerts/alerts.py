@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from consumer.features.alerts.event import Event, Kind
+from consumer.features.alerts.event import AlertKind, Event
 from consumer.features.alerts.grouping import Alert, Grouping
-from consumer.features.alerts.message import Sender
-from consumer.features.alerts.noticing import Failure, Noticing
+from consumer.features.alerts.message import AlertSender
+from consumer.features.alerts.noticing import FailureBurst, Noticing
 from consumer.features.alerts.outlet import Outlet
 from consumer.features.alerts.turns import Turns
 from consumer.features.outgoing.listener import DEAD_LETTERS, OutgoingListener
@@ -32,7 +32,7 @@ def make(core: Core) -> Sequence[Feature]:
     settings, section = core.settings, core.settings.alerts
     if not section.has_webhooks:
         return ()
-    sender = Sender(core.group, core.worker_id, settings.file)
+    sender = AlertSender(core.group, core.worker_id, settings.file)
     turns = Turns(
         core.store,
         redis_away=core.redis_away,
@@ -96,7 +96,7 @@ class Alerts(Feature, OutgoingListener, PauseListener):
         told = [row for row in rows if self._url_of(row.topic)]
         examples = {(row.topic, _code(row)): row for row in reversed(told)}
         failures = [
-            Failure(*name, count, examples[name].request_id, _said_of(examples[name]))
+            FailureBurst(*name, count, examples[name].request_id, _said_of(examples[name]))
             for name, count in Counter((row.topic, _code(row)) for row in told).items()
         ]
         with self._changed:
@@ -107,16 +107,16 @@ class Alerts(Feature, OutgoingListener, PauseListener):
         """Hear how many failures wait for their dead letters now, and since when the oldest."""
         age_s = monotonic_s() - since_s
         if kind == DEAD_LETTERS and is_ours and count and 0 < self._age_s < age_s:
-            self._hear(Event(Kind.AGE, topic, epoch_ms(), count, level=age_s))
+            self._hear(Event(AlertKind.AGE, topic, epoch_ms(), count, level=age_s))
 
     def hindered(self, kind: str, topic: str, reason: str) -> None:
         """Hear that dead letters of a topic cannot be written."""
         if kind == DEAD_LETTERS:
-            self._hear(Event(Kind.HINDERED, topic, epoch_ms(), detail=reason))
+            self._hear(Event(AlertKind.HINDERED, topic, epoch_ms(), detail=reason))
 
     def paused(self, topic: str, *, reason: str, by: str = "") -> None:
         """Hear that a topic was paused."""
-        self._hear(Event(Kind.PAUSED, topic, epoch_ms(), detail=reason, by=by))
+        self._hear(Event(AlertKind.PAUSED, topic, epoch_ms(), detail=reason, by=by))
 
     def start(self) -> None:
         """Begin to tell."""

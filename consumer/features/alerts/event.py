@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Kind(StrEnum):
+class AlertKind(StrEnum):
     """Why the owner of a topic is told something."""
 
     FIRST = "first"  # a failure of a code that was not seen for a day
@@ -30,7 +30,7 @@ class Event(NamedTuple):
         is_more: nothing by itself, but counted where an alert of its kind and code waits.
     """
 
-    kind: Kind
+    kind: AlertKind
     topic: str
     at_ms: int
     requests: int = 1

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from consumer.features.alerts.event import Event, Kind
+from consumer.features.alerts.event import AlertKind, Event
 
 GATHER_S = 2.0
 MOST_CODES = 20
 MOST_IDS = 3
 OTHER = "OTHER"
 # Said again and again while it lasts: the newest says all.
-_LASTING = (Kind.AGE, Kind.HINDERED)
+_LASTING = (AlertKind.AGE, AlertKind.HINDERED)
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Alert:
         first_at, last_at: epoch ms of its events.
     """
 
-    kind: Kind
+    kind: AlertKind
     topic: str
     first_at: int
     last_at: int
@@ -49,7 +49,7 @@ class Alert:
             self.request_ids.append(event.request_id)
         self.detail = event.detail or self.detail
         self.by = event.by or self.by
-        self.level = event.level if self.kind is Kind.AGE else max(self.level, event.level)
+        self.level = event.level if self.kind is AlertKind.AGE else max(self.level, event.level)
 
 
 class Grouping:
@@ -61,8 +61,8 @@ class Grouping:
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
-        self._waiting: dict[tuple[str, Kind], tuple[Alert, float]] = {}
-        self._quiet_until_s: dict[tuple[str, Kind], float] = {}
+        self._waiting: dict[tuple[str, AlertKind], tuple[Alert, float]] = {}
+        self._quiet_until_s: dict[tuple[str, AlertKind], float] = {}
 
     def add(self, events: Iterable[Event], *, now_s: float) -> None:
         """Take in events; now_s is monotonic."""

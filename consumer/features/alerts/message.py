@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from consumer.features.alerts.event import Kind
+from consumer.features.alerts.event import AlertKind
 from consumer.features.alerts.grouping import Alert
 from feedback.console.printable import printable
 from feedback.records.dead_letter_topics import source_topic
@@ -23,7 +23,7 @@ SHOWN_CODES = 5
 _ELLIPSIS = "…"
 
 
-class Sender(NamedTuple):
+class AlertSender(NamedTuple):
     """Who tells it.
 
     Attributes:
@@ -35,7 +35,7 @@ class Sender(NamedTuple):
     config: str | None = None
 
 
-def body_of(alerts: Sequence[Alert], sender: Sender) -> Mapping[str, Any]:
+def body_of(alerts: Sequence[Alert], sender: AlertSender) -> Mapping[str, Any]:
     """Return the message for some alerts."""
     text = "\n".join(text_of(one, sender) for one in alerts)
     return {
@@ -49,7 +49,7 @@ def body_of(alerts: Sequence[Alert], sender: Sender) -> Mapping[str, Any]:
     }
 
 
-def text_of(alert: Alert, sender: Sender) -> str:
+def text_of(alert: Alert, sender: AlertSender) -> str:
     """Return an alert as people read it: the kind, an example, and the command that shows it."""
     lines = [f"*{_plain(alert.topic)}* (group {_plain(sender.group)}): {_what(alert)}"]
     example = [_code(one, ID_LIMIT) for one in alert.request_ids[:1]]
@@ -61,14 +61,14 @@ def text_of(alert: Alert, sender: Sender) -> str:
     return "\n".join(lines)
 
 
-def command_of(alert: Alert, sender: Sender) -> str:
+def command_of(alert: Alert, sender: AlertSender) -> str:
     """Return the command that shows more."""
     match alert.kind:
-        case Kind.FIRST | Kind.RATE:
+        case AlertKind.FIRST | AlertKind.RATE:
             words = ["onceward-dlq", "list", "--topic", source_topic(alert.topic, sender.group)]
             if len(alert.codes) == 1:
                 words += ["--code", *(_cut(code, ID_LIMIT) for code in alert.codes)]
-        case Kind.PAUSED:
+        case AlertKind.PAUSED:
             words = ["onceward-worker", "paused"]
         case _:
             words = ["onceward-worker", "check"]
@@ -79,16 +79,16 @@ def command_of(alert: Alert, sender: Sender) -> str:
 
 def _what(alert: Alert) -> str:
     match alert.kind:
-        case Kind.FIRST:
+        case AlertKind.FIRST:
             return f"a failure not seen for a day: {_codes(alert)}"
-        case Kind.RATE:
+        case AlertKind.RATE:
             return f"{alert.level:,.0f} dead letters within a minute: {_codes(alert)}"
-        case Kind.AGE:
+        case AlertKind.AGE:
             waits = f"{alert.count:,} {'failure waits' if alert.count == 1 else 'failures wait'}"
             return f"{waits} for a dead letter, the oldest for {_duration(alert.level)}"
-        case Kind.HINDERED:
+        case AlertKind.HINDERED:
             return "dead letters cannot be written; none is lost, they wait in the journal"
-        case Kind.PAUSED:
+        case AlertKind.PAUSED:
             return "paused" + (f" by {_code(alert.by, ID_LIMIT)}" if alert.by else "")
 
 
@@ -99,7 +99,7 @@ def _codes(alert: Alert) -> str:
     return ", ".join(told) + (f" and {left} more" if left else "")
 
 
-def _fields(alert: Alert, sender: Sender) -> Mapping[str, Any]:
+def _fields(alert: Alert, sender: AlertSender) -> Mapping[str, Any]:
     fields: dict[str, Any] = {
         "kind": str(alert.kind),
         "topic": alert.topic,
@@ -112,9 +112,9 @@ def _fields(alert: Alert, sender: Sender) -> Mapping[str, Any]:
         "last_at": alert.last_at,
         "command": command_of(alert, sender),
     }
-    if alert.kind is Kind.RATE:
+    if alert.kind is AlertKind.RATE:
         fields["per_minute"] = round(alert.level)
-    if alert.kind is Kind.AGE:
+    if alert.kind is AlertKind.AGE:
         fields["oldest_s"] = round(alert.level)
     return fields
 

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from consumer.features.alerts.event import Event, Kind
+from consumer.features.alerts.event import AlertKind, Event
 
 FORGOTTEN_AFTER_S = 86_400.0
 # Handlers choose their codes: one that puts an id into them must not fill the memory.
@@ -14,7 +14,7 @@ REMEMBERED = 1000
 MINUTE_S = 60.0
 
 
-class Failure(NamedTuple):
+class FailureBurst(NamedTuple):
     """Requests of one topic that failed with one code, some at a time.
 
     Attributes:
@@ -40,7 +40,9 @@ class Noticing:
         self._seen: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._minutes: dict[str, deque[tuple[float, int]]] = {}
 
-    def events(self, failures: Sequence[Failure], *, now_s: float, now_ms: int) -> Iterator[Event]:
+    def events(
+        self, failures: Sequence[FailureBurst], *, now_s: float, now_ms: int
+    ) -> Iterator[Event]:
         """Yield the events to report about these.
 
         Args:
@@ -48,7 +50,9 @@ class Noticing:
         """
         for one in failures:
             is_known = self._is_known(one, now_s)
-            event = Event(Kind.FIRST, one.topic, now_ms, one.requests, one.code, one.request_id)
+            event = Event(
+                AlertKind.FIRST, one.topic, now_ms, one.requests, one.code, one.request_id
+            )
             yield event._replace(detail=one.message, is_more=is_known)
         for topic in dict.fromkeys(one.topic for one in failures):
             of_topic = [one for one in failures if one.topic == topic]
@@ -56,10 +60,10 @@ class Noticing:
             if not 0 < self._limit < in_minute:
                 continue
             for one in of_topic:
-                event = Event(Kind.RATE, topic, now_ms, one.requests, one.code, one.request_id)
+                event = Event(AlertKind.RATE, topic, now_ms, one.requests, one.code, one.request_id)
                 yield event._replace(level=in_minute)
 
-    def _is_known(self, one: Failure, now_s: float) -> bool:
+    def _is_known(self, one: FailureBurst, now_s: float) -> bool:
         kind = (one.topic, one.code)
         seen_s = self._seen.pop(kind, None)
         self._seen[kind] = now_s

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from consumer.features.alerts.grouping import Alert
-from consumer.features.alerts.message import Sender, body_of
+from consumer.features.alerts.message import AlertSender, body_of
 from feedback.logs import EventLog
 from feedback.observer import Observer
 
@@ -37,7 +37,7 @@ class Outlet:
     """
 
     def __init__(
-        self, url: str, *, post: Post, sender: Sender, observers: Sequence[Observer] = ()
+        self, url: str, *, post: Post, sender: AlertSender, observers: Sequence[Observer] = ()
     ) -> None:
         self._url = url
         self._post = post

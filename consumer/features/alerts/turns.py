@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from consumer.features.alerts.event import Kind
+from consumer.features.alerts.event import AlertKind
 from consumer.features.alerts.grouping import Alert
 from feedback.errors import RedisUnavailable
 from feedback.redis.server import guarded
 from feedback.redis.store import StatusStore
 
 # Only the worker that saw one of the others can report it.
-_SEEN_BY_ALL = (Kind.AGE, Kind.HINDERED, Kind.PAUSED)
+_SEEN_BY_ALL = (AlertKind.AGE, AlertKind.HINDERED, AlertKind.PAUSED)
 
 
 class Turns:

@@ -8,12 +8,12 @@ def recalculate(request): ...
 - `checks`: declarations that cannot be kept, pure. `collapsing`: who stands in for whom, from the
   moment at which a run begins.
 - `consumer/pool/predicates.py` asks the user's function, in the child.
-- `consumer/loop/order/lanes.py` gathers: of such a handler a request waits in its lane for others,
-  until none has come for `QUIET_S`, at most `GATHER_S` after the first.
+- `consumer/loop/order/key_queues.py` gathers: of such a handler a request waits in its queue for
+  others, until none has come for `QUIET_S`, at most `GATHER_S` after the first.
 - `consumer/journal/skipping.py` writes the rows: SKIPPED, with the request that ran in `by`.
 
-The way of a round. All requests of such a topic go from the buffer into its lanes, whether slots
-are free or not. The first of a lane is claimed like any request and given to a child. It stands in
+The way of a round. All requests of such a topic go from the buffer into its queues, whether slots
+are free or not. The first of a queue is claimed like any request and given to a child. It stands in
 for those that wait behind it at that moment. The child asks the predicate about it first:
 - no: it ends SKIPPED `NOT_APPLICABLE`, and the next one is claimed;
 - yes: the handler runs. When it has SUCCEEDED, those it stands in for end SKIPPED, all with one
@@ -37,7 +37,7 @@ that hangs is ended by `time_limit_s` with its child. If the child dies in it, t
 the handler's policy, as if the handler had died. Each no costs a turn of the loop, as a request
 that runs does. It is not asked again where the run before may have had its effect
 (`retry_same_key`): a no would hide that. A request waits `QUIET_S` longer than it would without
-`collapse=`; more is read in one poll than the buffer holds, since the lanes hold it: up to
+`collapse=`; more is read in one poll than the buffer holds, since the queues hold it: up to
 `order_held_limit` and a poll more.
 
 Not skipped: requests that another worker holds or has read (they are answered from the journal

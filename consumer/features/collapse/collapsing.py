@@ -11,7 +11,7 @@ from consumer.journal import Finish, Row
 from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.loop.mapping import Run
-from consumer.loop.order.lanes import Lanes, Name
+from consumer.loop.order.key_queues import KeyQueues, Name
 from consumer.loop.settlement import Settlement, Skipping
 from consumer.pool import Job
 from feedback.status import State
@@ -21,7 +21,7 @@ def make(core: Core) -> Sequence[Feature]:
     """Return what knows who stands in for whom, where a handler collapses."""
     if all(one.collapse is None for one in core.handlers):
         return ()
-    return (Collapsing(core.scheduler.lanes),)
+    return (Collapsing(core.scheduler.key_queues),)
 
 
 class Cover(NamedTuple):
@@ -34,15 +34,15 @@ class Cover(NamedTuple):
 class Collapsing(Feature):
     """Knows which runs stand in for which requests. Belongs to the loop's thread.
 
-    A waiting request stays in its lane until the journal has its end. If it is given up, or handed
+    A waiting request stays in its queue until the journal has its end. If it is given up, or handed
     over to another worker meanwhile, it goes the way of all others there.
 
     Args:
-        lanes: the waiting requests.
+        key_queues: the waiting requests.
     """
 
-    def __init__(self, lanes: Lanes) -> None:
-        self._lanes = lanes
+    def __init__(self, key_queues: KeyQueues) -> None:
+        self._key_queues = key_queues
         self._covers: dict[Run, Cover] = {}
         # Runs whose success a child has committed: the requests behind them are still to end.
         self._stood_in: dict[Run, Cover] = {}
@@ -57,7 +57,7 @@ class Collapsing(Feature):
         # An answer about an older run proves nothing about later requests.
         if key is None or job.asks:
             return
-        names = self._lanes.names(key)
+        names = self._key_queues.names(key)
         if names:
             self._covers[run] = Cover(delivery, names)
 
@@ -83,8 +83,8 @@ class Collapsing(Feature):
         return [one.head for one in self._stood_in.values()]
 
     def skipped(self, skips: Sequence[Skipping], rows: Mapping[str, Row]) -> None:
-        """Let go of ended requests; those that the journal did not skip go on in their lanes."""
-        self._lanes.drop(one.delivery for one in skips if one.delivery.request_id in rows)
+        """Let go of ended requests; those that the journal did not skip go on in their queues."""
+        self._key_queues.drop(one.delivery for one in skips if one.delivery.request_id in rows)
         self._stood_in.clear()
 
     def ended(self, one: Settlement) -> None:
@@ -98,7 +98,7 @@ class Collapsing(Feature):
         if key is None:
             return
         seen = {run[0]}
-        for one in self._lanes.those(key, cover.names):
+        for one in self._key_queues.those(key, cover.names):
             # A wake-up has a row that says more; a second payload has its own verdict.
             if not one.wakes and one.request_id not in seen:
                 seen.add(one.request_id)

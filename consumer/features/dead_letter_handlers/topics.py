@@ -19,7 +19,7 @@ from feedback.settings.settings import Settings
 log = EventLog("onceward.dead_letters")
 
 
-class Topics(Protocol):
+class TopicMaker(Protocol):
     """Makes topics, and says which are missing."""
 
     def ensure(self, name: str, *, like: str, room_bytes: int = 0) -> None: ...
@@ -36,7 +36,7 @@ def prepare_in_kafka(settings: Settings, handlers: Iterable[Handler]) -> None:
     prepare(handlers, KafkaTopics(settings.kafka, create=settings.worker.create_topics))
 
 
-def prepare(handlers: Iterable[Handler], topics: Topics) -> None:
+def prepare(handlers: Iterable[Handler], topics: TopicMaker) -> None:
     """Make the dead letter topics that are read here, as far as that is possible now.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from consumer.journal.records import Row
-from consumer.loop.stored_record import Store, kept_record
+from consumer.loop.stored_record import PayloadStore, kept_record
 from feedback.errors import RedisUnavailable
 from feedback.records.envelope import Record, payload_sha256
 
@@ -31,7 +31,9 @@ class Payloads:
         redis_away: whether asking Redis would only cost time.
     """
 
-    def __init__(self, *, reader: Reader, store: Store, redis_away: Callable[[], bool]) -> None:
+    def __init__(
+        self, *, reader: Reader, store: PayloadStore, redis_away: Callable[[], bool]
+    ) -> None:
         self._reader = reader
         self._store = store
         self._redis_away = redis_away

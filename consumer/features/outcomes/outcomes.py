@@ -13,7 +13,7 @@ from consumer.features.outgoing.listener import OUTCOMES, WRITTEN, OutgoingListe
 from consumer.features.outgoing.posting import Posted, Posting, Target
 from consumer.features.outgoing.rounds import Duty, Rounds
 from consumer.handlers.declaration import Handler
-from consumer.journal.outcomes import Ended, OutcomeRows
+from consumer.journal.outcomes import OutcomeRows, OwedOutcome
 from consumer.journal.records import Row
 from consumer.loop.core import Core
 from consumer.loop.feature import Feature
@@ -46,12 +46,12 @@ def make(core: Core) -> Sequence[Feature]:
     # JSON in UTF-8, as the handler's result was measured, and all that stands round it.
     room_bytes = core.settings.worker.max_result_bytes + ROOM_BYTES
 
-    def draft(one: Ended) -> OutcomeRecord:
+    def draft(one: OwedOutcome) -> OutcomeRecord:
         row = one.row
         traceparent = news.traceparent((row.request_id, row.generation))
         return OutcomeRecord(row, targets[row.topic], core.group, traceparent)
 
-    posting = Posting[Ended](
+    posting = Posting[OwedOutcome](
         kind=OUTCOMES,
         target=lambda topic: Target(targets[topic], room_bytes),
         draft=draft,
@@ -88,10 +88,10 @@ def _prepare(
 class Poster(Protocol):
     """Writes a page of outcomes."""
 
-    def post(self, page: Sequence[Ended]) -> Iterator[Posted]: ...
+    def post(self, page: Sequence[OwedOutcome]) -> Iterator[Posted]: ...
 
 
-class Rows(rounds.Rows[Ended], Protocol):
+class Rows(rounds.Rows[OwedOutcome], Protocol):
     """Finds waiting rows."""
 
     def close_case(self, names: Collection[Run]) -> None: ...
@@ -176,7 +176,7 @@ class Outcomes(Feature):
         for one in self._listeners:
             one.waiting(OUTCOMES, topic, count, since_s, is_ours=topic in self._topics)
 
-    def _settle(self, page: Sequence[Ended]) -> Iterator[Posted]:
+    def _settle(self, page: Sequence[OwedOutcome]) -> Iterator[Posted]:
         for posted in self._posting.post(page):
             runs: list[Run] = [(row.request_id, row.generation) for row in posted.written]
             self._rows.close_case(runs)

@@ -17,7 +17,7 @@ from consumer.features.outgoing.hindrances import Hindrances
 from consumer.features.outgoing.posting import Posted, Waits
 from consumer.journal import JournalUnavailable
 from consumer.journal.span import Span
-from consumer.journal.waiting import Cursor, Waiting
+from consumer.journal.waiting import Cursor, OwedCount
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
@@ -34,7 +34,7 @@ Asked = TypeVar("Asked", covariant=True, bound=Waits)
 class Rows(Protocol[Asked]):
     """Finds waiting rows."""
 
-    def waiting(self, within_ms: int) -> list[Waiting]: ...
+    def waiting(self, within_ms: int) -> list[OwedCount]: ...
     def take_turn(self, every_ms: int) -> bool: ...
     def page(
         self,
@@ -189,14 +189,14 @@ class Rounds(Generic[Item]):
         left = {one.topic for one in ours} - written
         self._hindrances.ends(monotonic_s(), waiting=left)
 
-    def _waiting(self, now_s: float) -> list[Waiting]:
+    def _waiting(self, now_s: float) -> list[OwedCount]:
         try:
             return self._rows.waiting(self._span.begin(now_s))
         except JournalUnavailable:
             self._span.ended(now_s, monotonic_s())
             raise
 
-    def _is_my_turn(self, waiting: Iterable[Waiting], now_s: float) -> bool:
+    def _is_my_turn(self, waiting: Iterable[OwedCount], now_s: float) -> bool:
         if all(one.mine == one.requests for one in waiting) or not self._may_sweep(now_s):
             return False
         return self._rows.take_turn(int(1000 * self._lease_s * TURN_EVERY))
@@ -231,7 +231,7 @@ class Rounds(Generic[Item]):
         for topic, reason in posted.refused.items():
             self._hindrances.refused(topic, reason)
 
-    def _show(self, waiting: Iterable[Waiting], now_s: float) -> None:
+    def _show(self, waiting: Iterable[OwedCount], now_s: float) -> None:
         # A look that did not go back to the oldest row knows only a part of the dead workers' rows.
         is_whole = self._span.is_all
         found = {one.topic: one for one in waiting if is_whole or one.topic in self._duty.topics}

@@ -17,7 +17,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from consumer.features.pausing.ways import FINE, Way
+from consumer.features.pausing.ways import FINE, FailureKind
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 4.0
@@ -44,7 +44,7 @@ class Outage:
         tried: how many were let through.
     """
 
-    way: Way
+    way: FailureKind
     since_s: float
     probe_s: float
     pause_s: float
@@ -56,10 +56,10 @@ class _Runs:
     """The last runs of one topic."""
 
     def __init__(self, window: int) -> None:
-        self._ways: deque[Way] = deque(maxlen=window)
-        self._counts: Counter[Way] = Counter()
+        self._ways: deque[FailureKind] = deque(maxlen=window)
+        self._counts: Counter[FailureKind] = Counter()
 
-    def add(self, way: Way) -> int:
+    def add(self, way: FailureKind) -> int:
         """Take one in; return how many of those that are kept ended like it."""
         if len(self._ways) == self._ways.maxlen:
             oldest = self._ways[0]
@@ -89,7 +89,9 @@ class Guard:
         self._runs: dict[str, _Runs] = {}
         self.outages: dict[str, Outage] = {}
 
-    def ended(self, topic: str, request_id: str, way: Way | None, now_s: float) -> Change | None:
+    def ended(
+        self, topic: str, request_id: str, way: FailureKind | None, now_s: float
+    ) -> Change | None:
         """Take in the end of a run.
 
         Args:
@@ -108,7 +110,7 @@ class Guard:
         return Change.PAUSED
 
     def _ended_meanwhile(
-        self, topic: str, outage: Outage, request_id: str, way: Way | None, now_s: float
+        self, topic: str, outage: Outage, request_id: str, way: FailureKind | None, now_s: float
     ) -> Change | None:
         if request_id not in outage.probes:
             return None

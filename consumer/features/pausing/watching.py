@@ -55,7 +55,7 @@ def make(core: Core) -> Sequence[Feature]:
     return (pausing, Watching(pausing, rows))
 
 
-class Rows(Protocol):
+class PauseRows(Protocol):
     """Knows the pauses of the group."""
 
     def pause(self, topic: str, *, reason: str, by: str) -> bool: ...
@@ -74,7 +74,7 @@ class Watching(Feature):
     name: ClassVar[str] = "pauses"
     stop_s: ClassVar[float] = 2.0
 
-    def __init__(self, pausing: Pausing, rows: Rows) -> None:
+    def __init__(self, pausing: Pausing, rows: PauseRows) -> None:
         self._pausing = pausing
         self._rows = rows
         self._stopping = threading.Event()

@@ -27,7 +27,7 @@ _CODE_LIMIT = 64
 _OURS = (HANDLER_ERROR, TIMEOUT, CHILD_DIED, QUERY_UNKNOWN)
 
 
-class Way(NamedTuple):
+class FailureKind(NamedTuple):
     """The evidence of an ended run about the counterparty.
 
     Attributes:
@@ -43,14 +43,16 @@ class Way(NamedTuple):
         return f"{self.code} {self.error_class}".rstrip()
 
 
-FINE = Way()
+FINE = FailureKind()
 
 
-def way_of(one: Settlement) -> Way | None:
+def way_of(one: Settlement) -> FailureKind | None:
     """Return how a run ended; None when that says nothing of whoever the handler calls."""
     finish = one.finish
     if finish is None:
-        return None if one.follows is None else Way(one.follows.takeover.because[:_CODE_LIMIT])
+        return (
+            None if one.follows is None else FailureKind(one.follows.takeover.because[:_CODE_LIMIT])
+        )
     if finish.state == State.SKIPPED:
         return None  # nobody was called
     if finish.state not in (State.FAILED, State.RETRYING, State.IN_DOUBT):
@@ -58,7 +60,7 @@ def way_of(one: Settlement) -> Way | None:
     code = finish.code or str(finish.state)
     if code == JOURNAL_UNAVAILABLE or _is_its_own(finish, code, one.delivery.handler):
         return None
-    return Way(code[:_CODE_LIMIT], _class(code, finish.message, one.raised))
+    return FailureKind(code[:_CODE_LIMIT], _class(code, finish.message, one.raised))
 
 
 def _is_its_own(finish: Finish, code: str, handler: Handler) -> bool:

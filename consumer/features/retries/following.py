@@ -8,7 +8,7 @@ from consumer.features.retries.wakeup import WakeUp
 from consumer.handlers.declaration import DeliveryKind, Order
 from consumer.handlers.delivery import Delivery
 from consumer.handlers.retry_decision import next_delay_ms
-from consumer.journal import Finish, Row, State
+from consumer.journal import Finish, JournalState, Row
 
 _dice = Random()
 
@@ -24,7 +24,7 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
         now_ms: epoch ms.
     """
     handler = delivery.handler
-    if finish.state != State.FAILED or not finish.resend:
+    if finish.state != JournalState.FAILED or not finish.resend:
         return finish
     if handler.retries is None:
         # Where nobody waits for it, nobody resends it.
@@ -42,7 +42,7 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
     if delay_ms is None:
         return finish._replace(resend=False)
     return finish._replace(
-        state=State.RETRYING,
+        state=JournalState.RETRYING,
         resend=False,
         delay_ms=delay_ms,
         # Where an order is kept, a resend would come behind those that ran meanwhile.

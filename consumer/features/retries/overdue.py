@@ -43,7 +43,7 @@ GONE_AFTER_S = 60.0
 Name = tuple[str, int]
 
 
-class Source(Protocol):
+class RetrySource(Protocol):
     """Where the payload of a request comes from."""
 
     def of(self, row: Row) -> Delivery | None: ...
@@ -68,7 +68,7 @@ class OverdueRetries:
         *,
         journal: Journal,
         handlers: Mapping[str, Handler],
-        payloads: Source,
+        payloads: RetrySource,
         send: Callable[[Sequence[WakeUp]], None],
         buffer: Buffer,
         on_due: Callable[[], None],

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from consumer.features.retries import following
 from consumer.features.retries.overdue import OverdueRetries
-from consumer.features.retries.tiers import Tiers
+from consumer.features.retries.tiers import RetryReader
 from consumer.features.retries.topics import retry_topics
 from consumer.features.retries.wakeups import WakeUps
 from consumer.handlers.delivery import Delivery
@@ -48,7 +48,7 @@ class Retries(Feature):
         self._topics = retry_topics(core.handlers, core.group)
         self._wakeups = WakeUps(KafkaWriter(core.settings.kafka), group=core.group)
         due = core.scheduler.due
-        self._tiers = Tiers(
+        self._tiers = RetryReader(
             topics=self._topics,
             buffer=due,
             open_source=self._open_source,

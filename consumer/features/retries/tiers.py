@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from consumer.features.retries.headers import read
-from consumer.features.retries.waiting import Held, Waiting
+from consumer.features.retries.waiting import Waiting, WaitingWakeup
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
@@ -42,7 +42,7 @@ DROPPED_PAUSE_S = 0.2
 Taken = tuple[Partition, int, Delivery]
 
 
-class Tiers(KafkaThread):
+class RetryReader(KafkaThread):
     """Feeds the buffer of due retries from Kafka until it is told to stop.
 
     Args:
@@ -126,7 +126,7 @@ class Tiers(KafkaThread):
         # not early.
         due_s = monotonic_s() + max(0, left_ms) / 1000
         size_bytes = len(record.key or b"") + len(record.value or b"")
-        one = Held(due_s, due.delivery, size_bytes)
+        one = WaitingWakeup(due_s, due.delivery, size_bytes)
         self._waiting.add(partition, record.offset, one)
 
     def _hand_on(self, source: KafkaSource) -> None:

@@ -20,7 +20,7 @@ WINDOW = 200
 WINDOW_BYTES = 2_000_000
 
 
-class Held(NamedTuple):
+class WaitingWakeup(NamedTuple):
     """One wake-up that waits; `due_s` is monotonic."""
 
     due_s: float
@@ -30,7 +30,7 @@ class Held(NamedTuple):
 
 @dataclass(slots=True)
 class _Place:
-    held: dict[int, Held] = field(default_factory=dict)
+    held: dict[int, WaitingWakeup] = field(default_factory=dict)
     size_bytes: int = 0
     next_offset: int = 0
 
@@ -48,7 +48,7 @@ class Waiting:
     def __len__(self) -> int:
         return sum(len(place.held) for place in self._places.values())
 
-    def add(self, partition: Partition, offset: int, one: Held) -> None:
+    def add(self, partition: Partition, offset: int, one: WaitingWakeup) -> None:
         """Hold a wake-up; one that is read again replaces its first reading."""
         place = self._pass(partition, offset)
         known = place.held.get(offset)

@@ -39,7 +39,7 @@ class Right(NamedTuple):
     partition: int | None
 
 
-class Place(NamedTuple):
+class WaitPlace(NamedTuple):
     """Where a wait record stands that was taken over: its key, and its partition."""
 
     request_id: str

@@ -20,7 +20,7 @@ from consumer.features.dead_letters.strategies import KEEP, NONE, STOP
 from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.sending import Sending
-from consumer.features.waits.ended import End, Place, Right, doubt, row_of
+from consumer.features.waits.ended import End, Right, WaitPlace, doubt, row_of
 from consumer.features.waits.record import GIVEN_BACK, Wait, encode, tombstone
 from consumer.handlers.delivery import Delivery
 from consumer.journal.dead_letters import Dead
@@ -95,7 +95,7 @@ class Ends:
         self._tell = tell
         self._outage = outage
         self._lock = threading.Lock()
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, WaitPlace] = {}
         self._kept: dict[Name, tuple[End, set[str]]] = {}
         self._closed: dict[tuple[str, Name], None] = {}
         self._saying = Sending[End | Right](
@@ -217,7 +217,7 @@ class Ends:
         Args:
             ends_as: the id that it ends under: a refused one has that of its place.
         """
-        self._places[ends_as] = Place(wait.request_id, partition)
+        self._places[ends_as] = WaitPlace(wait.request_id, partition)
 
     def put_right(self, wait: Wait, partition: int) -> None:
         """Have this record take the place of the one before."""

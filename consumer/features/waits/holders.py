@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from consumer.features.waits.record import GIVEN_BACK
 
 
-class Store(Protocol):
+class HeartbeatStore(Protocol):
     """Where workers say that they live."""
 
     def alive(self, worker_ids: Collection[str]) -> set[str]: ...
@@ -41,7 +41,7 @@ class Heartbeats:
             a heartbeat.
     """
 
-    def __init__(self, store: Store, *, grace_s: float) -> None:
+    def __init__(self, store: HeartbeatStore, *, grace_s: float) -> None:
         self._store = store
         self._grace_s = grace_s
         self._missing_since_s: dict[str, float] = {}

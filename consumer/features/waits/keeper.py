@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from consumer.features.waits.holders import Heartbeats
-from consumer.features.waits.record import Ended, Wait, decode, source_topic
+from consumer.features.waits.record import Tombstone, Wait, decode, source_topic
 from consumer.features.waits.resuming import Resuming
 from consumer.features.waits.table import Entry, Table, Taking
 from consumer.handlers.delivery import Delivery, RefusedRecord
@@ -42,7 +42,7 @@ LOOK_EVERY_S = 0.5
 SHARE = 2
 
 
-class Reader(Protocol):
+class WaitReader(Protocol):
     """Reads records again by their coordinates."""
 
     def read(
@@ -57,7 +57,7 @@ class Takings(Protocol):
     def hold(self, waits: Iterable[tuple[Wait, int | None]]) -> list[KafkaUnavailable | None]: ...
 
 
-class Ends(Protocol):
+class EndWriter(Protocol):
     """Writes messages about requests, later."""
 
     def put_right(self, wait: Wait, partition: int) -> None: ...
@@ -101,9 +101,9 @@ class Keeper(KafkaThread):
         worker_id: str,
         group: str,
         heartbeats: Heartbeats,
-        reader: Reader,
+        reader: WaitReader,
         takings: Takings,
-        ends: Ends,
+        ends: EndWriter,
         resuming: Resuming,
         buffer: Buffer,
         open_source: Callable[[], KafkaSource | None],
@@ -175,7 +175,7 @@ class Keeper(KafkaThread):
             return
         table = self._tables.setdefault(partition, Table(self._worker_id))
         taking = table.apply(record.offset, said)
-        if taking is None or isinstance(said, Ended):
+        if taking is None or isinstance(said, Tombstone):
             return
         asked = self._asked.pop((partition, said.request_id))
         known = table.of(said.request_id)

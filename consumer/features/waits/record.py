@@ -85,7 +85,7 @@ class Wait(NamedTuple):
     in_doubt: str | None = None
 
 
-class Ended(NamedTuple):
+class Tombstone(NamedTuple):
     """A tombstone: the request has ended, or is a dead letter."""
 
     request_id: str
@@ -158,7 +158,7 @@ def tombstone(
     )
 
 
-def decode(record: Record, *, group: str) -> Wait | Ended:
+def decode(record: Record, *, group: str) -> Wait | Tombstone:
     """Return the wait that a record of a wait topic describes.
 
     One that was written by hand or by others may lack all but key and `onceward-expires`: its place
@@ -169,7 +169,7 @@ def decode(record: Record, *, group: str) -> Wait | Ended:
     """
     request_id = _request_id(record)
     if record.value is None:
-        return Ended(request_id)
+        return Tombstone(request_id)
     names = [name for name, _ in record.headers]
     if EXPIRES not in names:
         raise InvalidMessage(f"a wait record has no header {EXPIRES}")

@@ -15,7 +15,7 @@ from feedback.errors import RedisUnavailable
 from feedback.statuses import Status
 
 
-class Statuses(Protocol):
+class StatusReader(Protocol):
     """The text that clients see."""
 
     def read(self, request_id: str) -> Status: ...
@@ -35,7 +35,7 @@ class Resuming:
         self,
         handlers: Mapping[str, Handler],
         *,
-        statuses: Statuses,
+        statuses: StatusReader,
         default_deadline_s: float,
         has_journal: bool,
     ) -> None:

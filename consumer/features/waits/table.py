@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from consumer.features.waits.record import Ended, Wait
+from consumer.features.waits.record import Tombstone, Wait
 
 
 class Entry(NamedTuple):
@@ -77,9 +77,9 @@ class Table:
         """Forget that we asked: the record was not written."""
         self._asked.pop(request_id, None)
 
-    def apply(self, offset: int, said: Wait | Ended) -> Taking | None:
+    def apply(self, offset: int, said: Wait | Tombstone) -> Taking | None:
         """Take in the next record; return its answer to a taking of ours."""
-        if isinstance(said, Ended):
+        if isinstance(said, Tombstone):
             self._entries.pop(said.request_id, None)
             return None
         known = self._entries.get(said.request_id)

@@ -7,21 +7,21 @@ def book(request): ...
 
 - `keys`: which requests belong together, and the name of that in the journal, pure. `checks`:
   declarations that would break the order that they ask for.
-- `lanes`: requests that wait behind another one of their key in this worker, pure but for its own
-  state.
+- `key_queues`: requests that wait behind another one of their key in this worker, pure but for its
+  own state.
 - `unclaimed`: when a partition goes to another worker, or this one ends, waiting requests are not
   left behind: their lowest offset is committed once more, and the next owner reads from there.
-- `consumer/journal/ordering.py`: the claim that another worker cannot overtake. `lanes` alone would
-  do for one worker; a rebalance, a crash or a restart brings a key to a worker that does not know
-  its runs, so the journal refuses the claim (verdict HELD) while another request of the key is
+- `consumer/journal/ordering.py`: the claim that another worker cannot overtake. `key_queues` alone
+  would do for one worker; a rebalance, a crash or a restart brings a key to a worker that does not
+  know its runs, so the journal refuses the claim (verdict HELD) while another request of the key is
   CLAIMED or RETRYING.
 
 The promise: two requests of a key never run at once, whichever process dies. A request that waits
 for a retry holds its key. An ended one lets the next go, also when it failed for good or is in
 doubt: a key must not stand still until a person has time. Requests without a key keep no order.
 
-Where a handler collapses (`consumer.features.collapse`), its lanes also gather: the first of a key
-waits a little for others, and they leave their lane without a run when it has succeeded.
+Where a handler collapses (`consumer.features.collapse`), its queues also gather: the first of a key
+waits a little for others, and they leave their queue without a run when it has succeeded.
 
 A topic is paused when `order_held_limit` of its requests wait for their keys. Its requests in the
 buffer then go behind the others of their keys. So at most that many and a buffer more wait of one

@@ -24,6 +24,6 @@ loop looks late. The watching thread was late as well, which is how it knows.
 """
 
 from consumer.ops.health.health import Health
-from consumer.ops.health.progress import Progress
+from consumer.ops.health.progress import LoopProgress
 
-__all__ = ["Health", "Progress"]
+__all__ = ["Health", "LoopProgress"]

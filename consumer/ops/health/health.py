@@ -13,9 +13,9 @@ from consumer.ops.health.progress import (
     LEASE,
     LOOP,
     TELLER,
-    Progress,
+    LoopProgress,
 )
-from consumer.ops.health.watch import Watch
+from consumer.ops.health.watch import HealthWatch
 from feedback.logs import EventLog
 from feedback.observer import Observer
 from feedback.settings.settings import Settings
@@ -45,12 +45,12 @@ class Health:
         self._settings = settings
         self._worker_id = worker_id
         self._unit = unit()
-        self.progress = Progress()
+        self.progress = LoopProgress()
         self._exposed = _exposed(settings.worker.http_port)
         self.metrics = () if self._exposed is None else (self._exposed,)
         self.observers: tuple[Observer, ...] = (self.progress, *self.metrics)
         self._probe: Probe | None = None
-        self._watch: Watch | None = None
+        self._watch: HealthWatch | None = None
         self._server: PageServer | None = None
 
     def start(self, probe: Probe) -> None:
@@ -63,7 +63,7 @@ class Health:
             NotAvailable: nobody can listen on `http_port`.
         """
         self._probe = probe
-        self._watch = watch = Watch(
+        self._watch = watch = HealthWatch(
             progress=self.progress,
             limits=limits(self._settings),
             look=probe.look,
@@ -86,7 +86,7 @@ class Health:
         if self._server is not None:
             self._server.close()
 
-    def _serve(self, exposed: ExposedMetrics, probe: Probe, watch: Watch) -> PageServer:
+    def _serve(self, exposed: ExposedMetrics, probe: Probe, watch: HealthWatch) -> PageServer:
         # Only here: who has no port pays neither their memory nor the time of their import.
         from consumer.ops.health.gauges import Gauges
         from consumer.ops.health.pages import pages

@@ -58,12 +58,12 @@ class Probe:
     def look(self) -> Vitals:
         """Return what there is to see now."""
         sources, load = self.sources, self._pool.load
-        held = _oldest(self._scheduler.lanes.waiting)
+        held = _oldest(self._scheduler.key_queues.waiting)
         return Vitals(
             waiting=len(self._buffer),
             waiting_limit=self._buffer.limit,
-            order_held=self._scheduler.lanes.held,
-            order_held_limit=self._scheduler.lanes.limit,
+            order_held=self._scheduler.key_queues.held,
+            order_held_limit=self._scheduler.key_queues.limit,
             order_held_s=0.0 if held is None else monotonic_s() - held.buffered_s,
             held=self._worker.held,
             slots=self._settings.slots,

@@ -29,7 +29,7 @@ SIGNS = {
 }
 
 
-class Progress(Observer):
+class LoopProgress(Observer):
     """When each loop was last seen to get on; for any thread, without a lock."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from consumer.ops.health.progress import Progress, stalled
+from consumer.ops.health.progress import LoopProgress, stalled
 from consumer.ops.health.stacks import thread_stacks
 from consumer.ops.health.vitals import Vitals, excused
 from feedback.clock import monotonic_s
@@ -20,7 +20,7 @@ LOOKS_A_LIMIT = 10
 FEEDS_A_WATCHDOG = 4
 
 
-class Watch:
+class HealthWatch:
     """Looks at the worker about once a second until stopped.
 
     Args:
@@ -34,7 +34,7 @@ class Watch:
     def __init__(
         self,
         *,
-        progress: Progress,
+        progress: LoopProgress,
         limits: Mapping[str, float],
         look: Callable[[], Vitals],
         unit: Unit,

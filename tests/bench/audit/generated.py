@@ -13,7 +13,7 @@ import duckdb
 
 from spark_audit.findings import Finding
 from spark_audit.stage.chain import Link, Reach
-from spark_audit.stage.manifest import Kind, Manifest, Partition
+from spark_audit.stage.manifest import Manifest, Partition, TopicKind
 from spark_audit.stage.snapshot import Snapshot
 
 DATE = "2026-01-15"
@@ -175,9 +175,9 @@ def _write(
 
 
 def _manifest(ends: list[tuple[str, int, int]]) -> Manifest:
-    kinds = {TOPIC: Kind.REQUEST}
+    kinds = {TOPIC: TopicKind.REQUEST}
     places = [
-        Partition(kinds.get(topic, Kind.DLQ), topic, number, 0, 0, end, end)
+        Partition(kinds.get(topic, TopicKind.DLQ), topic, number, 0, 0, end, end)
         for topic, number, end in ends
     ]
     return Manifest(

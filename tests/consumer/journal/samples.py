@@ -10,9 +10,9 @@ from consumer.journal import (
     DeadEnd,
     Finish,
     Journal,
+    JournalState,
     Refusal,
     Row,
-    State,
     VerdictKind,
 )
 from consumer.journal.records import Applied
@@ -61,7 +61,7 @@ def claim(
 def finish(
     request_id: str,
     generation: int = 1,
-    state: str = State.SUCCEEDED,
+    state: str = JournalState.SUCCEEDED,
     *,
     code: str | None = None,
     message: str | None = None,
@@ -120,7 +120,7 @@ def row(request_id: str = "a", **changes: object) -> Row:
         "generation": 1,
         "effect_kind": "marked",
         "deadline_at": FAR,
-        "state": State.CLAIMED,
+        "state": JournalState.CLAIMED,
         "owner": "me",
         "resend": False,
         "voids": 0,
@@ -145,7 +145,7 @@ def park_dead(journal: Journal, limit: int) -> list[Row]:
     dead = journal.dead_claims(["payments"], limit)
     return journal.end_dead_claims(
         [
-            DeadEnd(row.request_id, row.generation, State.IN_DOUBT, WORKER_DIED, "it died")
+            DeadEnd(row.request_id, row.generation, JournalState.IN_DOUBT, WORKER_DIED, "it died")
             for row in dead
         ]
     )

@@ -8,7 +8,7 @@ from consumer.journal import (
     DISOWNED,
     EffectMark,
     Journal,
-    State,
+    JournalState,
     Takeover,
     TakeoverKind,
     TakeoverResultKind,
@@ -21,9 +21,9 @@ from tests.consumer.journal.samples import claim, finish, kinds, new_id, row_of
 RUN, ANSWERED, RUNNING = VerdictKind.RUN, VerdictKind.ANSWERED, VerdictKind.RUNNING
 
 
-def told(name: str, state: State, *, attempt: int = 2, generation: int = 2) -> ToldRun:
-    owner = f"gone{DISOWNED}" if state is State.CLAIMED else "gone"
-    resend = state is State.FAILED
+def told(name: str, state: JournalState, *, attempt: int = 2, generation: int = 2) -> ToldRun:
+    owner = f"gone{DISOWNED}" if state is JournalState.CLAIMED else "gone"
+    resend = state is JournalState.FAILED
     return ToldRun(claim(name, attempt=attempt), generation, state, owner, resend=resend)
 
 
@@ -31,25 +31,25 @@ def failed(journal: Journal) -> str:
     """Return a request that has failed, and that a resend may reopen."""
     name = new_id()
     journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=State.FAILED, resend=True)])
+    journal.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True)])
     return name
 
 
 @pytest.mark.parametrize(
     ("state", "verdict", "stands"),
     [
-        (State.SUCCEEDED, ANSWERED, (State.SUCCEEDED, 2)),
-        (State.IN_DOUBT, VerdictKind.IN_DOUBT, (State.IN_DOUBT, 2)),
-        (State.EXPIRED, ANSWERED, (State.EXPIRED, 2)),
-        (State.CLAIMED, RUNNING, (State.CLAIMED, 2)),
-        (State.FAILED, RUN, (State.CLAIMED, 3)),
+        (JournalState.SUCCEEDED, ANSWERED, (JournalState.SUCCEEDED, 2)),
+        (JournalState.IN_DOUBT, VerdictKind.IN_DOUBT, (JournalState.IN_DOUBT, 2)),
+        (JournalState.EXPIRED, ANSWERED, (JournalState.EXPIRED, 2)),
+        (JournalState.CLAIMED, RUNNING, (JournalState.CLAIMED, 2)),
+        (JournalState.FAILED, RUN, (JournalState.CLAIMED, 3)),
     ],
 )
 @pytest.mark.parametrize("has_row", [True, False])
 def test_a_resend_is_decided_on_what_its_client_was_told(
     journal: Journal,
     database: Database,
-    state: State,
+    state: JournalState,
     verdict: VerdictKind,
     stands: object,
     has_row: bool,
@@ -60,25 +60,25 @@ def test_a_resend_is_decided_on_what_its_client_was_told(
     assert (kinds(applied), (row.state, row.generation)) == ([verdict], stands)
     assert [one.generation for one in applied.restored] == [2]
     (found,) = database.query("SELECT * FROM onceward_request WHERE request_id = :n", n=name)
-    assert (found["effect_at"] is None) is (state in (State.EXPIRED, State.FAILED))
+    assert (found["effect_at"] is None) is (state in (JournalState.EXPIRED, JournalState.FAILED))
     history = database.query("SELECT generation FROM onceward_run WHERE request_id = :n", n=name)
-    kept = [1] * has_row + [2] * (state is State.FAILED)
+    kept = [1] * has_row + [2] * (state is JournalState.FAILED)
     assert [one["generation"] for one in history] == kept
 
 
 def test_a_wake_up_follows_no_run_that_another_has_followed_already(journal: Journal) -> None:
     name = new_id()
     journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=State.RETRYING, delay_ms=0)])
+    journal.apply(finishes=[finish(name, state=JournalState.RETRYING, delay_ms=0)])
     wakes = claim(name, wakes=1)
-    applied = journal.apply(claims=[wakes], told_runs=[told(name, State.SUCCEEDED)])
-    assert (kinds(applied), row_of(applied).state) == ([ANSWERED], State.SUCCEEDED)
+    applied = journal.apply(claims=[wakes], told_runs=[told(name, JournalState.SUCCEEDED)])
+    assert (kinds(applied), row_of(applied).state) == ([ANSWERED], JournalState.SUCCEEDED)
     assert kinds(journal.apply(claims=[wakes])) == [ANSWERED]
 
 
 def test_what_is_not_behind_is_not_touched(journal: Journal) -> None:
     name = failed(journal)
-    one = told(name, State.SUCCEEDED, generation=1)
+    one = told(name, JournalState.SUCCEEDED, generation=1)
     applied = journal.apply(claims=[claim(name, attempt=2)], told_runs=[one])
     assert (kinds(applied), applied.restored, row_of(applied).generation) == ([RUN], (), 2)
 
@@ -88,7 +88,7 @@ def test_a_claim_is_left_to_its_owner_and_brought_forward_once_that_is_gone(
 ) -> None:
     name = new_id()
     journal.apply(claims=[claim(name)])
-    one = told(name, State.CLAIMED)
+    one = told(name, JournalState.CLAIMED)
     assert journal.apply(told_runs=[one]).restored == ()
     (row,) = journal.catch_up([one])
     assert (row.generation, row.owner, row.effect_at is None) == (2, f"gone{DISOWNED}", False)
@@ -100,7 +100,7 @@ def test_a_claim_is_left_to_its_owner_and_brought_forward_once_that_is_gone(
 
 def test_a_told_run_whose_words_the_database_refuses_hinders_no_other(journal: Journal) -> None:
     names = [new_id(), new_id(), new_id()]
-    first, refused, last = (told(name, State.FAILED) for name in names)
+    first, refused, last = (told(name, JournalState.FAILED) for name in names)
     refused = refused._replace(owner="gone\0", code="A\0", message="B\0", by="C\0")
     caught_up = journal.catch_up([first, refused, last])
     assert {row.request_id for row in caught_up} == set(names)
@@ -113,7 +113,7 @@ def test_a_claim_of_ours_that_is_about_to_go_on_is_brought_forward_first(
     name = new_id()
     journal.apply(claims=[claim(name)])
     effects = [EffectMark(name, 1)] if goes_on else []
-    applied = journal.apply(effects=effects, told_runs=[told(name, State.SUCCEEDED)])
+    applied = journal.apply(effects=effects, told_runs=[told(name, JournalState.SUCCEEDED)])
     assert applied.effects == frozenset()
     generations = [one.generation for one in applied.restored]
     assert generations == [2] * goes_on
@@ -123,11 +123,11 @@ def test_a_claim_of_ours_is_not_taken_over_where_a_later_run_was_told(journal: J
     name = new_id()
     journal.apply(claims=[claim(name)])
     wish = Takeover(name, 1, TakeoverKind.EXCLUDED, "CHILD_DIED")
-    applied = journal.apply(takeovers=[wish], told_runs=[told(name, State.SUCCEEDED)])
+    applied = journal.apply(takeovers=[wish], told_runs=[told(name, JournalState.SUCCEEDED)])
     result = applied.takeovers[name, 1]
     assert result.kind is TakeoverResultKind.STALE
     assert result.row is not None
-    assert (result.row.state, result.row.generation) == (State.SUCCEEDED, 2)
+    assert (result.row.state, result.row.generation) == (JournalState.SUCCEEDED, 2)
 
 
 @pytest.mark.parametrize("has_row", [True, False])
@@ -135,6 +135,6 @@ def test_what_catches_up_has_the_key_of_the_run_that_its_client_was_told_of(
     journal: Journal, has_row: bool
 ) -> None:
     name = failed(journal) if has_row else new_id()
-    one = told(name, State.CLAIMED)
+    one = told(name, JournalState.CLAIMED)
     (row,) = journal.catch_up([one._replace(claim=one.claim._replace(voids=1))])
-    assert (row.state, row.generation, row.voids) == (State.CLAIMED, 2, 1)
+    assert (row.state, row.generation, row.voids) == (JournalState.CLAIMED, 2, 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from consumer.journal import EffectMark, Journal, Published, State, VerdictKind
+from consumer.journal import EffectMark, Journal, JournalState, Published, VerdictKind
 from consumer.journal.records import over_message
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import (
@@ -23,7 +23,9 @@ from tests.consumer.journal.samples import (
 
 def failed_with_resend(journal: Journal, request_id: str, **options: object) -> None:
     journal.apply(claims=[claim(request_id, **options)])  # type: ignore[arg-type]
-    journal.apply(finishes=[finish(request_id, state=State.FAILED, code="AWAY", resend=True)])
+    journal.apply(
+        finishes=[finish(request_id, state=JournalState.FAILED, code="AWAY", resend=True)]
+    )
 
 
 def test_a_first_claim_runs_as_generation_one_and_its_verdict_says_what_the_row_says(
@@ -32,7 +34,7 @@ def test_a_first_claim_runs_as_generation_one_and_its_verdict_says_what_the_row_
     name = new_id()
     first = row_of(journal.apply(claims=[claim(name)]))
     again = row_of(journal.apply(claims=[claim(name)]))
-    assert (first.generation, first.state, first.owner) == (1, State.CLAIMED, "me")
+    assert (first.generation, first.state, first.owner) == (1, JournalState.CLAIMED, "me")
     assert first.claimed_at is not None and first.effect_at is None
     assert first == again
 
@@ -56,7 +58,7 @@ def test_a_claim_after_its_deadline_expires_by_the_databases_clock(
     assert kinds(applied) == [VerdictKind.EXPIRED, VerdictKind.RUN]
     expired = applied.verdicts[0].row
     assert expired is not None
-    assert (expired.state, expired.generation) == (State.EXPIRED, 1)
+    assert (expired.state, expired.generation) == (JournalState.EXPIRED, 1)
     assert expired.finished_at is not None
     over_s = (expired.finished_at - PAST) // 1000
     assert (expired.code, expired.message) == ("DEADLINE_OVER", over_message(over_s))
@@ -103,8 +105,12 @@ def test_a_request_that_is_claimed_runs_on_past_its_deadline(
     assert kinds(mine.apply(claims=[claim(name)], tried=[name])) == [VerdictKind.RUN]
 
 
-@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED, State.SKIPPED])
-def test_what_ended_is_answered_with_its_first_outcome(journal: Journal, state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [JournalState.SUCCEEDED, JournalState.FAILED, JournalState.SKIPPED]
+)
+def test_what_ended_is_answered_with_its_first_outcome(
+    journal: Journal, state: JournalState
+) -> None:
     name = new_id()
     journal.apply(claims=[claim(name)])
     journal.apply(finishes=[finish(name, state=state, code="C", message="m", result='{"a": 1}')])
@@ -115,8 +121,8 @@ def test_what_ended_is_answered_with_its_first_outcome(journal: Journal, state: 
     assert (stored.result, stored.attempt, stored.resend) == ('{"a": 1}', 1, False)
 
 
-@pytest.mark.parametrize("state", [State.RETRYING, State.IN_DOUBT])
-def test_what_waits_is_told_as_it_waits(journal: Journal, state: State) -> None:
+@pytest.mark.parametrize("state", [JournalState.RETRYING, JournalState.IN_DOUBT])
+def test_what_waits_is_told_as_it_waits(journal: Journal, state: JournalState) -> None:
     name = new_id()
     journal.apply(claims=[claim(name)])
     journal.apply(finishes=[finish(name, state=state, delay_ms=60_000)])
@@ -162,17 +168,17 @@ def test_a_resend_reopens_a_failure_and_the_run_before_it_stays_in_the_history(
     name = new_id()
     mine, peer = open_journal("me"), open_journal("peer")
     failed_with_resend(mine, name)
-    mine.apply(published=[Published(name, 1, State.FAILED)])
+    mine.apply(published=[Published(name, 1, JournalState.FAILED)])
     applied = peer.apply(claims=[claim(name, attempt=2, offset=99, deadline_at=FAR + 5)])
     assert kinds(applied) == [VerdictKind.RUN]
     reopened = row_of(applied)
-    assert (reopened.state, reopened.generation, reopened.attempt) == (State.CLAIMED, 2, 2)
+    assert (reopened.state, reopened.generation, reopened.attempt) == (JournalState.CLAIMED, 2, 2)
     assert (reopened.owner, reopened.offset, reopened.deadline_at) == ("peer", 99, FAR)
     cleared = ("effect_at", "code", "message", "result", "finished_at", "published_at")
     assert [getattr(reopened, column) for column in cleared] == [None] * len(cleared)
     (kept,) = database.query("SELECT * FROM onceward_run")
     assert (kept["request_id"], kept["generation"], kept["owner"]) == (name, 1, "me")
-    assert (kept["outcome"], kept["by_whom"], kept["offset"]) == (State.FAILED, "peer", 17)
+    assert (kept["outcome"], kept["by_whom"], kept["offset"]) == (JournalState.FAILED, "peer", 17)
     assert kept["ended_at"] >= kept["claimed_at"]
 
 
@@ -183,7 +189,9 @@ def test_reopening_clears_the_mark_of_the_effect_and_an_external_claim_sets_it_a
     journal.apply(claims=[claim(marked), claim(external, effect_kind="external")])
     journal.apply(effects=[EffectMark(marked, 1)])
     journal.apply(
-        finishes=[finish(name, state=State.FAILED, resend=True) for name in (marked, external)]
+        finishes=[
+            finish(name, state=JournalState.FAILED, resend=True) for name in (marked, external)
+        ]
     )
     applied = journal.apply(
         claims=[claim(marked, attempt=2), claim(external, attempt=2, effect_kind="external")]

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from consumer.journal import Journal, State
+from consumer.journal import Journal, JournalState
 from consumer.journal.dead_letters import Cursor, Dead, DeadLetterRows
 from consumer.journal.tables import DEAD
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases, closing_all
@@ -37,7 +37,7 @@ def fail(journal: Journal, *, code: str = "REJECTED", resend: bool = False) -> s
     """Return the id of a request that has failed."""
     name = new_id()
     journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=State.FAILED, code=code, resend=resend)])
+    journal.apply(finishes=[finish(name, state=JournalState.FAILED, code=code, resend=resend)])
     return name
 
 
@@ -55,7 +55,7 @@ def test_what_failed_for_good_waits_and_nothing_else(
     journal: Journal, rows: DeadLetterRows
 ) -> None:
     journal.apply(claims=[claim(new_id())])
-    for state in (State.SUCCEEDED, State.IN_DOUBT, State.RETRYING):
+    for state in (JournalState.SUCCEEDED, JournalState.IN_DOUBT, JournalState.RETRYING):
         name = new_id()
         journal.apply(claims=[claim(name)])
         journal.apply(finishes=[finish(name, state=state)])
@@ -107,7 +107,7 @@ def test_a_letter_of_a_run_that_was_followed_by_another_closes_nothing(
 ) -> None:
     name = fail(journal, resend=True)
     journal.apply(claims=[claim(name, attempt=2)])
-    journal.apply(finishes=[finish(name, 2, State.FAILED, code="REJECTED")])
+    journal.apply(finishes=[finish(name, 2, JournalState.FAILED, code="REJECTED")])
     rows.close_case([(name, 1)])
     assert names(found(rows)) == [name]
     rows.close_case([(name, 2)])
@@ -143,7 +143,9 @@ def test_a_failure_knows_when_its_first_run_ended(
     for attempt in (2, 3):
         journal.apply(claims=[claim(name, attempt=attempt)])
         resend = attempt == 2
-        journal.apply(finishes=[finish(name, attempt, State.FAILED, code="X", resend=resend)])
+        journal.apply(
+            finishes=[finish(name, attempt, JournalState.FAILED, code="X", resend=resend)]
+        )
     ended = database.query("SELECT min(ended_at) AS first FROM onceward_run")
     first = {one.row.request_id: one.first_failed_at for one in found(rows)}
     assert first == {once: None, name: ended[0]["first"]}
@@ -186,7 +188,7 @@ def test_a_reopened_failure_waits_again_when_it_fails_again(
     # As a redrive leaves it.
     database.change("UPDATE onceward_request SET resend = 1")
     journal.apply(claims=[claim(name, attempt=2)])
-    journal.apply(finishes=[finish(name, 2, State.FAILED, code="REJECTED")])
+    journal.apply(finishes=[finish(name, 2, JournalState.FAILED, code="REJECTED")])
     assert names(found(rows)) == [name]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import EffectMark, FinishKind, Journal, Published, State, VerdictKind
+from consumer.journal import EffectMark, FinishKind, Journal, JournalState, Published, VerdictKind
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, finish, kinds, new_id, park_dead, row_of
 
@@ -46,12 +46,15 @@ def test_a_finish_of_unknown_outcome_is_recognised_when_it_is_repeated(
 def test_a_finish_of_an_older_generation_is_stale_and_one_without_its_claim_is_lost(
     journal: Journal, name: str
 ) -> None:
-    journal.apply(finishes=[finish(name, state=State.FAILED, resend=True)])
+    journal.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True)])
     journal.apply(claims=[claim(name, attempt=2)])
     applied = journal.apply(finishes=[finish(name, 1), finish("unknown", 1)])
     stale, unknown = applied.finished[name, 1], applied.finished["unknown", 1]
     assert stale.kind is FinishKind.STALE
-    assert stale.row is not None and (stale.row.generation, stale.row.state) == (2, State.CLAIMED)
+    assert stale.row is not None and (stale.row.generation, stale.row.state) == (
+        2,
+        JournalState.CLAIMED,
+    )
     assert (unknown.kind, unknown.row) == (FinishKind.LOST, None)
     later = journal.apply(finishes=[finish(name, 3)]).finished[name, 3]
     assert later.kind is FinishKind.LOST
@@ -69,7 +72,7 @@ def test_a_late_finish_resolves_its_doubt_and_the_doubt_stays_in_the_history(
     journal: Journal, database: Database, name: str
 ) -> None:
     (swept,) = park_dead(journal, 10)
-    journal.apply(published=[Published(name, 1, State.IN_DOUBT)])
+    journal.apply(published=[Published(name, 1, JournalState.IN_DOUBT)])
     result = journal.apply(finishes=[finish(name, result="7")]).finished[name, 1]
     assert result.kind is FinishKind.WRITTEN
     (row,) = journal.unpublished(10, 0)
@@ -85,14 +88,14 @@ def test_a_late_failure_that_was_to_run_again_resolves_its_doubt_as_failed(
 ) -> None:
     park_dead(journal, 10)
     waits = finish(
-        name, state=State.RETRYING, code="BANK_BUSY", delay_ms=5, resend_if_late=may_help
+        name, state=JournalState.RETRYING, code="BANK_BUSY", delay_ms=5, resend_if_late=may_help
     )
     result = journal.apply(finishes=[waits]).finished[name, 1]
     (row,) = journal.unpublished(10, 0)
     assert (row.state, row.code, row.resend, row.due_at) == ("FAILED", "BANK_BUSY", may_help, None)
     assert (result.kind, result.due_at) == (FinishKind.WRITTEN, None)
     assert result.resolution == finish(
-        name, state=State.FAILED, code="BANK_BUSY", resend=may_help, resend_if_late=may_help
+        name, state=JournalState.FAILED, code="BANK_BUSY", resend=may_help, resend_if_late=may_help
     )
     (kept,) = database.query("SELECT outcome, generation FROM onceward_run")
     assert kept == {"outcome": "IN_DOUBT", "generation": 1}
@@ -103,18 +106,18 @@ def test_a_late_failure_that_was_to_run_again_resolves_its_doubt_as_failed(
 def test_a_late_finish_after_its_doubt_was_resolved_changes_nothing(
     journal: Journal, name: str
 ) -> None:
-    journal.apply(finishes=[finish(name, state=State.IN_DOUBT)])
-    journal.apply(finishes=[finish(name, state=State.FAILED)])
+    journal.apply(finishes=[finish(name, state=JournalState.IN_DOUBT)])
+    journal.apply(finishes=[finish(name, state=JournalState.FAILED)])
     result = journal.apply(finishes=[finish(name)]).finished[name, 1]
     assert result.kind is FinishKind.STALE
-    assert result.row is not None and result.row.state == State.FAILED
+    assert result.row is not None and result.row.state == JournalState.FAILED
 
 
 def test_a_retry_is_a_finish_with_a_due_time(journal: Journal, name: str) -> None:
-    waits = finish(name, state=State.RETRYING, delay_ms=60_000)
+    waits = finish(name, state=JournalState.RETRYING, delay_ms=60_000)
     written = journal.apply(finishes=[waits]).finished[name, 1]
     (row,) = journal.unpublished(10, 0)
-    assert (row.state, row.due_at) == (State.RETRYING, written.due_at)
+    assert (row.state, row.due_at) == (JournalState.RETRYING, written.due_at)
     assert row.due_at is not None and row.finished_at is not None
     assert -1 <= row.due_at - row.finished_at - 60_000 <= 1000
     again = journal.apply(finishes=[waits]).finished[name, 1]
@@ -125,9 +128,9 @@ def test_a_retry_is_a_finish_with_a_due_time(journal: Journal, name: str) -> Non
 def test_of_two_finishes_of_one_run_in_a_batch_the_first_is_written(
     journal: Journal, name: str
 ) -> None:
-    journal.apply(finishes=[finish(name, result="1"), finish(name, state=State.FAILED)])
+    journal.apply(finishes=[finish(name, result="1"), finish(name, state=JournalState.FAILED)])
     (row,) = journal.unpublished(10, 0)
-    assert (row.state, row.result) == (State.SUCCEEDED, "1")
+    assert (row.state, row.result) == (JournalState.SUCCEEDED, "1")
 
 
 def test_an_effect_is_granted_to_the_claims_own_generation_only(
@@ -156,10 +159,15 @@ def test_no_effect_is_granted_once_the_claim_was_swept(journal: Journal, name: s
 def test_a_status_counts_as_told_only_where_it_is_what_the_journal_says(
     journal: Journal, name: str
 ) -> None:
-    journal.apply(finishes=[finish(name, state=State.FAILED, resend=True)])
-    journal.apply(published=[Published(name, 2, State.FAILED), Published(name, 1, State.SUCCEEDED)])
+    journal.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True)])
+    journal.apply(
+        published=[
+            Published(name, 2, JournalState.FAILED),
+            Published(name, 1, JournalState.SUCCEEDED),
+        ]
+    )
     assert len(journal.unpublished(10, 0)) == 1
-    journal.apply(published=[Published(name, 1, State.FAILED)] * 2)
+    journal.apply(published=[Published(name, 1, JournalState.FAILED)] * 2)
     assert journal.unpublished(10, 0) == []
 
 

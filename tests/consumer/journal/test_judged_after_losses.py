@@ -12,8 +12,8 @@ from consumer.journal import (
     Claim,
     EffectMark,
     Journal,
+    JournalState,
     OwnRun,
-    State,
     Takeover,
     TakeoverKind,
     ToldRun,
@@ -78,14 +78,14 @@ def external(name: str, **facts: Any) -> Claim:
 def granted(journal: Journal, wish: Claim) -> Claim:
     """Return a claim as it was granted."""
     row = row_of(journal.apply(claims=[wish]))
-    assert row.state == State.CLAIMED
+    assert row.state == JournalState.CLAIMED
     return wish._replace(claimed_at=row.claimed_at, wakes=0)
 
 
 def retried(journal: Journal, name: str, **facts: Any) -> tuple[OwnRun, OwnRun]:
     """Let a request fail as declared, run again and succeed; return both runs."""
     first = granted(journal, external(name, **facts))
-    declared = finish(name, state=State.RETRYING, delay_ms=0)
+    declared = finish(name, state=JournalState.RETRYING, delay_ms=0)
     journal.apply(finishes=[declared])
     second = granted(journal, external(name, wakes=1, **facts))
     paid = finish(name, 2)
@@ -101,21 +101,25 @@ def claimed_past(journal: Journal, database: Database, name: str) -> Past:
     return past
 
 
-def told(one: OwnRun, state: State = State.SUCCEEDED, *, generation: int = 0) -> ToldRun:
+def told(
+    one: OwnRun, state: JournalState = JournalState.SUCCEEDED, *, generation: int = 0
+) -> ToldRun:
     """Return what the client was told of a run."""
-    resend = state is State.FAILED
+    resend = state is JournalState.FAILED
     return ToldRun(one.claim, generation or one.generation, state, "gone", resend=resend)
 
 
-@pytest.mark.parametrize("state", [State.SUCCEEDED, State.IN_DOUBT])
-@pytest.mark.parametrize("later", [State.FAILED, State.EXPIRED, State.SKIPPED])
+@pytest.mark.parametrize("state", [JournalState.SUCCEEDED, JournalState.IN_DOUBT])
+@pytest.mark.parametrize("later", [JournalState.FAILED, JournalState.EXPIRED, JournalState.SKIPPED])
 def test_a_run_that_is_raised_above_a_failure_is_one_run(
-    journal: Journal, database: Database, state: State, later: State
+    journal: Journal, database: Database, state: JournalState, later: JournalState
 ) -> None:
     name = new_id()
     first = granted(journal, external(name))
     journal.apply(finishes=[finish(name, state=state)])
-    failed = ToldRun(external(name, attempt=2), 2, later, "gone", resend=later is State.FAILED)
+    failed = ToldRun(
+        external(name, attempt=2), 2, later, "gone", resend=later is JournalState.FAILED
+    )
     applied = journal.apply(claims=[external(name, attempt=3)], told_runs=[failed])
     row = row_of(applied)
     assert (row.state, row.generation, row.claimed_at) == (state, 3, first.claimed_at)
@@ -128,7 +132,7 @@ def test_a_run_above_another_that_has_no_end_is_named_with_it(
     name = new_id()
     first = granted(journal, external(name))
     journal.apply(finishes=[finish(name)])
-    runs = ToldRun(first._replace(attempt=2), 2, State.CLAIMED, "gone")
+    runs = ToldRun(first._replace(attempt=2), 2, JournalState.CLAIMED, "gone")
     journal.apply(claims=[external(name, attempt=3)], told_runs=[runs])
     assert judged(database, name) == (2, [("SUCCEEDED", None)])
 
@@ -140,7 +144,7 @@ def test_a_run_above_a_transaction_that_has_no_end_is_one_run(
     wish = claim(name, effect_kind="transactional")
     granted(journal, wish)
     journal.apply(finishes=[finish(name)])
-    runs = ToldRun(wish._replace(attempt=2), 2, State.CLAIMED, "gone")
+    runs = ToldRun(wish._replace(attempt=2), 2, JournalState.CLAIMED, "gone")
     journal.apply(claims=[wish._replace(attempt=3)], told_runs=[runs])
     assert judged(database, name) == (1, [("SUCCEEDED", "RAISED")])
 
@@ -163,21 +167,21 @@ def test_of_both_runs_it_is_written_how_they_ended_where_their_worker_knows(
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-@pytest.mark.parametrize("stands_in", [State.CLAIMED, State.IN_DOUBT])
+@pytest.mark.parametrize("stands_in", [JournalState.CLAIMED, JournalState.IN_DOUBT])
 def test_a_later_run_that_was_granted_after_all_that_stands_there_followed_it_by_a_rule(
-    journal: Journal, database: Database, is_told: bool, stands_in: State
+    journal: Journal, database: Database, is_told: bool, stands_in: JournalState
 ) -> None:
     name = new_id()
     past = claimed_past(journal, database, name)
-    if stands_in is State.IN_DOUBT:
+    if stands_in is JournalState.IN_DOUBT:
         past.comes_back()
-        journal.apply(finishes=[finish(name, state=State.IN_DOUBT)])
+        journal.apply(finishes=[finish(name, state=JournalState.IN_DOUBT)])
         past = Past(database, name)
         database.change("DELETE FROM onceward_request WHERE request_id = :name", name=name)
     _, second = retried(journal, name)
     past.comes_back()
     restore(journal, second, is_told=is_told)
-    outcome = "WORKER_DIED" if stands_in is State.CLAIMED else "IN_DOUBT"
+    outcome = "WORKER_DIED" if stands_in is JournalState.CLAIMED else "IN_DOUBT"
     assert judged(database, name) == (1, [(outcome, "GRANTED")])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Select, event, text
 
-from consumer.journal import Journal, Row, State, dead_claims
+from consumer.journal import Journal, JournalState, Row, dead_claims
 from consumer.journal.dead_letters import _DEAD
 from consumer.journal.gone_owners import SETTLED_AFTER_S, GoneOwners
 from consumer.journal.left_over import find_unhandled
@@ -209,7 +209,7 @@ def test_a_look_for_overdue_retries_costs_what_was_due_since(
         database.change(_RETRYING, group=group, count=ENDED)
         database.change("UPDATE onceward_request SET state = 'SUCCEEDED', due_at = NULL")
         journal.apply(claims=[claim(name)])
-        journal.apply(finishes=[finish(name, state=State.RETRYING, delay_ms=0)])
+        journal.apply(finishes=[finish(name, state=JournalState.RETRYING, delay_ms=0)])
         index = "onceward_request_retrying"
         whole = _read(database, look(EVER_MS), index=index)
         part = _read(database, look(SLICE_MS), index=index)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from consumer.journal import Claim, Finish, Journal, State, Verdict, VerdictKind
+from consumer.journal import Claim, ClaimVerdict, Finish, Journal, JournalState, VerdictKind
 from consumer.journal.journal import KEYS_AT_ONCE
 from consumer.journal.work import Work
 from tests.consumer.journal.conftest import Database, OpenJournal
@@ -24,7 +24,7 @@ def ordered(request_id: str, key: str = "k", **facts: object) -> Claim:
     return claim(request_id, **facts)._replace(order_key=key)  # type: ignore[arg-type]
 
 
-def verdict_of(journal: Journal, wish: Claim) -> Verdict:
+def verdict_of(journal: Journal, wish: Claim) -> ClaimVerdict:
     (verdict,) = journal.apply(claims=[wish]).verdicts
     return verdict
 
@@ -52,10 +52,10 @@ def test_a_request_is_held_while_another_one_of_its_key_runs_and_leaves_no_row(
 @pytest.mark.parametrize(
     "end",
     [
-        {"state": State.SUCCEEDED},
-        {"state": State.FAILED},
-        {"state": State.FAILED, "resend": True},
-        {"state": State.IN_DOUBT},
+        {"state": JournalState.SUCCEEDED},
+        {"state": JournalState.FAILED},
+        {"state": JournalState.FAILED, "resend": True},
+        {"state": JournalState.IN_DOUBT},
     ],
 )
 def test_every_end_lets_the_next_one_go(journal: Journal, end: dict[str, object]) -> None:
@@ -70,7 +70,7 @@ def test_a_request_that_waits_for_its_next_run_holds_its_key_and_says_how_long(
 ) -> None:
     head, next_one = new_id(), new_id()
     verdict_of(journal, ordered(head))
-    journal.apply(finishes=[finish(head, state=State.RETRYING, delay_ms=60_000)])
+    journal.apply(finishes=[finish(head, state=JournalState.RETRYING, delay_ms=60_000)])
     held = verdict_of(journal, ordered(next_one))
     assert held.kind is HELD
     assert 55_000 < held.due_in_ms <= 60_000
@@ -79,7 +79,7 @@ def test_a_request_that_waits_for_its_next_run_holds_its_key_and_says_how_long(
 def test_its_next_run_is_not_held_and_holds_the_key_until_it_ends(journal: Journal) -> None:
     head, next_one = new_id(), new_id()
     verdict_of(journal, ordered(head))
-    journal.apply(finishes=[finish(head, state=State.RETRYING, delay_ms=0)])
+    journal.apply(finishes=[finish(head, state=JournalState.RETRYING, delay_ms=0)])
     assert verdict_of(journal, ordered(head, wakes=1)).kind is RUN
     assert verdict_of(journal, ordered(next_one)).kind is HELD
     journal.apply(finishes=[finish(head, 2)])
@@ -92,14 +92,14 @@ def test_what_was_set_to_run_again_by_hand_waits_for_what_runs_and_for_no_one_el
     """A redrive makes a request wait for its run while another one of its key may run."""
     one, other = new_id(), new_id()
     verdict_of(journal, ordered(one))
-    journal.apply(finishes=[finish(one, state=State.FAILED)])
+    journal.apply(finishes=[finish(one, state=JournalState.FAILED)])
     verdict_of(journal, ordered(other))
     database.change(
         "UPDATE onceward_request SET state = 'RETRYING', due_at = 1 WHERE request_id = :one",
         one=one,
     )
     assert verdict_of(journal, ordered(one, wakes=1)).kind is HELD
-    journal.apply(finishes=[finish(other, state=State.RETRYING, delay_ms=0)])
+    journal.apply(finishes=[finish(other, state=JournalState.RETRYING, delay_ms=0)])
     assert verdict_of(journal, ordered(one, wakes=1)).kind is RUN, "or both would wait for ever"
 
 
@@ -155,7 +155,7 @@ def test_what_has_ended_is_answered_although_its_key_is_held(journal: Journal) -
 def test_a_resend_that_would_reopen_its_request_waits_for_the_key(journal: Journal) -> None:
     failed, head = new_id(), new_id()
     verdict_of(journal, ordered(failed))
-    journal.apply(finishes=[finish(failed, state=State.FAILED, resend=True)])
+    journal.apply(finishes=[finish(failed, state=JournalState.FAILED, resend=True)])
     verdict_of(journal, ordered(head))
     again = ordered(failed, attempt=2)
     assert verdict_of(journal, again).kind is HELD

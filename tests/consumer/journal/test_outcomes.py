@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from consumer.journal import Journal, State
-from consumer.journal.outcomes import Ended, OutcomeRows
+from consumer.journal import Journal, JournalState
+from consumer.journal.outcomes import OutcomeRows, OwedOutcome
 from consumer.journal.resolving import Decisions
 from consumer.journal.tables import OUTCOME
 from consumer.journal.waiting import Cursor
@@ -42,7 +42,7 @@ def rows(open_rows: OpenRows) -> OutcomeRows:
     return open_rows()
 
 
-def end(journal: Journal, state: str = State.SUCCEEDED, **facts: object) -> str:
+def end(journal: Journal, state: str = JournalState.SUCCEEDED, **facts: object) -> str:
     """Return the id of a request whose first run has come to this."""
     name = new_id()
     journal.apply(claims=[claim(name)])
@@ -50,20 +50,23 @@ def end(journal: Journal, state: str = State.SUCCEEDED, **facts: object) -> str:
     return name
 
 
-def found(rows: OutcomeRows, *, of_the_dead: bool = True) -> list[Ended]:
+def found(rows: OutcomeRows, *, of_the_dead: bool = True) -> list[OwedOutcome]:
     return rows.page(FIRST, topics=WANTED, limit=100, of_the_dead=of_the_dead)
 
 
-def names(page: list[Ended]) -> list[tuple[str, int]]:
+def names(page: list[OwedOutcome]) -> list[tuple[str, int]]:
     return sorted((one.row.request_id, one.row.generation) for one in page)
 
 
 def test_what_has_ended_waits_and_nothing_else(wanting: Journal, rows: OutcomeRows) -> None:
     wanting.apply(claims=[claim(new_id())])
-    for state in (State.IN_DOUBT, State.RETRYING):
+    for state in (JournalState.IN_DOUBT, JournalState.RETRYING):
         end(wanting, state)
-    end(wanting, State.FAILED, resend=True)
-    ended = [end(wanting, state) for state in (State.SUCCEEDED, State.FAILED, State.SKIPPED)]
+    end(wanting, JournalState.FAILED, resend=True)
+    ended = [
+        end(wanting, state)
+        for state in (JournalState.SUCCEEDED, JournalState.FAILED, JournalState.SKIPPED)
+    ]
     late, place = new_id(), "payments-3-1099511627776-5"
     wanting.apply(claims=[claim(late, deadline_at=PAST)], refusals=[refusal(place)])
     wanted = [*ended, late, place]
@@ -96,7 +99,7 @@ def test_what_has_its_record_waits_no_longer(wanting: Journal, rows: OutcomeRows
 def test_a_request_that_is_reopened_waits_again_with_its_next_end(
     wanting: Journal, rows: OutcomeRows, database: Database
 ) -> None:
-    name = end(wanting, State.FAILED)
+    name = end(wanting, JournalState.FAILED)
     rows.close_case([(name, 1)])
     # As a redrive leaves it.
     database.change("UPDATE onceward_request SET resend = 1")
@@ -110,7 +113,7 @@ def test_a_request_that_is_reopened_waits_again_with_its_next_end(
 def test_a_record_of_a_run_that_was_followed_by_another_closes_nothing(
     wanting: Journal, rows: OutcomeRows
 ) -> None:
-    name = end(wanting, State.FAILED, resend=True)
+    name = end(wanting, JournalState.FAILED, resend=True)
     wanting.apply(claims=[claim(name, attempt=2)])
     wanting.apply(finishes=[finish(name, 2)])
     rows.close_case([(name, 1)])
@@ -120,7 +123,7 @@ def test_a_record_of_a_run_that_was_followed_by_another_closes_nothing(
 def test_a_failure_that_a_resend_may_help_has_ended_with_its_deadline(
     wanting: Journal, rows: OutcomeRows, database: Database
 ) -> None:
-    name = end(wanting, State.FAILED, resend=True)
+    name = end(wanting, JournalState.FAILED, resend=True)
     assert found(rows) == [] and rows.waiting() == []
     database.change("UPDATE onceward_request SET deadline_at = :past", past=PAST)
     assert names(found(rows)) == [(name, 1)]
@@ -128,7 +131,7 @@ def test_a_failure_that_a_resend_may_help_has_ended_with_its_deadline(
 
 
 def test_a_doubt_waits_from_its_resolution_on(wanting: Journal, rows: OutcomeRows) -> None:
-    name = end(wanting, State.IN_DOUBT)
+    name = end(wanting, JournalState.IN_DOUBT)
     assert found(rows) == []
     wanting.apply(finishes=[finish(name)])  # the call came back after all
     assert names(found(rows)) == [(name, 1)]
@@ -137,7 +140,7 @@ def test_a_doubt_waits_from_its_resolution_on(wanting: Journal, rows: OutcomeRow
 def test_a_doubt_that_a_person_has_resolved_waits_too(
     wanting: Journal, rows: OutcomeRows, database: Database, group: str
 ) -> None:
-    name = end(wanting, State.IN_DOUBT)
+    name = end(wanting, JournalState.IN_DOUBT)
     decisions = Decisions(database.url, group=group)
     decisions.resolve(name, has_succeeded=True, result="5", code=None, reason="asked", by="me")
     decisions.close()

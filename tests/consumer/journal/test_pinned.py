@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 from sqlalchemy import text
 
-from consumer.journal import Journal, JournalUnavailable, State, VerdictKind, migrate
+from consumer.journal import Journal, JournalState, JournalUnavailable, VerdictKind, migrate
 from consumer.journal.ordering import lock_keys
 from consumer.journal.transactional import Transactions
 from consumer.journal.work import Work
@@ -85,12 +85,12 @@ def test_what_was_acknowledged_survives_a_crash_of_a_database_that_commits_befor
         with transactions.begin() as tx:
             # What a handler thinks of its commit is not what the promise rests on.
             tx.connection.execute(text("SET LOCAL synchronous_commit = off"))
-            assert tx.finish(finished, 1, State.SUCCEEDED, None, None, None, False)
+            assert tx.finish(finished, 1, JournalState.SUCCEEDED, None, None, None, False)
         crash(server)
-        assert states(journal) == {finished: State.SUCCEEDED}
+        assert states(journal) == {finished: JournalState.SUCCEEDED}
         journal.apply(claims=[claim(claimed)])
         crash(server)
-        assert states(journal) == {finished: State.SUCCEEDED, claimed: State.CLAIMED}
+        assert states(journal) == {finished: JournalState.SUCCEEDED, claimed: JournalState.CLAIMED}
 
 
 def crash(server: Restartable) -> None:

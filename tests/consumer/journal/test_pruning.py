@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import DISOWNED, Journal, OwnRun, Pruned, State, ToldRun, VerdictKind
+from consumer.journal import (
+    DISOWNED,
+    Journal,
+    JournalState,
+    OwnRun,
+    PrunedRows,
+    ToldRun,
+    VerdictKind,
+)
 from consumer.journal.pruning import Lettered
 from feedback.clock import epoch_ms
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
@@ -19,11 +27,11 @@ def age(database: Database, column: str, **where: str) -> None:
     )
 
 
-def ended(journal: Journal, database: Database, state: str = State.SUCCEEDED) -> str:
+def ended(journal: Journal, database: Database, state: str = JournalState.SUCCEEDED) -> str:
     """Return the id of a request whose deadline and end are long ago."""
     name = new_id()
     journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=state, resend=state == State.FAILED)])
+    journal.apply(finishes=[finish(name, state=state, resend=state == JournalState.FAILED)])
     age(database, "deadline_at", request_id=name)
     age(database, "finished_at", request_id=name)
     return name
@@ -31,7 +39,7 @@ def ended(journal: Journal, database: Database, state: str = State.SUCCEEDED) ->
 
 def died(journal: Journal, database: Database) -> str:
     """Return the id of a request that has failed for good, long ago, and has no dead letter."""
-    name = ended(journal, database, State.FAILED)
+    name = ended(journal, database, JournalState.FAILED)
     database.change(
         "UPDATE onceward_request SET resend = 0 WHERE request_id = :request_id", request_id=name
     )
@@ -61,13 +69,13 @@ def test_what_is_not_past_its_deadline_or_ended_lately_is_kept(
     journal.apply(finishes=[finish(name)])
     old = "finished_at" if young == "deadline_at" else "deadline_at"
     age(database, old, request_id=name)
-    assert journal.prune(DAY_MS, 10) == Pruned(0, 0, 0)
+    assert journal.prune(DAY_MS, 10) == PrunedRows(0, 0, 0)
     assert left(database) == {name}
 
 
-@pytest.mark.parametrize("state", [State.IN_DOUBT, State.RETRYING])
+@pytest.mark.parametrize("state", [JournalState.IN_DOUBT, JournalState.RETRYING])
 def test_what_did_not_end_is_kept_however_old(
-    journal: Journal, database: Database, state: State
+    journal: Journal, database: Database, state: JournalState
 ) -> None:
     claimed = new_id()
     journal.apply(claims=[claim(claimed)])
@@ -83,12 +91,12 @@ def test_the_history_of_a_forgotten_request_goes_with_it_and_no_other(
     for _ in range(2):
         name = new_id()
         journal.apply(claims=[claim(name)])
-        journal.apply(finishes=[finish(name, state=State.FAILED, resend=True)])
+        journal.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True)])
         journal.apply(claims=[claim(name, attempt=2)])
         journal.apply(finishes=[finish(name, 2)])
     age(database, "deadline_at", request_id=name)
     age(database, "finished_at", request_id=name)
-    assert journal.prune(DAY_MS, 10) == Pruned(1, 1, 0)
+    assert journal.prune(DAY_MS, 10) == PrunedRows(1, 1, 0)
     assert len(database.query("SELECT * FROM onceward_run")) == 1
 
 
@@ -169,7 +177,7 @@ def test_a_record_that_was_forgotten_does_not_run_again_nor_is_it_said_not_to_ha
         applied = journal.apply(claims=[claim(name)._replace(**read)])  # type: ignore[arg-type]
         assert kinds(applied) == [VerdictKind.IN_DOUBT]
         (row,) = database.query("SELECT * FROM onceward_request")
-        assert (row["state"], row["code"]) == (State.IN_DOUBT, "FORGOTTEN")
+        assert (row["state"], row["code"]) == (JournalState.IN_DOUBT, "FORGOTTEN")
         assert (row["claimed_at"], row["effect_at"]) == (None, None)
 
 
@@ -179,7 +187,7 @@ def test_what_redis_still_says_of_a_forgotten_request_makes_no_claim_that_a_swee
     name = ended(journal, database)
     journal.prune(DAY_MS, 10)
     again = claim(name)._replace(sent_at=-1)
-    told = ToldRun(again, 2, State.CLAIMED, f"gone{DISOWNED}")
+    told = ToldRun(again, 2, JournalState.CLAIMED, f"gone{DISOWNED}")
     applied = journal.apply(claims=[again], told_runs=[told])
     assert (kinds(applied), journal.dead_claims(["payments"], 10)) == ([VerdictKind.IN_DOUBT], [])
 
@@ -209,7 +217,7 @@ def test_where_an_earlier_run_of_it_was_read_is_forgotten_as_well(
 ) -> None:
     name = new_id()
     journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=State.FAILED, resend=True)])
+    journal.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True)])
     journal.apply(claims=[claim(name, attempt=2)._replace(partition=5, offset=1)])
     journal.apply(finishes=[finish(name, 2)])
     age(database, "deadline_at", request_id=name)
@@ -243,21 +251,24 @@ def test_until_when_is_forgotten_is_kept_by_partition_and_never_goes_back(
 @pytest.mark.parametrize(
     ("state", "found"),
     [
-        (State.FAILED, (VerdictKind.IN_DOUBT, "IN_DOUBT", "FORGOTTEN")),
-        (State.RETRYING, (VerdictKind.IN_DOUBT, "IN_DOUBT", "FORGOTTEN")),
-        (State.IN_DOUBT, (VerdictKind.IN_DOUBT, "IN_DOUBT", "FORGOTTEN")),
-        (State.SUCCEEDED, (VerdictKind.ANSWERED, "SUCCEEDED", None)),
-        (State.SKIPPED, (VerdictKind.ANSWERED, "SKIPPED", None)),
+        (JournalState.FAILED, (VerdictKind.IN_DOUBT, "IN_DOUBT", "FORGOTTEN")),
+        (JournalState.RETRYING, (VerdictKind.IN_DOUBT, "IN_DOUBT", "FORGOTTEN")),
+        (JournalState.IN_DOUBT, (VerdictKind.IN_DOUBT, "IN_DOUBT", "FORGOTTEN")),
+        (JournalState.SUCCEEDED, (VerdictKind.ANSWERED, "SUCCEEDED", None)),
+        (JournalState.SKIPPED, (VerdictKind.ANSWERED, "SKIPPED", None)),
     ],
 )
 def test_what_a_worker_remembers_of_a_forgotten_request_counts_only_where_nothing_can_have_followed(
-    journal: Journal, database: Database, state: State, found: tuple[VerdictKind, str, str | None]
+    journal: Journal,
+    database: Database,
+    state: JournalState,
+    found: tuple[VerdictKind, str, str | None],
 ) -> None:
     name = ended(journal, database)
     journal.prune(DAY_MS, 10)
     again = claim(name)._replace(deadline_at=1)
-    delay_ms = 0 if state == State.RETRYING else None
-    end = finish(name, 1, state, resend=state == State.FAILED)._replace(delay_ms=delay_ms)
+    delay_ms = 0 if state == JournalState.RETRYING else None
+    end = finish(name, 1, state, resend=state == JournalState.FAILED)._replace(delay_ms=delay_ms)
     remembered = OwnRun(again, 1, entered=True, finish=end)
     for one in (again, again._replace(offset=again.offset + 1, deadline_at=FAR, sent_at=-1)):
         applied = journal.apply(claims=[one], own_runs=[remembered])
@@ -272,4 +283,4 @@ def test_a_run_in_hand_is_none_that_was_forgotten(journal: Journal, database: Da
     journal.prune(DAY_MS, 10)
     ours = OwnRun(claim(name)._replace(deadline_at=1), 1, entered=True, finish=None)
     (restored,) = journal.apply(own_runs=[ours]).restored
-    assert (restored.request_id, restored.state) == (name, State.CLAIMED)
+    assert (restored.request_id, restored.state) == (name, JournalState.CLAIMED)

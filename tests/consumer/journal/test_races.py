@@ -17,8 +17,8 @@ from consumer.journal import (
     EffectMark,
     FinishKind,
     Journal,
+    JournalState,
     Leases,
-    State,
     VerdictKind,
 )
 from tests.consumer.journal.conftest import Database, OpenJournal
@@ -70,7 +70,7 @@ def test_of_two_workers_that_reopen_the_same_failures_each_is_granted_to_one(
     me, peer = open_journal("me"), open_journal("peer")
     names = [new_id() for _ in range(200)]
     me.apply(claims=[claim(name) for name in names])
-    me.apply(finishes=[finish(name, state=State.FAILED, resend=True) for name in names])
+    me.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True) for name in names])
     mine, theirs = raced([me, peer], [claim(name, attempt=2) for name in names])
     assert sorted(mine + theirs) == sorted(names)
     assert database.query("SELECT DISTINCT generation FROM onceward_request") == [{"generation": 2}]
@@ -89,7 +89,7 @@ def test_workers_that_finish_what_the_other_claims_do_not_hold_each_other_up(
     def work(me: int) -> None:
         others = [claim(name, attempt=2) for name in halves[1 - me]]
         for _ in range(30):
-            ends = [finish(name, state=State.FAILED) for name in halves[me]]
+            ends = [finish(name, state=JournalState.FAILED) for name in halves[me]]
             journals[me].apply(finishes=ends, claims=others)
 
     with ThreadPoolExecutor(2) as threads:
@@ -97,7 +97,7 @@ def test_workers_that_finish_what_the_other_claims_do_not_hold_each_other_up(
             run.result(timeout=60)
     ended = database.query("SELECT state, generation, count(*) AS rows FROM onceward_request"
                            " GROUP BY state, generation")  # fmt: skip
-    assert ended == [{"state": State.FAILED, "generation": 1, "rows": len(names)}]
+    assert ended == [{"state": JournalState.FAILED, "generation": 1, "rows": len(names)}]
 
 
 CLAIMING = """

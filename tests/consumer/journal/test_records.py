@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import Journal, State, VerdictKind
+from consumer.journal import Journal, JournalState, VerdictKind
 from tests.consumer.journal.samples import claim, finish, kinds, new_id, refusal, row_of
 
 HOSTILE = (
@@ -63,7 +63,7 @@ def test_a_refused_record_leaves_a_failed_row_once(journal: Journal) -> None:
     first = journal.apply(refusals=refusals).refusals
     assert [row.request_id for row in first] == [names[1], names[0], names[1]]
     assert {(row.state, row.code, row.resend) for row in first} == {
-        (State.FAILED, "INVALID_MESSAGE", False)
+        (JournalState.FAILED, "INVALID_MESSAGE", False)
     }
     assert (first[0].message, first[0].claimed_at) == ("no id", None)
     assert first[0].finished_at is not None

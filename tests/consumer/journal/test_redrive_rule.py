@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import State
+from consumer.journal import JournalState
 from consumer.journal.actions import Action, ActionKind
 from consumer.journal.records import Row
 from consumer.journal.redrive_rule import IN_WORDS, Candidate, Redrivable, Wish, decide
@@ -17,7 +17,7 @@ WISH = Wish("mine")
 
 def failed(**changes: object) -> Row:
     """Return the row of a request that ran once and failed for good."""
-    given = {"state": State.FAILED, "claimed_at": 10, "finished_at": 20, "deadline_at": 500}
+    given = {"state": JournalState.FAILED, "claimed_at": 10, "finished_at": 20, "deadline_at": 500}
     return row("a", **(given | changes))
 
 
@@ -48,25 +48,25 @@ def test_what_failed_for_good_is_sent_whatever_its_deadline_was() -> None:
 @pytest.mark.parametrize(
     ("state", "why"),
     [
-        (State.CLAIMED, Redrivable.RUNNING),
-        (State.RETRYING, Redrivable.RUNNING),
-        (State.SUCCEEDED, Redrivable.DONE),
-        (State.SKIPPED, Redrivable.DONE),
-        (State.IN_DOUBT, Redrivable.IN_DOUBT),
-        (State.EXPIRED, Redrivable.EXPIRED),
+        (JournalState.CLAIMED, Redrivable.RUNNING),
+        (JournalState.RETRYING, Redrivable.RUNNING),
+        (JournalState.SUCCEEDED, Redrivable.DONE),
+        (JournalState.SKIPPED, Redrivable.DONE),
+        (JournalState.IN_DOUBT, Redrivable.IN_DOUBT),
+        (JournalState.EXPIRED, Redrivable.EXPIRED),
     ],
 )
-def test_what_has_not_failed_is_left(state: State, why: Redrivable) -> None:
+def test_what_has_not_failed_is_left(state: JournalState, why: Redrivable) -> None:
     assert decide(letter(), failed(state=state), NOW, actions=(), wish=WISH) is why
 
 
 def test_every_state_of_a_row_has_an_answer() -> None:
     sent = {
         state
-        for state in State
+        for state in JournalState
         if decide(letter(), failed(state=state), NOW, actions=(), wish=WISH) in TO_SEND
     }
-    assert sent == {State.FAILED}
+    assert sent == {JournalState.FAILED}
 
 
 def test_every_refusal_has_words() -> None:
@@ -137,7 +137,7 @@ def test_what_this_redrive_has_reopened_is_sent_again_only_where_kafka_lacks_it(
     over = failed(resend=True, deadline_at=NOW)
     assert decide(letter(), over, NOW, actions=[MINE], wish=owed) is Redrivable.SEND
     # Its client's resend was quicker.
-    for state in (State.CLAIMED, State.SUCCEEDED):
+    for state in (JournalState.CLAIMED, JournalState.SUCCEEDED):
         running = failed(state=state, generation=2)
         assert decide(letter(), running, NOW, actions=[MINE], wish=owed) is Redrivable.SENT
     failed_again = failed(generation=2)

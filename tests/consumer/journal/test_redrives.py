@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumer.journal import Journal, State
+from consumer.journal import Journal, JournalState
 from consumer.journal.records import Published
 from consumer.journal.redrive_row import RedriveStopped, SoFar
 from consumer.journal.redrive_work import RedriveWork
@@ -36,14 +36,14 @@ def test_a_redrive_says_what_it_was_asked_and_how_far_it_is(
     assert 0 <= found.silent_ms < 60_000
     name = new_id()
     journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=State.FAILED)])
+    journal.apply(finishes=[finish(name, state=JournalState.FAILED)])
     so_far = SoFar(
         positions={("a.dlq", 1): 5},
         marks={("a", 0): 9},
         unconfirmed={"y", "x"},
         counts={"sent": 3},
         named={"x": "sent"},
-        published=[Published(name, 1, State.FAILED)],
+        published=[Published(name, 1, JournalState.FAILED)],
     )
     work.save("mine", so_far)
     found = work.find("mine")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import Journal, State, VerdictKind
+from consumer.journal import Journal, JournalState, VerdictKind
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import (
     OTHER_SHA,
@@ -21,7 +21,7 @@ def waits(journal: Journal) -> str:
     """Return a failure that a resend may reopen, as a redrive leaves it as well."""
     name = new_id()
     journal.apply(claims=[claim(name)])
-    ended = finish(name, state=State.FAILED, code="NO", message="no", resend=True)
+    ended = finish(name, state=JournalState.FAILED, code="NO", message="no", resend=True)
     journal.apply(finishes=[ended])
     return name
 

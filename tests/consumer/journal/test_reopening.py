@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from consumer.journal import Journal, State, VerdictKind
+from consumer.journal import Journal, JournalState, VerdictKind
 from consumer.journal.records import Published
 from consumer.journal.redrive_row import RedriveStopped, SoFar
 from consumer.journal.redrive_rule import Candidate, Redrivable, Wish
 from consumer.journal.redrive_work import RedriveWork
-from consumer.journal.reopening import Judged, replacement_id
+from consumer.journal.reopening import RedriveVerdict, replacement_id
 from tests.consumer.journal.conftest import Database, closing_all
 from tests.consumer.journal.samples import SHA, claim, finish, kinds, new_id, row_of
 
@@ -39,7 +39,7 @@ def work(open_work: OpenWork) -> RedriveWork:
 def fail(journal: Journal, *, resend: bool = False) -> str:
     name = new_id()
     journal.apply(claims=[claim(name)])
-    ended = finish(name, state=State.FAILED, code="NO", message="no", resend=resend)
+    ended = finish(name, state=JournalState.FAILED, code="NO", message="no", resend=resend)
     journal.apply(finishes=[ended])
     return name
 
@@ -54,7 +54,7 @@ def reopen(
     redrive: str = "mine",
     so_far: SoFar | None = None,
     **wish: object,
-) -> list[Judged]:
+) -> list[RedriveVerdict]:
     return work.reopen(
         [letter(name) for name in names],
         Wish(redrive, **wish),  # type: ignore[arg-type]
@@ -69,12 +69,12 @@ def test_a_reopened_failure_takes_one_further_attempt_and_no_second(
     journal: Journal, work: RedriveWork, database: Database, now_ms_of: Callable[[Database], int]
 ) -> None:
     name = fail(journal)
-    journal.apply(published=[Published(name, 1, State.FAILED)])
+    journal.apply(published=[Published(name, 1, JournalState.FAILED)])
     assert kinds(journal.apply(claims=[claim(name, attempt=2)])) == [VerdictKind.ANSWERED]
     before_ms = now_ms_of(database)
     ((kind, row),) = reopen(work, name)
     assert kind is Redrivable.SEND and row is not None
-    assert (row.state, row.resend, row.attempt, row.generation) == (State.FAILED, True, 1, 1)
+    assert (row.state, row.resend, row.attempt, row.generation) == (JournalState.FAILED, True, 1, 1)
     (stands,) = database.query("SELECT * FROM onceward_request WHERE request_id = :n", n=name)
     assert {column: stands[column] for column in row._fields} == row._asdict()
     assert (row.code, row.message, row.published_at) == ("NO", "no", None)
@@ -83,7 +83,7 @@ def test_a_reopened_failure_takes_one_further_attempt_and_no_second(
     applied = journal.apply(claims=[claim(name, attempt=2)])
     assert kinds(applied) == [VerdictKind.RUN]
     assert (row_of(applied).generation, row_of(applied).effect_at) == (2, None)
-    journal.apply(finishes=[finish(name, 2, State.FAILED)])
+    journal.apply(finishes=[finish(name, 2, JournalState.FAILED)])
     assert kinds(journal.apply(claims=[claim(name, attempt=3)])) == [VerdictKind.ANSWERED]
     (kept,) = database.query("SELECT * FROM onceward_run WHERE request_id = :name", name=name)
     assert (kept["generation"], kept["outcome"]) == (1, "FAILED")
@@ -113,7 +113,7 @@ def test_of_two_redrives_at_once_one_has_it(
     other = open_work("other")
     other.begin("other", by="bob", reason=None, filter_text="{}", spans=SPANS)
     at_once = threading.Barrier(2)
-    found: dict[str, list[Judged]] = {}
+    found: dict[str, list[RedriveVerdict]] = {}
 
     def one(which: RedriveWork, redrive: str, wanted: list[str]) -> None:
         at_once.wait(60)
@@ -197,7 +197,7 @@ def test_a_reopening_saves_what_was_done_before_it_and_none_does_without_the_oth
 ) -> None:
     before, name, late = fail(journal), fail(journal), fail(journal)
     done = SoFar({("d", 0): 5}, {("t", 0): 7}, {name}, {"sent": 1})
-    told = Published(before, 1, State.FAILED)
+    told = Published(before, 1, JournalState.FAILED)
     reopen(work, name, so_far=done._replace(published=(told,)))
     stands = work.find("mine")
     assert stands is not None

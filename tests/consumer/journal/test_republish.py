@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from consumer.journal import Journal, State
+from consumer.journal import Journal, JournalState
 from consumer.journal.republish import (
     MARGIN_MS,
     SERVED_LIMIT,
-    Cursor,
     Republication,
+    RestoreCursor,
     Turn,
 )
 from tests.consumer.journal.conftest import Database, OpenLeases
@@ -39,7 +39,7 @@ def republication(database: Database, group: str) -> Iterator[Open]:
 def pages(one: Republication, *, ttl_ms: int = DAY_MS, limit: int = 500) -> list[list[str]]:
     """Return the ids of all pages, in order."""
     found: list[list[str]] = []
-    cursor: Cursor | None = Cursor()
+    cursor: RestoreCursor | None = RestoreCursor()
     while cursor is not None:
         page = one.page(cursor, ttl_ms=ttl_ms, limit=limit)
         found.append([row.request_id for row in page.rows])
@@ -162,8 +162,8 @@ def test_rows_come_as_the_journal_has_them(
 ) -> None:
     request_id = new_id()
     ended(journal, request_id, deadline_at=now_ms_of(database) + HOUR_MS)
-    (row,) = republication("me").page(Cursor(), ttl_ms=DAY_MS, limit=500).rows
-    assert (row.request_id, row.state, row.result) == (request_id, State.SUCCEEDED, '"x"')
+    (row,) = republication("me").page(RestoreCursor(), ttl_ms=DAY_MS, limit=500).rows
+    assert (row.request_id, row.state, row.result) == (request_id, JournalState.SUCCEEDED, '"x"')
     assert row.finished_at is not None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from consumer.journal import DataRefused, FinishKind, Journal, State, VerdictKind
+from consumer.journal import DataRefused, FinishKind, Journal, JournalState, VerdictKind
 from consumer.journal.dead_letters import Cursor, DeadLetterRows
 from consumer.journal.redrive_rule import Redrivable
 from consumer.journal.resolving import Decisions
@@ -25,14 +25,14 @@ def decisions(database: Database, group: str) -> Iterator[Decisions]:
 def doubt(journal: Journal) -> str:
     name = new_id()
     journal.apply(claims=[claim(name, effect_kind="external")])
-    journal.apply(finishes=[finish(name, state=State.IN_DOUBT, code="WORKER_DIED")])
+    journal.apply(finishes=[finish(name, state=JournalState.IN_DOUBT, code="WORKER_DIED")])
     return name
 
 
-def ended(journal: Journal, state: State, *, resend: bool = False) -> str:
+def ended(journal: Journal, state: JournalState, *, resend: bool = False) -> str:
     name = new_id()
     journal.apply(claims=[claim(name)])
-    if state is not State.CLAIMED:
+    if state is not JournalState.CLAIMED:
         journal.apply(finishes=[finish(name, state=state, resend=resend)])
     return name
 
@@ -64,7 +64,7 @@ def test_a_doubt_is_resolved_as_succeeded_and_its_run_stays_in_the_history(
     (noted,) = database.query("SELECT * FROM onceward_action")
     assert (noted["action"], noted["by"], noted["reason"]) == ("resolve", "zoe", "the list")
     assert kinds(journal.apply(claims=[claim(name, attempt=2)])) == [VerdictKind.ANSWERED]
-    late = journal.apply(finishes=[finish(name, state=State.FAILED)])
+    late = journal.apply(finishes=[finish(name, state=JournalState.FAILED)])
     assert late.finished[name, 1].kind is FinishKind.STALE
 
 
@@ -83,14 +83,21 @@ def test_a_doubt_that_is_resolved_as_failed_waits_for_its_letter(
 
 
 @pytest.mark.parametrize(
-    "state", [State.CLAIMED, State.RETRYING, State.SUCCEEDED, State.FAILED, State.EXPIRED]
+    "state",
+    [
+        JournalState.CLAIMED,
+        JournalState.RETRYING,
+        JournalState.SUCCEEDED,
+        JournalState.FAILED,
+        JournalState.EXPIRED,
+    ],
 )
 @pytest.mark.parametrize("decide", [succeed, fail])
 def test_nothing_but_a_doubt_can_be_resolved(
     journal: Journal,
     decisions: Decisions,
     database: Database,
-    state: State,
+    state: JournalState,
     decide: Callable[[Decisions, str], bool],
 ) -> None:
     name = ended(journal, state)
@@ -121,7 +128,7 @@ def test_a_result_that_the_database_does_not_take_changes_nothing(
 def test_failures_are_discarded_once_and_stay_as_they_are(
     journal: Journal, decisions: Decisions, database: Database
 ) -> None:
-    name = ended(journal, State.FAILED)
+    name = ended(journal, JournalState.FAILED)
     before = database.query("SELECT * FROM onceward_request")
     wanted = {name: 1, "unknown": None}
     assert decisions.discard(wanted, by="zoe", reason="a test") == dict.fromkeys(wanted)
@@ -138,19 +145,19 @@ def test_failures_are_discarded_once_and_stay_as_they_are(
 def test_what_was_sent_back_and_never_came_is_discarded_after_its_deadline(
     journal: Journal, decisions: Decisions, database: Database
 ) -> None:
-    name = ended(journal, State.FAILED, resend=True)
+    name = ended(journal, JournalState.FAILED, resend=True)
     database.change("UPDATE onceward_request SET deadline_at = 1")
     assert decisions.discard({name: 1}, by="zoe", reason="a test") == {name: None}
 
 
 def test_only_failures_for_good_are_discarded(journal: Journal, decisions: Decisions) -> None:
     left = {
-        ended(journal, State.CLAIMED): Redrivable.RUNNING,
-        ended(journal, State.SUCCEEDED): Redrivable.DONE,
-        ended(journal, State.IN_DOUBT): Redrivable.IN_DOUBT,
-        ended(journal, State.FAILED, resend=True): Redrivable.ON_ITS_WAY,
+        ended(journal, JournalState.CLAIMED): Redrivable.RUNNING,
+        ended(journal, JournalState.SUCCEEDED): Redrivable.DONE,
+        ended(journal, JournalState.IN_DOUBT): Redrivable.IN_DOUBT,
+        ended(journal, JournalState.FAILED, resend=True): Redrivable.ON_ITS_WAY,
     }
-    older = ended(journal, State.FAILED)
+    older = ended(journal, JournalState.FAILED)
     wanted: dict[str, int | None] = {**dict.fromkeys(left), older: 7}
     found = decisions.discard(wanted, by="zoe", reason="a test")
     assert found == {**left, older: Redrivable.OLDER_FAILURE}

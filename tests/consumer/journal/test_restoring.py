@@ -10,8 +10,8 @@ from consumer.journal import (
     EffectMark,
     FinishKind,
     Journal,
+    JournalState,
     OwnRun,
-    State,
     Takeover,
     TakeoverKind,
     ToldRun,
@@ -80,7 +80,7 @@ def test_a_later_run_that_is_lost_comes_over_the_row_that_stood_before_it(
 ) -> None:
     name = new_id()
     journal.apply(claims=[claim(name)])
-    journal.apply(finishes=[finish(name, state=State.FAILED, resend=True)])
+    journal.apply(finishes=[finish(name, state=JournalState.FAILED, resend=True)])
     ends = own(name, 2)._replace(claim=claim(name, attempt=2))
     applied = journal.apply(claims=[claim(name, attempt=3)], own_runs=[ends])
     assert kinds(applied) == [ANSWERED]
@@ -158,7 +158,7 @@ def test_a_run_that_was_refused_its_effect_is_not_followed_where_its_client_was_
 ) -> None:
     name = new_id()
     wish = Takeover(name, 1, TakeoverKind.EXCLUDED, LOST_CLAIM)
-    told = ToldRun(claim(name), 2, State.SUCCEEDED, "peer")
+    told = ToldRun(claim(name), 2, JournalState.SUCCEEDED, "peer")
     applied = journal.apply(takeovers=[wish], told_runs=[told], held=[(name, 1)])
     assert applied.takeovers[name, 1].kind == "STALE"
     (row,) = database.query("SELECT owner, generation, state FROM onceward_request")
@@ -222,7 +222,9 @@ def test_a_dead_claim_ends_as_its_client_was_told(
 ) -> None:
     name = new_id()
     open_journal("dead").apply(claims=[claim(name)])
-    end = DeadEnd(name, 1, State.FAILED, "NO", "why", result="7", resend=True, told_generation=3)
+    end = DeadEnd(
+        name, 1, JournalState.FAILED, "NO", "why", result="7", resend=True, told_generation=3
+    )
     (row,) = journal.end_dead_claims([end])
     told = (row.state, row.code, row.message, row.result, row.resend, row.generation)
     assert told == ("FAILED", "NO", "why", "7", True, 3)
@@ -234,6 +236,6 @@ def test_a_dead_claim_that_ends_as_a_later_run_has_the_key_of_that_one(
 ) -> None:
     name = new_id()
     open_journal("dead").apply(claims=[claim(name)])
-    end = DeadEnd(name, 1, State.FAILED, "NO", "why", told_generation=3, voids=told)
+    end = DeadEnd(name, 1, JournalState.FAILED, "NO", "why", told_generation=3, voids=told)
     (row,) = journal.end_dead_claims([end])
     assert (row.generation, row.voids) == (3, voids)

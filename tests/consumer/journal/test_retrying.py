@@ -9,8 +9,8 @@ from consumer.journal import (
     Finish,
     FinishKind,
     Journal,
+    JournalState,
     Retried,
-    State,
     Takeover,
     TakeoverKind,
     VerdictKind,
@@ -31,7 +31,12 @@ from tests.consumer.journal.samples import (
 
 def _waits(name: str, generation: int = 1, delay_ms: int = 0) -> Finish:
     return finish(
-        name, generation, State.RETRYING, code="BANK_BUSY", message="later", delay_ms=delay_ms
+        name,
+        generation,
+        JournalState.RETRYING,
+        code="BANK_BUSY",
+        message="later",
+        delay_ms=delay_ms,
     )
 
 
@@ -55,7 +60,12 @@ def test_what_is_due_runs_again_as_the_next_generation_and_its_run_is_kept(
     applied = peer.apply(claims=[_wake(name, offset=99)])
     assert kinds(applied) == [VerdictKind.RUN]
     row = row_of(applied)
-    assert (row.state, row.generation, row.owner, row.attempt) == (State.CLAIMED, 2, "peer", 1)
+    assert (row.state, row.generation, row.owner, row.attempt) == (
+        JournalState.CLAIMED,
+        2,
+        "peer",
+        1,
+    )
     # Nothing happened in the run before: the effect of the next one is still to come.
     assert (row.effect_at, row.effect_kind, row.offset) == (None, "marked", 17)
     assert (row.due_at, row.code, row.message, row.finished_at) == (None, None, None, None)
@@ -82,7 +92,7 @@ def test_a_resend_meanwhile_is_told_that_it_waits(journal: Journal) -> None:
     name = _retrying(journal)
     applied = journal.apply(claims=[claim(name, attempt=2)])
     assert kinds(applied) == [VerdictKind.RETRYING]
-    assert (row_of(applied).attempt, row_of(applied).state) == (1, State.RETRYING)
+    assert (row_of(applied).attempt, row_of(applied).state) == (1, JournalState.RETRYING)
 
 
 @pytest.mark.parametrize("generation", [2, 7])
@@ -123,8 +133,11 @@ def test_a_wake_up_of_another_payload_is_a_mismatch(journal: Journal) -> None:
     assert kinds(journal.apply(claims=[_wake(name, sha=OTHER_SHA)])) == [VerdictKind.MISMATCH]
 
 
-@pytest.mark.parametrize("state", [State.FAILED, State.SUCCEEDED, State.IN_DOUBT, State.EXPIRED])
-def test_what_has_ended_is_not_woken_up(journal: Journal, state: State) -> None:
+@pytest.mark.parametrize(
+    "state",
+    [JournalState.FAILED, JournalState.SUCCEEDED, JournalState.IN_DOUBT, JournalState.EXPIRED],
+)
+def test_what_has_ended_is_not_woken_up(journal: Journal, state: JournalState) -> None:
     name = new_id()
     journal.apply(claims=[claim(name)])
     journal.apply(finishes=[finish(name, state=state, resend=True)])
@@ -157,7 +170,7 @@ def test_waiting_again_and_again_counts_the_runs_of_the_attempt(
         journal.apply(finishes=[_waits(name, generation + 1)])
     assert counts == [1, 2, 3]
     journal.apply(claims=[_wake(name, 4)])
-    journal.apply(finishes=[finish(name, 5, State.FAILED, resend=True)])
+    journal.apply(finishes=[finish(name, 5, JournalState.FAILED, resend=True)])
     (reopened,) = journal.apply(claims=[claim(name, attempt=2)]).verdicts
     assert reopened.retried == Retried()
     journal.apply(finishes=[_waits(name, 6)])

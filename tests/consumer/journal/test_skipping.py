@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from consumer.journal import Journal, Skip, State, VerdictKind
+from consumer.journal import Journal, JournalState, Skip, VerdictKind
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import FAR, OTHER_SHA, PAST, claim, finish, kinds, new_id
 
@@ -66,11 +66,11 @@ def test_what_waited_ends_in_the_transaction_of_the_finish_and_names_the_one(
 @pytest.mark.parametrize(
     "end",
     [
-        {"state": State.FAILED},
-        {"state": State.FAILED, "resend": True},
-        {"state": State.IN_DOUBT},
-        {"state": State.RETRYING, "delay_ms": 60_000},
-        {"state": State.SKIPPED, "code": "NOT_APPLICABLE"},
+        {"state": JournalState.FAILED},
+        {"state": JournalState.FAILED, "resend": True},
+        {"state": JournalState.IN_DOUBT},
+        {"state": JournalState.RETRYING, "delay_ms": 60_000},
+        {"state": JournalState.SKIPPED, "code": "NOT_APPLICABLE"},
     ],
 )
 def test_nothing_ends_in_the_stead_of_one_that_has_not_succeeded(
@@ -122,7 +122,7 @@ def test_what_has_a_row_already_stays_as_it_is(
     mine, theirs = open_journal("me"), open_journal("peer")
     head, elsewhere, failed, done = running(mine), new_id(), new_id(), new_id()
     theirs.apply(claims=[claim(elsewhere), claim(failed), claim(done)])
-    theirs.apply(finishes=[finish(failed, state=State.FAILED, resend=True), finish(done)])
+    theirs.apply(finishes=[finish(failed, state=JournalState.FAILED, resend=True), finish(done)])
     wishes = [skip(one, head, attempt=2) for one in (elsewhere, failed, done)]
     assert mine.apply(finishes=[finish(head)], skips=wishes).skipped == ()
     found = stands(database, group)

@@ -9,8 +9,8 @@ from consumer.journal import (
     EffectMark,
     FinishKind,
     Journal,
+    JournalState,
     Published,
-    State,
     VerdictKind,
 )
 from tests.consumer.journal.samples import claim, finish, kinds, new_id, refusal
@@ -75,7 +75,7 @@ def test_a_refusal_leaves_a_row_whatever_its_data(journal: Journal) -> None:
     name, other = new_id(), new_id()
     bad = refusal(name, message=f"nul \0 {SURROGATE}", deadline_at=TOO_LARGE)
     row, _ = journal.apply(refusals=[bad, refusal(other)]).refusals
-    assert (row.request_id, row.state, row.deadline_at) == (name, State.FAILED, 2**63 - 1)
+    assert (row.request_id, row.state, row.deadline_at) == (name, JournalState.FAILED, 2**63 - 1)
 
 
 def test_marks_that_no_database_can_hold_are_of_no_run(journal: Journal) -> None:
@@ -83,6 +83,6 @@ def test_marks_that_no_database_can_hold_are_of_no_run(journal: Journal) -> None
     journal.apply(claims=[claim(name)])
     applied = journal.apply(
         effects=[EffectMark(name, 1), EffectMark(name, TOO_LARGE)],
-        published=[Published("\0", 1, State.FAILED)],
+        published=[Published("\0", 1, JournalState.FAILED)],
     )
     assert applied.effects == {(name, 1)}

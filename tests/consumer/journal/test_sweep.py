@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.journal import WORKER_DIED, EffectMark, Journal, Published, State
+from consumer.journal import WORKER_DIED, EffectMark, Journal, JournalState, Published
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import claim, finish, new_id, park_dead
 
@@ -62,7 +62,7 @@ def test_claims_of_a_worker_whose_lease_is_over_are_put_in_doubt(
     rows = {row.request_id: row for row in park_dead(open_journal("peer"), 10)}
     assert set(rows) == {entered, waiting}
     assert {(row.state, row.code, row.owner, row.generation) for row in rows.values()} == {
-        (State.IN_DOUBT, WORKER_DIED, "me", 1)
+        (JournalState.IN_DOUBT, WORKER_DIED, "me", 1)
     }
     assert rows[entered].effect_at is not None and rows[waiting].effect_at is None
     assert all(row.finished_at is not None for row in rows.values())
@@ -92,8 +92,8 @@ def test_what_was_swept_is_to_be_told_until_it_is(journal: Journal) -> None:
     name = new_id()
     journal.apply(claims=[claim(name)])
     park_dead(journal, 10)
-    assert [row.state for row in journal.unpublished(10, 0)] == [State.IN_DOUBT]
-    journal.apply(published=[Published(name, 1, State.IN_DOUBT)])
+    assert [row.state for row in journal.unpublished(10, 0)] == [JournalState.IN_DOUBT]
+    journal.apply(published=[Published(name, 1, JournalState.IN_DOUBT)])
     assert journal.unpublished(10, 0) == []
 
 

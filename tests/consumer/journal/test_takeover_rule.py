@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import WORKER_DIED, Row, State, Takeover, TakeoverKind, TakeoverResultKind
+from consumer.journal import (
+    WORKER_DIED,
+    JournalState,
+    Row,
+    Takeover,
+    TakeoverKind,
+    TakeoverResultKind,
+)
 from consumer.journal.takeover_rule import (
     CRASH_LOOP,
     RUNS_LIMIT,
@@ -73,8 +80,10 @@ def test_a_peers_run_is_followed_only_when_its_lease_is_over() -> None:
     assert decided(claimed(owner="peer"), owner_lives=False).kind is RESULT.GRANTED
 
 
-@pytest.mark.parametrize("state", [state for state in State if state is not State.CLAIMED])
-def test_what_has_ended_is_not_taken_over(state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [state for state in JournalState if state is not JournalState.CLAIMED]
+)
+def test_what_has_ended_is_not_taken_over(state: JournalState) -> None:
     assert decided(claimed(state=state)).kind is RESULT.STALE
 
 
@@ -103,12 +112,12 @@ def test_an_effect_that_began_after_all_is_doubtful() -> None:
 @pytest.mark.parametrize(
     ("kind", "state", "code"),
     [
-        (KIND.EXCLUDED, State.EXPIRED, "DEADLINE_OVER"),
-        (KIND.VOIDED, State.EXPIRED, "DEADLINE_OVER"),
-        (KIND.SAME_KEY, State.IN_DOUBT, "CHILD_DIED"),
+        (KIND.EXCLUDED, JournalState.EXPIRED, "DEADLINE_OVER"),
+        (KIND.VOIDED, JournalState.EXPIRED, "DEADLINE_OVER"),
+        (KIND.SAME_KEY, JournalState.IN_DOUBT, "CHILD_DIED"),
     ],
 )
-def test_no_run_begins_at_the_deadline(kind: TakeoverKind, state: State, code: str) -> None:
+def test_no_run_begins_at_the_deadline(kind: TakeoverKind, state: JournalState, code: str) -> None:
     stands = claimed(effect_at=None if kind is KIND.EXCLUDED else 5)
     before = decided(stands, kind, now=DEADLINE - 1)
     at = decided(stands, kind, now=DEADLINE)
@@ -122,9 +131,12 @@ def test_the_counterparty_may_be_asked_at_any_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "state"), [(KIND.EXCLUDED, State.FAILED), (KIND.SAME_KEY, State.IN_DOUBT)]
+    ("kind", "state"),
+    [(KIND.EXCLUDED, JournalState.FAILED), (KIND.SAME_KEY, JournalState.IN_DOUBT)],
 )
-def test_three_runs_without_an_end_are_a_crash_loop(kind: TakeoverKind, state: State) -> None:
+def test_three_runs_without_an_end_are_a_crash_loop(
+    kind: TakeoverKind, state: JournalState
+) -> None:
     stands = claimed(effect_at=None if kind is KIND.EXCLUDED else 5)
     earlier = {"CHILD_DIED": RUNS_LIMIT - 2}
     assert decided(stands, kind, ended_runs=earlier).kind is RESULT.GRANTED

@@ -8,7 +8,7 @@ from consumer.journal import (
     WORKER_DIED,
     EffectMark,
     Journal,
-    State,
+    JournalState,
     Takeover,
     TakeoverKind,
     TakeoverResult,
@@ -121,7 +121,7 @@ def test_each_run_keeps_the_kind_and_the_policy_that_it_was_claimed_with(
     wish = Takeover(one, 1, KIND.SAME_KEY, "CHILD_DIED", "marked", "query")
     row = journal.apply(takeovers=[wish], held=[(one, 1)]).takeovers[one, 1].row
     assert row is not None and row.in_doubt == "query"
-    journal.apply(finishes=[finish(one, 2, State.FAILED, resend=True)])
+    journal.apply(finishes=[finish(one, 2, JournalState.FAILED, resend=True)])
     again = claim(one, attempt=2, effect_kind="external", in_doubt="park")
     row = journal.apply(claims=[again]).verdicts[0].row
     assert row is not None and (row.generation, row.in_doubt) == (3, "park")
@@ -189,12 +189,12 @@ def test_what_may_not_run_any_more_ends_in_the_same_step(
     journal.apply(claims=[claim(late), claim(poison)])
     database.change(f"UPDATE onceward_request SET deadline_at = {PAST} WHERE request_id = '{late}'")
     ended = taken(journal, late)
-    assert (ended.kind, ended.row and ended.row.state) == (RESULT.ENDED, State.EXPIRED)
+    assert (ended.kind, ended.row and ended.row.state) == (RESULT.ENDED, JournalState.EXPIRED)
     for generation in (1, 2):
         assert taken(journal, poison, generation=generation).kind is RESULT.GRANTED
     ended = taken(journal, poison, generation=3)
     assert ended.row is not None
-    assert (ended.row.state, ended.row.code) == (State.FAILED, "CRASH_LOOP")
+    assert (ended.row.state, ended.row.code) == (JournalState.FAILED, "CRASH_LOOP")
     assert {row.request_id for row in journal.unpublished(10, 0)} == {late, poison}
 
 

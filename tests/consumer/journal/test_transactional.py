@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import text
 
-from consumer.journal import DataRefused, Journal, JournalUnavailable, State
+from consumer.journal import DataRefused, Journal, JournalState, JournalUnavailable
 from consumer.journal.transactional import Transaction, Transactions
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, new_id, park_dead
@@ -36,7 +36,7 @@ def name(journal: Journal) -> str:
 
 
 def succeed(tx: Transaction, name: str, generation: int = 1, result: str = '"ok"') -> bool:
-    return tx.finish(name, generation, State.SUCCEEDED, None, None, result, False)
+    return tx.finish(name, generation, JournalState.SUCCEEDED, None, None, result, False)
 
 
 def seats(database: Database) -> list[str]:
@@ -51,7 +51,7 @@ def test_the_handlers_writes_are_committed_with_its_finish(
         assert succeed(tx, name)
     assert seats(database) == ["1A"]
     (row,) = journal.unpublished(10, 0)
-    assert (row.state, row.result, row.resend) == (State.SUCCEEDED, '"ok"', False)
+    assert (row.state, row.result, row.resend) == (JournalState.SUCCEEDED, '"ok"', False)
     assert row.finished_at is not None
 
 

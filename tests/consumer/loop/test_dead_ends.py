@@ -8,7 +8,7 @@ import pytest
 
 from consumer.handlers.declaration import EffectKind, Handler, InDoubtPolicy
 from consumer.journal import DISOWNED, WORKER_DIED, DeadEnd
-from consumer.journal import State as Journaled
+from consumer.journal import JournalState as Journaled
 from consumer.loop import dead_ends
 from consumer.loop.continuation import After
 from consumer.loop.sweeper import after_dead

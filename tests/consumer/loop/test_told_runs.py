@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from consumer.journal import DISOWNED, Row, ToldRun
-from consumer.journal import State as Journaled
+from consumer.journal import JournalState as Journaled
 from consumer.journal.told_rule import catch_up_with
 from consumer.loop.told_runs import claim_of_row, leads, told_run
 from feedback.status import State

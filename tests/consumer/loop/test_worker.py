@@ -24,7 +24,7 @@ from consumer.journal import (
 from consumer.loop.continuation import After, continuation
 from consumer.loop.limits import Limits
 from consumer.loop.scheduler import Scheduler
-from consumer.loop.told_runs import Statuses
+from consumer.loop.told_runs import ToldStatuses
 from consumer.loop.worker import Worker
 from consumer.pool import EffectAsked, Event, Finished, Pool, PoolSettings
 from consumer.pool.outcome import STALE
@@ -161,7 +161,7 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
     store.close()
 
 
-def worker_with(journal: Takeovers, lease: Forever, statuses: Statuses | None = None) -> Worker:
+def worker_with(journal: Takeovers, lease: Forever, statuses: ToldStatuses | None = None) -> Worker:
     return Worker(
         worker_id="me",
         scheduler=Scheduler(Buffer(8)),

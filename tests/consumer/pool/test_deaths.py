@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumer.pool import ChildDied, ChildReady, Finished, Started
-from consumer.pool.respawn_policy import Why
+from consumer.pool.respawn_policy import RespawnReason
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import fifo, job
 
@@ -93,7 +93,7 @@ def test_a_crash_in_native_code_is_told_with_its_job(make_pool: MakePool) -> Non
     assert death.reason == "killed by SIGSEGV"
     assert [one.request_id for one in death.started] == ["r1"]
     driven.pids(2)
-    assert driven.pool.load.replaced == {**dict.fromkeys(map(str, Why), 0), "died": 1}
+    assert driven.pool.load.replaced == {**dict.fromkeys(map(str, RespawnReason), 0), "died": 1}
     assert driven.run([job("coroutine", 1, request_id="r2")])["r2"].result == "1"
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.pool.backoff import respawn_delay_s
-from consumer.pool.memory import Verdict, judge
+from consumer.pool.memory import MemoryVerdict, judge
 from consumer.pool.respawn_policy import BROKEN_AFTER, RespawnPolicy
 
 
@@ -36,16 +36,16 @@ def test_the_fault_is_told_when_one_place_failed_often_enough(
 @pytest.mark.parametrize(
     ("used_bytes", "can_wait", "verdict"),
     [
-        (100, False, Verdict.KEEP),
-        (101, False, Verdict.RETIRE),
-        (200, False, Verdict.RETIRE),
-        (201, False, Verdict.KILL),
-        (100, True, Verdict.KEEP),
-        (101, True, Verdict.RETIRE),
-        (10**9, True, Verdict.RETIRE),
+        (100, False, MemoryVerdict.KEEP),
+        (101, False, MemoryVerdict.RETIRE),
+        (200, False, MemoryVerdict.RETIRE),
+        (201, False, MemoryVerdict.KILL),
+        (100, True, MemoryVerdict.KEEP),
+        (101, True, MemoryVerdict.RETIRE),
+        (10**9, True, MemoryVerdict.RETIRE),
     ],
 )
 def test_memory_is_judged_by_the_limit_and_by_twice_the_limit(
-    used_bytes: int, can_wait: bool, verdict: Verdict
+    used_bytes: int, can_wait: bool, verdict: MemoryVerdict
 ) -> None:
     assert judge(used_bytes, 100, can_wait=can_wait) is verdict

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from consumer.pool import Load, Started
-from consumer.pool.respawn_policy import Why
+from consumer.pool.respawn_policy import RespawnReason
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import fifo, job
 
-NONE_REPLACED = dict.fromkeys(map(str, Why), 0)
+NONE_REPLACED = dict.fromkeys(map(str, RespawnReason), 0)
 
 
 @pytest.mark.parametrize("topic", ["meet-in-threads", "meet-on-loop"])

@@ -10,7 +10,7 @@ from feedback.status import RefusalReason, State
 from feedback.statuses import Refused, Status
 from producer_client.outbox.circuit import Circuit
 from producer_client.outbox.rests import Rests
-from producer_client.outbox.telling import Step, step_after
+from producer_client.outbox.telling import RowStep, step_after
 from producer_client.pursuit import Pursuit
 from producer_client.resending import is_own_end
 
@@ -24,20 +24,20 @@ def refused(
 @pytest.mark.parametrize(
     ("what", "step"),
     [
-        (None, Step.SEND),
-        (refused(State.PENDING, reason=RefusalReason.ATTEMPT), Step.LOOK),
-        (refused(State.PENDING), Step.SEND),
-        (refused(State.ACCEPTED, reason=RefusalReason.ATTEMPT), Step.SEND),
-        (refused(State.RUNNING), Step.SEND),
-        (refused(State.IN_DOUBT), Step.ANSWERED),
-        (refused(State.SUCCEEDED), Step.ANSWERED),
-        (refused(State.FAILED), Step.ANSWERED),
-        (refused(State.FAILED, resend=True), Step.LOOK),
-        (refused(State.SUCCEEDED, reason=RefusalReason.PAYLOAD), Step.PARK),
-        (RedisRefused("WRONGTYPE"), Step.PARK),
+        (None, RowStep.SEND),
+        (refused(State.PENDING, reason=RefusalReason.ATTEMPT), RowStep.LOOK),
+        (refused(State.PENDING), RowStep.SEND),
+        (refused(State.ACCEPTED, reason=RefusalReason.ATTEMPT), RowStep.SEND),
+        (refused(State.RUNNING), RowStep.SEND),
+        (refused(State.IN_DOUBT), RowStep.ANSWERED),
+        (refused(State.SUCCEEDED), RowStep.ANSWERED),
+        (refused(State.FAILED), RowStep.ANSWERED),
+        (refused(State.FAILED, resend=True), RowStep.LOOK),
+        (refused(State.SUCCEEDED, reason=RefusalReason.PAYLOAD), RowStep.PARK),
+        (RedisRefused("WRONGTYPE"), RowStep.PARK),
     ],
 )
-def test_what_follows_a_pending(what: Refused | RedisRefused | None, step: Step) -> None:
+def test_what_follows_a_pending(what: Refused | RedisRefused | None, step: RowStep) -> None:
     assert step_after(what) is step
 
 

@@ -11,12 +11,12 @@ from feedback.records.envelope import Envelope, payload_sha256
 from feedback.records.stored_payload import StoredPayload
 from producer_client.outbox import writing
 from producer_client.outbox.row import columns_of, lane_of
-from producer_client.outbox.table import Batch, OutboxTable, Place
+from producer_client.outbox.table import KafkaPlace, OutboxTable, RowBatch
 from producer_client.outbox.tables import RowState, lane, row
 from producer_client.submission import Prepared
 from tests.producer_client.outbox.conftest import Rows
 
-HERE = Place(0, 7)
+HERE = KafkaPlace(0, 7)
 
 
 def request(
@@ -43,15 +43,15 @@ def write(user: Connection, *requests: Prepared, group: str = "g") -> None:
     user.commit()
 
 
-def take(table: OutboxTable, *, limit: int = 100, limit_bytes: int = 10**6) -> Batch | None:
+def take(table: OutboxTable, *, limit: int = 100, limit_bytes: int = 10**6) -> RowBatch | None:
     return table.take(limit=limit, limit_bytes=limit_bytes, resting=())
 
 
-def ids(batch: Batch | None) -> list[str]:
+def ids(batch: RowBatch | None) -> list[str]:
     return [] if batch is None else [one.request.request_id for one in batch.rows]
 
 
-def every(batch: Batch) -> dict[int, Place]:
+def every(batch: RowBatch) -> dict[int, KafkaPlace]:
     return {one.id: HERE for one in batch.rows}
 
 
@@ -118,7 +118,7 @@ def test_what_is_not_settled_waits_on_and_what_is_parked_does_not(
     batch = take(table)
     assert batch is not None
     first, second, _ = batch.rows
-    table.settle(batch, sent={first.id: Place(None, None)}, parked={second.id: "x" * 900})
+    table.settle(batch, sent={first.id: KafkaPlace(None, None)}, parked={second.id: "x" * 900})
     assert [one["state"] for one in rows()] == ["SENT", "PARKED", "WAITING"]
     assert rows()[0]["partition"] is None
     assert len(rows()[1]["reason"]) == 500

@@ -11,7 +11,7 @@ from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import Refused, Replaced, Status, StatusWrite
 from producer_client.outbox.row import WaitingRow
-from producer_client.outbox.telling import Step, Telling, Told
+from producer_client.outbox.telling import RowStep, Telling, ToldRow
 from producer_client.submission import Prepared
 from tests.producer_client.acting import Worker
 
@@ -76,7 +76,7 @@ def others(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Others]:
     assert (found.before_reads, found.after_reads) == ([], [])
 
 
-def _told(others: Others) -> Told:
+def _told(others: Others) -> ToldRow:
     asked = Prepared(Envelope("a", 1, 500), PAYLOAD, DIGEST, named_by_caller=True)
     (told,) = Telling(others.store, resend_after_s=30).tell([WaitingRow(1, 0, WRITTEN_AT, asked)])
     return told
@@ -89,14 +89,14 @@ def _stands(others: Others) -> tuple[State, int]:
 
 def test_a_failure_that_its_row_asks_about_is_told_to_be_opened_again(others: Others) -> None:
     told = _told(others)
-    assert (told.step, told.request.envelope) == (Step.SEND, Envelope("a", 2, 900, 1))
+    assert (told.step, told.request.envelope) == (RowStep.SEND, Envelope("a", 2, 900, 1))
     assert _stands(others) == (State.PENDING, 2)
 
 
 def test_a_row_is_not_answered_by_a_resend_that_is_taken_back_afterwards(others: Others) -> None:
     others.before_reads = [others.resend]
     told = _told(others)
-    assert (told.step, told.request.envelope.attempt) == (Step.SEND, 2)
+    assert (told.step, told.request.envelope.attempt) == (RowStep.SEND, 2)
     # The other's record was none: this row's is on its way.
     assert not others.take_back()
     assert _stands(others) == (State.PENDING, 2)
@@ -105,7 +105,7 @@ def test_a_row_is_not_answered_by_a_resend_that_is_taken_back_afterwards(others:
 def test_what_another_has_opened_again_is_told_by_the_row_as_well(others: Others) -> None:
     others.resend()
     told = _told(others)
-    assert (told.step, told.request.envelope.attempt) == (Step.SEND, 2)
+    assert (told.step, told.request.envelope.attempt) == (RowStep.SEND, 2)
     assert not others.take_back()
     assert _stands(others) == (State.PENDING, 2)
 
@@ -121,7 +121,7 @@ def test_a_resend_between_the_look_and_the_telling_loses_neither(
 
     others.after_reads = [act]
     told = _told(others)
-    assert (told.step, told.request.envelope) == (Step.SEND, Envelope("a", 2, 900, 1))
+    assert (told.step, told.request.envelope) == (RowStep.SEND, Envelope("a", 2, 900, 1))
     if not is_taken_back:
         assert not others.take_back()
     assert _stands(others) == (State.PENDING, 2)
@@ -133,7 +133,7 @@ def test_a_failure_between_the_look_and_the_telling_is_looked_at_in_its_turn(
     others.after_reads = [lambda: others.fail(2)]
     told = _told(others)
     # Its handle would wait for ever: it takes this failure for one that the row asks about.
-    assert (told.step, told.request.envelope) == (Step.SEND, Envelope("a", 3, 900, 2))
+    assert (told.step, told.request.envelope) == (RowStep.SEND, Envelope("a", 3, 900, 2))
     assert _stands(others) == (State.PENDING, 3)
 
 
@@ -143,12 +143,12 @@ def test_an_end_between_the_look_and_the_telling_answers_the_row(others: Others)
         assert others.store.write([write]) == [None]
 
     others.after_reads = [succeed]
-    assert _told(others).step is Step.ANSWERED
+    assert _told(others).step is RowStep.ANSWERED
     assert _stands(others) == (State.SUCCEEDED, 2)
 
 
 def test_what_redis_forgets_before_the_look_is_told_as_the_row_says(others: Others) -> None:
     others.before_reads = [lambda: others.store.redis.delete(others.store.request_key("a"))]
     told = _told(others)
-    assert (told.step, told.request.envelope) == (Step.SEND, Envelope("a", 1, 500))
+    assert (told.step, told.request.envelope) == (RowStep.SEND, Envelope("a", 1, 500))
     assert _stands(others) == (State.PENDING, 1)

@@ -219,8 +219,8 @@ def test_an_outbox_of_the_first_version_is_refused_until_it_is_migrated(
     with Client(make_settings()) as client:
         with engine.begin() as connection, pytest.raises(OutboxVersionError, match="migrate"):
             client.send(b"v", connection=connection)
-        assert outbox.migrate(outbox_url) == outbox.Migrated(1, 2)
-        assert outbox.migrate(outbox_url) == outbox.Migrated(2, 2)
+        assert outbox.migrate(outbox_url) == outbox.OutboxMigrated(1, 2)
+        assert outbox.migrate(outbox_url) == outbox.OutboxMigrated(2, 2)
         with engine.begin() as connection:
             client.send(b"v", connection=connection)
     assert len(rows()) == 1

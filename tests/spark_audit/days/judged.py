@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from feedback.errors import ExitCode
-from spark_audit.run.audit import Outcome
+from spark_audit.run.audit import AuditResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Judged:
     found: dict[str, list[str]]
 
     @classmethod
-    def of(cls, spark: SparkSession, outcome: Outcome, findings: Path) -> Judged:
+    def of(cls, spark: SparkSession, outcome: AuditResult, findings: Path) -> Judged:
         """Read what was written down."""
         found: dict[str, list[str]] = defaultdict(list)
         for file in findings.glob("kind=*/*.parquet"):

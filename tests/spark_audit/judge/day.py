@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit.judge.judge import judge
 from spark_audit.stage.chain import Link, Reach
-from spark_audit.stage.manifest import Forgotten, LogEnd, Manifest, Partition
+from spark_audit.stage.manifest import ForgottenPartition, LogEnd, Manifest, Partition
 
 RECORDS = """kind string, topic string, partition int, offset long, timestamp_ms long,
     request_id string, attempt long, deadline_at long, payload_sha256 string, is_malformed boolean,
@@ -66,7 +66,7 @@ class Day:
     requests: list[Facts] = field(default_factory=list)
     runs: list[Facts] = field(default_factory=list)
     carried: tuple[str, ...] = ()
-    forgotten: tuple[Forgotten, ...] = ()
+    forgotten: tuple[ForgottenPartition, ...] = ()
     has_dlq: bool = True
     _next: dict[tuple[str, int], int] = field(
         default_factory=lambda: defaultdict(lambda: FIRST_OFFSET)

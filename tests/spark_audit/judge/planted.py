@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_audit.findings import Finding
-from spark_audit.stage.manifest import Forgotten
+from spark_audit.stage.manifest import ForgottenPartition
 from tests.spark_audit.judge.day import (
     DEAD_WORKER,
     DEADLINE,
@@ -128,7 +128,7 @@ def _pruned(planted: Planted) -> None:
     last = day.send("resent-before-pruning", topic=PRUNED_TOPIC, deadline_at=NOON + MINUTE)
     day.send("resent-before-pruning", attempt=2, deadline_at=NOON + MINUTE)
     planted.expect("resent-before-pruning", Finding.FORGOTTEN, Finding.RESENT)
-    day.forgotten = (Forgotten(PRUNED_TOPIC, 0, last["offset"] + 1, NOON + MINUTE),)
+    day.forgotten = (ForgottenPartition(PRUNED_TOPIC, 0, last["offset"] + 1, NOON + MINUTE),)
     # They may be copies of what was pruned, which was answered from its row: behind it, and in
     # another partition.
     for number in (0, 1):

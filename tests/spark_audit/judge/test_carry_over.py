@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_audit.judge.carry_over
-from spark_audit.judge.carry_over import Carried, carried, carry_over, gone
+from spark_audit.judge.carry_over import CarryOver, carried, carry_over, gone
 from spark_audit.judge.judge import judge
 from tests.spark_audit.judge.day import (
     DEAD_WORKER,
@@ -25,7 +25,7 @@ from tests.spark_audit.judge.day import (
 )
 
 
-def carried_of(spark: SparkSession, day: Day) -> Carried:
+def carried_of(spark: SparkSession, day: Day) -> CarryOver:
     judged = judge(spark, *day.frames(spark), day.manifest)
     return carry_over(carried(judged).collect(), day.manifest)
 
@@ -113,9 +113,13 @@ def test_more_than_can_be_carried_is_said(
     day = Day()
     for number in range(2):
         day.send(f"r{number}", NOON + number, is_committed=False)
-    assert carried_of(spark, day) == Carried(("r0", "r1"), {(TOPIC, 0): FIRST_OFFSET}, is_cut=False)
+    assert carried_of(spark, day) == CarryOver(
+        ("r0", "r1"), {(TOPIC, 0): FIRST_OFFSET}, is_cut=False
+    )
     day.send("r2", NOON + 2, is_committed=False)
-    assert carried_of(spark, day) == Carried(("r0", "r1"), {(TOPIC, 0): FIRST_OFFSET}, is_cut=True)
+    assert carried_of(spark, day) == CarryOver(
+        ("r0", "r1"), {(TOPIC, 0): FIRST_OFFSET}, is_cut=True
+    )
 
 
 def test_what_was_carried_is_judged_by_the_next_run(spark: SparkSession) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
 from spark_audit.judge.counting import figures_of
-from spark_audit.judge.figures import TOP, Figures, Worker
+from spark_audit.judge.figures import TOP, Figures, WorkerShare
 from tests.spark_audit.say.samples import (
     DAY_MS,
     HOUR_MS,
@@ -107,7 +107,7 @@ def test_only_the_commonest_codes_and_the_worst_workers_are_named(spark: SparkSe
     rows += [judged_request("nobody", state="FAILED", code=None, owner=None)]
     found = _figures(spark, rows)
     assert [code for code, _ in found.codes] == [f"C{at:02}" for at in range(11, 1, -1)]
-    assert found.workers[0] == Worker("w11", 12, 12)
+    assert found.workers[0] == WorkerShare("w11", 12, 12)
     assert len(found.workers) == TOP
 
 

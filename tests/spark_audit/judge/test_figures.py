@@ -14,7 +14,7 @@ from spark_audit.judge.figures import (
     BY_STATE,
     FLAGS,
     Counted,
-    Worker,
+    WorkerShare,
     quantile_ms,
     tallied,
 )
@@ -77,7 +77,11 @@ def test_codes_and_workers_stand_in_order_whatever_order_they_came_in() -> None:
     for some in (rows, rows[::-1]):
         found = tallied([*some, owner("z", 1, 1)], hours=1)
         assert found.codes == (("C", 2), ("A", 1), ("B", 1))
-        assert found.workers == (Worker("z", 1, 1), Worker("x", 9, 0), Worker("y", 5, 0))
+        assert found.workers == (
+            WorkerShare("z", 1, 1),
+            WorkerShare("x", 9, 0),
+            WorkerShare("y", 5, 0),
+        )
 
 
 def test_a_day_without_requests_has_figures() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
-from spark_audit.stage.manifest import Forgotten
+from spark_audit.stage.manifest import ForgottenPartition
 from tests.spark_audit.judge.day import DEADLINE, FIRST_OFFSET, NOON, TOPIC, Day, Facts
 from tests.spark_audit.judge.histories import add_history
 from tests.spark_audit.judge.planted import plant
@@ -19,7 +19,7 @@ from tests.spark_audit.judge.reference import audit, resends
 # A query costs half a second however small it is, so each judges many histories.
 TOGETHER = 20
 # Of one partition the first records, whose rows were pruned by this deadline.
-PRUNED = (Forgotten(TOPIC, 1, FIRST_OFFSET + 300, NOON + DEADLINE),)
+PRUNED = (ForgottenPartition(TOPIC, 1, FIRST_OFFSET + 300, NOON + DEADLINE),)
 
 
 def findings(judged: dict[str, Facts]) -> dict[str, set[Finding]]:

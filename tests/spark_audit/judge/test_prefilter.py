@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit.judge.counting import figures_of
 from spark_audit.judge.judge import judge
-from spark_audit.judge.judged_day import Judged, judge_day
+from spark_audit.judge.judged_day import JudgedDay, judge_day
 from spark_audit.output.paths import Places
 from spark_audit.stage.snapshot import Snapshot
 from tests.spark_audit.judge.day import (
@@ -44,7 +44,7 @@ def _add_plain(day: Day) -> Day:
     return day
 
 
-def _judged(spark: SparkSession, day: Day, folder: Path, *, samples: int = 0) -> Judged:
+def _judged(spark: SparkSession, day: Day, folder: Path, *, samples: int = 0) -> JudgedDay:
     snapshot = Snapshot(folder / "snapshot")
     day.write(spark, snapshot.folder)
     places = Places(folder, day.manifest.date)

@@ -7,14 +7,14 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import State
 from feedback.statuses import Status
-from spark_audit.judge.status_check import Disagreement, Told, compare, disagrees
+from spark_audit.judge.status_check import Disagreement, ToldRequest, compare, disagrees
 
 READ_AT = 1_000_000
 KEPT_SINCE = 100_000
 
 
-def _told(state: str | None, *, generation: int = 2, ended_at: int | None = 500_000) -> Told:
-    return Told("r", state, generation, ended_at)
+def _told(state: str | None, *, generation: int = 2, ended_at: int | None = 500_000) -> ToldRequest:
+    return ToldRequest("r", state, generation, ended_at)
 
 
 def _status(state: State, *, generation: int = 2, updated_at: int = 600_000) -> Status:
@@ -45,7 +45,7 @@ def _status(state: State, *, generation: int = 2, updated_at: int = 600_000) -> 
     ],
 )
 def test_only_what_contradicts_the_journal_disagrees(
-    told: Told, status: Status, expected: bool
+    told: ToldRequest, status: Status, expected: bool
 ) -> None:
     assert disagrees(told, status, read_at_ms=READ_AT, kept_since_ms=KEPT_SINCE) is expected
 
@@ -57,7 +57,7 @@ def test_statuses_are_read_in_batches_and_found_in_order(redis_url: str, group: 
         for number in (3, 700):
             name = f"r{number}"
             store.redis.hset(store.request_key(name), mapping={"status": "FAILED", "generation": 1})
-        told = [Told(f"r{number}", "CLAIMED", 1, None) for number in range(800)]
+        told = [ToldRequest(f"r{number}", "CLAIMED", 1, None) for number in range(800)]
         compared = compare(store, told, read_at_ms=READ_AT, ttl_ms=1, now_ms=READ_AT)
         assert compared.requests == 800
         assert compared.disagreements == [

@@ -7,7 +7,7 @@ from dataclasses import replace
 from spark_audit.findings import Finding
 from spark_audit.judge.unseen import unseen_carried, unseen_offsets
 from spark_audit.stage.gaps import Gap, retention_gaps
-from spark_audit.stage.manifest import Kind, Manifest
+from spark_audit.stage.manifest import Manifest, TopicKind
 from tests.spark_audit.stage.test_gaps import judged_up_to, manifest_of, request_partition
 
 DELETED = "what Kafka deleted of pay: it may have been of this day"
@@ -48,7 +48,7 @@ def test_what_the_run_before_has_judged_was_seen() -> None:
 
 def test_of_other_topics_nobody_needs_what_was_deleted() -> None:
     letters = request_partition()
-    for kind in (Kind.RETRY, Kind.WAIT, Kind.DLQ):
+    for kind in (TopicKind.RETRY, TopicKind.WAIT, TopicKind.DLQ):
         manifest = manifest_of(type(letters)(kind, "t", 0, 100, 100, 200, None))
         assert unseen(manifest) == []
 

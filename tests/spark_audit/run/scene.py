@@ -16,7 +16,7 @@ from feedback.settings.settings import Settings
 from spark_audit.judge.day_verdict import parse_fail_on
 from spark_audit.output.paths import Places
 from spark_audit.output.run_lock import alone
-from spark_audit.run.audit import Outcome, audit_with
+from spark_audit.run.audit import AuditResult, audit_with
 from spark_audit.stage.snapshot import Snapshot
 from spark_audit.stage.window import Window
 from tests import offsets
@@ -89,13 +89,13 @@ class Scene:
         *,
         fail_on: str = "lost>0",
         again: bool = False,
-    ) -> Outcome:
+    ) -> AuditResult:
         """Run the audit of the day, as the command does in a session of its own."""
         with alone(self.output):
             given = settings or self.settings()
             return audit_with(self.spark, given, window, parse_fail_on(fail_on), again=again)
 
-    def audit_goes_right(self, settings: Settings | None = None) -> Outcome:
+    def audit_goes_right(self, settings: Settings | None = None) -> AuditResult:
         """Run the audit, and see that it finds what there is to be found, and nothing else."""
         outcome = self.audit(settings)
         assert outcome.exit_code is ExitCode.BAD_ANSWER

@@ -22,7 +22,7 @@ from feedback.errors import ExitCode, SettingsError
 from feedback.records.envelope import DEADLINE, REQUEST_ID
 from spark_audit.output.paths import Places
 from spark_audit.output.run_lock import alone
-from spark_audit.run.audit import Outcome
+from spark_audit.run.audit import AuditResult
 from spark_audit.run.day_pruning import prune
 from spark_audit.stage.window import Window, window_of
 from tests.kit.databases import migrated
@@ -189,7 +189,7 @@ def _make(admin: KafkaAdminClient, name: str) -> None:
     admin.wait_for_topics([name])
 
 
-def _unseen(outcome: Outcome) -> list[str]:
+def _unseen(outcome: AuditResult) -> list[str]:
     return list(outcome.summary["unseen"])
 
 

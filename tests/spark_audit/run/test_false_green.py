@@ -8,7 +8,7 @@ from kafka.admin import KafkaAdminClient
 
 from feedback.errors import ExitCode
 from spark_audit.judge.day_verdict import DEFAULT_FAIL_ON
-from spark_audit.run.audit import Outcome
+from spark_audit.run.audit import AuditResult
 from spark_audit.say.summary import one_line
 from spark_audit.stage.window import Window
 from tests.spark_audit.run.scene import IDS, Scene
@@ -21,7 +21,7 @@ pytestmark = [
 DELIVERED = 3
 
 
-def _found(outcome: Outcome) -> dict[str, int]:
+def _found(outcome: AuditResult) -> dict[str, int]:
     found: dict[str, int] = outcome.summary["counts"]["findings"]
     return {name: count for name, count in found.items() if count}
 

@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit.findings import REQUEST_FINDINGS, Finding
 from spark_audit.judge.day_verdict import parse_fail_on
-from spark_audit.judge.figures import Figures, Hour, Worker
+from spark_audit.judge.figures import Figures, Hour, WorkerShare
 from spark_audit.judge.status_check import Disagreement
-from spark_audit.say.finding_row import Found
+from spark_audit.say.finding_row import FindingRow
 from spark_audit.say.summary import Summary, summarise
 from spark_audit.stage.gaps import Gap
 from spark_audit.stage.manifest import Manifest
@@ -71,10 +71,10 @@ def judged_frame(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> Data
     return spark.createDataFrame(values, JUDGED_SCHEMA)
 
 
-def found_request(request_id: str = "r", *found: Finding, **more: Any) -> Found:
+def found_request(request_id: str = "r", *found: Finding, **more: Any) -> FindingRow:
     """Return a judged request as it is written down."""
     row = judged_request(request_id, *found, **more)
-    return Found(**{name: row[name] for name in Found._fields})
+    return FindingRow(**{name: row[name] for name in FindingRow._fields})
 
 
 def manifest(**more: Any) -> Manifest:
@@ -109,7 +109,7 @@ def figures(findings: Mapping[Finding, int] | None = None, **more: Any) -> Figur
         "hours": tuple(hours),
         "latencies": {140: 98, 200: 2},
         "codes": (("CARD_REFUSED", 1),),
-        "workers": (Worker("host-1-a", 100, 1),),
+        "workers": (WorkerShare("host-1-a", 100, 1),),
     }
     return Figures(**{**numbers, **more})
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from spark_audit.findings import Finding
-from spark_audit.say.finding_row import Found
+from spark_audit.say.finding_row import FindingRow
 from spark_audit.say.findings_csv import COLUMNS, write_csv, write_findings_csv
 from tests.spark_audit.say.samples import SINCE_MS, found_request
 
 
-def _written(path: Path, rows: list[Found]) -> list[dict[str, str]]:
+def _written(path: Path, rows: list[FindingRow]) -> list[dict[str, str]]:
     assert write_csv(rows, path) == len(rows)
     return list(csv.DictReader(io.StringIO(path.read_bytes().decode(), newline="")))
 

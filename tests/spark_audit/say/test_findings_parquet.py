@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit.findings import Finding
-from spark_audit.say.finding_row import Found
+from spark_audit.say.finding_row import FindingRow
 from spark_audit.say.findings_parquet import (
     counted_by_topic,
     first_of_each,
@@ -33,7 +33,7 @@ def _written(
     return read_findings(spark, folder, judged.schema)
 
 
-def _ids(first: dict[Finding, list[Found]]) -> dict[str, list[str]]:
+def _ids(first: dict[Finding, list[FindingRow]]) -> dict[str, list[str]]:
     return {kind.value: [one.request_id for one in rows] for kind, rows in first.items()}
 
 
@@ -47,7 +47,7 @@ def test_a_request_lies_under_each_of_its_findings(spark: SparkSession, tmp_path
     findings = _written(spark, tmp_path / "date=2026-11-20", rows)
     assert _ids(first_of_each(findings)) == {"lost": ["b"], "resent": [HOSTILE, "a", "b"]}
     (hostile,) = [one for one in first_of_each(findings)[Finding.RESENT] if one.code]
-    assert hostile == Found(**{name: rows[2][name] for name in Found._fields})
+    assert hostile == FindingRow(**{name: rows[2][name] for name in FindingRow._fields})
 
 
 def test_a_kind_is_one_file_sorted_by_id_with_the_columns_of_the_judged(

@@ -10,10 +10,10 @@ import pytest
 from jinja2 import UndefinedError
 
 from spark_audit.findings import ORDINARY, REQUEST_FINDINGS, URGENT, Finding
-from spark_audit.judge.figures import Worker
+from spark_audit.judge.figures import WorkerShare
 from spark_audit.judge.status_check import Disagreement
-from spark_audit.say.cards import Evidence
-from spark_audit.say.finding_row import SHOWN, Found
+from spark_audit.say.cards import CardSources
+from spark_audit.say.finding_row import SHOWN, FindingRow
 from spark_audit.say.history import RECENT, Day, History
 from spark_audit.say.page import render
 from spark_audit.say.resend_lines import ResendLines
@@ -30,13 +30,13 @@ GAPS = [
     for kind in (Finding.RETENTION_GAP, Finding.OFFSET_GAP)
 ]
 FILES = ("summary.json", "resend.jsonl", "in_doubt.csv", "status_disagrees.csv", "lost.csv")
-First = Mapping[Finding, Sequence[Found]]
+First = Mapping[Finding, Sequence[FindingRow]]
 
 
 def _page(
     found: Summary, first: First | None = None, told: Mapping[str, str] | None = None
 ) -> Element:
-    return read(render(found, Evidence(first or {}, told or {}, FILES)))
+    return read(render(found, CardSources(first or {}, told or {}, FILES)))
 
 
 def _hostile() -> str:
@@ -50,13 +50,13 @@ def _hostile() -> str:
         group=HOSTILE,
         unseen=[HOSTILE],
         codes=((HOSTILE, 1),),
-        workers=(Worker(HOSTILE, 1, 1),),
+        workers=(WorkerShare(HOSTILE, 1, 1),),
         by_state={HOSTILE: 1},
         records={HOSTILE: 1},
         by_topic={HOSTILE: {Finding.LOST: 1}},
         links=(Link(HOSTILE, 0, "", 0, (), next_first=7, judged=7),),
     )
-    return render(found, Evidence(everything, {HOSTILE: HOSTILE}, FILES))
+    return render(found, CardSources(everything, {HOSTILE: HOSTILE}, FILES))
 
 
 def test_nothing_from_outside_becomes_an_element_or_an_attribute() -> None:
@@ -231,7 +231,7 @@ def test_the_days_before_are_a_strip_that_leads_to_their_pages() -> None:
         Day("2026-11-19", "good", {"requests": 2_000}),
     ]
     strip = strip_of(days, "2026-11-20", has_page=lambda date: date == "2026-11-19")
-    page = read(render(summary(), Evidence({}, {}, (), strip)))
+    page = read(render(summary(), CardSources({}, {}, (), strip)))
     marks = list(page.one("ol", "strip").all("li"))
     assert len(marks) == RECENT + 1
     assert [one.words for one in marks[-3:]] == [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.journal.records import State
+from consumer.journal.records import JournalState
 from feedback.records.envelope import payload_sha256
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -17,7 +17,7 @@ from feedback.settings.settings import RedisSection
 from feedback.status import State as Told
 from spark_audit.findings import URGENT, Finding
 from spark_audit.judge.status_check import Disagreement
-from spark_audit.say.cards import GAPS, Evidence
+from spark_audit.say.cards import GAPS, CardSources
 from spark_audit.say.page import render
 from spark_audit.say.resend_lines import ResendLines, resend_line
 from spark_audit.stage.gaps import Gap
@@ -74,7 +74,7 @@ def _commands() -> list[str]:
     gaps = [Gap(Finding.OFFSET_GAP, "payments", 0, 1, 2, 1)]
     told = [Disagreement(DOUBT, "IN_DOUBT", "FAILED")]
     found = summary(dict.fromkeys(URGENT, 1), gaps=gaps, disagreements=told, resend=ResendLines(1))
-    page = read(render(found, Evidence(first, {}, ())))
+    page = read(render(found, CardSources(first, {}, ())))
     texts = [one.text for item in page.all("ul", "pastes") for one in item.all("code")]
     return list(dict.fromkeys(texts))
 
@@ -84,7 +84,7 @@ def test_each_command_of_the_page_does_what_it_says(
 ) -> None:
     journal, of_all, folder = HandWritten(journal_url, group), topic(1), tmp_path / "page"
     digest = payload_sha256(None, b"{}")
-    for name, state in ((DOUBT, State.IN_DOUBT), (FAILED, State.FAILED)):
+    for name, state in ((DOUBT, JournalState.IN_DOUBT), (FAILED, JournalState.FAILED)):
         journal.add_request(name, topic=of_all, state=state.value, payload_sha256=digest)
     (tmp_path / "bin").mkdir()
     folder.mkdir()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from producer_client.lines import read_submissions
 from producer_client.submission import prepare
-from spark_audit.say.finding_row import Found
+from spark_audit.say.finding_row import FindingRow
 from spark_audit.say.resend_lines import (
     NotText,
     Payload,
@@ -78,7 +78,7 @@ def test_only_requests_with_a_payload_get_a_line(tmp_path: Path) -> None:
         asked.append((request_id, topic, partition, offset))
         return {"r1": (b"k", SECRET, ()), "r2": (b"\xff", b"v", ())}.get(request_id)
 
-    lost: list[Found] = [found_request(f"r{n}", offset=n) for n in (1, 2, 3)]
+    lost: list[FindingRow] = [found_request(f"r{n}", offset=n) for n in (1, 2, 3)]
     lost.append(found_request("r4", topic=None, partition=None, offset=None))
     path = tmp_path / "resend.jsonl"
     lost.append(found_request("r5"))

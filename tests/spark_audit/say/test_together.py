@@ -15,7 +15,7 @@ from spark_audit.judge.day_verdict import parse_fail_on
 from spark_audit.judge.status_check import Disagreement
 from spark_audit.output.outputs import replacing, write_text
 from spark_audit.output.paths import Places
-from spark_audit.say.cards import Evidence
+from spark_audit.say.cards import CardSources
 from spark_audit.say.findings_csv import write_findings_csv
 from spark_audit.say.findings_parquet import (
     first_of_each,
@@ -80,7 +80,7 @@ def _say(spark: SparkSession, rows: Sequence[dict[str, Any]], places: Places[Pat
         days = strip_of(
             history.recent, limits.date, has_page=lambda one: Places(output, one).page.exists()
         )
-        page = render(summary, Evidence(first_of_each(findings), {}, files, days))
+        page = render(summary, CardSources(first_of_each(findings), {}, files, days))
         write_text(part / "report.html", page)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from feedback.clock import epoch_ms
-from spark_audit.stage.manifest import Kind, Manifest, Partition
+from spark_audit.stage.manifest import Manifest, Partition, TopicKind
 
 DAY_MS = 86_400_000
 # Yesterday: what is much older, the broker's retention takes away in the middle of a test.
@@ -17,7 +17,7 @@ def partition(
     topic: str = "payments",
     number: int = 0,
     *,
-    kind: Kind = Kind.REQUEST,
+    kind: TopicKind = TopicKind.REQUEST,
     begin: int = 0,
     start: int = 0,
     end: int = 10,

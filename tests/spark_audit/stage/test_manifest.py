@@ -10,7 +10,7 @@ import pytest
 
 from feedback.errors import NotAvailable
 from spark_audit.stage.chain import Link, Reach
-from spark_audit.stage.manifest import Aborted, Kind, LogEnd, Manifest, Source
+from spark_audit.stage.manifest import Aborted, LogEnd, Manifest, SnapshotSource, TopicKind
 from tests.spark_audit.stage.samples import manifest, partition
 
 
@@ -18,14 +18,16 @@ def test_what_was_written_is_read_again_beyond_32_bits_too(tmp_path: Path) -> No
     written = replace(
         manifest(
             partition(begin=2**31, start=2**40, end=2**62, committed=2**41),
-            partition("payments.group.dlq", 3, kind=Kind.DLQ),
+            partition("payments.group.dlq", 3, kind=TopicKind.DLQ),
             carried=("a", "it's <b>"),
         ),
         compacted=("payments.group.wait",),
         aborted=(Aborted("payments", 0, 2**40, 2**41),),
         log_ends=(LogEnd("payments", 0, 2**62),),
         links=(Link("payments", 0, "id", 3, (Reach(1, "2026-11-20", 3, 9, 2**41, 2**42, 0),)),),
-        source=Source(("payments",), "127.0.0.1:9092", "sqlite:///j.db", "cluster", "journal", "4"),
+        source=SnapshotSource(
+            ("payments",), "127.0.0.1:9092", "sqlite:///j.db", "cluster", "journal", "4"
+        ),
         unseen=("a part",),
         files={"records/part-0.parquet": 2**41},
         journal_read_at_ms=2**41,

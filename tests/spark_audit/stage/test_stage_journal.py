@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from feedback.errors import ExitCode, NotAvailable
 from spark_audit.stage import stage_journal as staging
-from spark_audit.stage.manifest import Kind, Manifest
+from spark_audit.stage.manifest import Manifest, TopicKind
 from spark_audit.stage.stage_journal import stage_journal
 from spark_audit.stage.stage_records import SCHEMA
 from tests.spark_audit.stage.conftest import Rows
@@ -71,7 +71,7 @@ def stage(
         limits: Manifest | None = None,
         *,
         ids: tuple[str, ...] = (),
-        kind: Kind = Kind.REQUEST,
+        kind: TopicKind = TopicKind.REQUEST,
         is_committed: bool = True,
     ) -> Staged:
         records, requests, runs = (tmp_path / name for name in ("records", "requests", "runs"))
@@ -159,7 +159,7 @@ def test_rows_from_the_start_of_their_partition_on_are_staged_and_no_others(
 def test_rows_of_letters_that_were_given_to_a_handler_are_no_requests_of_the_day(
     journal: HandWritten, stage: Stage, group: str
 ) -> None:
-    letters = partition("a.g.dlq", kind=Kind.DLQ, start=0, end=20)
+    letters = partition("a.g.dlq", kind=TopicKind.DLQ, start=0, end=20)
     limits = manifest(partition("a", start=10, end=20), letters, group=group)
     for topic, name in (("a", "id-1"), ("a.g.dlq", "id-1.dlq.1")):
         journal.add_request(name, topic=topic, generation=2, offset=15, claimed_at=BEGIN_MS)
@@ -238,7 +238,7 @@ def test_a_dead_letter_brings_the_row_of_the_day_before(
 ) -> None:
     journal.add_request("dead", offset=5)
     limits = manifest(partition(start=100, end=200), group=group)
-    found = stage(limits, ids=("dead",), kind=Kind.DLQ, is_committed=False)
+    found = stage(limits, ids=("dead",), kind=TopicKind.DLQ, is_committed=False)
     assert set(found.requests) == {"dead"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from consumer.features.waits.record import EXPIRES, Ended, decode, source_topic
+from consumer.features.waits.record import EXPIRES, Tombstone, decode, source_topic
 from consumer.features.waits.registry.facts import NOBODY, Unfinished
 from consumer.journal.records import cleaned
 from feedback.errors import InvalidMessage
@@ -45,7 +45,7 @@ def changes_of(records: Iterable[Record], *, group: str) -> Changes:
         except InvalidMessage as error:
             changes.malformed.append((record, error.reason))
             continue
-        if isinstance(said, Ended):
+        if isinstance(said, Tombstone):
             unfinished.pop(said.request_id, None)
             changes.ended[said.request_id] = record.offset
             continue

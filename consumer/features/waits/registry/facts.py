@@ -63,7 +63,7 @@ class Opened(NamedTuple):
     forgotten: int = 0
 
 
-class Standing(NamedTuple):
+class PartitionContent(NamedTuple):
     """The content of a partition now.
 
     Args:

@@ -11,7 +11,7 @@ from consumer.features.waits.registry.facts import Place
 from consumer.features.waits.registry.owned import Owned
 from consumer.features.waits.registry.partitions import LeaseLost
 from consumer.features.waits.registry.table import WaitTable
-from consumer.features.waits.registry.tally import Tally
+from consumer.features.waits.registry.tally import RegistryCounts
 from consumer.features.waits.registry.topics import WaitTopic
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, OncewardError
@@ -34,7 +34,7 @@ class Stopping(OncewardError):
     """The process is to end, and has not read to the end."""
 
 
-class Held:
+class PartitionsOwned:
     """Keeps the table of unfinished requests for the partitions that are ours. Belongs to one
     thread.
 
@@ -62,7 +62,7 @@ class Held:
         wire: KafkaWire,
         topics: Mapping[str, WaitTopic],
         lease_s: float,
-        tally: Tally,
+        tally: RegistryCounts,
         stopping: threading.Event,
         on_read: Callable[[], None],
     ) -> None:

@@ -45,7 +45,7 @@ from consumer.features.waits.registry.letter import (
 from consumer.features.waits.registry.owned import Owned
 from consumer.features.waits.registry.reading import records_at
 from consumer.features.waits.registry.table import WaitTable
-from consumer.features.waits.registry.tally import Tally
+from consumer.features.waits.registry.tally import RegistryCounts
 from feedback.errors import InvalidMessage
 from feedback.kafka.scan import KafkaScan, OffsetSpan
 from feedback.kafka.writer import Outgoing, RecordRefused
@@ -57,7 +57,7 @@ log = EventLog("onceward.waits")
 _UNREAD = object()
 
 
-class Topics(Protocol):
+class LetterTopics(Protocol):
     """Sees to it that a topic exists."""
 
     def ensure(self, name: str, *, like: str, room_bytes: int = 0) -> None: ...
@@ -88,11 +88,11 @@ class Moving:
         table: WaitTable,
         scan: KafkaScan,
         letters: KafkaScan,
-        topics: Topics,
+        topics: LetterTopics,
         read_to_end: Callable[[Owned], None],
         renew: Callable[[Owned], None],
         require_lease: Callable[[Owned], None],
-        tally: Tally,
+        tally: RegistryCounts,
     ) -> None:
         self._group = group
         self._name = name

@@ -15,7 +15,7 @@ NEAR = 2000
 MOST_BYTES = 8 * 2**20
 
 
-class Found(NamedTuple):
+class FoundRecords(NamedTuple):
     """The records found at some offsets.
 
     Args:
@@ -28,7 +28,7 @@ class Found(NamedTuple):
     looked_to: int
 
 
-def records_at(scan: KafkaScan, place: Place, offsets: Sequence[int]) -> Found:
+def records_at(scan: KafkaScan, place: Place, offsets: Sequence[int]) -> FoundRecords:
     """Return the records that stand at these offsets, as many as fit into `MOST_BYTES`.
 
     Args:
@@ -47,9 +47,9 @@ def records_at(scan: KafkaScan, place: Place, offsets: Sequence[int]) -> Found:
                     found[record.offset] = record
                     size_bytes += len(record.value or b"")
             if size_bytes >= MOST_BYTES:
-                return Found(found, page.positions[place] - 1)
+                return FoundRecords(found, page.positions[place] - 1)
         looked_to = run[-1]
-    return Found(found, looked_to)
+    return FoundRecords(found, looked_to)
 
 
 def _runs(offsets: Sequence[int]) -> Iterator[list[int]]:

@@ -14,12 +14,12 @@ from contextlib import ExitStack
 
 from consumer.features.waits.holders import Heartbeats
 from consumer.features.waits.registry.facts import Place
-from consumer.features.waits.registry.held import Held, Stopping
+from consumer.features.waits.registry.held import PartitionsOwned, Stopping
 from consumer.features.waits.registry.moving import Moving
 from consumer.features.waits.registry.owned import Owned
 from consumer.features.waits.registry.partitions import LeaseLost
 from consumer.features.waits.registry.table import WaitTable
-from consumer.features.waits.registry.tally import Tally
+from consumer.features.waits.registry.tally import RegistryCounts
 from consumer.features.waits.registry.topics import WaitTopic, WaitTopics
 from consumer.journal.errors import JournalUnavailable
 from consumer.status.availability import ServerOutage
@@ -99,13 +99,13 @@ class Registry:
         self._dlqs = KafkaTopics(settings.kafka, create=settings.worker.create_topics)
         self._known: dict[str, WaitTopic] = {}
         self._source: KafkaSource | None = None
-        self._held: Held | None = None
+        self._held: PartitionsOwned | None = None
         self._away = {name: ServerOutage(name) for name in ("kafka", "redis", "registry_database")}
         self._topics_due_s = self._look_due_s = 0.0
         self._told: set[tuple[Place, str]] = set()
         self._is_current = False
         self._hindrance: NotAvailable | None = None
-        self.tally = Tally()
+        self.tally = RegistryCounts()
 
     # its life -------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Registry:
             return
         kafka = self._settings.kafka.model_copy(update={"group": group_of(self._group)})
         self._source = KafkaSource(kafka, sorted(found))
-        self._held = Held(
+        self._held = PartitionsOwned(
             group=self._group,
             source=self._source,
             table=self._table,
@@ -237,7 +237,7 @@ class Registry:
         self._moving = self._moving_of(self._held)
         self._known = found
 
-    def _moving_of(self, held: Held) -> Moving:
+    def _moving_of(self, held: PartitionsOwned) -> Moving:
         return Moving(
             group=self._group,
             name=self._name,
@@ -251,7 +251,7 @@ class Registry:
             tally=self.tally,
         )
 
-    def _look(self, held: Held, owned: Owned) -> bool:
+    def _look(self, held: PartitionsOwned, owned: Owned) -> bool:
         """Move due requests of a partition; say whether nothing is left to be moved now."""
         if held.owned.get(owned.place) is not owned or monotonic_s() < owned.rests_until_s:
             return False
@@ -271,7 +271,7 @@ class Registry:
             owned.rests_until_s = monotonic_s() + REST_S
         return False
 
-    def _expire(self, held: Held, owned: Owned) -> bool:
+    def _expire(self, held: PartitionsOwned, owned: Owned) -> bool:
         if owned.unfinished:
             self.tally.expired += self._moving.go_on(owned)
         held.read_to_end(owned)

@@ -18,7 +18,13 @@ from sqlalchemy import Connection, bindparam, func, select
 
 from consumer.features.waits.registry import batches
 from consumer.features.waits.registry.changes import Changes
-from consumer.features.waits.registry.facts import Expiry, Opened, Place, Standing, Unfinished
+from consumer.features.waits.registry.facts import (
+    Expiry,
+    Opened,
+    PartitionContent,
+    Place,
+    Unfinished,
+)
 from consumer.features.waits.registry.partitions import EXPIRIES, Owner, here
 from consumer.journal import clock
 from consumer.journal.clock import now_ms
@@ -159,7 +165,7 @@ class WaitTable(GroupJournal):
             self._owner.hold(connection, place, read_to=(position, position))
             batches.delete_expiries(connection, self._group, place, request_ids)
 
-    def standing(self, places: Collection[Place]) -> Standing:
+    def standing(self, places: Collection[Place]) -> PartitionContent:
         """Return the contents of these partitions."""
         waiting, since, now = 0, None, 0
         with self._session.transaction(read_only=True) as connection:
@@ -167,7 +173,7 @@ class WaitTable(GroupJournal):
                 count, oldest, now = connection.execute(_STANDING, self._owner.named(place)).one()
                 waiting += count
                 since = oldest if since is None else min(since, oldest or since)
-        return Standing(waiting, 0 if since is None else max(0, now - since))
+        return PartitionContent(waiting, 0 if since is None else max(0, now - since))
 
     def _write(self, connection: Connection, place: Place, changes: Changes) -> None:
         batches.write_waits(connection, self._group, place, changes.unfinished)

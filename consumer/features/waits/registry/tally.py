@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from consumer.features.waits.registry.changes import Changes
-from consumer.features.waits.registry.facts import Place, Standing
+from consumer.features.waits.registry.facts import PartitionContent, Place
 from feedback.logs import EventLog
 
 log = EventLog("onceward.waits")
@@ -18,7 +18,7 @@ CLOCKS_APART_MS = 60_000
 
 
 @dataclass(slots=True)
-class Tally:
+class RegistryCounts:
     """Counts since the start, but for those that are marked as of now.
 
     Attributes:
@@ -63,7 +63,7 @@ class Tally:
         """
         return now_s >= self._due_s
 
-    def say(self, standing: Standing, *, now_s: float) -> None:
+    def say(self, standing: PartitionContent, *, now_s: float) -> None:
         """Log how things stand."""
         log.info(
             "waits.status",

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer.features.alerts.event import Event, Kind
+from consumer.features.alerts.event import AlertKind, Event
 from consumer.features.alerts.grouping import Alert
-from consumer.features.alerts.message import Sender
-from consumer.features.alerts.noticing import Failure
+from consumer.features.alerts.message import AlertSender
+from consumer.features.alerts.noticing import FailureBurst
 
 NOW_MS = 1_700_000_000_000
-SENDER = Sender("shop", "host-1-abc", "payments.toml")
+SENDER = AlertSender("shop", "host-1-abc", "payments.toml")
 
 
-def event(kind: Kind = Kind.FIRST, code: str = "BUSY", **facts: Any) -> Event:
+def event(kind: AlertKind = AlertKind.FIRST, code: str = "BUSY", **facts: Any) -> Event:
     """Return an event about topic `payments`."""
     known: dict[str, Any] = {"topic": "payments", "at_ms": NOW_MS, "code": code}
     return Event(kind, **known | facts)
 
 
-def failure(code: str = "BUSY", requests: int = 1, **facts: Any) -> Failure:
+def failure(code: str = "BUSY", requests: int = 1, **facts: Any) -> FailureBurst:
     """Return failures of topic `payments`."""
     known: dict[str, Any] = {"topic": "payments", "request_id": "a", "message": "no"}
-    return Failure(code=code, requests=requests, **known | facts)
+    return FailureBurst(code=code, requests=requests, **known | facts)
 
 
-def alert(kind: Kind = Kind.FIRST, **facts: Any) -> Alert:
+def alert(kind: AlertKind = AlertKind.FIRST, **facts: Any) -> Alert:
     """Return an alert about topic `payments`."""
     known: dict[str, Any] = {"topic": "payments", "first_at": NOW_MS, "last_at": NOW_MS + 5}
     return Alert(kind, **known | facts)

@@ -1,6 +1,6 @@
 """One alert of many events, and silence between two of a kind."""
 
-from consumer.features.alerts.event import Kind
+from consumer.features.alerts.event import AlertKind
 from consumer.features.alerts.grouping import GATHER_S, MOST_CODES, MOST_IDS, OTHER, Grouping
 from tests.consumer.features.alerts.samples import event
 
@@ -36,11 +36,11 @@ def test_kinds_and_topics_do_not_wait_for_each_other() -> None:
     grouping = Grouping(EVERY_S)
     grouping.add([event()], now_s=0.0)
     assert len(grouping.take_due(2.0)) == 1
-    grouping.add([event(Kind.RATE), event(topic="orders")], now_s=2.0)
+    grouping.add([event(AlertKind.RATE), event(topic="orders")], now_s=2.0)
     told = grouping.take_due(4.0)
     assert [(one.kind, one.topic) for one in told] == [
-        (Kind.RATE, "payments"),
-        (Kind.FIRST, "orders"),
+        (AlertKind.RATE, "payments"),
+        (AlertKind.FIRST, "orders"),
     ]
 
 
@@ -49,11 +49,11 @@ def test_what_is_due_takes_along_what_came_later_but_not_what_is_to_be_quiet() -
     grouping.add([event(topic="orders")], now_s=0.0)
     assert len(grouping.take_due(2.0)) == 1
     grouping.add([event()], now_s=3.0)
-    grouping.add([event(Kind.RATE), event(topic="orders")], now_s=4.9)
+    grouping.add([event(AlertKind.RATE), event(topic="orders")], now_s=4.9)
     told = grouping.take_due(5.0)
     assert [(one.kind, one.topic) for one in told] == [
-        (Kind.FIRST, "payments"),
-        (Kind.RATE, "payments"),
+        (AlertKind.FIRST, "payments"),
+        (AlertKind.RATE, "payments"),
     ]
     assert grouping.next_due_s == 2.0 + EVERY_S
 
@@ -70,9 +70,9 @@ def test_more_of_what_nobody_is_to_be_told_of_tells_nobody() -> None:
 def test_of_what_lasts_the_newest_counts_and_of_a_rate_the_highest() -> None:
     grouping = Grouping(EVERY_S)
     for requests, level in ((5, 400.0), (3, 410.0)):
-        grouping.add([event(Kind.AGE, "", requests=requests, level=level)], now_s=0.0)
+        grouping.add([event(AlertKind.AGE, "", requests=requests, level=level)], now_s=0.0)
     for level in (70.0, 90.0, 80.0):
-        grouping.add([event(Kind.RATE, requests=10, level=level)], now_s=0.0)
+        grouping.add([event(AlertKind.RATE, requests=10, level=level)], now_s=0.0)
     age, rate = grouping.take_due(2.0)
     assert (age.count, age.level) == (3, 410.0)
     assert (rate.count, rate.level) == (30, 90.0)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from consumer.features.alerts.event import Kind
+from consumer.features.alerts.event import AlertKind
 from consumer.features.alerts.message import (
     DETAIL_LIMIT,
     TEXT_LIMIT,
-    Sender,
+    AlertSender,
     body_of,
     command_of,
     text_of,
@@ -31,34 +31,48 @@ def test_a_first_failure_is_told_with_an_example_and_the_command_that_shows_it()
 @pytest.mark.parametrize(
     ("kind", "facts", "told"),
     [
-        (Kind.RATE, {"level": 1234.0, "codes": {"A": 2, "B": 5}}, "1,234 dead letters within a"),
-        (Kind.RATE, {"codes": {"A": 2, "B": 5}}, "`B` (5), `A` (2)"),
-        (Kind.RATE, {"codes": {f"C{n}": 1 for n in range(8)}}, "and 3 more"),
-        (Kind.AGE, {"count": 1, "level": 65.0}, "1 failure waits for a dead letter, the oldest "),
-        (Kind.AGE, {"count": 7, "level": 900.0}, "7 failures wait for a dead letter, the oldest f"),
-        (Kind.AGE, {"count": 7, "level": 900.0}, "for 15 min"),
-        (Kind.HINDERED, {"detail": "topic x does not exist"}, "none is lost"),
-        (Kind.HINDERED, {"detail": "topic x does not exist"}, "`topic x does not exist`"),
-        (Kind.PAUSED, {"by": "ann@desk", "detail": "9 of 10 failed"}, "paused by `ann@desk`"),
-        (Kind.PAUSED, {"detail": "9 of 10 failed"}, ": paused\n`9 of 10 failed`"),
+        (
+            AlertKind.RATE,
+            {"level": 1234.0, "codes": {"A": 2, "B": 5}},
+            "1,234 dead letters within a",
+        ),
+        (AlertKind.RATE, {"codes": {"A": 2, "B": 5}}, "`B` (5), `A` (2)"),
+        (AlertKind.RATE, {"codes": {f"C{n}": 1 for n in range(8)}}, "and 3 more"),
+        (
+            AlertKind.AGE,
+            {"count": 1, "level": 65.0},
+            "1 failure waits for a dead letter, the oldest ",
+        ),
+        (
+            AlertKind.AGE,
+            {"count": 7, "level": 900.0},
+            "7 failures wait for a dead letter, the oldest f",
+        ),
+        (AlertKind.AGE, {"count": 7, "level": 900.0}, "for 15 min"),
+        (AlertKind.HINDERED, {"detail": "topic x does not exist"}, "none is lost"),
+        (AlertKind.HINDERED, {"detail": "topic x does not exist"}, "`topic x does not exist`"),
+        (AlertKind.PAUSED, {"by": "ann@desk", "detail": "9 of 10 failed"}, "paused by `ann@desk`"),
+        (AlertKind.PAUSED, {"detail": "9 of 10 failed"}, ": paused\n`9 of 10 failed`"),
     ],
 )
-def test_each_kind_says_what_is_the_matter(kind: Kind, facts: dict[str, Any], told: str) -> None:
+def test_each_kind_says_what_is_the_matter(
+    kind: AlertKind, facts: dict[str, Any], told: str
+) -> None:
     assert told in text_of(alert(kind, **facts), SENDER)
 
 
 @pytest.mark.parametrize(
     ("kind", "facts", "command"),
     [
-        (Kind.FIRST, {"codes": {"A": 1, "B": 1}}, "onceward-dlq list --topic payments"),
-        (Kind.RATE, {"codes": {"A": 1}}, "onceward-dlq list --topic payments --code A"),
-        (Kind.RATE, {"topic": "payments.shop.dlq"}, "onceward-dlq list --topic payments"),
-        (Kind.PAUSED, {}, "onceward-worker paused"),
-        (Kind.AGE, {}, "onceward-worker check"),
-        (Kind.HINDERED, {}, "onceward-worker check"),
+        (AlertKind.FIRST, {"codes": {"A": 1, "B": 1}}, "onceward-dlq list --topic payments"),
+        (AlertKind.RATE, {"codes": {"A": 1}}, "onceward-dlq list --topic payments --code A"),
+        (AlertKind.RATE, {"topic": "payments.shop.dlq"}, "onceward-dlq list --topic payments"),
+        (AlertKind.PAUSED, {}, "onceward-worker paused"),
+        (AlertKind.AGE, {}, "onceward-worker check"),
+        (AlertKind.HINDERED, {}, "onceward-worker check"),
     ],
 )
-def test_each_kind_has_its_command(kind: Kind, facts: dict[str, Any], command: str) -> None:
+def test_each_kind_has_its_command(kind: AlertKind, facts: dict[str, Any], command: str) -> None:
     one = alert(kind, **facts)
     assert command_of(one, SENDER._replace(config=None)) == command
     path = "/etc/it's here/p.toml"
@@ -67,8 +81,10 @@ def test_each_kind_has_its_command(kind: Kind, facts: dict[str, Any], command: s
 
 
 def test_programs_get_the_same_by_name() -> None:
-    one = alert(Kind.RATE, count=90, codes={"A": 90}, request_ids=["a"], detail="x", level=88.0)
-    body = json.loads(json.dumps(body_of([one, alert(Kind.AGE, level=61.4)], SENDER)))
+    one = alert(
+        AlertKind.RATE, count=90, codes={"A": 90}, request_ids=["a"], detail="x", level=88.0
+    )
+    body = json.loads(json.dumps(body_of([one, alert(AlertKind.AGE, level=61.4)], SENDER)))
     assert set(body) == {"text", "onceward"}
     assert body["text"].count("*payments*") == 2
     said = body["onceward"]
@@ -103,7 +119,7 @@ def test_what_comes_from_outside_names_nobody_points_nowhere_and_stays_on_its_li
     text: str,
 ) -> None:
     one = alert(codes={text: 1}, request_ids=[text], detail=text, by=text)
-    for kind in Kind:
+    for kind in AlertKind:
         one.kind = kind
         told = text_of(one, SENDER)
         assert "<" not in told and ">" not in told
@@ -122,4 +138,4 @@ def test_many_alerts_are_not_longer_than_a_chat_takes() -> None:
 
 
 def test_a_group_without_a_settings_file_has_commands_without_one() -> None:
-    assert "--config" not in text_of(alert(), Sender("shop", "w"))
+    assert "--config" not in text_of(alert(), AlertSender("shop", "w"))

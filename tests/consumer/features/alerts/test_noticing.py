@@ -1,25 +1,27 @@
 """Which failures are news."""
 
 from consumer.features.alerts import noticing as module
-from consumer.features.alerts.event import Event, Kind
-from consumer.features.alerts.noticing import FORGOTTEN_AFTER_S, Failure, Noticing
+from consumer.features.alerts.event import AlertKind, Event
+from consumer.features.alerts.noticing import FORGOTTEN_AFTER_S, FailureBurst, Noticing
 from tests.consumer.features.alerts.samples import NOW_MS, failure
 
 
-def noticed(noticing: Noticing, *failures: Failure, now_s: float) -> list[Event]:
+def noticed(noticing: Noticing, *failures: FailureBurst, now_s: float) -> list[Event]:
     return list(noticing.events(failures, now_s=now_s, now_ms=NOW_MS))
 
 
-def first(noticing: Noticing, *failures: Failure, now_s: float) -> list[str]:
+def first(noticing: Noticing, *failures: FailureBurst, now_s: float) -> list[str]:
     """Return the codes that are the first of their kind."""
     events = noticed(noticing, *failures, now_s=now_s)
-    return [one.code for one in events if one.kind is Kind.FIRST and not one.is_more]
+    return [one.code for one in events if one.kind is AlertKind.FIRST and not one.is_more]
 
 
-def rates(noticing: Noticing, *failures: Failure, now_s: float) -> list[tuple[str, str, float]]:
+def rates(
+    noticing: Noticing, *failures: FailureBurst, now_s: float
+) -> list[tuple[str, str, float]]:
     """Return topic, code and rate of what is too much."""
     events = noticed(noticing, *failures, now_s=now_s)
-    return [(one.topic, one.code, one.level) for one in events if one.kind is Kind.RATE]
+    return [(one.topic, one.code, one.level) for one in events if one.kind is AlertKind.RATE]
 
 
 def test_the_first_of_a_topic_and_code_is_news_and_the_next_only_more_of_it() -> None:

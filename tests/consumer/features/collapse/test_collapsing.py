@@ -13,7 +13,7 @@ from consumer.handlers.delivery import Delivery
 from consumer.journal import Row
 from consumer.loop.in_flight import InFlight
 from consumer.loop.mapping import job
-from consumer.loop.order.lanes import Lanes
+from consumer.loop.order.key_queues import KeyQueues
 from consumer.loop.settlement import Skipping
 from consumer.pool import Finished, Outcome
 from feedback.status import State
@@ -31,20 +31,20 @@ def always(topic: str) -> bool:
 
 
 class Scene:
-    """A worker's hands and lanes, without a worker."""
+    """A worker's hands and key_queues, without a worker."""
 
     def __init__(self) -> None:
-        self.held, self.lanes = InFlight(), Lanes(1000)
-        self.collapsing = Collapsing(self.lanes)
+        self.held, self.key_queues = InFlight(), KeyQueues(1000)
+        self.collapsing = Collapsing(self.key_queues)
 
     def read(self, *deliveries: Delivery) -> None:
         for one in deliveries:
-            assert not self.lanes.gather(one, 0.0)
+            assert not self.key_queues.gather(one, 0.0)
 
     def begin(self, generation: int = 1) -> Delivery:
-        """Let the head of the only lane that is free begin."""
-        self.lanes.note(self.in_hand())
-        (head,) = self.lanes.take(1, FAR_S, always)
+        """Let the head of the only queue that is free begin."""
+        self.key_queues.note(self.in_hand())
+        (head,) = self.key_queues.take(1, FAR_S, always)
         self.dispatch(head, generation)
         return head
 
@@ -101,7 +101,7 @@ def test_with_its_success_what_waited_behind_it_ends_and_what_came_later_does_no
     scene.written(skips, [row("a2", "SKIPPED"), row("a3", "EXPIRED")])
     scene.held.settlements.clear()
     scene.held.forget(("a1", 1))
-    assert names(scene.lanes.waiting) == ["a4"]
+    assert names(scene.key_queues.waiting) == ["a4"]
     assert scene.skips() == []
     assert scene.begin().request_id == "a4"
 
@@ -111,7 +111,7 @@ def test_what_the_journal_did_not_skip_goes_on_in_its_lane() -> None:
     scene.read(asked("a1"), asked("a2"), asked("a3"))
     scene.ends(scene.begin(), DONE)
     scene.written(scene.skips(), [row("a3", "SKIPPED")])
-    assert names(scene.lanes.waiting) == ["a2"]
+    assert names(scene.key_queues.waiting) == ["a2"]
 
 
 @pytest.mark.parametrize(
@@ -142,17 +142,17 @@ def test_a_success_that_a_child_has_committed_keeps_its_key_until_the_others_hav
     assert scene.ends(head, COMMITTED) == ["a2"]
     assert (scene.held.running, scene.idle) == ({}, False)
     assert scene.in_hand() == [head]
-    scene.lanes.note(scene.in_hand())
-    assert scene.lanes.take(1, FAR_S, always) == [], "its key is not free yet"
+    scene.key_queues.note(scene.in_hand())
+    assert scene.key_queues.take(1, FAR_S, always) == [], "its key is not free yet"
     scene.written(scene.skips(), [row("a2", "SKIPPED")])
-    assert (scene.idle, scene.lanes.waiting) == (True, [])
+    assert (scene.idle, scene.key_queues.waiting) == (True, [])
 
 
 def test_a_committed_success_lets_go_when_what_waited_was_given_up_meanwhile() -> None:
     scene = Scene()
     scene.read(asked("a1"), asked("a2"))
     head = scene.begin()
-    scene.lanes.take_all()
+    scene.key_queues.take_all()
     assert scene.ends(head, COMMITTED) == []
     assert scene.idle
 
@@ -171,7 +171,7 @@ def test_a_second_run_stands_in_for_what_waits_when_it_begins() -> None:
 def test_an_answer_of_the_counterparty_stands_in_for_nothing() -> None:
     scene = Scene()
     scene.read(asked("a1"), asked("a2"))
-    (head,) = scene.lanes.take(1, FAR_S, always)
+    (head,) = scene.key_queues.take(1, FAR_S, always)
     scene.held.asking.add(("a1", 1))
     scene.dispatch(head)
     assert scene.ends(head, DONE) == []
@@ -181,14 +181,14 @@ def test_a_second_delivery_of_the_one_a_wake_up_and_a_second_payload_are_not_ski
     scene = Scene()
     scene.read(asked("a1"), asked("a2"), asked("a1", value=b"other"), asked("a2", value=b"other"))
     due = asked("a5", wakes=1)
-    scene.lanes.hold_back(due, now_s=0.0, for_s=0.0)
-    scene.lanes.hold_back(asked("a0"), now_s=0.0, for_s=0.0)
+    scene.key_queues.hold_back(due, now_s=0.0, for_s=0.0)
+    scene.key_queues.hold_back(asked("a0"), now_s=0.0, for_s=0.0)
     head = scene.begin()
     assert head.request_id == "a0"
     assert scene.ends(head, DONE) == ["a1", "a2"]
     (first, second) = scene.skips()
     assert (first.delivery.record.value, second.delivery.record.value) == (b"{}", b"{}")
-    assert due in scene.lanes.waiting
+    assert due in scene.key_queues.waiting
 
 
 def test_the_predicate_is_asked_but_for_a_run_after_one_in_doubt() -> None:
@@ -220,16 +220,16 @@ def test_whatever_happens_each_request_runs_or_is_skipped_by_one_that_began_afte
     skipped: dict[str, str] = {}
     ran: dict[bytes | None, list[int]] = defaultdict(list)
     step = 0
-    while coming or scene.held.running or len(scene.lanes) or scene.collapsing.holds():
+    while coming or scene.held.running or len(scene.key_queues) or scene.collapsing.holds():
         step += 1
-        assert step < 10_000, "a lane was forgotten"
+        assert step < 10_000, "a queue was forgotten"
         for _ in range(dice.randrange(4)):
             if coming:
                 one = coming.pop(0)
                 came_at[one.request_id] = step
                 scene.read(one)
-        scene.lanes.note(scene.in_hand())
-        for head in scene.lanes.take(dice.randrange(3), FAR_S + step, always):
+        scene.key_queues.note(scene.in_hand())
+        for head in scene.key_queues.take(dice.randrange(3), FAR_S + step, always):
             began_at[head.request_id] = step
             ran[head.record.key].append(head.record.offset)
             scene.dispatch(head)

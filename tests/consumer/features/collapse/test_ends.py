@@ -143,7 +143,7 @@ def test_a_worker_that_is_stopped_gives_back_what_waits_and_the_next_one_collaps
 def test_what_another_worker_has_read_again_is_answered_there(
     servers: Servers, postgres_url: str, tmp_path: Path
 ) -> None:
-    """The partition goes while the one runs: both workers have the others in their lanes.
+    """The partition goes while the one runs: both workers have the others in their key_queues.
 
     On PostgreSQL alone: a worker that stands still may hold the lock of an SQLite file.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
 from consumer.intake.gate import Gate
-from consumer.loop.order.lanes import GATHER_S, QUIET_S, Lanes
+from consumer.loop.order.key_queues import GATHER_S, QUIET_S, KeyQueues
 from consumer.loop.scheduler import Scheduler
 from tests.consumer.features.collapse.samples import TOPIC, asked
 from tests.consumer.loop.order import samples as ordered
@@ -19,91 +19,91 @@ def always(topic: str) -> bool:
     return True
 
 
-def gathered(lanes: Lanes, now_s: float, *deliveries: Delivery) -> list[str]:
-    return [one.request_id for one in deliveries if lanes.gather(one, now_s)]
+def gathered(queues: KeyQueues, now_s: float, *deliveries: Delivery) -> list[str]:
+    return [one.request_id for one in deliveries if queues.gather(one, now_s)]
 
 
 def test_the_first_of_a_key_waits_until_none_has_come_for_a_while() -> None:
-    lanes = Lanes(100)
-    assert gathered(lanes, 0.0, asked("a1")) == []
-    assert lanes.take(5, QUIET_S - 0.001, always) == []
-    assert gathered(lanes, QUIET_S - 0.001, asked("a2")) == []
-    assert lanes.next_look_s(QUIET_S, always) == 2 * QUIET_S - 0.001
-    assert lanes.take(5, QUIET_S, always) == []
-    assert names(lanes.take(5, 2 * QUIET_S, always)) == ["a1"]
-    assert lanes.names(KEY) == tuple(
-        (one.request_id, f"{one.payload_sha256} {one.record.topic}", 0) for one in lanes.waiting
+    queues = KeyQueues(100)
+    assert gathered(queues, 0.0, asked("a1")) == []
+    assert queues.take(5, QUIET_S - 0.001, always) == []
+    assert gathered(queues, QUIET_S - 0.001, asked("a2")) == []
+    assert queues.next_look_s(QUIET_S, always) == 2 * QUIET_S - 0.001
+    assert queues.take(5, QUIET_S, always) == []
+    assert names(queues.take(5, 2 * QUIET_S, always)) == ["a1"]
+    assert queues.names(KEY) == tuple(
+        (one.request_id, f"{one.payload_sha256} {one.record.topic}", 0) for one in queues.waiting
     )
-    assert names(lanes.waiting) == ["a2"]
+    assert names(queues.waiting) == ["a2"]
 
 
 def test_a_stream_without_an_end_is_not_waited_for() -> None:
-    lanes = Lanes(1000)
+    queues = KeyQueues(1000)
     now_s, number = 0.0, 0
-    while not (taken := lanes.take(1, now_s, always)):
+    while not (taken := queues.take(1, now_s, always)):
         number += 1
-        gathered(lanes, now_s, asked(f"a{number}"))
+        gathered(queues, now_s, asked(f"a{number}"))
         now_s += QUIET_S / 5
     assert names(taken) == ["a1"]
     assert GATHER_S <= now_s <= GATHER_S + QUIET_S
 
 
 def test_what_comes_while_the_key_is_taken_waits_and_another_key_does_not_wait_for_it() -> None:
-    lanes = Lanes(100)
+    queues = KeyQueues(100)
     first = asked("a1")
-    gathered(lanes, 0.0, first)
-    (head,) = lanes.take(5, 1.0, always)
-    lanes.note([head])
-    assert gathered(lanes, 1.0, asked("a2"), asked("b1", b"b")) == []
-    assert names(lanes.take(5, 2.0, always)) == ["b1"]
-    lanes.note([])
-    assert names(lanes.take(5, 2.0, always)) == ["a2"], "its time to gather is over"
+    gathered(queues, 0.0, first)
+    (head,) = queues.take(5, 1.0, always)
+    queues.note([head])
+    assert gathered(queues, 1.0, asked("a2"), asked("b1", b"b")) == []
+    assert names(queues.take(5, 2.0, always)) == ["b1"]
+    queues.note([])
+    assert names(queues.take(5, 2.0, always)) == ["a2"], "its time to gather is over"
 
 
 def test_the_next_one_runs_at_once_where_the_first_has_failed() -> None:
-    lanes = Lanes(100)
-    gathered(lanes, 0.0, asked("a1"), asked("a2"))
-    (head,) = lanes.take(5, 1.0, always)
-    lanes.note([head])
-    lanes.note([])
-    assert lanes.next_look_s(1.0, always) == 1.0
-    assert names(lanes.take(5, 1.0, always)) == ["a2"]
+    queues = KeyQueues(100)
+    gathered(queues, 0.0, asked("a1"), asked("a2"))
+    (head,) = queues.take(5, 1.0, always)
+    queues.note([head])
+    queues.note([])
+    assert queues.next_look_s(1.0, always) == 1.0
+    assert names(queues.take(5, 1.0, always)) == ["a2"]
 
 
 def test_what_has_no_key_or_is_in_hand_or_wakes_does_not_gather() -> None:
-    lanes = Lanes(100)
+    queues = KeyQueues(100)
     (first,) = (asked("a1"),)
-    gathered(lanes, 0.0, first)
-    lanes.take(5, 1.0, always)
+    gathered(queues, 0.0, first)
+    queues.take(5, 1.0, always)
     again, due = asked("a1", attempt=2), asked("a9", wakes=1)
     free = asked("n", None)
-    assert gathered(lanes, 1.0, again, due, free) == ["a1", "a9", "n"]
+    assert gathered(queues, 1.0, again, due, free) == ["a1", "a9", "n"]
 
 
 def test_what_has_ended_in_its_lane_leaves_it_and_an_empty_lane_is_forgotten() -> None:
-    lanes = Lanes(2)
+    queues = KeyQueues(2)
     one, two = asked("a1"), asked("a2")
-    gathered(lanes, 0.0, one, two)
-    assert lanes.full == {TOPIC}
-    lanes.drop([two])
-    lanes.drop([two, asked("b1", b"b"), asked("n", None)])
-    assert (names(lanes.waiting), len(lanes), lanes.full) == (["a1"], 1, frozenset())
-    lanes.drop([one])
-    assert lanes.next_look_s(5.0, always) is None
-    assert lanes.take(5, 5.0, always) == []
-    assert gathered(lanes, 5.0, asked("a3")) == []
-    assert names(lanes.take(5, 6.0, always)) == ["a3"]
+    gathered(queues, 0.0, one, two)
+    assert queues.full == {TOPIC}
+    queues.drop([two])
+    queues.drop([two, asked("b1", b"b"), asked("n", None)])
+    assert (names(queues.waiting), len(queues), queues.full) == (["a1"], 1, frozenset())
+    queues.drop([one])
+    assert queues.next_look_s(5.0, always) is None
+    assert queues.take(5, 5.0, always) == []
+    assert gathered(queues, 5.0, asked("a3")) == []
+    assert names(queues.take(5, 6.0, always)) == ["a3"]
 
 
 def test_those_names_what_still_waits_of_what_waited() -> None:
-    lanes = Lanes(100)
-    gathered(lanes, 0.0, asked("a1"), asked("a2"), asked("a3"))
-    known = lanes.names(KEY)
-    lanes.take(1, 1.0, always)
-    gathered(lanes, 1.0, asked("a4"))
-    assert names(lanes.those(KEY, known)) == ["a2", "a3"]
-    assert lanes.those((TOPIC, b"other"), known) == []
-    assert lanes.names((TOPIC, b"other")) == ()
+    queues = KeyQueues(100)
+    gathered(queues, 0.0, asked("a1"), asked("a2"), asked("a3"))
+    known = queues.names(KEY)
+    queues.take(1, 1.0, always)
+    gathered(queues, 1.0, asked("a4"))
+    assert names(queues.those(KEY, known)) == ["a2", "a3"]
+    assert queues.those((TOPIC, b"other"), known) == []
+    assert queues.names((TOPIC, b"other")) == ()
 
 
 class Scene:
@@ -123,7 +123,7 @@ def test_all_that_the_buffer_has_of_the_topic_goes_to_its_key_though_no_slot_is_
     scene.buffer.put([asked("a1"), other, asked("a2"), free])
     scene.scheduler.gather(0.0)
     assert [one.request_id for one in scene.buffer.waiting] == ["o1", "n"]
-    assert names(scene.scheduler.lanes.waiting) == ["a1", "a2"]
+    assert names(scene.scheduler.key_queues.waiting) == ["a1", "a2"]
     assert [one.request_id for one in scene.scheduler.take(5, 0.0, [])] == ["o1", "n"]
     assert [one.request_id for one in scene.scheduler.take(5, 1.0, [])] == ["a1"]
 
@@ -138,7 +138,7 @@ def test_a_paused_topic_is_left_where_it_is_and_gathers_afterwards() -> None:
     scene.gate.closed = frozenset()
     scene.scheduler.gather(10.0)
     assert scene.scheduler.take(5, 10.0, []) == []
-    assert names(scene.scheduler.lanes.waiting) == ["a1", "a2", "a3"]
+    assert names(scene.scheduler.key_queues.waiting) == ["a1", "a2", "a3"]
     assert [one.request_id for one in scene.scheduler.take(5, 11.0, [])] == ["a1"]
 
 

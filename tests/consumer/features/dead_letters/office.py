@@ -14,7 +14,7 @@ from consumer.features.outgoing import rounds as module
 from consumer.features.outgoing.listener import OutgoingListener
 from consumer.features.outgoing.posting import Posted
 from consumer.journal import JournalUnavailable
-from consumer.journal.dead_letters import Cursor, Dead, Waiting
+from consumer.journal.dead_letters import Cursor, Dead, OwedCount
 from consumer.journal.records import Row
 from consumer.loop.mapping import Run
 from tests.consumer.features.dead_letters.samples import FAILED_AT, dead
@@ -43,7 +43,7 @@ class Rows:
         one = dead(request_id, topic=topic, finished_at=at)
         self.waits[request_id, 1] = one
 
-    def waiting(self, within_ms: int) -> list[Waiting]:
+    def waiting(self, within_ms: int) -> list[OwedCount]:
         self.looks += 1
         self.spans.append(within_ms)
         self.spend()
@@ -52,10 +52,10 @@ class Rows:
         topics = sorted({one.row.topic for one in self.waits.values()})
         return [self._of(topic) for topic in topics]
 
-    def _of(self, topic: str) -> Waiting:
+    def _of(self, topic: str) -> OwedCount:
         ids = [run[0] for run, one in self.waits.items() if one.row.topic == topic]
         mine = sum(not name.startswith("their") for name in ids)
-        return Waiting(topic, len(ids), 1000, mine)
+        return OwedCount(topic, len(ids), 1000, mine)
 
     def take_turn(self, every_ms: int) -> bool:
         self.turns += 1

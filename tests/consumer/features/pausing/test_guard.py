@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from consumer.features.pausing.guard import Change, Guard
-from consumer.features.pausing.ways import FINE, Way
+from consumer.features.pausing.ways import FINE, FailureKind
 
-DOWN = Way("HANDLER_ERROR", "ConnectionError")
-SLOW = Way("TIMEOUT")
+DOWN = FailureKind("HANDLER_ERROR", "ConnectionError")
+SLOW = FailureKind("TIMEOUT")
 
 
 def guard(*, share: float = 0.5, window: int = 10, probes: int = 1) -> Guard:
@@ -16,7 +16,7 @@ def guard(*, share: float = 0.5, window: int = 10, probes: int = 1) -> Guard:
     return Guard(share=share, window=window, probes=probes)
 
 
-def feed(one: Guard, *ways: Way | None, now_s: float = 0.0) -> list[Change]:
+def feed(one: Guard, *ways: FailureKind | None, now_s: float = 0.0) -> list[Change]:
     """Let runs end; return what that changed."""
     changes = [one.ended("payments", f"r{at}", way, now_s) for at, way in enumerate(ways)]
     return [change for change in changes if change is not None]
@@ -39,7 +39,7 @@ def test_more_than_the_share_of_the_window_is_an_outage_and_the_share_itself_is_
 
 def test_failures_of_several_ways_are_none() -> None:
     assert feed(guard(), *[DOWN, SLOW] * 5) == []
-    assert feed(guard(), *[DOWN, Way("HANDLER_ERROR", "KeyError")] * 5) == []
+    assert feed(guard(), *[DOWN, FailureKind("HANDLER_ERROR", "KeyError")] * 5) == []
 
 
 def test_only_the_last_runs_count() -> None:

@@ -11,7 +11,7 @@ from consumer.features.pausing import pausing as module
 from consumer.features.pausing.guard import Guard
 from consumer.features.pausing.listener import PauseListener
 from consumer.features.pausing.pausing import Pausing
-from consumer.features.pausing.ways import Way
+from consumer.features.pausing.ways import FailureKind
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
 from consumer.journal.pauses import PauseRow
@@ -21,7 +21,7 @@ from feedback.records.envelope import Record
 from feedback.status import State
 from tests.consumer.samples import delivery, record, row, settled
 
-DOWN = Way("HANDLER_ERROR", "ConnectionError")
+DOWN = FailureKind("HANDLER_ERROR", "ConnectionError")
 STOPPED = PauseRow("payments", "a reason", 5, "somebody")
 
 

@@ -15,7 +15,7 @@ from consumer.features.pausing.pausing import Pausing
 from consumer.features.retries import Tiers as Delays
 from consumer.features.retries import tiers
 from consumer.features.retries.headers import Due, read
-from consumer.features.retries.tiers import Tiers
+from consumer.features.retries.tiers import RetryReader
 from consumer.features.retries.topics import retry_topics
 from consumer.features.retries.wakeup import WakeUp
 from consumer.features.retries.wakeups import record_of
@@ -83,7 +83,7 @@ class Ground:
         self.heard: list[HandedOn] = []
         self.faults: list[BaseException] = []
         self.pausing = Pausing(guard=Guard(share=0, window=1, probes=1), topics=(topic,))
-        self._readers: list[Tiers] = []
+        self._readers: list[RetryReader] = []
         self._sources: list[KafkaSource] = []
         made = KafkaTopics(self.kafka, create=True)
         for name in self.topics:
@@ -105,7 +105,7 @@ class Ground:
 
     def read(
         self, make_source: Callable[..., KafkaSource] = KafkaSource
-    ) -> tuple[Tiers, KafkaSource]:
+    ) -> tuple[RetryReader, KafkaSource]:
         """Start a reader; it has partitions when this returns."""
         opened: list[KafkaSource] = []
 
@@ -113,7 +113,7 @@ class Ground:
             opened.append(make_source(self.kafka, tuple(self.topics)))
             return opened[0]
 
-        reader = Tiers(
+        reader = RetryReader(
             topics=self.topics,
             buffer=Timed(self.due, self.heard, len(self._readers)),
             open_source=open_source,

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.features.retries.waiting import WINDOW, WINDOW_BYTES, Held, Waiting
+from consumer.features.retries.waiting import WINDOW, WINDOW_BYTES, Waiting, WaitingWakeup
 from tests.consumer.samples import delivery, payments
 
 ONE, OTHER = ("t.g.retry.1s", 0), ("t.g.retry.5s", 0)
 
 
-def _held(due_s: float, *, size_bytes: int = 1, name: str = "a") -> Held:
-    return Held(due_s, delivery(name), size_bytes)
+def _held(due_s: float, *, size_bytes: int = 1, name: str = "a") -> WaitingWakeup:
+    return WaitingWakeup(due_s, delivery(name), size_bytes)
 
 
 def test_nothing_goes_on_before_it_is_due_and_the_longest_overdue_goes_first() -> None:

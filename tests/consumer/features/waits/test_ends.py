@@ -12,7 +12,7 @@ from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.sending import BATCH
 from consumer.features.waits.ends import Ends
-from consumer.features.waits.record import STATUS, Ended, Wait, decode
+from consumer.features.waits.record import STATUS, Tombstone, Wait, decode
 from consumer.journal.dead_letters import Dead
 from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
@@ -163,7 +163,9 @@ def test_a_record_that_came_too_late_goes_again(ends: Ends, kafka: Kafka) -> Non
     record = Record("payments", 0, 5, 1, None, b"v", ())
     ends.ended_before(Wait("a", 2, "me", 99, record), 3)
     eventually(lambda: kafka.said == ["a  3"], timeout_s=30)
-    assert decode(Record("payments.bank.wait", 3, 0, 1, b"a", None, ()), group=GROUP) == Ended("a")
+    assert decode(Record("payments.bank.wait", 3, 0, 1, b"a", None, ()), group=GROUP) == Tombstone(
+        "a"
+    )
 
 
 def test_a_letter_that_cannot_be_written_holds_up_nobody_elses_end(

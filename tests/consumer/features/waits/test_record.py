@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from consumer.features.waits.record import (
     EXPIRES,
     HOLDER,
-    Ended,
+    Tombstone,
     Wait,
     decode,
     encode,
@@ -78,7 +78,7 @@ def test_a_tombstone_says_that_the_request_has_ended() -> None:
         status="SUCCEEDED",
     )
     assert (written.topic, written.partition, written.value) == ("payments.bank.wait", None, None)
-    assert decode(as_read(written), group=GROUP) == Ended("id-1")
+    assert decode(as_read(written), group=GROUP) == Tombstone("id-1")
 
 
 def test_one_that_was_written_by_hand_needs_a_key_and_an_expiry() -> None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from consumer.features.waits.record import GIVEN_BACK, Ended, Wait
+from consumer.features.waits.record import GIVEN_BACK, Tombstone, Wait
 from consumer.features.waits.table import Table, Taking
 from feedback.records.envelope import Record
 
@@ -17,7 +17,7 @@ def said(holder: str | None, generation: int = 1, name: str = "id") -> Wait:
     return Wait(name, generation, holder, 1000, RECORD)
 
 
-def table(*records: Wait | Ended, worker: str = "me") -> Table:
+def table(*records: Wait | Tombstone, worker: str = "me") -> Table:
     made = Table(worker)
     for offset, one in enumerate(records):
         made.apply(offset, one)
@@ -25,7 +25,7 @@ def table(*records: Wait | Ended, worker: str = "me") -> Table:
 
 
 def test_what_has_no_tombstone_is_unfinished() -> None:
-    made = table(said("a"), said("b", name="other"), Ended("id"), Ended("unknown"))
+    made = table(said("a"), said("b", name="other"), Tombstone("id"), Tombstone("unknown"))
     assert [(one.request_id, one.offset, one.holder) for one in made] == [("other", 1, "b")]
     assert made.holders() == {"b"}
 
@@ -66,7 +66,7 @@ def test_one_that_had_ended_before_goes_again() -> None:
     made = table(said("dead"))
     (entry,) = made
     generation = made.ask(entry)
-    made.apply(1, Ended("id"))
+    made.apply(1, Tombstone("id"))
     assert made.apply(2, said("me", generation)) is Taking.OVER
 
 
@@ -93,12 +93,12 @@ def test_of_many_that_ask_at_once_exactly_one_goes_on() -> None:
     for _ in range(200):
         workers = [f"w{number}" for number in range(dice.randint(2, 5))]
         tables = {name: table(said("dead"), worker=name) for name in workers}
-        log: list[Wait | Ended] = []
+        log: list[Wait | Tombstone] = []
         for name in dice.sample(workers, len(workers)):
             (entry,) = tables[name]
             log.append(said(name, tables[name].ask(entry)))
         if dice.random() < 0.3:
-            log.insert(dice.randint(0, len(log)), Ended("id"))
+            log.insert(dice.randint(0, len(log)), Tombstone("id"))
         going = [
             name
             for name in workers

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from consumer.features.waits.record import Ended, decode, wait_topic
+from consumer.features.waits.record import Tombstone, decode, wait_topic
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.status import State
 from tests.consumer.features.waits.given_back import WORKER, give_back
@@ -69,7 +69,7 @@ def test_each_request_has_a_wait_record_and_then_a_tombstone(
     waits = [decode(one, group=stage.group) for one in records if one.value is not None]
     assert {one.request_id for one in waits} == {*ids, "bad"}
     assert len(records) == 2 * len(waits) == 2 * 21
-    assert {one.holder for one in waits if not isinstance(one, Ended)} == {worker.worker_id}
+    assert {one.holder for one in waits if not isinstance(one, Tombstone)} == {worker.worker_id}
     letters = dead_letter_topic(stage.topics["kept"], stage.group)
     (letter,) = eventually(lambda: read_all(servers, letters), interval_s=0.3, what="its letter")
     assert dict(letter.headers)["DLQ_REASON"] == b"CARD_EXPIRED"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka import KafkaConsumer, TopicPartition
 
-from consumer.features.waits.record import Ended, decode, wait_topic
+from consumer.features.waits.record import Tombstone, decode, wait_topic
 from feedback.kafka.records import record_of
 from feedback.records.envelope import Record
 from tests.consumer.stage import Stage
@@ -34,7 +34,7 @@ def unfinished(servers: Servers, stage: Stage, handler: str) -> set[str]:
     by_place = sorted(read_all(servers, topic), key=lambda one: (one.partition, one.offset))
     for record in by_place:
         said = decode(record, group=stage.group)
-        if isinstance(said, Ended):
+        if isinstance(said, Tombstone):
             found.discard(said.request_id)
         else:
             found.add(said.request_id)

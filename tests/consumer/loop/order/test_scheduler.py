@@ -68,7 +68,7 @@ def test_what_waits_for_its_key_takes_no_slot_from_others() -> None:
     scene = Scene()
     scene.buffer.put([*(asked(f"a{number}") for number in range(6)), free("x"), free("y")])
     assert scene.take(2) == ["a0", "x"]
-    assert len(scene.scheduler.lanes) == 5
+    assert len(scene.scheduler.key_queues) == 5
     assert scene.take(1) == ["y"]
 
 
@@ -77,7 +77,7 @@ def test_at_the_limit_what_was_read_waits_in_its_order_and_everything_else_goes_
     scene.buffer.put([*(asked(f"a{number}") for number in range(8)), free("x")])
     assert scene.take() == ["a0", "x"]
     assert scene.scheduler.full == {"payments"}
-    assert (len(scene.scheduler.lanes), len(scene.buffer)) == (7, 0)
+    assert (len(scene.scheduler.key_queues), len(scene.buffer)) == (7, 0)
     scene.buffer.put([free("y")])
     assert scene.take() == ["y"]
     ended = []

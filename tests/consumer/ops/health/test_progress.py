@@ -11,7 +11,7 @@ from consumer.ops.health.progress import (
     LEASE,
     LOOP,
     TELLER,
-    Progress,
+    LoopProgress,
     stalled,
 )
 from consumer.ops.health.readiness import missing
@@ -45,7 +45,7 @@ def test_the_time_in_which_the_whole_process_stood_still_does_not_count() -> Non
 
 
 def test_a_ticking_question_is_asked_and_ticks() -> None:
-    progress = Progress()
+    progress = LoopProgress()
     ask = progress.ticking(LOOP, lambda: "answer")
     assert progress.ticks == {}
     assert ask() == "answer"

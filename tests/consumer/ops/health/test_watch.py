@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from consumer.ops.health.progress import DISPATCH, LOOP, TELLER, Progress
+from consumer.ops.health.progress import DISPATCH, LOOP, TELLER, LoopProgress
 from consumer.ops.health.stacks import MAX_FRAMES, thread_stacks
 from consumer.ops.health.vitals import Vitals
-from consumer.ops.health.watch import Watch
+from consumer.ops.health.watch import HealthWatch
 from feedback.clock import monotonic_s
 from feedback.logs import configure
 from feedback.systemd import Unit
@@ -28,10 +28,10 @@ class Scene:
         self._manager = manager
         unit = Unit.taken_from(manager.variables, 1) if manager else Unit()
         self.seen: Vitals = vitals()
-        self.progress = Progress()
+        self.progress = LoopProgress()
         self.log = io.StringIO()
         configure(stream=self.log)
-        self.watch = Watch(
+        self.watch = HealthWatch(
             progress=self.progress,
             limits={LOOP: LIMIT_S, DISPATCH: LIMIT_S, TELLER: LIMIT_S},
             look=lambda: self.seen,

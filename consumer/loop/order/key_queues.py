@@ -1,8 +1,8 @@
 """Requests that wait behind another one of their key, in this worker. Pure but for its own state.
 
 The keys that are taken are not kept up by events but read anew from the requests in flight. A key
-whose request has gone, for any reason, is free, so no lane can be forgotten. Whether the next one
-may run, the journal says; a lane that it held back looks again after a while, and at once when
+whose request has gone, for any reason, is free, so no queue can be forgotten. Whether the next one
+may run, the journal says; a queue that it held back looks again after a while, and at once when
 something of its key ends here.
 """
 
@@ -31,14 +31,14 @@ Name = tuple[str, str, int]
 
 
 @dataclass(slots=True)
-class _Lane:
+class _KeyQueue:
     waiting: OrderedDict[Name, Delivery] = field(default_factory=OrderedDict)
     look_at_s: float = 0.0
     since_s: float = 0.0
     ripe_at_s: float = 0.0
 
 
-class Lanes:
+class KeyQueues:
     """The requests that wait for their key, each behind those that came before it.
 
     Belongs to the loop's thread, but for methods that say otherwise.
@@ -57,7 +57,7 @@ class Lanes:
         self.limit = limit
         self._limit_bytes = limit_bytes
         self._held_bytes: dict[str, int] = {}
-        self._lanes: dict[Key, _Lane] = {}
+        self._queues: dict[Key, _KeyQueue] = {}
         self._busy: dict[Key, set[str]] = {}
         self._free: dict[Key, None] = {}
         self._looks: list[tuple[float, Key]] = []
@@ -76,7 +76,9 @@ class Lanes:
     @property
     def waiting(self) -> list[Delivery]:
         """The waiting requests; a copy, for any thread."""
-        return [one for lane in list(self._lanes.values()) for one in list(lane.waiting.values())]
+        return [
+            one for queue in list(self._queues.values()) for one in list(queue.waiting.values())
+        ]
 
     def note(self, in_hand: Iterable[Delivery]) -> None:
         """Take in the requests in flight now; call it before any other method."""
@@ -105,8 +107,8 @@ class Lanes:
             return True
         self._is_used = True
         busy = self._busy.get(key, ())
-        if not (one.wakes or one.request_id in busy) and (busy or key in self._lanes):
-            self._add(self._lanes.setdefault(key, _Lane()), one)
+        if not (one.wakes or one.request_id in busy) and (busy or key in self._queues):
+            self._add(self._queues.setdefault(key, _KeyQueue()), one)
             return False
         self._free.pop(key, None)
         self._busy.setdefault(key, set()).add(one.request_id)
@@ -122,41 +124,41 @@ class Lanes:
         if key is None or one.wakes or one.request_id in self._busy.get(key, ()):
             return self.admits(one)
         self._is_used = True
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = _Lane(since_s=now_s)
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = _KeyQueue(since_s=now_s)
             if not self._busy.get(key):
                 self._free[key] = None
-        self._add(lane, one)
-        lane.ripe_at_s = min(now_s + QUIET_S, lane.since_s + GATHER_S)
+        self._add(queue, one)
+        queue.ripe_at_s = min(now_s + QUIET_S, queue.since_s + GATHER_S)
         return False
 
     def names(self, key: Key) -> tuple[Name, ...]:
         """Return the requests that wait for a key, by name."""
-        lane = self._lanes.get(key)
-        return () if lane is None else tuple(lane.waiting)
+        queue = self._queues.get(key)
+        return () if queue is None else tuple(queue.waiting)
 
     def those(self, key: Key, names: Iterable[Name]) -> list[Delivery]:
         """Return those that still wait, in their order."""
-        lane = self._lanes.get(key)
-        if lane is None:
+        queue = self._queues.get(key)
+        if queue is None:
             return []
-        return [lane.waiting[name] for name in names if name in lane.waiting]
+        return [queue.waiting[name] for name in names if name in queue.waiting]
 
     def drop(self, ended: Iterable[Delivery]) -> None:
         """Remove requests that ended while they waited."""
         for one in ended:
             key = lane_of(one)
-            lane = None if key is None else self._lanes.get(key)
-            if key is None or lane is None or lane.waiting.pop(_name(one), None) is None:
+            queue = None if key is None else self._queues.get(key)
+            if key is None or queue is None or queue.waiting.pop(_name(one), None) is None:
                 continue
             self._count(one, -1)
-            if not lane.waiting:
-                del self._lanes[key]
+            if not queue.waiting:
+                del self._queues[key]
                 self._free.pop(key, None)
 
     def hold_back(self, one: Delivery, *, now_s: float, for_s: float) -> None:
-        """Put a request back at the head of its lane that the journal does not let run yet.
+        """Put a request back at the head of its queue that the journal does not let run yet.
 
         Args:
             for_s: how long it will have to wait, as far as the journal knows.
@@ -168,12 +170,12 @@ class Lanes:
         if not self._busy.get(key):
             self._busy.pop(key, None)
         self._free.pop(key, None)
-        lane = self._lanes.setdefault(key, _Lane())
-        self._add(lane, one)
-        lane.waiting.move_to_end(_name(one), last=False)
+        queue = self._queues.setdefault(key, _KeyQueue())
+        self._add(queue, one)
+        queue.waiting.move_to_end(_name(one), last=False)
         least_s, most_s = LOOK_AFTER_S
-        lane.look_at_s = now_s + min(most_s, max(least_s, for_s))
-        heappush(self._looks, (lane.look_at_s, key))
+        queue.look_at_s = now_s + min(most_s, max(least_s, for_s))
+        heappush(self._looks, (queue.look_at_s, key))
 
     def take(self, most: int, now_s: float, may_take: Callable[[str], bool]) -> list[Delivery]:
         """Remove and return heads whose keys are free.
@@ -183,7 +185,7 @@ class Lanes:
         """
         self._look(now_s)
         chosen = [
-            key for key in self._free if may_take(key[0]) and self._lanes[key].ripe_at_s <= now_s
+            key for key in self._free if may_take(key[0]) and self._queues[key].ripe_at_s <= now_s
         ]
         return [self._pop(key, now_s) for key in islice(chosen, max(0, most))]
 
@@ -191,7 +193,8 @@ class Lanes:
         """Return the monotonic time at which something may be taken; None when nothing waits."""
         self._look(now_s)
         ripe_s = min(
-            (self._lanes[key].ripe_at_s for key in self._free if may_take(key[0])), default=None
+            (self._queues[key].ripe_at_s for key in self._free if may_take(key[0])),
+            default=None,
         )
         if ripe_s is not None and (ripe_s <= now_s or not self._looks):
             return max(now_s, ripe_s)
@@ -201,30 +204,30 @@ class Lanes:
     def take_all(self) -> list[Delivery]:
         """Remove and return everything that waits."""
         waiting = self.waiting
-        self._lanes.clear()
+        self._queues.clear()
         self._free.clear()
         self._looks.clear()
         for one in waiting:
             self._count(one, -1)
         return waiting
 
-    def _add(self, lane: _Lane, one: Delivery) -> None:
-        known = lane.waiting.get(_name(one))
+    def _add(self, queue: _KeyQueue, one: Delivery) -> None:
+        known = queue.waiting.get(_name(one))
         if known is None:
-            lane.waiting[_name(one)] = one
+            queue.waiting[_name(one)] = one
             self._count(one, 1)
         elif known.envelope.attempt < one.envelope.attempt:
             # Sent again while it waits: it keeps its place, and answers to the newest attempt.
-            lane.waiting[_name(one)] = known._replace(envelope=one.envelope)
+            queue.waiting[_name(one)] = known._replace(envelope=one.envelope)
 
     def _pop(self, key: Key, now_s: float) -> Delivery:
-        lane = self._lanes[key]
-        lane.since_s = now_s
+        queue = self._queues[key]
+        queue.since_s = now_s
         del self._free[key]
-        _, one = lane.waiting.popitem(last=False)
+        _, one = queue.waiting.popitem(last=False)
         self._count(one, -1)
-        if not lane.waiting:
-            del self._lanes[key]
+        if not queue.waiting:
+            del self._queues[key]
         self._busy.setdefault(key, set()).add(one.request_id)
         return one
 
@@ -246,15 +249,15 @@ class Lanes:
         return is_many or size_bytes >= self._limit_bytes // part + least
 
     def _set_free(self, key: Key) -> None:
-        if key in self._lanes:
+        if key in self._queues:
             self._free[key] = None
 
     def _look(self, now_s: float) -> None:
         """Set requests free that have waited long enough."""
         while self._looks and self._looks[0][0] <= now_s:
             _, key = heappop(self._looks)
-            lane = self._lanes.get(key)
-            if lane is not None and lane.look_at_s <= now_s and key not in self._busy:
+            queue = self._queues.get(key)
+            if queue is not None and queue.look_at_s <= now_s and key not in self._busy:
                 self._free[key] = None
 
 
