@@ -1,4 +1,4 @@
-"""`onceward-dlq resolve`: a person's decision about a doubt."""
+"""`onceward-dlq resolve`: records a person's decision about a doubt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 @click.argument("request_id")
 @click.option("--succeeded", "outcome", flag_value="succeeded", help="Its effect happened.")
 @click.option("--failed", "outcome", flag_value="failed", help="Its effect did not happen.")
-@click.option("--result", help="JSON: what its client gets, as if the handler had returned it.")
+@click.option("--result", help="JSON: its client gets it, as if the handler had returned it.")
 @click.option("--code", help=f"Why it failed, in upper case. Default: {RESOLVED}.")
 @reason_option("--reason", "--because", "reason", help="How you know.")
 @by_option
@@ -45,7 +45,7 @@ def resolve(
 ) -> int:
     """End the doubt about a request: the only way for one that is IN_DOUBT.
 
-    Its client is told. One that failed gets a dead letter, and can be sent back then.
+    Its client is told the outcome. One that failed gets a dead letter, and can then be sent back.
 
     \b
     Examples:
@@ -82,10 +82,10 @@ COMMANDS = (resolve,)
 
 
 def _has_succeeded(outcome: str | None, result: str | None, code: str | None) -> bool:
-    """Return the decision.
+    """Return whether the decision is SUCCEEDED.
 
     Raises:
-        UsageError: nothing was, or options that do not go together.
+        UsageError: there is no decision, or the options exclude each other.
     """
     if outcome is None:
         raise click.UsageError("say --succeeded or --failed")
@@ -114,7 +114,7 @@ def _no_number(name: str) -> None:
 
 
 def opened(settings: Settings, stack: ExitStack) -> tuple[Decisions, Tellings]:
-    """Return the objects that carry decisions out and report them; the stack closes both."""
+    """Return the journal's decisions and the status writer; the stack closes both."""
     decisions = Decisions(
         settings.journal.url,
         group=settings.kafka.group,
@@ -132,7 +132,7 @@ def _of_resolved(request_id: str, row: Row | None, *, is_done: bool, is_told: bo
     if row is None:
         return f"{printable(request_id)}: the journal knows no such request"
     if not is_done:
-        return f"{printable(request_id)} is {row.state}: only what is IN_DOUBT can be resolved"
-    told = "its client is told" if is_told else "Redis is away: a worker tells its client"
+        return f"{printable(request_id)} is {row.state}: only an IN_DOUBT request can be resolved"
+    told = "its client can see it" if is_told else "Redis is away: a worker will write it there"
     letter = "" if row.state == JournalState.SUCCEEDED else "; a dead letter follows"
     return f"{printable(request_id)} is {row.state}: {told}{letter}"
