@@ -51,7 +51,7 @@ from spark_audit.say.findings_parquet import (
 from spark_audit.say.history import History, line_of, read_history
 from spark_audit.say.page import render
 from spark_audit.say.prometheus_file import write_metrics
-from spark_audit.say.resend_lines import write_resend
+from spark_audit.say.resend_lines import ResendLines, write_resend
 from spark_audit.say.resend_payloads import PayloadReader
 from spark_audit.say.status_disagrees import write_disagreements
 from spark_audit.say.strip import strip_of
@@ -279,18 +279,7 @@ def _written(
     if figures.findings[Finding.FORGOTTEN]:
         unseen.append("rows that were pruned: audit a day before it is, and send nothing of it")
     elif compared is not None:
-        with PayloadReader(settings) as payloads:
-            resend = write_resend(
-                to_resend(findings),
-                payloads.read,
-                folder / "resend.jsonl",
-                is_begun=payloads.is_begun,
-                audit={
-                    "group": manifest.group,
-                    "journal": manifest.source.journal_id if manifest.source else "",
-                    "read_at": manifest.journal_read_at_ms,
-                },
-            )
+        resend = _offered(folder / "resend.jsonl", settings, manifest, findings)
     write_findings_csv(urgent(findings), folder)
     if compared is not None:
         write_disagreements(compared.disagreements, folder / "status_disagrees.csv")
@@ -314,3 +303,29 @@ def _written(
     days = strip_of(history.recent, manifest.date, has_page=_has_page(settings))
     write_text(folder / "report.html", render(summary, CardSources(first, told, files, days)))
     return summary
+
+
+def _offered(
+    path: Location, settings: Settings, manifest: Manifest, findings: DataFrame
+) -> ResendLines:
+    """Write the lost requests that are safe to send again.
+
+    None is where Redis knows of one that a worker had begun: the journal has lost rows, and Redis
+    may have forgotten the others.
+    """
+    with PayloadReader(settings) as payloads:
+        begun = [payloads.is_begun(one.request_id) for one in to_resend(findings)]
+        found = write_resend(
+            () if any(begun) else to_resend(findings),
+            payloads.read,
+            path,
+            is_begun=payloads.is_begun,
+            audit={
+                "group": manifest.group,
+                "journal": manifest.source.journal_id if manifest.source else "",
+                "read_at": manifest.journal_read_at_ms,
+            },
+        )
+    if not any(begun):
+        return found
+    return replace(found, begun=sum(begun), withheld=len(begun) - sum(begun))

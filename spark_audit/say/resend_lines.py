@@ -16,8 +16,9 @@ from spark_audit.say.finding_row import FindingRow
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Payload = tuple[bytes | None, bytes | None, Headers]
-# (request_id, topic, partition, offset) into key, value and headers; None when it is gone.
-ReadPayload = Callable[[str, str, int, int], Payload | None]
+# (request_id, topic, partition, offset, payload_sha256) into key, value and headers; None when the
+# payload is gone.
+ReadPayload = Callable[[str, str, int, int, str | None], Payload | None]
 
 # Of an earlier attempt; the client writes its own.
 _OURS = "onceward-"
@@ -31,6 +32,8 @@ class ResendLines:
         ready: they have a line.
         payload_gone: neither Redis nor Kafka has their payload any more.
         begun: Redis says that a worker has begun or ended them, which the journal does not know.
+        withheld: nothing tells of them, but of others that were begun: a journal that has lost rows
+            may have lost theirs.
         not_text: their key or a header is not text, or they have neither key nor value: no line
             can say them.
     """
@@ -39,6 +42,7 @@ class ResendLines:
     payload_gone: int = 0
     begun: int = 0
     not_text: int = 0
+    withheld: int = 0
 
 
 class NotText(ValueError):
@@ -72,7 +76,9 @@ def write_resend(
             if is_begun(one.request_id):
                 begun += 1
                 continue
-            payload = read_payload(one.request_id, one.topic, one.partition, one.offset)
+            payload = read_payload(
+                one.request_id, one.topic, one.partition, one.offset, one.payload_sha256
+            )
             if payload is None:
                 gone += 1
                 continue

@@ -6,6 +6,7 @@ from types import TracebackType
 
 from feedback.errors import RedisUnavailable
 from feedback.kafka.reader import RecordReader
+from feedback.records.envelope import payload_sha256
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
@@ -47,8 +48,16 @@ class PayloadReader:
         status = self._store.read(request_id)
         return status.generation > 0 or status.state in FINAL
 
-    def read(self, request_id: str, topic: str, partition: int, offset: int) -> Payload | None:
+    def read(
+        self, request_id: str, topic: str, partition: int, offset: int, digest: str | None
+    ) -> Payload | None:
         """Return key, value and headers; None when they are gone.
+
+        A topic that was made anew has another's record at the same offset: under this id it would
+        be a new request, and run a second time.
+
+        Args:
+            digest: `payload_sha256` of the record that was judged; another payload is not its own.
 
         Raises:
             KafkaUnavailable: Kafka did not answer.
@@ -57,7 +66,9 @@ class PayloadReader:
             kept = self._store.kept_payload(request_id)
         except (RedisUnavailable, ValueError):
             kept = None  # not there, or not written by a client of ours: Kafka has it
-        if kept is not None:
+        if kept is not None and payload_sha256(kept.key, kept.value) == digest:
             return kept.key, kept.value, kept.headers
         record = self._records.read(topic, partition, offset, timeout_s=TIMEOUT_S)
-        return None if record is None else (record.key, record.value, record.headers)
+        if record is None or payload_sha256(record.key, record.value) != digest:
+            return None
+        return record.key, record.value, record.headers

@@ -108,6 +108,7 @@ def summarise(
             "payload_gone": resend.payload_gone,
             "begun": resend.begun,
             "not_text": resend.not_text,
+            "withheld": resend.withheld,
         },
         "yesterday": history.yesterday.as_json() if history.yesterday else None,
         "median_7d": history.median_as_json(),

@@ -74,8 +74,10 @@ def test_what_a_line_cannot_say_exactly_is_not_said(payload: Payload) -> None:
 def test_only_requests_with_a_payload_get_a_line(tmp_path: Path) -> None:
     asked = []
 
-    def read(request_id: str, topic: str, partition: int, offset: int) -> Payload | None:
-        asked.append((request_id, topic, partition, offset))
+    def read(
+        request_id: str, topic: str, partition: int, offset: int, digest: str | None
+    ) -> Payload | None:
+        asked.append((request_id, topic, partition, offset, digest))
         return {"r1": (b"k", SECRET, ()), "r2": (b"\xff", b"v", ())}.get(request_id)
 
     lost: list[FindingRow] = [found_request(f"r{n}", offset=n) for n in (1, 2, 3)]
@@ -84,7 +86,7 @@ def test_only_requests_with_a_payload_get_a_line(tmp_path: Path) -> None:
     lost.append(found_request("r5"))
     lines_of = write_resend(lost, read, path, is_begun=lambda name: name == "r5")
     assert lines_of == ResendLines(ready=1, payload_gone=2, begun=1, not_text=1)
-    assert asked == [(f"r{n}", "payments", 0, n) for n in (1, 2, 3)]
+    assert asked == [(f"r{n}", "payments", 0, n, "ab" * 32) for n in (1, 2, 3)]
     lines = path.read_bytes().splitlines()
     assert [one.value for one in read_submissions(lines) if one] == [SECRET]
 

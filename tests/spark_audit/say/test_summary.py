@@ -116,6 +116,7 @@ def test_what_may_be_sent_again_is_counted() -> None:
         "payload_gone": 2,
         "begun": 0,
         "not_text": 1,
+        "withheld": 0,
     }
 
 

@@ -49,7 +49,7 @@ def _day() -> list[dict[str, Any]]:
     return rows
 
 
-def _read(request_id: str, topic: str, partition: int, offset: int) -> Payload:
+def _read(request_id: str, topic: str, partition: int, offset: int, digest: str | None) -> Payload:
     return None, request_id.encode(), ()
 
 
