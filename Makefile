@@ -48,7 +48,7 @@ ifdef ARGS
 test: $(READY)
 	$(RUN) -m tests.stack --reuse -- $(RUN) -m pytest $(ARGS)
 else
-test: $(READY) ## all tests, on real servers; ARGS="tests/consumer/order -k full" for a part
+test: $(READY) ## all tests, on real servers; ARGS="tests/consumer/loop/order -k full" for a part
 	$(MAKE) --no-print-directory --jobs 2 --output-sync test-setup lint
 	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here
 endif

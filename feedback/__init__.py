@@ -23,5 +23,5 @@ writer's clock and are for display; every decision by time uses the database's c
 
 __version__ = "0.1.0"
 
-# What stands before a room's name: `onceward.` in an installed Onceward, nothing in a checkout.
+# The prefix of a room's name: `onceward.` in an installed Onceward, nothing in a checkout.
 ABOVE = __name__.removesuffix("feedback")

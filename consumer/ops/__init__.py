@@ -4,5 +4,6 @@
   `startup` has the facts that come first. `component` starts such a list and stops it in reverse.
 - `service` starts the components and runs the loop; `drain` ends the runs; `signals` end it.
 - `commands` is `onceward-worker`; `check` is its command that asks each server and setting.
-- `health/` says whether the worker gets on, can take work, and what happened: pages and metrics.
+- `health/` says whether the worker gets on, can take work, and its latest figures: pages and
+  metrics.
 """

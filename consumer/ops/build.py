@@ -159,7 +159,7 @@ class Build:
             *(_of_feature(one) for one in self._features if one.name),
             Component("status_restore", self._restore.start, stop=self._restore.stop, stop_s=1.0),
             # Clients are told when neither a run nor a sweep has anything to add, and before the
-            # wait topics end: a tombstone follows what its client is told.
+            # wait topics end: a tombstone follows the status of its client.
             Component("rest", stop=lambda s: tell_rest(self.worker, teller, s), stop_s=3.0),
             # Before the retries end, since a sweep has wake-ups sent.
             Component("sweeper", self._sweeper.start, stop=self._sweeper.stop, stop_s=6.0),
@@ -180,13 +180,14 @@ class Build:
         if self._teller.has_ended:
             self._store.close()
 
-    # what the parts ask of each other --------------------------------------------------------
+    # questions between the parts -------- --------------------------------------------------------
 
     def _redis_away(self) -> bool:
         return self._outage.is_on
 
     def _may_take(self) -> bool:
-        # What is read before a child can run it would only wait, and be LOST with this worker.
+        # A record that is read before a child can run it would only wait, and be LOST with this
+        # worker.
         is_able = self.pool.load.ready > 0 and not self.worker.journal_away
         return is_able and self._liveness.lease_holds(monotonic_s())
 

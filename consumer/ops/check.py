@@ -38,8 +38,8 @@ class CheckResult:
     """One thing that was looked at.
 
     Attributes:
-        what: the thing, in one word.
-        detail: its address and version, or what is wrong and what to do.
+        what: its name, in one word.
+        detail: its address and version, or the fault and its correction.
     """
 
     what: str
@@ -98,7 +98,7 @@ def _look_at_settings(settings: Settings) -> str:
 
 
 def _settings_that_disagree(settings: Settings) -> Iterator[str]:
-    """Name what is right alone and wrong together."""
+    """Name settings that are right alone and wrong together."""
     journal, client = settings.journal, settings.client
     if journal.wait_s <= journal.lease_s:
         yield (
@@ -170,7 +170,7 @@ def _look_at_redis(settings: Settings) -> str:
 
 
 def _of_redis(settings: Settings) -> Iterator[CheckResult]:
-    """Look at what a full Redis does."""
+    """Check the policy of a full Redis."""
     store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
     try:
         policy = store.evicts_by()
@@ -185,7 +185,7 @@ def _of_redis(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _of_database(settings: Settings) -> Iterator[CheckResult]:
-    """Look at what the promises rest on in a PostgreSQL."""
+    """Check the settings of a PostgreSQL on which the promises rest."""
     try:
         with closing(_journal(settings)) as journal:
             standing = journal.standing()

@@ -97,11 +97,11 @@ def migrate_command(config: str | None) -> None:
 def prune(config: str | None, as_json: bool, older_than_days: float) -> None:
     """Remove ended requests from the journal, only such as are past their deadline.
 
-    What is removed is forgotten: the same id is a new request from then on. A record whose request
-    is forgotten does not run even if it is read again: that is IN_DOUBT, code FORGOTTEN. The
-    journal keeps of each partition how far it was pruned; copies of a record that lie behind that
-    mark (a resend, a duplicate) count as new when they are read again. A failure stays until its
-    dead letter is written.
+    A removed request is forgotten: the same id is a new request from then on. A record whose
+    request is forgotten does not run even if it is read again: that is IN_DOUBT, code FORGOTTEN.
+    The journal keeps of each partition how far it was pruned; copies of a record that lie behind
+    that mark (a resend, a duplicate) count as new when they are read again. A failure stays until
+    its dead letter is written.
 
     \b
     Example:

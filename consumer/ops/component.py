@@ -25,7 +25,7 @@ class Component:
 
     Args:
         name: in the log.
-        start: begins; what it raises keeps the worker from starting.
+        start: begins; an error of it keeps the worker from starting.
         leave: brings in no more requests from now on; returns at once.
         has_left: whether it brings in no more, after at most these seconds.
         stop: ends it; given `stop_s`.

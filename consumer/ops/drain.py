@@ -2,8 +2,8 @@
 
 Order of the drain, and why:
 1. The loop takes nothing more before the readers leave, so that no request begins in between.
-2. All readers leave at once; the loop turns on until nothing runs, and gives up in each turn what
-   was still committed: nobody else has it.
+2. All readers leave at once; the loop turns on until nothing runs, and gives up in each turn
+   requests that were still committed: no other worker has them.
 3. The journal says of each run how it ended, while the lease still holds: afterwards peers judge.
 4. The readers have left before the last requests are given up, since one may still commit a poll;
    and before the children end, since a reader wakes the pool.
@@ -82,7 +82,7 @@ class Drain:
         return all(one.has_left(IDLE_LOOK_S) for one in self._readers)
 
     def _settle(self, deadline_s: float) -> None:
-        """Let the journal say of each run what this worker knows, before its lease ends.
+        """Write this worker's knowledge of each run into the journal, before its lease ends.
 
         With the journal away it is tried for a while: a database that has just failed over is the
         one that has forgotten something.
@@ -98,7 +98,8 @@ class Drain:
                 time.sleep(SETTLE_AGAIN_S)
 
     def _give_up_waiting(self) -> None:
-        # Again and again: what the intake committed while it was stopping has no owner either.
+        # Again and again: requests that the intake committed while it was stopping have no owner
+        # either.
         self._worker.give_up(self._worker.scheduler.take_all(), code="")
 
     def _end_children(self) -> int:

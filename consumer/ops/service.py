@@ -47,12 +47,12 @@ class Service:
         """Work until SIGTERM or SIGINT; return the exit code of contract section 11.
 
         Raises:
-            OncewardError: what ended the worker otherwise, after an orderly drain.
+            OncewardError: another cause ended the worker, after an orderly drain.
         """
         built = self._built
         with self._stop.listening():
             ends = started(built.components)
-            # What was imported stays: the collector need not look through it again and again.
+            # Imported modules stay: the collector need not look through them again and again.
             gc.freeze()
             topics = ",".join(built.topics)
             log.info("worker.started", worker_id=built.worker_id, topics=topics)
@@ -76,7 +76,8 @@ class Service:
             try:
                 cut = self._drain.run()
             except Exception as fault:
-                # What can still be told and given back is; the fault ends the worker afterwards.
+                # Statuses are still told and requests given back; the fault ends the worker
+                # afterwards.
                 self._stop.fail(fault)
             finally:
                 self._pool.stop(0.0)
@@ -86,7 +87,7 @@ class Service:
     def _require_children(self) -> None:
         """Let the worker end when no child can be started, or only one that has other handlers.
 
-        One that runs nothing must not live, nor one that judges by what is no longer declared.
+        One that runs nothing must not live, nor one that judges by old declarations.
         """
         if self._pool.is_outdated:
             self._stop.fail(HandlersChanged())

@@ -1,4 +1,4 @@
-"""What ends a worker: signals, and faults of its threads. The loop asks, nothing is interrupted."""
+"""Signals and faults end a worker. The loop asks for them, nothing is interrupted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Stop:
         on_stop: called after each, also from a signal handler, to wake the loop.
 
     Attributes:
-        fault: what ended the worker if no signal did.
+        fault: the error that ended the worker, if no signal did.
     """
 
     def __init__(self, *, on_stop: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class Stop:
 
     @property
     def at_once(self) -> bool:
-        """Whether a second signal says not to wait for what runs."""
+        """Whether a second signal says not to wait for the runs."""
         return self._signals > 1
 
     def fail(self, fault: BaseException) -> None:

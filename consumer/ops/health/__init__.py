@@ -1,4 +1,4 @@
-"""The worker's health: does it get on, can it take work, and what happened (issue: /live, /ready).
+"""The worker's health: /live, /ready and /metrics.
 
 ```
 loops ── tick ──▶ Progress ──▶ Watch ──▶ log `worker.stalled`, systemd's watchdog, /live
@@ -7,11 +7,11 @@ worker's parts ──▶ Probe ──▶ Vitals ──▶ readiness ──▶ /r
 ```
 
 `progress` is the rule: which loop owes a sign of life, and since when. `watch` is the one thread
-that applies it. `probe` reads the parts of the worker from outside, `vitals` is what it saw,
-`readiness` says what is missing. `exposed` counts for Prometheus what it hears as a feature of the
-loop and as an observer of the parts (`feedback.observer`; without a port there is none), `gauges`
-adds what is read at a scrape. `feedback.web.page_server` is the HTTP side, `stacks` what a stall is
-logged with, `health` puts it together for the service.
+that applies it. `probe` reads the parts of the worker from outside, `vitals` is its picture,
+`readiness` names what is missing. `exposed` counts events for Prometheus as a feature of the loop
+and as an observer of the parts (`feedback.observer`; without a port there is none), `gauges` adds
+values that are read at a scrape. `feedback.web.page_server` is the HTTP side, `stacks` the stacks
+in the log of a stall, `health` puts it together for the service.
 
 Decisions. A loop lives when it comes round, so a handler of an hour is no stall, and neither is a
 server that is known to be away: restarting the worker would bring nothing back. Threads of the

@@ -32,10 +32,10 @@ OTHER = "OTHER"
 
 
 class ExposedMetrics(Feature, OutgoingListener, Observer):
-    """Counts what it hears.
+    """Counts events.
 
     Attributes:
-        registry: what a scrape reads; gauges are registered there as well.
+        registry: read by a scrape; gauges are registered there as well.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class ExposedMetrics(Feature, OutgoingListener, Observer):
             self._seconds[what].observe(seconds)
 
     def counted(self, what: str, label: str, count: int) -> None:
-        """Count deliveries, by topic, and alerts, by what became of them."""
+        """Count deliveries, by topic, and alerts, by their results."""
         if what in self._counters:
             self._counters[what].labels(label).inc(count)
 

@@ -1,4 +1,4 @@
-"""What is read of the worker at a scrape, as metrics of Prometheus."""
+"""The worker's values at a scrape, as metrics of Prometheus."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Gauges(Collector):
         self._stalled = stalled
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what stands now."""
+        """Yield the values of now."""
         seen, oldest = self._look(), self._oldest()
         yield _one("slots", "Handlers that can run at the same time.", seen.slots)
         yield _one("slots_busy", "Handlers that run.", seen.slots_busy)

@@ -1,4 +1,4 @@
-"""What /live, /ready and /metrics say."""
+"""The pages /live, /ready and /metrics."""
 
 from __future__ import annotations
 

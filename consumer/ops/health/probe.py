@@ -56,7 +56,7 @@ class Probe:
         self.is_draining = False
 
     def look(self) -> Vitals:
-        """Return what there is to see now."""
+        """Return the vitals of now."""
         sources, load = self.sources, self._pool.load
         held = _oldest(self._scheduler.key_queues.waiting)
         return Vitals(

@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 LOOP, INTAKE, TELLER, LEASE, HEARTBEAT = "loop", "intake", "teller", "lease", "heartbeat"
 # Not a thread: requests that wait get slots that are free.
 DISPATCH = "dispatch"
-# Neither: what a child was given has begun.
+# Neither: the jobs of the children have begun.
 HANDOVER = "handover"
 ALL = (LOOP, INTAKE, TELLER, LEASE, HEARTBEAT, DISPATCH, HANDOVER)
 
@@ -49,7 +49,7 @@ class LoopProgress(Observer):
         self.begins(what)
 
     def ticking(self, loop: str, ask: Callable[[], Answer]) -> Callable[[], Answer]:
-        """Return `ask` with a tick before each call: for what a loop asks every time round."""
+        """Return `ask` with a tick before each call: for a question of each turn of a loop."""
 
         def ticked() -> Answer:
             self.tick(loop)

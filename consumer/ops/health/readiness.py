@@ -1,4 +1,4 @@
-"""What a worker lacks to take requests and to tell how they end. Pure."""
+"""The conditions that a worker lacks to take requests and to tell how they end. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from consumer.ops.health.vitals import Vitals
 
 
 def missing(seen: Vitals) -> dict[str, str]:
-    """Return what is missing, in words; nothing when the worker is ready.
+    """Return the missing conditions, in words; none when the worker is ready.
 
     A worker without a partition is ready: it stands by for the others. Without Redis it works,
     but nobody hears of it, so it is not.

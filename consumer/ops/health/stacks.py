@@ -1,4 +1,4 @@
-"""Where each thread stands, without a single value: what a stall is logged with."""
+"""Where each thread stands, without a single value: for the log of a stall."""
 
 from __future__ import annotations
 

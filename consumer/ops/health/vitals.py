@@ -1,4 +1,4 @@
-"""What was seen of a worker at one moment, and who owes no progress then. Pure."""
+"""The state of a worker at one moment, and the loops that owe no progress then. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Vitals:
         order_held_s: since the oldest of them was read.
         held: claimed and not yet finished in the journal.
         free_slots: jobs that the ready children would take now.
-        children_late: of the ready children, those that do not start what they were given.
+        children_late: ready children that do not start their jobs.
         children_late_s: for how long the first of them has not.
         replaced: children by the reason for which they were replaced.
         is_open: Kafka answered at the start, and every topic is there.
@@ -58,7 +58,7 @@ class Vitals:
 
     @property
     def starts_nothing(self) -> bool:
-        """Whether no child begins what it was given."""
+        """Whether no child begins its jobs."""
         return 0 < self.children_ready <= self.children_late
 
 

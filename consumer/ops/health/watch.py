@@ -24,7 +24,7 @@ class HealthWatch:
     """Looks at the worker about once a second until stopped.
 
     Args:
-        progress: what the loops tick.
+        progress: ticked by the loops.
         limits: seconds that each loop may take to come round.
         look: sees the worker now.
         unit: systemd's, which is told READY when there is somebody to work and something to read
@@ -82,9 +82,9 @@ class HealthWatch:
             self.look(monotonic_s())
 
     def look(self, now_s: float) -> None:
-        """Judge the worker once, and tell what follows."""
+        """Judge the worker once, and report the verdict."""
         if now_s - self._looked_s > min(self._limits.values()) / 3:
-            # We were late ourselves: the process stood still, and so did what it is judged by.
+            # We were late ourselves: the process stood still, and so did its loops.
             self._awake_since_s = now_s
         self._looked_s = now_s
         seen = self._look()
@@ -95,7 +95,8 @@ class HealthWatch:
         self._tell(seen)
 
     def _judge(self, late: Mapping[str, float]) -> None:
-        # Before a line is logged: who reads our stderr may be what everything waits for.
+        # Before a line is logged: the reader of our stderr may be the one that everything waits
+        # for.
         before, self.stalled = self.stalled, late
         if late and not before:
             log.error("worker.stalled", **_seconds(late), stacks=thread_stacks())
