@@ -1,29 +1,30 @@
 """The producer's room: send a request, follow it, resend it.
 
-A request flows: `submission` (checked, encoded, named) → PENDING in Redis (`feedback.redis.store`)
-→ Kafka (`feedback.kafka.sender`) → a wait hears its events and resends by `resending`'s decision.
+A request flows: `submission` (check, encode, name) → PENDING in Redis (`feedback.redis.store`) →
+Kafka (`feedback.kafka.sender`) → a wait listens for its events and resends when `resending` decides
+so.
 
-- `client`: what a user holds, the `Client` and its `Handle`; `async_client`: the same for asyncio.
-- `way`: the way of a send and of a resend, written once for both `worlds`; `flights`: of many.
+- `client`: the user's `Client` and `Handle`; `async_client`: the same for asyncio.
+- `way`: one send and one resend, written once for both `worlds`; `flights`: many of them.
 - For threads: `sending`, `sending_many`, `following`, with `looking`.
 - For asyncio: `async_sending_many`, `async_following`, and `async_kafka`, whose threads wait
   for Kafka in a task's stead.
-- `pursuit`: when a wait resends, and when it is over; pure.
-- `submission`: what is asked to be sent, made ready; what became of it.
-- `resending`: when a waiting client, and when the resender, sends again; pure.
-- `owner`: which process a client belongs to.
-- `commands`, `outbox_commands`: `onceward-client`; `lines` reads what it sends.
-- `outbox/`: requests written into the caller's own transaction, and what Kafka failed to take,
-  until a relay has sent them.
+- `pursuit`: decides when a wait resends, and when it is over; pure.
+- `submission`: a request to send, made ready, and the result of its sending.
+- `resending`: decides when a waiting client or the resender sends again; pure.
+- `owner`: the process that a client belongs to.
+- `commands`, `outbox_commands`: `onceward-client`; `lines` reads its JSONL.
+- `outbox/`: requests written in the caller's own transaction, or after Kafka failed to take them.
+  They stay there until a relay has sent them.
 
-The resender: `resender` takes what is due (`feedback.redis.deadlines`), `plan` decides by
-`resending`, `lanes` keep topics apart, `resends` sends one batch again with what `payloads` finds,
-`lost_scan` looks for dead workers' requests in between; `service` is the process around it,
-and around the relay.
+The resender: `resender` takes the due requests (`feedback.redis.deadlines`), `plan` decides by
+`resending`, `lanes` separate the topics, `resends` sends one batch again with the payloads that
+`payloads` finds. `lost_scan` looks for dead workers' requests in between. `service` is the process
+around the resender and the relay.
 
-Not obvious: a send that fails for certain removes its PENDING again, so that nobody waits for what
-was never sent; one of unknown outcome leaves it, because the request may yet run. A resend never
-removes anything. A cancelled send is one or the other: taken back, or PENDING.
+Not obvious: a send that fails for certain removes its PENDING again, so that nobody waits for a
+request that was never sent. A send of unknown outcome leaves it, because the request may yet run. A
+resend never removes anything. A cancelled send is taken back, or stays PENDING.
 """
 
 from typing import TYPE_CHECKING
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
 else:
     from feedback.lazy import lazy_names
 
-    # A program that names an error or uses one client loads no Kafka library, SQLAlchemy or
-    # asyncio for the rest.
+    # A program that names an error or uses one client does not load the Kafka library, SQLAlchemy
+    # or asyncio of the others.
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -1,7 +1,7 @@
-"""The client for asyncio: the same requests, errors and promises, and a loop that never waits.
+"""The client for asyncio: the same requests, errors and promises, without blocking the loop.
 
-What is done stands in `way`, as for `Client`; here Redis is asked by redis.asyncio, and threads
-wait for Kafka (`async_kafka`).
+The steps of a send are in `way`, as for `Client`. Here redis.asyncio calls Redis, and threads wait
+for Kafka (`async_kafka`).
 """
 
 from __future__ import annotations
@@ -44,24 +44,25 @@ class AsyncHandle:
     client: AsyncClient
     payload: StoredPayload
     deadline_at: int | None
-    # Of this sending, and which failure it opened again; a wait returns no failure from before.
+    # The attempt of this sending, and the failure that it reopened: a wait returns no earlier
+    # failure.
     attempt: int = 1
     reopens: int | None = None
-    # When its row of an outbox was written, epoch ms of the database's clock. No wait sends it: a
-    # relay does, and its transaction may be rolled back. None: it was sent.
+    # When its outbox row was written, in epoch ms of the database's clock; None: it was sent. A
+    # wait does not send such a request. A relay does, since the row's transaction may be rolled
+    # back.
     written_at: int | None = None
 
     @classmethod
     def of(
         cls, sent: Prepared, client: AsyncClient, *, written_at: int | None = None
     ) -> AsyncHandle:
-        """Return the handle of what was sent."""
+        """Return the handle of a sent request."""
         _, attempt, deadline_at, reopens = sent.envelope
         return cls(sent.request_id, client, sent.payload, deadline_at, attempt, reopens, written_at)
 
     async def status(self) -> Status:
-        """Return what is known of the request now; UNKNOWN where that is the failure that this
-        sending asked to run again.
+        """Return the known status; UNKNOWN where that is the failure that this sending reopened.
 
         Raises:
             PayloadMismatch: another request has its id, and came first; this one, if it waits in
@@ -79,9 +80,10 @@ class AsyncClient:
 
     Once it is closed every call raises `ClientClosed`.
 
-    A call may be cancelled at any time and leaves no task, thread or connection behind. A send
-    that is cancelled before its record was handed over is taken back, without a trace; after that
-    it stays PENDING, as with `SendUnknown`: give such a request an id of your own, to find it by.
+    A call may be cancelled at any time and leaves no task, thread or connection behind. A send that
+    is cancelled before its record was handed over to Kafka is taken back, without a trace. After
+    that it stays PENDING, as with `SendUnknown`: give such requests ids of your own, to find them
+    by.
 
     >>> async def pay() -> None:                                        # doctest: +SKIP
     ...     async with AsyncClient() as client:
@@ -145,13 +147,13 @@ class AsyncClient:
             return
         self._is_closed = True
         if self._owner.is_other:
-            return  # what there is to close is another process's
+            return  # the connections are another process's
         self._events.wake_all()
         try:
             await self._sender.aclose()
             await asyncio.gather(*self._forgetting, return_exceptions=True)
         finally:
-            # Also where the closing itself is cancelled.
+            # Even when the closing itself is cancelled.
             try:
                 await self._events.aclose()
             finally:
@@ -171,16 +173,16 @@ class AsyncClient:
         """Send one request and return when Kafka has acknowledged it; see `Client.send`.
 
         Args:
-            request_id: the name of what it does ("order-7"); one made here is enough where nobody
-                ever asks again in another process, or after this call has raised.
+            request_id: names the action ("order-7"); an id made here is enough where nobody ever
+                asks again in another process, or after this call has raised.
             connection: of SQLAlchemy for asyncio, to PostgreSQL or SQLite, and not in autocommit:
-                the request is only written into that database's outbox; see there.
+                the request is only written into that database's outbox; see `Client.send`.
 
         Raises:
             InvalidMessage, InvalidValue, PayloadMismatch, NotSent, SendUnknown: as there.
             NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: as there.
-            CancelledError: taken back without a trace, or PENDING; see the class. With
-                `connection` it may be written, which ends as its transaction ends.
+            CancelledError: taken back without a trace, or PENDING; see the class. With `connection`
+                the row may be written; the transaction decides over it.
         """
         self._require_open()
         submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
@@ -190,7 +192,7 @@ class AsyncClient:
         return AsyncHandle.of(sent, self)
 
     async def _write(self, connection: object, submission: Submission) -> AsyncHandle:
-        # Only here: who needs no database loads no SQLAlchemy.
+        # Imported only here: programs without a database load no SQLAlchemy.
         from producer_client.outbox import writing
 
         one = self._way.prepare(submission)
@@ -203,15 +205,16 @@ class AsyncClient:
     def send_many(
         self, submissions: AsyncSource, *, rate: float | None = None
     ) -> AsyncIterator[SendResult]:
-        """Send many requests, yielding what became of each in the order given.
+        """Send many requests, yielding each one's result in the order given.
 
         Args:
-            submissions: an iterable or an asynchronous one; see `Client.send_many`. While a plain
-                one makes its next the loop waits.
+            submissions: an iterable or an asynchronous one; see `Client.send_many`. The loop waits
+                while a plain one makes its next item.
             rate: requests per second at most; None for as fast as Kafka and Redis take them.
 
         Raises:
-            Whatever `submissions` raises, after what it gave before has been sent and told.
+            BaseException: any error of `submissions`, after the requests before it were sent and
+            their results yielded.
         """
         self._require_open()
         return send_many(self._way, submissions, rate=rate)
@@ -233,7 +236,7 @@ class AsyncClient:
         await self._way.again(request_id, payload, known=known, deadline_at=deadline_at)
 
     async def status(self, request_id: str) -> Status:
-        """Return what is known of a request; UNKNOWN when nothing is.
+        """Return the known status of a request; UNKNOWN when there is none.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -269,15 +272,15 @@ class AsyncClient:
         return self._following.many(request_ids, timeout_s=timeout_s)
 
     def _forget_soon(self, one: Prepared) -> None:
-        """Take back what a cancelled send told, in a task of its own: its own is being ended."""
+        """Take back a cancelled send's PENDING, in another task: the send's own is being ended."""
         task = asyncio.create_task(self._forget(one), name="onceward-forgetting")
         self._forgetting.add(task)
         task.add_done_callback(self._forgetting.discard)
 
     async def _forget(self, one: Prepared) -> None:
-        # What the send was telling when it was cancelled comes first.
+        # The cancelled send may still be writing PENDING: that comes first.
         await self.store.written()
-        # Redis away: the payload is still kept, so a resender may yet send it.
+        # Redis is away: the payload is still stored there, so a resender may yet send it.
         with contextlib.suppress(RedisUnavailable):
             await self._way.forget(one)
 

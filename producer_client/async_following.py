@@ -1,4 +1,4 @@
-"""Following requests to their end from a task, resending where that helps; see `following`."""
+"""Follows requests to their end from a task, resending where that helps; see `following`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AsyncFollowing:
     Args:
         section: how often to poll and to resend.
         store: where statuses are read.
-        events: hears that they changed.
+        events: reports that statuses have changed.
         way: sends again.
     """
 
@@ -42,8 +42,11 @@ class AsyncFollowing:
         self._way = way
 
     async def one(self, pursuit: Pursuit, *, timeout_s: float | None, resend: bool) -> Status:
-        """Return the final status; see `AsyncClient.wait`. A wait that is cancelled, or over,
-        cancels its resend: that removes nothing, and what Kafka has it has."""
+        """Return the final status; see `AsyncClient.wait`.
+
+        A wait that is cancelled, or over, cancels its resend. That removes nothing: a record that
+        Kafka has stays there.
+        """
         began_s = monotonic_s()
         resending: asyncio.Task[None] | None = None
         try:
@@ -93,7 +96,7 @@ class AsyncFollowing:
                     raise WaitTimeout(open_ids[0], statuses[0].state, monotonic_s() - began_s)
                 longest_s = min(self._section.poll_interval_s, MANY_POLL_S)
                 changed = await watch.wait(longest_s if left_s is None else min(longest_s, left_s))
-                # Nothing heard in all that time, or no time left: a look at all of them.
+                # No event in all that time, or no time left: read all of them.
                 looked_at = [one for one in open_ids if one in changed] if left_s != 0 else open_ids
                 looked_at = looked_at or open_ids
 
@@ -143,7 +146,7 @@ class AsyncFollowing:
                 )
                 is_sent = True
         except (NotSent, SendUnknown, RedisUnavailable):
-            pass  # the next round tries again, the status says what is true
-        except Exception as error:  # told by the wait: nobody else looks at this task
+            pass  # the next round tries again; the status is still true
+        except Exception as error:  # the wait raises it: nobody else looks at this task
             pursuit.fault = error
         pursuit.ended_resend(now_s=monotonic_s(), is_sent=is_sent)

@@ -1,14 +1,14 @@
-"""Handing records to Kafka from tasks: kafka-python blocks, so threads of our own wait for it.
+"""Hands records to Kafka from tasks: kafka-python blocks, so threads of our own wait for it.
 
 Theory of operation. A record becomes a `Ticket` in the queue of one thread, which hands it to the
-`KafkaSender`; the producer's own thread tells the loop when Kafka has it. That one thread never
-waits: a topic that is not known yet, or away, gets a room where its tickets queue, opened by one of
-a few other threads; the first ticket's fate there is that of those behind it. So however many tasks
-send, there are at most `ROOMS` + 1 threads beside the producer's, the order of a topic is kept, and
-a topic that is away holds up no other.
+`KafkaSender`. The producer's own thread reports to the loop when Kafka has it. The one thread never
+waits: for a topic that is not known yet, or away, it makes a room with a queue, opened by one of a
+few other threads. The first ticket's result there is that of the tickets behind it. So however many
+tasks send, there are at most `ROOMS` + 1 threads beside the producer's, the order of a topic is
+preserved, and a topic that is away delays no other.
 
-A ticket is taken by a thread or taken back by its task, never both: that decides whether a send
-that ends early was certainly not sent.
+Either a thread takes a ticket, or its task takes it back, never both: so a send that ends early
+knows whether it was certainly not sent.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from feedback.kafka.sender import (
     TopicAway,
 )
 
-# So many topics that are away are waited for at the same time.
+# At most so many topics that are away are waited for at the same time.
 ROOMS = 4
-# The first of a room learns at its end why its topic is away: those beside it hear it as well.
+# The first ticket of a room learns at its end why the topic is away: those beside it learn it too.
 HEARD_S = 0.1
 
 
@@ -46,7 +46,7 @@ class Ticket:
     Args:
         hand_over: gives it to the producer, in a thread.
         deadline_s: monotonic time until which its outcome is waited for.
-        address: of Kafka, to name it by.
+        address: Kafka's, for error messages.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Ticket:
         self._address = address
         self._loop = asyncio.get_running_loop()
         self._is_known = asyncio.Event()
-        # One of two takes it out: taking from a list is atomic.
+        # Only one of the two gets it: taking from a list is atomic.
         self._to_take = [None]
         self._was_taken_back = False
         self._record: PendingRecord | None = None
@@ -81,7 +81,7 @@ class Ticket:
                 raise TopicAway(
                     f"Kafka at {self._address} was not ready for topic {self.topic!r} in time"
                 )
-            # A thread may have it in hand: what it says comes about now.
+            # A thread may have taken it already: its result comes at once.
             if self._record is None and self._error is None:
                 await self._known_within(CLOSE_GRACE_S)
         if self._error is not None:
@@ -99,7 +99,7 @@ class Ticket:
         return self._was_taken_back or isinstance(self._error, RecordNotSent)
 
     def hand_over(self) -> Exception | None:
-        """Give it to the producer, unless it was taken back, and return why not; in a thread."""
+        """Give it to the producer, unless taken back; return the error, if any; in a thread."""
         try:
             self._to_take.pop()
         except IndexError:
@@ -114,7 +114,7 @@ class Ticket:
         return None
 
     def refuse(self, error: Exception) -> None:
-        """Let it end with an error, unless it was taken back; in a thread."""
+        """End it with an error, unless it was taken back; in a thread."""
         with contextlib.suppress(IndexError):
             self._to_take.pop()
             self._error = error
@@ -127,7 +127,7 @@ class Ticket:
         return self._is_known.is_set()
 
     def _tell(self) -> None:
-        # A loop that is closed has nobody any more who waits.
+        # The loop is closed: nobody waits any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._is_known.set)
 
@@ -136,7 +136,7 @@ class AsyncSender:
     """Hands records to Kafka without ever blocking the loop. Belongs to one loop.
 
     Args:
-        sender: connects, and knows what a delivery is.
+        sender: connects, and makes the deliveries.
         send_timeout_s: no send waits longer.
     """
 
@@ -162,7 +162,7 @@ class AsyncSender:
         """Put a record into the queue and return at once.
 
         Args:
-            deadline_s: monotonic time to be done by, if that is sooner than `send_timeout_s`.
+            deadline_s: monotonic time of its end, if that is sooner than `send_timeout_s`.
 
         Raises:
             SenderClosed: this sender is closed.
@@ -186,7 +186,7 @@ class AsyncSender:
         return ticket
 
     async def aclose(self) -> None:
-        """Send what is under way, within `send_timeout_s`, and close for good."""
+        """Send the records under way, within `send_timeout_s`, and close for good."""
         self._is_closed = True
         is_closed = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -211,12 +211,12 @@ class AsyncSender:
                 if not self._has_to_wait(ticket):
                     ticket.hand_over()
             except (KeyError, RuntimeError) as error:
-                # Metadata that changed while it was looked at, or no thread to be had: of one
-                # ticket, and its task hears of it.
+                # The metadata changed during the call, or there is no thread left: only this ticket
+                # fails, and its task gets the error.
                 ticket.refuse(TopicAway(f"topic {ticket.topic!r}: {type(error).__name__} {error}"))
 
     def _has_to_wait(self, ticket: Ticket) -> bool:
-        """Put a ticket into the room of its topic, when there is one or has to be."""
+        """Put a ticket into its topic's room, if there is a room or has to be one."""
         with self._lock:
             room = self._rooms.get(ticket.topic)
             if room is None:

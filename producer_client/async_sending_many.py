@@ -1,4 +1,4 @@
-"""The way of many sends from a task: Redis is told one batch while Kafka takes the one before."""
+"""Sends many requests from a task: Redis gets one batch while Kafka takes the one before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AsyncSource = AsyncIterable[Submission | None] | Iterable[Submission | None]
 async def send_many(
     way: SendFlow, submissions: AsyncSource, *, rate: float | None
 ) -> AsyncIterator[SendResult]:
-    """Send many requests, yielding what became of each; see `AsyncClient.send_many`."""
+    """Send many requests, yielding each one's result; see `AsyncClient.send_many`."""
     flying: deque[Flight] = deque()
     size = batch_size(rate)
     due_s = monotonic_s()
@@ -40,7 +40,7 @@ async def send_many(
             is_pause = submission is None
         except StopAsyncIteration:
             is_over = is_pause = True
-        except Exception as error:  # the source's own: what it gave before is sent and told first
+        except Exception as error:  # the source's own error: earlier requests are sent first
             fault, is_over, is_pause = error, True, True
         if len(batch) < size and not is_pause:
             continue
@@ -48,13 +48,13 @@ async def send_many(
         if batch:
             flying.append(await launch(way, batch))
             batch = []
-        # A source that pauses leaves time to hear what became of all.
+        # A source that pauses leaves time to wait for all results.
         most = 0 if rate or is_pause else BATCHES_IN_FLIGHT - 1
         while len(flying) > most:
             for result in await land(way, flying.popleft()):
                 yield result
         if rate:
-            # From one due time to the next, so that waking up late does not add up.
+            # Counted from one due time to the next, so that late wake-ups do not add up.
             due_s = max(due_s + count / rate, monotonic_s() - CATCH_UP_S)
             await asyncio.sleep(max(0.0, due_s - monotonic_s()))
     if fault is not None:

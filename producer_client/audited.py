@@ -1,8 +1,8 @@
-"""Lines of an audit's `resend.jsonl`: whether what they say is still true when they are sent.
+"""Lines of an audit's `resend.jsonl`: checks that they still hold when they are sent.
 
-An audit offers a request for sending because the journal has nothing of it. Once the file was sent
-the journal has, and a second sending is only answered; but pruning forgets that. So each line says
-when the journal was read for it, and the journal is asked how far it has forgotten since.
+An audit offers a request for sending because the journal has no row of it. Once the file was sent,
+the journal has a row, and a second sending is only answered; but pruning deletes rows. So each line
+says when the journal was read, and the journal is asked how far it has been pruned since.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _FORGOTTEN = table(
 
 
 class Audited(NamedTuple):
-    """What a line says of the audit that wrote it.
+    """The audit that wrote a line.
 
     Args:
-        group: whose request it is.
+        group: the consumer group of the request.
         journal: the journal's id.
         read_at: epoch ms by the database's clock, when the journal was read.
     """
@@ -43,10 +43,10 @@ class Audited(NamedTuple):
 
 
 def audited_of(found: Any) -> Audited:
-    """Return what stands in a line's `audit`.
+    """Return the audit in a line's `audit` object.
 
     Raises:
-        ValueError: it is not what an audit writes.
+        ValueError: no audit writes such an object.
     """
     if isinstance(found, dict):
         group, journal, read_at = (found.get(name) for name in Audited._fields)
@@ -58,11 +58,11 @@ def audited_of(found: Any) -> Audited:
 class JournalMark:
     """Asks the journal of `[journal] url` whether lines of an audit may still be sent.
 
-    Asked once for each audit and topic: pruning deletes only what is past its deadline, so nothing
-    that is sent now is forgotten before it has ended.
+    It is asked once for each audit and topic. Pruning deletes only rows past their deadline, so no
+    request that is sent now is forgotten before it has ended.
 
     Args:
-        settings: the group, and where the journal is.
+        settings: the group, and the journal's URL.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -76,8 +76,8 @@ class JournalMark:
             topic: of the line.
 
         Raises:
-            SettingsError: it is of another group or journal, or requests that were sent after it
-                was written may have been pruned.
+            SettingsError: the line is of another group or journal, or requests that were sent after
+                it was written may have been pruned.
             NotAvailable: the journal cannot be read.
         """
         if (audited, topic) in self._asked:
@@ -99,7 +99,7 @@ class JournalMark:
         self._asked.add((audited, topic))
 
     def _ask(self, group: str, topic: str) -> tuple[str, int]:
-        """Return the journal's id, and the latest deadline of what it has forgotten of a topic."""
+        """Return the journal's id, and the latest deadline of the pruned rows of a topic."""
         engine = open_reader(self._settings.journal.url, timeout_s=TIMEOUT_S)
         latest = select(func.max(_FORGOTTEN.c.deadline_at)).where(
             _FORGOTTEN.c.group == group, _FORGOTTEN.c.topic == topic
@@ -113,8 +113,8 @@ class JournalMark:
                 )
         except DBAPIError as error:
             raise NotAvailable(
-                "these lines are of an audit, and whether they may still be sent only the journal "
-                f"knows, which cannot be read ([journal] url): {one_line(error.orig)}"
+                "these lines are of an audit, and only the journal knows whether they may still be "
+                f"sent; it cannot be read ([journal] url): {one_line(error.orig)}"
             ) from error
         finally:
             engine.dispose()

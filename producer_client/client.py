@@ -1,7 +1,8 @@
-"""The client: send a request, see its status, wait for how it ended.
+"""The client: send a request, see its status, wait for its end.
 
-What can go wrong is told apart: what is NotSent is nowhere and will never run, what is SendUnknown
-may, and is repeated freely under the same id. How it is done stands in `sending` and `following`.
+Errors tell what may happen: after NotSent the request is nowhere and will never run. After
+SendUnknown it may run, and may be repeated freely under the same id. The code is in `sending` and
+`following`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from producer_client.outbox.fallback import Fallback
 
 
-# Of `send_timeout_s`: Redis may be asked twice.
+# Shares of `send_timeout_s`: Redis may be asked twice.
 REDIS_SHARE = 0.5
 
 
@@ -52,22 +53,23 @@ class Handle:
     client: Client
     payload: StoredPayload
     deadline_at: int | None
-    # Of this sending, and which failure it opened again; a wait returns no failure from before.
+    # The attempt of this sending, and the failure that it reopened: a wait returns no earlier
+    # failure.
     attempt: int = 1
     reopens: int | None = None
-    # When its row of an outbox was written, epoch ms of the database's clock. No wait sends it: a
-    # relay does, and its transaction may be rolled back. None: it was sent.
+    # When its outbox row was written, in epoch ms of the database's clock; None: it was sent. A
+    # wait does not send such a request. A relay does, since the row's transaction may be rolled
+    # back.
     written_at: int | None = None
 
     @classmethod
     def of(cls, sent: Prepared, client: Client, *, written_at: int | None = None) -> Handle:
-        """Return the handle of what was sent."""
+        """Return the handle of a sent request."""
         _, attempt, deadline_at, reopens = sent.envelope
         return cls(sent.request_id, client, sent.payload, deadline_at, attempt, reopens, written_at)
 
     def status(self) -> Status:
-        """Return what is known of the request now; UNKNOWN where that is the failure that this
-        sending asked to run again.
+        """Return the known status; UNKNOWN where that is the failure that this sending reopened.
 
         Raises:
             PayloadMismatch: another request has its id, and came first; this one, if it waits in
@@ -81,10 +83,10 @@ class Handle:
 
 
 class Client:
-    """Sends requests and follows them. Safe to share between threads; not across a fork: one that
-    was used before it says so (`ClientForked`), one that was only made works in each child.
+    """Sends requests and follows them. Safe to share between threads, but not across a fork.
 
-    Once it is closed every call raises `ClientClosed`.
+    A client that was used before the fork raises `ClientForked`; one that was only made works in
+    each child. Once it is closed every call raises `ClientClosed`.
 
     >>> with Client() as client:                                        # doctest: +SKIP
     ...     order = {"amount": 5}
@@ -92,11 +94,11 @@ class Client:
 
     Args:
         settings: a `Settings`, a TOML file, or None for the environment and defaults.
-        model: a pydantic model that every value must be to be sent.
+        model: a pydantic model that every value must match.
         schema: instead of a model, a JSON Schema file; default `[client] schema`.
         durability: "safe" or "fast"; default `[client] durability`.
-        outbox: the URL of a database with an outbox, where a request goes that Kafka or Redis
-            fails to take; half of `send_timeout_s` is then Kafka's.
+        outbox: the URL of a database with an outbox. It takes requests that Kafka or Redis fails to
+            take; half of `send_timeout_s` is then Kafka's.
 
     Raises:
         SettingsError: settings are wrong, or both a model and a schema are given.
@@ -125,7 +127,7 @@ class Client:
         self._fallback: Fallback | None = None
         make_way: Callable[..., SendFlow] = SendFlow
         if outbox is not None:
-            # Only here: who needs no database loads no SQLAlchemy.
+            # Imported only here: programs without a database load no SQLAlchemy.
             from producer_client.outbox.fallback import Fallback
 
             self._fallback = Fallback(outbox, self.settings)
@@ -164,12 +166,12 @@ class Client:
         at once with `ClientClosed`."""
         self._is_closed = True
         if self._owner.is_other:
-            return  # what there is to close is another process's
+            return  # the connections are another process's
         self._events.wake_all()
         self._sender.close()
         if self._fallback is not None:
             self._fallback.close()
-        # What Kafka did not take is taken back, which is one call of Redis, or two.
+        # Sends that Kafka did not take are taken back: that is one call of Redis, or two.
         self._under_way.wait(2 * self._redis_s)
         self._events.close()
         self.store.close()
@@ -187,35 +189,36 @@ class Client:
     ) -> Handle:
         """Send one request and return when Kafka has acknowledged it.
 
-        It returns or raises within `send_timeout_s`, whatever is away; should Redis stop answering
-        in the end, when a send that failed is taken back, one `[redis] timeout_s` later.
+        It returns or raises within `send_timeout_s`, whichever server is away. If Redis stops
+        answering at the end, while a failed send is taken back, it takes one `[redis] timeout_s`
+        longer.
 
-        With `connection` it is only written into that database's outbox, within the transaction
-        that is open there: nothing is sent unless that commits, and then a relay sends it. Its
-        status is UNKNOWN until then. With an outbox of the client's own, it returns as well when
-        Kafka has failed and the outbox has it.
+        With `connection` the request is only written into that database's outbox, within the open
+        transaction there. A relay sends it after the commit, and nothing is sent without one. Its
+        status is UNKNOWN until then. With an outbox of the client's own, the call also returns when
+        Kafka has failed and the outbox has the request.
 
-        Given the id of a request that is already known, the same request is sent again; one that
-        has already ended is not: its handle answers at once.
+        With the id of a known request, the same request is sent again. One that has already ended
+        is not: its handle answers at once.
 
         Args:
             value: bytes as they are, text as UTF-8, dict or list as JSON, None as a tombstone.
-            request_id: the name of what it does ("order-7"), so that whoever asks again asks for
-                the same. Default a UUIDv7 made here, which is enough where nobody ever asks again
-                in another process, or after this call has raised.
-            deadline_s: seconds from now after which it is not started any more.
+            request_id: names the action ("order-7"), so that a caller who asks again asks for the
+                same. Default: a new UUIDv7, which is enough where nobody ever asks again in another
+                process, or after this call has raised.
+            deadline_s: seconds from now in which its run must start.
             connection: of SQLAlchemy, to PostgreSQL or SQLite, and not in autocommit.
 
         Raises:
             InvalidMessage: it breaks the contract; nothing was written.
-            InvalidValue: its value is not what the model or the schema says; the same.
+            InvalidValue: its value does not match the model or the schema; nothing was written.
             PayloadMismatch: the id is taken by another key, value or topic.
             NotSent: Redis or Kafka is away or refused it; no trace is left, and it will never run.
-            SendUnknown: it may yet run: Kafka may have it, a resender has taken it up meanwhile
-                (whatever the clocks: this process may have been stopped), or it was sent before
+            SendUnknown: it may yet run. Kafka may have it. Or a resender has taken it up meanwhile
+                (whatever the clocks: this process may have been stopped). Or it was sent before
                 under this id, or nobody can be asked whether it was, or Redis may have forgotten
-                it; of that its status is what it was before. Sending it again under the same id
-                is harmless.
+                it; then its status is the earlier one. Sending it again under the same id is
+                harmless.
             NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: with `connection`
                 only; nothing was written. See `producer_client.outbox`.
         """
@@ -240,17 +243,18 @@ class Client:
     def send_many(
         self, submissions: Iterable[Submission | None], *, rate: float | None = None
     ) -> Iterator[SendResult]:
-        """Send many requests, yielding what became of each in the order given.
+        """Send many requests, yielding each one's result in the order given.
 
-        Redis is told one batch while Kafka takes the one before; what is in flight is bounded.
+        Redis gets one batch while Kafka takes the one before; the number in flight is bounded.
 
         Args:
-            submissions: a batch waits for its last; a source that may pause gives None where it
-                does, and what it gave before is sent at once.
+            submissions: a batch waits for its last item. A source that may pause yields None when
+                it does, and the items before it are sent at once.
             rate: requests per second at most; None for as fast as Kafka and Redis take them.
 
         Raises:
-            Whatever `submissions` raises, after what it gave before has been sent and told.
+            BaseException: any error of `submissions`, after the requests before it were sent and
+            their results yielded.
         """
         self._require_open()
         return self._many.many(submissions, rate=rate)
@@ -267,7 +271,7 @@ class Client:
 
         Args:
             known: its last status; UNKNOWN starts it anew.
-            deadline_at: epoch ms, for a request whose status names none.
+            deadline_at: epoch ms, for a request whose status has no deadline.
 
         Raises:
             SendUnknown, PayloadMismatch: as for `send`; earlier traces stay, and so does PENDING
@@ -277,7 +281,7 @@ class Client:
         self._sending.again(request_id, payload, known=known, deadline_at=deadline_at)
 
     def status(self, request_id: str) -> Status:
-        """Return what is known of a request; UNKNOWN when nothing is.
+        """Return the known status of a request; UNKNOWN when there is none.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -290,16 +294,16 @@ class Client:
     ) -> Status:
         """Return the final status, resending meanwhile when that helps.
 
-        It is resent at LOST, and after `resend_after_s` without an end: attempt + 1, same id.
-        The journal answers a resend of what is done, so this never runs anything twice.
+        It is resent at LOST, and after `resend_after_s` without an end: attempt + 1, same id. The
+        journal answers the resend of a request that has ended, so nothing ever runs twice by this.
 
         Args:
-            request: a handle, or the id of a request whose payload is still kept in Redis. Only a
-                handle tells a failure that its sending asked to run again from an end; with an id
-                that is returned wherever it stands: until a relay has sent a row of an outbox, and
-                where Redis came back older than it was.
-            timeout_s: None waits for as long as it takes. It ends within this time, and where
-                Redis hangs, half a second later.
+            request: a handle, or the id of a request whose payload Redis still has. Only a handle
+                tells an end from an earlier failure that its sending reopened. With an id such a
+                failure is returned: until a relay has sent an outbox row, and after Redis came back
+                with older data.
+            timeout_s: None waits without end. The call returns within this time, or half a second
+                later if Redis hangs.
             resend: False only watches.
 
         Raises:
@@ -316,13 +320,15 @@ class Client:
     ) -> Iterator[Status]:
         """Yield the final status of each request as it ends, without resending.
 
-        Few are listened for one by one; of many, some are noticed a quarter of a second late.
+        A few requests are listened for one by one; of many, some ends are noticed a quarter of a
+        second late.
 
         Args:
-            request_ids: of these it knows no sending, and returns a failure that one has asked to
-                run again as `wait` does for an id; wait for the handles of such sendings.
-            timeout_s: None waits for as long as it takes. It ends within this time, and where
-                Redis hangs, half a second later.
+            request_ids: their sendings are not known here, so an earlier failure that a sending
+                reopened is returned, as by `wait` with an id. Wait for the handles of such
+                sendings.
+            timeout_s: None waits without end. The call returns within this time, or half a second
+                later if Redis hangs.
 
         Raises:
             WaitTimeout: names one of the requests that had not ended in time.
@@ -338,8 +344,9 @@ class Client:
 
 
 class Shares:
-    """How long each server may take, so that all of them together take no longer than
-    `send_timeout_s`; without an outbox Kafka has what Redis leaves.
+    """The time that each server may take, together no longer than `send_timeout_s`.
+
+    Without an outbox Kafka gets the time that Redis leaves.
 
     Attributes:
         redis: the settings, with the `timeout_s` of one call.
@@ -361,13 +368,13 @@ class Shares:
 def sender_of(
     settings: Settings, durability: str | None, *, send_timeout_s: float | None = None
 ) -> KafkaSender:
-    """Return what hands a client's records to Kafka.
+    """Return the sender that hands a client's records to Kafka.
 
     Args:
         send_timeout_s: instead of the setting.
 
     Raises:
-        SettingsError: `durability` is no such word.
+        SettingsError: `durability` is not "safe" or "fast".
     """
     section = settings.client
     return KafkaSender(
@@ -384,18 +391,18 @@ def sender_of(
 def schema_of(
     settings: Settings, model: type | None, given: Path | str | None
 ) -> SchemaFile | None:
-    """Return what every value must match; None with a model or with neither.
+    """Return the schema that every value must match; None with a model or with neither.
 
     Raises:
-        SettingsError: both are given, or the model is none.
+        SettingsError: both are given, or the model is not a pydantic model.
         SchemaError: the schema cannot be used.
     """
     if model is not None and given is not None:
-        raise SettingsError("give model= or schema=, not both: each says what a value is")
+        raise SettingsError("give model= or schema=, not both: both define the value")
     if model is not None and not hasattr(model, "model_validate_json"):
         raise SettingsError(f"model={model!r}: give a pydantic model class")
     path = given if given is not None else settings.client.schema_file
-    # A model that the program gives wins over a schema of the settings.
+    # A model in the program wins over a schema in the settings.
     if model is not None or not path:
         return None
     file = SchemaFile(path)

@@ -1,4 +1,4 @@
-"""`onceward-client`: send, status, wait, resend; of the outbox see `outbox_commands`."""
+"""`onceward-client`: send, status, wait, resend; the outbox's are in `outbox_commands`."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ cli.add_command(outbox)
 @click.argument("payload", required=False)
 @click.option("--file", "lines", type=click.File("rb"), help="JSONL, a request a line; - is stdin.")
 @click.option("--topic", help="Default: [client] topic.")
-@click.option("--key", help="Requests of a key share a partition.")
-@click.option("--id", "request_id", help="What it does: order-7. Default a UUIDv7.")
-@click.option("--deadline", "deadline_s", type=float, help="Seconds until it may no longer start.")
+@click.option("--key", help="Requests with the same key share a partition.")
+@click.option("--id", "request_id", help="The name of its action: order-7. Default: a UUIDv7.")
+@click.option("--deadline", "deadline_s", type=float, help="Seconds in which its run must start.")
 @click.option("--rate", type=click.FloatRange(min=0.01), help="Requests per second at most.")
 @click.option("--wait", "wait_s", type=float, help="Wait this many seconds for the outcome.")
 def send(
@@ -71,12 +71,13 @@ def send(
 ) -> int:
     """Send one PAYLOAD, a JSONL file, or standard input.
 
-    Name each request by what it does (--id, "request_id"): then sending it again, after any answer,
+    Name each request by its action (--id, "request_id"): then sending it again, after any answer,
     asks for the same thing. An id that is made here is enough where nobody ever sends it again.
 
     A line of JSONL is an object with "value" (any JSON) or "value_base64", and optionally "key",
     "request_id", "topic", "deadline_s" and "headers"; any other JSON is itself the value. The lines
-    of an audit's resend.jsonl are sent only while the journal has not forgotten what they rest on.
+    of an audit's resend.jsonl are sent only while the journal has not pruned the requests that they
+    are about.
 
     \b
     Examples:
@@ -110,7 +111,7 @@ def send(
 @json_option
 @click.argument("request_ids", nargs=-1, required=True)
 def status(config: str | None, as_json: bool, request_ids: tuple[str, ...]) -> int:
-    """Say what is known of requests; exit code 1 when one failed or is unknown.
+    """Print the known status of requests; exit code 1 when one failed or is unknown.
 
     \b
     Example:
@@ -148,10 +149,10 @@ def wait(
 @cli.command()
 @config_option
 @json_option
-@click.option("--once", is_flag=True, help="One pass over what is lost or due, then exit.")
+@click.option("--once", is_flag=True, help="One pass over lost and due requests, then exit.")
 @log_level_option
 def resend(config: str | None, as_json: bool, once: bool, log_level: str) -> int:
-    """Send again what is lost, overdue or unfinished, until SIGTERM or Ctrl-C.
+    """Send lost, overdue and unfinished requests again, until SIGTERM or Ctrl-C.
 
     Run at least one for a group; several share the work.
 
@@ -200,7 +201,7 @@ def _send_many(
                 if as_json or not result.sent:
                     _print_result(result, as_json=as_json, line=line)
     finally:
-        # Also before a bad line's error: what was sent until then.
+        # Also before a bad line's error: it counts the requests sent until then.
         summary = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
         click.echo(summary or "nothing to send", err=True)
     return int(code)
@@ -209,7 +210,7 @@ def _send_many(
 def _noted(
     submissions: Iterator[Submission | None], lines: deque[int | None]
 ) -> Iterator[Submission | None]:
-    """Yield submissions, and note where each was read: what became of them comes in that order."""
+    """Yield submissions, and note the line of each: their results come in that order."""
     for one in submissions:
         if one is not None:
             lines.append(one.line)

@@ -1,5 +1,7 @@
-"""Many sends, a batch at a time: launched when Redis knows them and Kafka is taking them, landed
-when it is known what became of each. For both worlds of `way`."""
+"""Sends many requests, a batch at a time; for both worlds of `way`.
+
+A batch is launched when Redis has it and Kafka is taking it, landed when all its results are known.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from producer_client.way import Handed, SendFlow
 
 BATCH = 128
 BATCHES_IN_FLIGHT = 4
-# How late a paced sending may be and still make it good by sending faster.
+# A paced sending may catch up by so much when it is late.
 CATCH_UP_S = 0.5
 
 
 @dataclass(slots=True)
 class Flight:
-    """One batch on its way; `places` says which results the records in `handed` are."""
+    """One batch under way; `places` are the indexes in `results` of the records in `handed`."""
 
     results: list[SendResult | None]
     places: list[int]
@@ -26,7 +28,7 @@ class Flight:
 
 
 async def launch(way: SendFlow, submissions: Sequence[Submission]) -> Flight:
-    """Tell PENDING for a batch and hand it to Kafka; what cannot be sent has its result."""
+    """Write PENDING for a batch, hand it to Kafka; requests that cannot be sent have results."""
     results: list[SendResult | None] = []
     batch: list[Prepared] = []
     for submission in submissions:
@@ -49,7 +51,7 @@ async def launch(way: SendFlow, submissions: Sequence[Submission]) -> Flight:
 
 
 async def land(way: SendFlow, flight: Flight) -> list[SendResult]:
-    """Return what became of each of a batch, in its order."""
+    """Return the results of a batch, in its order."""
     for at, (one, record) in zip(flight.places, flight.handed, strict=True):
         flight.results[at] = SendResult(one.request_id, await way.outcome(one, record))
     landed = [result for result in flight.results if result is not None]
@@ -58,5 +60,5 @@ async def land(way: SendFlow, flight: Flight) -> list[SendResult]:
 
 
 def batch_size(rate: float | None) -> int:
-    """Return how many are sent together; paced ones in batches of a fiftieth of a second."""
+    """Return how many are sent together: with a rate, a fiftieth of a second's requests."""
     return BATCH if rate is None else max(1, min(BATCH, int(rate / 50)))

@@ -1,4 +1,4 @@
-"""Following requests to their end: one, resending it where that helps, or many at once."""
+"""Follows requests to their end: one, resending it where that helps, or many at once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from producer_client.owner import CLOSED, ClientClosed
 from producer_client.pursuit import Pursuit, end_of, seconds_left
 from producer_client.sending import BlockingSends
 
-# Of many requests so many are listened for; the others are looked at when one of these has ended.
+# Of many requests, so many are listened for; the others are read when one of these has ended.
 SENTINELS = 16
-# And in any case this often, since a sentinel may be the slowest of its neighbours.
+# They are also read this often, since a sentinel may be the slowest of its neighbours.
 MANY_POLL_S = 0.25
 
 
@@ -30,7 +30,7 @@ class Following:
     Args:
         section: how often to poll and to resend.
         store: where statuses are read.
-        events: hears that they changed.
+        events: reports that statuses have changed.
         sending: sends again.
         redis_s: how long Redis may take to answer.
     """
@@ -75,7 +75,7 @@ class Following:
             sentinels = choose_sentinels(open_ids, SENTINELS)
             left_s = _left_s(began_s, timeout_s)
             with self._events.watch(sentinels, states=FINAL, within_s=left_s) as watch:
-                # Looked at after they are listened for, so that no end falls in between.
+                # Read after the listening has begun, so that no end falls in between.
                 ended = {one.request_id for one in self._read(sentinels, left_s) if is_final(one)}
                 while True:
                     statuses = self._read(up_to_last(open_ids, ended), left_s)
@@ -89,7 +89,7 @@ class Following:
                         yield from _take_ended(open_ids, statuses)
                         _give_up(open_ids, statuses, began_s)
                     longest_s = min(self._section.poll_interval_s, MANY_POLL_S)
-                    # Nothing heard in all that time: a look at all of them.
+                    # No event in all that time: read all of them.
                     ended = self._pause(watch, longest_s, left_s) or set(open_ids)
                     left_s = _left_s(began_s, timeout_s)
                     self._require_open()
@@ -142,8 +142,8 @@ class Following:
                 )
                 is_sent = True
         except (NotSent, SendUnknown, RedisUnavailable):
-            pass  # the next round tries again, the status says what is true
-        except BaseException as error:  # told by the wait: nobody else looks at this thread
+            pass  # the next round tries again; the status is still true
+        except BaseException as error:  # the wait raises it: nobody else looks at this thread
             pursuit.fault = error
         pursuit.ended_resend(now_s=monotonic_s(), is_sent=is_sent)
 
@@ -151,8 +151,8 @@ class Following:
 def choose_sentinels(open_ids: Sequence[str], most: int) -> list[str]:
     """Return at most `most` ids, evenly spread and with the last among them; all when they fit.
 
-    Requests end roughly in the order they were sent, so the end of one tells when a look at its
-    neighbours pays; listening for each would cost more than reading its status.
+    Requests end roughly in the order they were sent. So the end of one shows when to read its
+    neighbours; listening for each would cost more than reading its status.
     """
     if len(open_ids) <= most:
         return list(open_ids)
@@ -171,14 +171,14 @@ def is_final(status: Status) -> bool:
 
 
 def _take_ended(open_ids: list[str], statuses: Iterable[Status]) -> Iterator[Status]:
-    """Yield which have ended, and take them out of `open_ids`."""
+    """Yield the requests that have ended, and remove them from `open_ids`."""
     ended = {one.request_id: one for one in statuses if is_final(one)}
     open_ids[:] = [request_id for request_id in open_ids if request_id not in ended]
     yield from ended.values()
 
 
 def _give_up(open_ids: Sequence[str], statuses: Iterable[Status], began_s: float) -> None:
-    """Name the first that had not ended at the last look."""
+    """Raise WaitTimeout for the first request that had not ended at the last reading."""
     for status in statuses:
         if status.request_id in open_ids[:1]:
             raise WaitTimeout(status.request_id, status.state, monotonic_s() - began_s)

@@ -1,5 +1,8 @@
-"""A lane for each topic, worked through by a few threads: a topic that is away blocks one thread
-for as long as a send may take, and then rests; the others go on."""
+"""Lanes for topics, worked through by a few threads.
+
+A topic that is away blocks one thread for as long as a send may take, and then rests; the other
+topics go on.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from producer_client.resends import ResendBatch
 log = EventLog("onceward.resender")
 
 THREADS = 8
-# Batches of one topic that wait while one of it is sent.
+# So many batches of a topic wait while one is being sent.
 WAITING = 2
 REST_S = (2.0, 10.0)
 
@@ -33,14 +36,14 @@ class _TopicLane:
 
 
 class TopicLanes:
-    """Batches on their way, at most one of a topic at a time.
+    """Batches under way, at most one of a topic at a time.
 
     Args:
         send: sends a batch; returns why its topic is away, or None.
-        on_fault: called with an error that nobody foresaw; the thread ends.
+        on_fault: called with an unforeseen error; the thread ends.
 
     Attributes:
-        has_missed_redis: Redis was away over a batch.
+        has_missed_redis: Redis was away during a batch.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class TopicLanes:
         self._is_stopping = False
         self.has_missed_redis = False
         self._threads = [
-            # Daemons: one that hangs in Kafka must not outlive its process's wish to end.
+            # Daemons: a thread that hangs in Kafka must not keep the process from ending.
             threading.Thread(target=self._run, name=f"onceward-lane-{n}", daemon=True)
             for n in range(THREADS)
         ]
@@ -67,10 +70,10 @@ class TopicLanes:
             thread.start()
 
     def offer(self, topic: str, batch: ResendBatch, *, wait_s: float = 0.0) -> bool:
-        """Take a batch and return True, unless the topic rests or enough of it waits.
+        """Take a batch and return True, unless the topic rests or has enough batches waiting.
 
         Args:
-            wait_s: for room.
+            wait_s: longest wait for room.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._has_room(topic), wait_s)
@@ -92,12 +95,12 @@ class TopicLanes:
             return [topic for topic, lane in self._lanes.items() if lane.failures]
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until nothing is on its way; say whether that is so."""
+        """Wait until nothing is under way; say whether that is so."""
         with self._changed:
             return self._changed.wait_for(self._are_all_idle, timeout_s)
 
     def stop(self, timeout_s: float) -> bool:
-        """Begin nothing any more, and wait for what is being sent; say whether that ended."""
+        """Begin nothing new, and wait for the batches being sent; say whether they ended."""
         with self._changed:
             self._is_stopping = True
             for lane in self._lanes.values():
@@ -116,7 +119,7 @@ class TopicLanes:
         try:
             while (task := self._next()) is not None:
                 self._work(*task)
-        except Exception as error:  # a thread nobody looks at: the service ends by it
+        except Exception as error:  # nobody looks at this thread: the error ends the service
             self._on_fault(error)
 
     def _next(self) -> tuple[str, _TopicLane, ResendBatch] | None:
@@ -134,7 +137,7 @@ class TopicLanes:
         try:
             away = self._send(batch)
         except RedisUnavailable as error:
-            # Whoever takes what is due finds out as well, and says so.
+            # The loop that takes due requests finds out as well, and reports it.
             self.has_missed_redis = True
             log.debug("batch.not_sent", topic=topic, reason=str(error))
         finally:
@@ -145,7 +148,7 @@ class TopicLanes:
     def _note(self, topic: str, lane: _TopicLane, away: str | None) -> None:
         lane.is_busy = False
         if self._is_stopping:
-            return  # whatever it says now, it may be of our closing
+            return  # its error may come from our closing
         if away is None:
             if lane.failures:
                 log.info("topic.back", topic=topic)
@@ -159,5 +162,5 @@ class TopicLanes:
         shortest_s, longest_s = REST_S
         rest_s = min(longest_s, shortest_s * 2 ** min(lane.failures - 1, 10))
         lane.rests_until_s = monotonic_s() + rest_s
-        # What waits would only wait for the same; it is due again when its lease ends.
+        # Waiting batches would meet the same outage; they are due again when their lease ends.
         lane.waiting.clear()

@@ -1,4 +1,4 @@
-"""JSONL into submissions: what `onceward-client send --file` reads."""
+"""Reads JSONL as submissions, for `onceward-client send --file`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from feedback.errors import SettingsError
 from producer_client.audited import Audited, audited_of
 from producer_client.submission import Submission
 
-# How long a line that came waits at most for others to be sent with it.
+# A line waits so long at most for others to be sent with it.
 PAUSE_S = 0.05
 CHUNK_BYTES = 65_536
 _NAMES = frozenset(
@@ -29,7 +29,7 @@ class BadLine(SettingsError):
 def lines_and_pauses(stream: IO[bytes]) -> Iterator[bytes | None]:
     """Yield the lines of a stream as they come, and None when no line came for a moment.
 
-    What writes them may be slow: at None whoever takes them need not wait for the next.
+    The writer of the stream may be slow: None says not to wait for the next line.
     """
     try:
         descriptor = stream.fileno()
@@ -66,12 +66,12 @@ def read_submissions(
     """Yield a submission for each line that is not empty, and None for each pause.
 
     Args:
-        topic, key, deadline_s: for lines that name none.
-        check: is asked of each line of an audit whether it may be sent, and raises when not.
+        topic, key, deadline_s: for lines that have none.
+        check: called with each line of an audit; raises when it may not be sent.
 
     Raises:
-        BadLine: names the line's number and what is wrong with it, without its content.
-        NotAvailable: what `check` asks is away.
+        BadLine: the line's number and its fault, without its content.
+        NotAvailable: the server that `check` asks is away.
     """
     number = 0
     for line in lines:

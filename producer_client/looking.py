@@ -1,5 +1,7 @@
-"""Asking Redis within the time of whoever waits: a server that hangs holds up a call for several
-times its `timeout_s`, connecting and all."""
+"""Calls Redis within the time that a waiting caller has.
+
+A server that hangs holds up a call for several times its `timeout_s`, connecting and all.
+"""
 
 from __future__ import annotations
 
@@ -12,54 +14,54 @@ from feedback.errors import RedisUnavailable
 
 T = TypeVar("T")
 
-# The last look of a wait has so long, however little is left of the wait's own time.
+# The last reading of a wait has so long, however little is left of the wait's own time.
 LAST_LOOK_S = 0.5
 # No call takes more than so many times `timeout_s`: a free connection, its name, its socket, its
 # greetings, the call, and another for the heartbeats.
 CALLS = 8
-# Of many requests so many are read by one look, with a time of its own.
+# So many requests are read in one call, with a time of its own.
 PART = 500
 
 
 def look_s(left_s: float | None) -> float | None:
-    """Return how long a look may take; None: as long as Redis may.
+    """Return how long a reading may take; None: as long as Redis may.
 
     Args:
-        left_s: what is left of the wait, None for no end; 0: this is its last look.
+        left_s: the seconds left of the wait, None for no end; 0: this is its last reading.
     """
     return LAST_LOOK_S if left_s == 0 else left_s
 
 
 def part_s(left_s: float | None) -> float | None:
-    """Return how long a look at a part of many may take; None: as long as Redis may.
+    """Return how long the reading of a part may take; None: as long as Redis may.
 
     Args:
-        left_s: what is left of the wait, None for no end.
+        left_s: the seconds left of the wait, None for no end.
     """
     return None if left_s is None else max(left_s, LAST_LOOK_S)
 
 
 def parts_of(request_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the ids in parts: a Redis that answers is given the time for each of them."""
+    """Yield the ids in parts: a Redis that answers gets the time for each of them."""
     for at in range(0, len(request_ids), PART):
         yield request_ids[at : at + PART]
 
 
 def in_vain(longest_s: float) -> RedisUnavailable:
-    """Return the error of a look that took longer."""
+    """Return the error of a reading that took longer."""
     return RedisUnavailable(f"Redis: no answer within {longest_s:g} s")
 
 
 def look(call: Callable[[], T], *, longest_s: float | None, timeout_s: float) -> T:
-    """Return what the call returns, after at most `longest_s`.
+    """Return the call's result, after at most `longest_s`.
 
     Args:
-        timeout_s: of Redis. Only where its calls may take longer than there is time a thread of
-            its own makes this one, which then ends with nobody waiting.
+        timeout_s: Redis's. If its calls may take longer than `longest_s`, a thread of its own makes
+            this one; the thread then ends with nobody waiting.
 
     Raises:
         RedisUnavailable: there was no answer within that time.
-        Exception: what the call raised.
+        Exception: an error of the call.
     """
     if longest_s is None or longest_s > CALLS * timeout_s:
         return call()
@@ -76,5 +78,5 @@ def look(call: Callable[[], T], *, longest_s: float | None, timeout_s: float) ->
 def _carry_out(call: Callable[[], T], answer: Future[T]) -> None:
     try:
         answer.set_result(call())
-    except BaseException as error:  # told to who waits: nobody else looks at this thread
+    except BaseException as error:  # the waiting caller raises it: nobody else looks at this thread
         answer.set_exception(error)

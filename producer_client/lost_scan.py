@@ -1,9 +1,10 @@
-"""The scan that finds LOST requests long before their look is due.
+"""The scan that finds LOST requests long before their next check is due.
 
-A worker's death is told by nobody: its heartbeat is missing. So every open request that a worker
-accepted is looked at about once a second, with two fields of its status and one question for each
-worker, a thousand at a time. Measured on one core: 10,000 open requests cost 18 ms of this process
-and 33 ms of Redis a second; beyond 20,000 the pace is kept and a round takes longer (100,000: 5 s).
+Nobody reports a worker's death: its heartbeat is missing. So every open request that a worker
+accepted is checked about once a second. That reads two fields of its status and asks once for each
+worker, a thousand requests at a time. Measured on one core: 10,000 open requests cost 18 ms of this
+process and 33 ms of Redis a second. Beyond 20,000 the pace stays the same and a round takes longer
+(100,000: 5 s).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ class LostScan:
     """Goes round the set of open requests, a page at a time. Belongs to one thread.
 
     Args:
-        longest_look_s: no first look lies further ahead; one that does was set by a clock that
-            is ahead, and is brought back.
-        far_look_s: to when.
+        longest_look_s: no first check lies further ahead; one that does was set by a clock that is
+            ahead, and is brought back.
+        far_look_s: the time to which it is brought back.
     """
 
     def __init__(self, deadlines: Deadlines, *, longest_look_s: float, far_look_s: float) -> None:
@@ -34,12 +35,12 @@ class LostScan:
         self._next_s = 0.0
 
     def rest(self, seconds: float) -> None:
-        """Trust no missing heartbeat for a while: Redis was away, and so nobody could beat."""
+        """Trust no missing heartbeat for a while: Redis was away, so no worker could write one."""
         self._cursor = 0
         self._round_s = self._next_s = monotonic_s() + seconds
 
     def turn(self) -> int:
-        """Look at the next page, if it is time; return how many looks were brought forward.
+        """Check the next page, if it is time; return how many requests were made due.
 
         Raises:
             RedisUnavailable: Redis did not answer; the round goes on later.
@@ -55,7 +56,7 @@ class LostScan:
         return hastened
 
     def whole_round(self) -> int:
-        """Look at all pages at once.
+        """Check all pages at once.
 
         Raises:
             RedisUnavailable: Redis did not answer.

@@ -1,6 +1,6 @@
 """`onceward-client relay`, and `onceward-client outbox migrate · list · retry`.
 
-What needs SQLAlchemy is imported where it is used: a send would wait for it as well.
+SQLAlchemy and its users are imported where they are used: a send would wait for them as well.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @config_option
 @log_level_option
 def relay(config: str | None, log_level: str) -> int:
-    """Send what waits in the outbox, until SIGTERM or Ctrl-C.
+    """Send the requests that wait in the outbox, until SIGTERM or Ctrl-C.
 
     Run at least one for a group that has an outbox; several share the work.
 
@@ -73,7 +73,7 @@ def _served(one: Relay, metrics: ExposedRelayMetrics, settings: Settings) -> Ite
 
 @click.group(cls=Group)
 def outbox() -> None:
-    """Looks after the outbox: its tables, and what was set aside."""
+    """Looks after the outbox: its tables, and its parked requests."""
 
 
 @outbox.command()
@@ -96,12 +96,14 @@ def migrate(config: str | None) -> int:
 @outbox.command(name="list")
 @config_option
 @json_option
-@click.option("--waiting", "state", flag_value="WAITING", help="What is still to be sent.")
+@click.option(
+    "--waiting", "state", flag_value="WAITING", help="List requests that wait to be sent."
+)
 @click.option("--sent", "state", flag_value="SENT", help="What Kafka has.")
 @click.option("--parked", "state", flag_value="PARKED", default=True, help="The default.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
 def list_rows(config: str | None, as_json: bool, state: str, limit: int) -> int:
-    """List what Kafka could not take, with the reason, oldest first; no payloads.
+    """List requests that Kafka refused, with the reason, oldest first; no payloads.
 
     \b
     Examples:
@@ -119,7 +121,7 @@ def list_rows(config: str | None, as_json: bool, state: str, limit: int) -> int:
 @outbox.command()
 @config_option
 @click.argument("request_ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All that is parked.")
+@click.option("--all", "everything", is_flag=True, help="All parked requests.")
 def retry(config: str | None, request_ids: tuple[str, ...], everything: bool) -> int:
     """Let parked requests be sent again, when their cause is gone.
 

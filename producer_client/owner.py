@@ -1,4 +1,4 @@
-"""Which process a client belongs to: threads and connections do not survive a fork."""
+"""The process that a client belongs to: threads and connections do not survive a fork."""
 
 from __future__ import annotations
 

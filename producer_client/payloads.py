@@ -1,5 +1,8 @@
-"""What a resend sends: the kept payload, else the record itself, read from Kafka by the coordinates
-that the status names; checked, since another record may stand there now."""
+"""Finds the payload for a resend.
+
+It is stored in Redis, or else read from Kafka at the coordinates in the status. A record that is
+read there is checked, since another one may stand there now.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from feedback.redis.server import execute, guarded
 from feedback.redis.store import StatusStore
 from feedback.statuses import Status
 
-# At most so much is held at a time, whatever the size of the requests.
+# At most so much is in memory at a time, whatever the size of the requests.
 GROUP_BYTES = 8 * 2**20
-# Reading from Kafka what is no longer there takes longest; a batch's lease must outlive it.
+# Reading a deleted record from Kafka takes longest; a batch's lease must outlive it.
 READ_S = 2.0
 
 
@@ -35,8 +38,8 @@ class PayloadFinder:
     """Finds payloads. Safe to share between threads.
 
     Args:
-        store: where payloads are kept.
-        reader: reads those that are not.
+        store: has the stored payloads.
+        reader: reads the other ones from Kafka.
     """
 
     def __init__(self, store: StatusStore, reader: RecordReader) -> None:
@@ -64,7 +67,7 @@ class PayloadFinder:
         yield statuses[first:]
 
     def of(self, statuses: Sequence[Status]) -> list[StoredPayload | Missing]:
-        """Return what to send for each, or why there is nothing.
+        """Return the payload of each, or why there is none.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -116,7 +119,7 @@ def _decoded(raw: bytes | None, status: Status) -> StoredPayload | None:
 
 
 def _is_of(record: Record, status: Status) -> bool:
-    """Whether it is the record that the status is about, and not one of a topic created anew."""
+    """Whether it is the status's record, and not one of a topic that was created anew."""
     try:
         sent, handled = decode_headers(record), envelope_of_letter(record)
     except InvalidMessage:

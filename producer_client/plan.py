@@ -1,4 +1,4 @@
-"""Statuses into decisions: what is done about a batch of requests that are due. Pure."""
+"""Turns the statuses of a batch of due requests into decisions. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from producer_client.resends import Wanted
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is done about requests that were due; `resends` by their topic, empty for unknown."""
+    """The decisions about due requests; `resends` by their topic, empty for unknown."""
 
     looks_s: dict[str, float]
     ended: list[str]
@@ -21,10 +21,10 @@ class Plan:
 
 
 def plan_of(statuses: Sequence[Status], taken: Taken, *, resend_after_s: float) -> Plan:
-    """Return what to do about each request.
+    """Return the decision about each request.
 
     Args:
-        taken: when, by the clock that decided that they are due.
+        taken: when they were taken, by the clock that decided that they are due.
         resend_after_s: the setting.
     """
     plan = Plan({}, [], {})

@@ -1,4 +1,4 @@
-"""One request that is waited for: when to send it again, and when the wait is over. Pure."""
+"""One request under a wait: when to send it again, and when the wait is over. Pure."""
 
 from __future__ import annotations
 
@@ -32,19 +32,20 @@ class AnyHandle(Protocol):
 
 @dataclass(slots=True)
 class Pursuit:
-    """One request that is waited for.
+    """One request under a wait.
 
     Attributes:
-        payload: what a resend needs; None: what is kept in Redis.
-        deadline_at: epoch ms, should its status be gone.
+        payload: for a resend; None: the one stored in Redis.
+        deadline_at: epoch ms, used when its status is gone.
         last_send_s: monotonic time of the last sending, or of the beginning of the wait.
-        payload_sha256: of what is waited for; None where only its id is known.
-        attempt: of the sending that is waited for; 0 where only its id is known.
-        reopens: the generation of the failure that this sending opened again, or an earlier one.
-        written_at: epoch ms by the database's clock, of a row of an outbox; None: it was sent.
+        payload_sha256: the fingerprint of its payload; None where only the id is known.
+        attempt: of its sending; 0 where only the id is known.
+        reopens: the generation of the failure that this sending reopened, or an earlier one.
+        written_at: when its outbox row was written, in epoch ms by the database's clock; None: it
+            was sent.
         is_resending: a resend is under way.
-        has_failed: one was under way before, and came to nothing.
-        fault: what a resend ended with that ends the wait.
+        has_failed: an earlier resend failed.
+        fault: the error of a resend that ends the wait.
     """
 
     request_id: str
@@ -65,7 +66,7 @@ class Pursuit:
         """Return a pursuit that begins now, of a handle or of an id."""
         if isinstance(request, str):
             return cls(request, None, None, now_s)
-        # Until a relay has sent it, no wait may.
+        # Until a relay has sent it, no wait may send it.
         payload = request.payload if request.written_at is None else None
         digest = sha256_of(request.payload)
         return cls(
@@ -80,13 +81,15 @@ class Pursuit:
         )
 
     def is_open(self, status: Status) -> bool:
-        """Whether its end is still to come: nothing is final, or that is a failure which the
-        sending that is waited for has opened again, or which its row of an outbox will."""
+        """Whether its end is still to come.
+
+        That is so when nothing is final. It is also so at a failure that this sending reopened, or
+        that its outbox row will reopen.
+        """
         return status.state not in FINAL or self._has_reopened(status) or self._will_reopen(status)
 
     def _has_reopened(self, status: Status) -> bool:
-        """Redis came back older than it was: a failure of that sending has its attempt, as every
-        answer to it has."""
+        """Whether Redis came back with older data: a failure that this sending reopened."""
         is_earlier = status.attempt < self.attempt
         return _is_failure(status) and is_earlier and status.generation <= (self.reopens or 0)
 
@@ -100,7 +103,7 @@ class Pursuit:
         """Say whether to send it again now; if so, a resend is under way until `ended_resend`.
 
         Raises:
-            BaseException: what an earlier resend ended with, if that was no outage.
+            BaseException: the error of an earlier resend, if that was no outage.
         """
         if self.fault is not None:
             raise self.fault
@@ -125,15 +128,15 @@ class Pursuit:
 
 
 def sha256_of(payload: StoredPayload) -> str:
-    """Return the hash that tells a kept payload from others."""
+    """Return the hash that tells a stored payload from others."""
     return payload_sha256(payload.key, payload.value)
 
 
 def require_own(status: Status, digest: str | None) -> Status:
-    """Return a status that is the request's own.
+    """Return a status, if it is the request's own.
 
     Args:
-        digest: the payload's hash; None where nobody knows it.
+        digest: the payload's hash; None where it is not known.
 
     Raises:
         PayloadMismatch: another payload has the id.
@@ -144,7 +147,7 @@ def require_own(status: Status, digest: str | None) -> Status:
 
 
 def shown_by(handle: AnyHandle, status: Status) -> Status:
-    """Return what a handle shows of its request: never a failure that it asked to run again.
+    """Return the status that a handle shows: never a failure that its sending reopened.
 
     Raises:
         PayloadMismatch: another request has the id.
@@ -161,11 +164,11 @@ def end_of(
     """Return the final status, or None while the wait goes on.
 
     Args:
-        status: the last that was seen, None when Redis did not answer.
-        left_s: what is left of the wait, None for no end.
+        status: the last one that was read, None when Redis did not answer.
+        left_s: the seconds left of the wait, None for no end.
 
     Raises:
-        WaitTimeout: nothing is left of it.
+        WaitTimeout: no time is left.
         PayloadMismatch: another request has the id.
     """
     if status is not None:
@@ -179,10 +182,10 @@ def end_of(
 
 
 def _is_failure(status: Status) -> bool:
-    """Whether it failed so that a resend opens it again."""
+    """Whether it failed in a way that a resend reopens."""
     return status.state is State.FAILED and status.resend
 
 
 def seconds_left(began_s: float, timeout_s: float | None, *, now_s: float) -> float | None:
-    """Return what is left of a wait, None for no end."""
+    """Return the seconds left of a wait, None for no end."""
     return None if timeout_s is None else max(0.0, began_s + timeout_s - now_s)

@@ -1,19 +1,19 @@
 """The resender: finds requests that are lost, overdue or silent, and sends them again.
 
-Theory of operation. A loop takes what is due from the set of open requests
-(`feedback.redis.deadlines`), leased, so that any number of resenders share the work and nothing is
-sent twice by two of them; reads the statuses; lets `resending.decide` decide; and hands what is to
-be sent to `lanes`, a topic's batches one after the other. All it knows lies in Redis: a resender
-that is killed loses nothing, its requests are due again when their lease ends. Between two takes
-`lost_scan` looks for requests whose worker died. No outage ends it: it waits, says so once, and
-goes on.
+Theory of operation. A loop takes due requests from the set of open requests
+(`feedback.redis.deadlines`). It takes them under a lease, so that any number of resenders share the
+work and no two of them send the same request. It reads the statuses, lets `resending.decide`
+decide, and hands the resends to `lanes`, a topic's batches one after the other. All its state lies
+in Redis: a resender that is killed loses nothing, since its requests are due again when their lease
+ends. Between two takes `lost_scan` looks for requests whose worker died. No outage ends it: it
+waits, logs that once, and goes on.
 
-What a clock that is off can do: what is due is decided by Redis' clock alone. A client or worker
-whose clock is five minutes behind makes the first look due at once, which costs one duplicate that
-the journal answers; one that is ahead delays it by at most eight times `resend_after_s`, and LOST
-is found in any case, since that is no question of time. Redis' own clock off by five minutes does
-the same to all requests' first looks. A deadline only decides who answers a resend: a worker, by
-the database's clock.
+The effects of a clock that is off: Redis' clock alone decides what is due. A client or worker whose
+clock is five minutes behind makes the first check due at once, which costs one duplicate that the
+journal answers. One that is ahead delays it by at most eight times `resend_after_s`; LOST is found
+in any case, since that does not depend on time. Redis' own clock off by five minutes does the same
+to all requests' first checks. A deadline only decides who answers a resend: a worker, by the
+database's clock.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ TAKE = 500
 POLL_S = 0.25
 SIGNAL_S = 0.2
 AWAY_PAUSE_S = (0.25, 2.0)
-# A lease: what a send may take, and time for all that is done before it.
+# A lease is the longest time of a send, and this time for the steps before it.
 LEASE_BEFORE_SEND_S = 5.0
-# Nothing is begun in the last moment of it.
+# Nothing is begun in the last moment of a lease.
 LEASE_MARGIN_S = 1.0
 PUT_OFF_S = 1.0
 STOP_S = 1.2
@@ -119,17 +119,19 @@ class Resender:
         return self._is_asked or self._stopping.is_set()
 
     def stop(self) -> None:
-        """Ask it to stop; `close` ends it. A signal handler may call this: it takes no lock, since
-        the thread that it interrupts may hold it."""
+        """Ask it to stop; `close` ends it.
+
+        A signal handler may call this: it takes no lock, since the interrupted thread may have it.
+        """
         self._is_asked = True
 
     def fail(self, fault: BaseException) -> None:
-        """Let a fault end it; the first one is its reason."""
+        """Let a fault end it; the first fault is the reason."""
         self._fault = self._fault or fault
         self._stopping.set()
 
     def close(self) -> None:
-        """Finish what is being sent, within about two seconds, and close all connections.
+        """Finish the batches being sent, within about two seconds, and close all connections.
 
         Raises:
             BaseException: the fault that ended it, if one did.
@@ -140,7 +142,7 @@ class Resender:
         if self._thread.ident is not None:
             self._thread.join(max(0.0, until_s - monotonic_s()))
         self._sender.close(CLOSE_S)
-        # What hangs over a connection goes with the process; closing it would wait as well.
+        # A thread that hangs in a connection ends with the process; closing it would wait as well.
         if is_idle and not self._thread.is_alive():
             self._reader.close()
             self._store.close()
@@ -149,10 +151,11 @@ class Resender:
             raise self._fault
 
     def once(self) -> bool:
-        """Do one pass over all that is lost or due; say whether every server was there.
+        """Do one pass over all lost and due requests; say whether every server was there.
 
         Raises:
-            RedisUnavailable: Redis is away; what was taken is due again by itself.
+            RedisUnavailable: Redis is away; the requests that were taken are due again by
+                themselves.
         """
         self._lanes.start()
         self._scan.whole_round()
@@ -175,7 +178,7 @@ class Resender:
                 if self._stopping.is_set():
                     return
                 self.turned_s = monotonic_s()
-        except Exception as error:  # a thread nobody looks at: the service ends by it
+        except Exception as error:  # nobody looks at this thread: the error ends the service
             self.fail(error)
 
     def _turns(self) -> Iterator[float]:
@@ -198,7 +201,7 @@ class Resender:
                 yield away_s
 
     def _take_and_decide(self) -> bool:
-        """Take what is due and act on it; say whether there may be more at once."""
+        """Take due requests and act on them; say whether there may be more at once."""
         sure_until_s = monotonic_s() + LEASE_BEFORE_SEND_S - LEASE_MARGIN_S
         taken = self._deadlines.take(TAKE, lease_s=self._lease_s)
         if taken.strays:
@@ -218,7 +221,7 @@ class Resender:
         return is_taken_in and len(taken.request_ids) == TAKE
 
     def _readable(self, taken: Taken) -> Iterator[Status]:
-        """Yield the statuses that are statuses; whatever else stands there is left alone."""
+        """Yield the valid statuses; other values are left alone."""
         unreadable: list[str] = []
         yield from read_apart(self._store, taken.request_ids, unreadable)
         if unreadable:

@@ -1,11 +1,12 @@
-"""When a request is sent again, by a waiting client or by the resender: pure decisions (contract,
-sections 4 and 5).
+"""Decides when a request is sent again, by a waiting client or by the resender. Pure.
 
-A waiting client counts on its own clock and knows what it did. The resender keeps nothing in
-memory: it sees a status, and the time since that was written. Whoever wrote it did so by a clock of
-its own; a time in its future is no time at all, and the look that came due decides alone. So a
-clock that is off costs an early duplicate, which the journal answers, and never a request; a client
-that is still sending what a resender takes up cannot take it back, and says SendUnknown.
+See the contract, sections 4 and 5.
+
+A waiting client counts on its own clock and knows its own sends. The resender remembers nothing: it
+sees a status, and the time since it was written. The writer used a clock of its own; a time in its
+future is ignored, and the check that came due decides alone. So a clock that is off costs an early
+duplicate, which the journal answers, and never a request. A client that is still sending a request
+that a resender takes up cannot take it back, and raises SendUnknown.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from feedback.status import FINAL, State, may_be_taken_back
 from feedback.statuses import Status
 
 MAX_BACKOFF_FACTOR = 8
-# After the deadline a worker has to see the request to close it; and where none reads its topic it
-# must not fill that: pauses grow with what is past, to this.
+# After the deadline a worker has to read the request to close it. Where no worker reads its topic,
+# resends must not fill the topic: pauses grow with the time since the deadline, up to this.
 LONGEST_PAUSE_S = 3600.0
 OVERDUE_SHARE = 0.5
 OVERDUE_PACE = (0.75, 1.25)
 
 
 class ClientStep(StrEnum):
-    """What a waiting client does next."""
+    """The next step of a waiting client."""
 
     DONE = "done"
     RESEND = "resend"
@@ -42,22 +43,22 @@ def next_step(
     resend_after_s: float,
     has_failed: bool = False,
 ) -> ClientStep:
-    """Return what to do about a request that is seen in `state`.
+    """Return the next step for a request that is seen in `state`.
 
     LOST is resent at once: it was committed and never claimed. UNKNOWN is submitted again, since
-    Redis may have come back empty. Everything else is resent when nothing final was seen for
-    `resend_after_s`, doubling with each resend up to eight times that, so that a handler of
-    minutes does not fill its topic with duplicates; the journal answers what is already done.
+    Redis may have come back empty. Any other state is resent when nothing final was seen for
+    `resend_after_s`. That doubles with each resend up to eight times, so that a handler of minutes
+    does not fill its topic with duplicates. The journal answers requests that are already done.
 
     Args:
         since_send_s: seconds since this client last sent the request, or began to wait.
         resends: how often this client has already resent it.
-        has_failed: whether it has tried to in vain: what was LOST before that is so after it.
+        has_failed: whether an earlier resend failed; a request that was LOST before it still is.
     """
     if state in FINAL:
         return ClientStep.DONE
     if state in (State.LOST, State.UNKNOWN):
-        # A pause of a tenth keeps a resend that is on its way from being doubled, and one that
+        # A tenth of the time keeps a resend that is under way from being doubled, and one that
         # fails at once from being tried without end.
         pause_s = resend_after_s / 10 if resends or has_failed else 0.0
         return ClientStep.RESEND if since_send_s >= pause_s else ClientStep.WAIT
@@ -67,17 +68,18 @@ def next_step(
 
 @dataclass(frozen=True, slots=True)
 class SeenRequest:
-    """What the resender sees of a request that is due.
+    """The facts that the resender sees of a due request.
 
     Attributes:
-        attempt: of the last sending that was told.
-        since_told_s: since the status was written, by Redis' clock; negative when that was set
+        attempt: of the last sending in its status.
+        since_told_s: since the status was written, by Redis' clock; negative when the clock was set
             back.
         left_s: until the deadline, negative after it; None without one.
         due_in_s: for RETRYING: until the next run.
         draw: 0 to 1; see `draw_of`.
         is_unfinished: a resender began with it, and was killed or could not send it.
-        is_from_before: PENDING was told before Redis was started, or another one promoted.
+        is_from_before: PENDING was written before Redis was started, or before another one was
+            promoted.
         is_asked_anew: it has failed before, and its client asked for it again.
     """
 
@@ -124,18 +126,18 @@ Decision = Resend | Later | Ended
 
 
 def decide(seen: SeenRequest, *, resend_after_s: float) -> Decision:
-    """Return what the resender does about a request whose look is due.
+    """Return the resender's decision about a request whose check is due.
 
-    LOST and UNKNOWN are sent at once. What has ended is left alone, and so is a FAILED that a
-    resend may help: its client was told, and may have asked for the same under another id since.
-    What is open is sent when nothing was told of it for as long as `pause_s` says, or when a resend
-    of it was begun: PENDING may have been told, and nothing sent.
+    LOST and UNKNOWN are sent at once. A request that has ended is left alone. So is a FAILED that a
+    resend may help: its client knows of it, and may have asked for the same under another id since.
+    An open request is sent when its status is as old as `pause_s` says. It is also sent when a
+    resend was begun: PENDING may have been written, and nothing sent.
 
-    What was PENDING in a Redis that came back since, and no worker has accepted, may have been
-    taken back before: a replica or a snapshot is older, and its client was told `NotSent`. It is
-    left alone; a client that waits for its handle sends it again, and a record that Kafka has is
-    read. (A wait that knows its id alone is refused by the script in Redis.) An
-    hour after its deadline, which no clock is off by, it is sent: it can only expire, and so ends.
+    A PENDING from before Redis came back, which no worker has accepted, may have been taken back: a
+    replica or a snapshot has older data, and its client got `NotSent`. It is left alone. A client
+    that waits with its handle sends it again, and a record that Kafka has is read. (The script in
+    Redis refuses a wait that only knows the id.) An hour after its deadline, more than any clock is
+    off, it is sent: it can only expire, and so ends.
     """
     is_past = seen.left_s is not None and seen.left_s <= 0
     wait_s = _wait_s(seen, resend_after_s)
@@ -169,7 +171,7 @@ def _when_due(seen: SeenRequest, wait_s: float, why: ResendReason) -> Decision:
 def _wait_s(seen: SeenRequest, resend_after_s: float) -> float:
     past_s = None
     if seen.left_s is not None and seen.left_s <= 0:
-        # As it was when it was last told: a pause that has begun grows no more.
+        # The time past when its status was last written: a pause that has begun grows no more.
         past_s = max(0.0, -seen.left_s - max(0.0, seen.since_told_s))
     return pause_s(seen.attempt, seen.draw, resend_after_s=resend_after_s, past_s=past_s)
 
@@ -178,8 +180,8 @@ def pause_s(attempt: int, draw: float, *, resend_after_s: float, past_s: float |
     """Return how long after the sending of `attempt` the next one comes at the earliest.
 
     Before the deadline: exponential back-off with full jitter, between `resend_after_s` and that
-    doubled with each resend, at most eight times. After it: about `resend_after_s`, and later
-    about half of the time that is past, to an hour at most.
+    doubled with each resend, at most eight times. After it: about `resend_after_s`, and later about
+    half of the time since the deadline, to an hour at most.
 
     Args:
         past_s: seconds since the deadline; None before it.
@@ -194,27 +196,28 @@ def pause_s(attempt: int, draw: float, *, resend_after_s: float, past_s: float |
 
 
 def reopens(state: State, generation: int) -> int:
-    """Return the highest generation whose failure a resend may reopen that is sent in this state.
+    """Return the highest generation whose failure may be reopened by a resend in this state.
 
-    A failure that it sees, and asks to run again; or one that somebody saw before it, where the
-    request is on its way again and not yet claimed. Never the failure of a run that goes on: who
-    is told of that may have asked for the same under another id by the time the resend is read.
+    That is a failure that the sender sees and asks to run again. Or an earlier sender saw it, where
+    the request is on its way again and not yet claimed. It is never the failure of a run that goes
+    on: its client may have asked for the same under another id by the time the resend is read.
     """
     has_run_since = state in (State.RUNNING, State.RETRYING)
     return max(0, generation - 1) if has_run_since else generation
 
 
 def is_own_end(asked: Envelope, written_at: int, failure: Status) -> bool:
-    """Whether a failure that a resend may reopen is one that a row of an outbox does not ask about.
+    """Whether an outbox row does not ask about a failure that a resend may reopen.
+
     The relay decides by it, and so does the wait of the row's handle.
 
-    It may be what this very sending has come to: a relay that sends a row again must not run it
-    again. Or it was told after the row was written: its caller has not asked for another run, and
-    may have asked for the same under another id since. A caller who asks again by a new row, with a
-    deadline of its own, wants just that.
+    The failure may be the result of this very sending: a relay that sends a row again must not run
+    it again. Or it was written after the row: the caller has not asked for another run, and may
+    have asked for the same under another id since. A caller who wants another run writes a new row,
+    with a deadline of its own.
 
-    The two times are of two clocks. Where the database's is ahead of Redis', a failure that is told
-    within that time after the row was written passes for one that was told before.
+    The two times come from two clocks. If the database's is ahead of Redis', a failure that is
+    written within that time after the row passes for an earlier one.
 
     Args:
         asked: as the row was written.
@@ -228,7 +231,9 @@ def is_own_end(asked: Envelope, written_at: int, failure: Status) -> bool:
 
 
 def draw_of(request_id: str, attempt: int) -> float:
-    """Return a number from 0 to 1, the same for a sending wherever it is asked, so that all
-    resenders agree on when the next one is due and a killed one takes no draw with it."""
+    """Return a number from 0 to 1, the same for a sending wherever it is computed.
+
+    So all resenders agree on when the next one is due, and a killed one takes no draw with it.
+    """
     digest = hashlib.blake2b(f"{request_id}\0{attempt}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) / 2**64

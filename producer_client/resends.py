@@ -1,5 +1,7 @@
-"""One batch of requests sent again: payloads found, PENDING told, handed to Kafka, the next looks
-set. Whatever is cut off in between is due again when the lease of the batch ends."""
+"""Sends one batch of requests again: find payloads, write PENDING, hand over, set the next checks.
+
+If the process dies in between, the batch is due again when its lease ends.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ class Resent:
 
 @dataclass(slots=True)
 class _Settling:
-    """What becomes of the looks of one group."""
+    """The next checks of the requests of one group."""
 
     looks_s: dict[str, float] = field(default_factory=dict)
     put_off_s: dict[str, float] = field(default_factory=dict)
@@ -75,7 +77,7 @@ class Resends:
     """Sends batches again. Safe to share between threads.
 
     Args:
-        put_off_s: after how long what could not be tried is looked at again.
+        put_off_s: after how long a request that could not be tried is checked again.
         on_resent: called for each, in the thread that sent it.
     """
 
@@ -109,7 +111,7 @@ class Resends:
             statuses = [one.status for one in batch.wanted[at : at + GROUP]]
             for group in self._payloads.groups(statuses):
                 if monotonic_s() >= batch.sure_until_s:
-                    # Another resender may take them any moment.
+                    # Another resender may take them at any moment.
                     return None
                 settling = self._send_group([wanted[one.request_id] for one in group])
                 self._settle(batch.taken, settling)
@@ -157,7 +159,8 @@ class Resends:
                 settling.looks_s[request_id] = self._pause_after(one, again)
                 self._tell(one, again)
             case SendUnknown():
-                # Most likely not: it is tried again when its topic is, and not after a pause.
+                # Most likely it was not sent: it is tried again when its topic is, and not after a
+                # pause.
                 settling.put_off_s[request_id] = self._put_off_s
                 settling.away = ending.reason
             case NotSent() if isinstance(ending.__cause__, TopicAway):
@@ -186,12 +189,12 @@ class Resends:
         )
 
     def _without_payload(self, one: Wanted, settling: _Settling) -> None:
-        """There is nothing to send, neither kept nor in Kafka.
+        """There is nothing to send: neither Redis nor Kafka has the payload.
 
-        FAILED is told only of what nobody has: a worker gave it up, or it is long past its
-        deadline, when no claim is granted any more. What was claimed is the workers' to end, and
-        what a worker that lives has accepted is its own. So is what one accepted that has no
-        heartbeat: it may be cut off from Redis alone, and run it.
+        FAILED is written only if nobody has the request: a worker gave it up, or it is long past
+        its deadline, when no claim is granted any more. Workers end a claimed request. A living
+        worker owns the requests that it has accepted. So does a worker without a heartbeat: it may
+        be cut off from Redis alone, and run them.
         """
         # Read once more: a Redis that came back empty has no payloads either, and Kafka may have
         # the record unread.
@@ -204,7 +207,7 @@ class Resends:
             self._store.write([_payload_gone(status)])
             log.warning("request.payload_gone", request_id=status.request_id, topic=status.topic)
         elif status.state is State.LOST:
-            # Put off: else the scan for lost requests has it looked at each second.
+            # Put off: otherwise the scan for lost requests makes it due each second.
             settling.put_off_s[status.request_id] = longest_s
         else:
             settling.looks_s[status.request_id] = longest_s
@@ -231,9 +234,9 @@ def _payload_gone(status: Status) -> StatusWrite:
         payload_sha256=status.payload_sha256 or "",
         fields={
             "code": "PAYLOAD_GONE",
-            "message": "no payload was kept, and Kafka has the record no longer: send it anew",
+            "message": "neither Redis nor Kafka has the payload any longer: send it anew",
             "resend": "0",
         },
-        # Whoever has accepted it since has it.
+        # The worker that accepted it since.
         held_by=status.worker or "",
     )

@@ -1,4 +1,4 @@
-"""Sending from a thread: the way of a send over calls that block until they are answered."""
+"""Sends from a thread: `way` over calls that block until they are answered."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class BlockingSends:
 
     Args:
         section: default topic, deadline and times.
-        store: where PENDING is told.
+        store: where PENDING is written.
         sender: hands records to Kafka.
         model: a pydantic model that every value must be.
-        schema: what every value must match.
-        make_way: for a way of another kind.
-        sent: what this process has sent before; None: nothing.
+        schema: the schema that every value must match.
+        make_way: makes a way of another kind.
+        sent: the earlier sends of this process; None: none.
     """
 
     def __init__(

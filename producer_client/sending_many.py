@@ -1,4 +1,4 @@
-"""The way of many sends: Redis is told one batch while Kafka takes the one before."""
+"""Sends many requests from a thread: Redis gets one batch while Kafka takes the one before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Source = Iterable[Submission | None]
 
 
 class SendingMany:
-    """Sends what a source gives, in batches. Safe to share between threads.
+    """Sends the submissions of a source, in batches. Safe to share between threads.
 
     Args:
         sending: sends the batches.
@@ -34,23 +34,23 @@ class SendingMany:
         self._way = sending.way
 
     def many(self, submissions: Source, *, rate: float | None = None) -> Iterator[SendResult]:
-        """Send many requests, yielding what became of each; see `Client.send_many`."""
+        """Send many requests, yielding each one's result; see `Client.send_many`."""
         flying: deque[Flight] = deque()
         due_s = monotonic_s()
         try:
             for batch in _batches(submissions, batch_size(rate)):
                 flying.append(self._launch(batch.submissions))
-                # A source that pauses leaves time to hear what became of all.
+                # A source that pauses leaves time to wait for all results.
                 most = 0 if rate or batch.is_last_for_now else BATCHES_IN_FLIGHT - 1
                 while len(flying) > most:
                     yield from self._land(flying.popleft())
                 if rate:
-                    # From one due time to the next, so that waking up late does not add up.
+                    # Counted from one due time to the next, so that late wake-ups do not add up.
                     count = len(batch.submissions)
                     due_s = max(due_s + count / rate, monotonic_s() - CATCH_UP_S)
                     _pace(due_s)
         except Exception:
-            # The source of the submissions failed: what was sent before is told first.
+            # The source of the submissions failed: the results of earlier sends come first.
             for one in flying:
                 yield from self._land(one)
             raise
@@ -80,7 +80,7 @@ def _batches(submissions: Source, size: int) -> Iterator[_Given]:
                 yield _Given(batch, submission is None)
                 batch = []
     except Exception:
-        # What was read before the source failed is sent all the same.
+        # Submissions that were read before the source failed are still sent.
         if batch:
             yield _Given(batch, is_last_for_now=False)
         raise

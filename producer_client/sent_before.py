@@ -1,16 +1,16 @@
-"""What this process knows of its own sends, and of what it has seen of Redis, should that forget.
+"""Remembers this process's own sends and its view of Redis, in case Redis forgets.
 
-`NotSent` of an id that the caller gave says as well that nobody has sent it before: who hears it
-may ask for the same under another id. Redis can say so only as long as it forgets nothing, for
+`NotSent` for an id that the caller gave also says that nobody has sent it before: the caller may
+then ask for the same under another id. Redis can say so only as long as it forgets nothing, for
 which it has a witness (`feedback.redis.memory`). Beyond that, a process remembers the ids that it
-sent itself, by whichever of its clients; and it knows that Redis forgets when the last request that
-it sent is gone there, or a witness that it has seen.
+sent itself, by any of its clients. It knows that Redis has forgotten when the last request that it
+sent is gone there, or a witness that it has seen.
 
-Decided: where neither the witness nor this process speaks against it, `NotSent` is said. What is
-left then: an id that another process sent, and that Redis has lost, either alone (deleted, or
-`status_ttl_s` after its last status), or with everything else while no worker lives to see that, or
-in the second before its heartbeat. `SendUnknown` there would mean `SendUnknown` of each first send
-of a new group, and, for the sake of ids that ended a week ago, of each id that is given.
+Decided: `NotSent` is raised where neither the witness nor this process objects. One case remains:
+another process sent the id, and Redis has lost it. Redis may lose it alone (deleted, or
+`status_ttl_s` after its last status). Or it loses everything while no worker lives to see that, or
+in the second before its heartbeat. To raise `SendUnknown` there would raise it for each first send
+of a new group, and for each id that is given, for the sake of ids that ended a week ago.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SentBefore:
     """The sends of one process to one group. Safe to share between threads.
 
     Args:
-        status_ttl_s: for how long Redis keeps a status; None: for ever.
+        status_ttl_s: for how long Redis stores a status; None: for ever.
     """
 
     def __init__(self, *, status_ttl_s: float | None = None) -> None:
@@ -42,14 +42,14 @@ class SentBefore:
         """Remember that the request may have been sent.
 
         Args:
-            is_in_redis: its status stands there, and is missed when it is gone.
+            is_in_redis: its status stands there; if it is missing later, Redis has forgotten.
         """
         self._ids.append(request_id)
         if is_in_redis:
             self._last = (request_id, monotonic_s())
 
     def knows(self, request_id: str) -> bool:
-        """Whether the request may have been sent by this process."""
+        """Whether this process may have sent the request."""
         return request_id in self._ids.copy()
 
     @property
@@ -62,7 +62,7 @@ class SentBefore:
         return request_id if is_kept else None
 
     def doubt(self, memory: RedisMemory, *, longest_s: float) -> str | None:
-        """Return why Redis may have forgotten an id that nobody knows there; see `RedisMemory`."""
+        """Return why Redis may have forgotten an id that it does not know; see `RedisMemory`."""
         is_gone = self._has_seen_witness and not memory.is_witnessed
         self._has_seen_witness = self._has_seen_witness or memory.is_witnessed
         if is_gone:
@@ -74,6 +74,6 @@ _of_groups: dict[tuple[str, str], SentBefore] = {}
 
 
 def sent_before(settings: Settings) -> SentBefore:
-    """Return what this process has sent to the group so far, the same for all its clients."""
+    """Return this process's sends to the group so far, the same for all its clients."""
     where = (settings.redis.url, settings.kafka.group)
     return _of_groups.setdefault(where, SentBefore(status_ttl_s=settings.redis.status_ttl_s))

@@ -15,13 +15,13 @@ from producer_client.resender import Resender
 
 log = EventLog("onceward.resender")
 
-# A turn asks Redis a few times, each for `timeout_s` at most; one that takes longer hangs.
+# A turn calls Redis a few times, each for `timeout_s` at most; one that takes longer hangs.
 STALLED_S = 30.0
 UNWATCHED_S = 60.0
 
 
 class Stoppable(Protocol):
-    """What works until it is asked to stop.
+    """A loop that works until it is asked to stop.
 
     Attributes:
         turned_s: monotonic time of its last sign of life.

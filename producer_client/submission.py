@@ -1,4 +1,4 @@
-"""What a caller asks to be sent, and what became of the sending."""
+"""A request to send, and the result of its sending."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from feedback.records.envelope import (
 from feedback.records.stored_payload import StoredPayload
 from feedback.statuses import Replaced
 
-# What a broker allows; asked of it, a bad name would cost a round trip and a trace in Redis.
+# A broker's limits; to ask the broker, a bad name would cost a round trip and a trace in Redis.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
-# A mapping, so that a TypedDict is one; JSON takes a dict.
+# A mapping, so that a TypedDict fits; JSON takes a dict.
 Value = bytes | str | Mapping[str, Any] | list[Any] | None
 
 
@@ -34,15 +34,15 @@ class Submission:
     Attributes:
         value: bytes as they are, text as UTF-8, a dict or list as compact JSON, None as a
             tombstone.
-        key: bytes, text, or None; requests of a key share a partition.
+        key: bytes, text, or None; requests with the same key share a partition.
         topic: None for the client's default.
-        request_id: 1 to 128 printable ASCII characters, best the name of what it does; None for a
-            new UUIDv7, which is enough where nobody ever asks again.
-        deadline_s: seconds from now after which it is no longer run; None for the default.
-        line: where it was read, to name it by.
+        request_id: 1 to 128 printable ASCII characters, best the name of the action; None for a new
+            UUIDv7, which is enough where nobody ever asks again.
+        deadline_s: seconds from now in which its run must start; None for the default.
+        line: the line that it was read from, for messages.
     """
 
-    # Not shown: whoever logs one logs no payload.
+    # Not shown: logging a submission logs no payload.
     value: Value = field(repr=False)
     key: bytes | str | None = field(default=None, repr=False)
     topic: str | None = None
@@ -59,8 +59,8 @@ class Prepared:
     Attributes:
         is_new: nobody can have sent it before: its id was made for it, or Redis knew nothing of it
             when this sending began.
-        is_told: Redis may hold the PENDING of this very sending.
-        replaced: what that took the place of; None: nothing.
+        is_told: Redis may have the PENDING of this very sending.
+        replaced: the status that it replaced; None: nothing.
     """
 
     envelope: Envelope
@@ -79,7 +79,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What became of one sending of `send_many`.
+    """The result of one sending of `send_many`.
 
     Attributes:
         error: None when Kafka has it (or the request was already final); else NotSent,
@@ -156,7 +156,7 @@ def encode_value(value: Value) -> bytes | None:
 
 
 def _require_types(submission: Submission) -> None:
-    """Name what is of another type than declared: the number of a customer as a key, a UUID."""
+    """Refuse values of other types than declared: a customer's number as a key, a UUID."""
     for what, given, kinds, wanted in (
         ("topic", submission.topic, str, "text"),
         ("key", submission.key, (bytes, str), "bytes or text"),

@@ -1,4 +1,4 @@
-"""The sends that a client has under way, which its closing lets say their last word."""
+"""The sends that a client has under way; closing the client waits for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class UnderWay:
-    """Counts what has begun and not ended. Safe to share between threads.
+    """Counts calls that have begun and not ended. Safe to share between threads.
 
     >>> under_way = UnderWay()
     >>> with under_way:

@@ -1,11 +1,12 @@
-"""The way of a send: PENDING told, handed to Kafka, and what became of it said.
+"""The steps of a send: write PENDING, hand over to Kafka, return the result.
 
-PENDING is told before Kafka is asked, so that a status exists for whatever Kafka may have. If the
-process dies in between, the request is PENDING with its payload kept, and a resender sends it.
+PENDING is written before the record goes to Kafka, so that every record that Kafka may have has a
+status. If the process dies in between, the request is PENDING with its payload stored, and a
+resender sends it.
 
 It is written once, as coroutines, for both of the `worlds`. Where calls suspend, a task may be
-cancelled at each `await`: before its record was handed over it takes back what it told, after that
-it is like a send of unknown outcome.
+cancelled at each `await`. Before its record was handed over, it takes its PENDING back; after that
+it is a send of unknown outcome.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ class SendFlow:
 
     Args:
         section: default topic, deadline and times.
-        statuses: where PENDING is told.
+        statuses: where PENDING is written.
         sender: hands records to Kafka.
-        model: a pydantic model that every value must be.
-        schema: what every value must match.
-        on_taken_back: given what a cancelled sending may have told, and certainly not sent.
-        sent: what this process has sent before; None: nothing.
+        model: a pydantic model that every value must match.
+        schema: the schema that every value must match.
+        on_taken_back: called with a cancelled sending that was certainly not sent; its PENDING may
+            have been written.
+        sent: the earlier sends of this process; None: none.
     """
 
     def __init__(
@@ -95,9 +97,9 @@ class SendFlow:
         return one
 
     def _take_back(self, one: Prepared, record: OnItsWay | RecordNotSent | None) -> None:
-        """Keep a sending that is cancelled from going out, if that is still possible."""
+        """Keep a cancelled sending from going out, if that is still possible."""
         if record is None:
-            self._on_taken_back(one)  # it may have been told
+            self._on_taken_back(one)  # its PENDING may have been written
         elif isinstance(record, RecordNotSent) or record.take_back():
             is_first = one.is_told and one.envelope.attempt == 1
             if is_first or _is_over_earlier(one):
@@ -117,8 +119,8 @@ class SendFlow:
         """Send a request again under the same id; see `Client.resend`.
 
         Args:
-            keeps_payload: whether Redis has to be given the payload (again); where it was read
-                there it stands, or what it was read of was taken back, and nothing is sent.
+            keeps_payload: whether to store the payload in Redis (again). If it was read from there,
+                it is still there, or its request was taken back and nothing is sent.
         """
         again = self.next_attempt(request_id, payload, known=known, deadline_at=deadline_at)
         self._sent.note(request_id)
@@ -144,13 +146,15 @@ class SendFlow:
         keep_payloads: bool,
         until_s: float | None = None,
     ) -> list[OncewardError | Refused | None]:
-        """Send requests again; for each None when Kafka has it, what stands in Redis when it is
-        not sent because of that, or the error. No trace of an earlier attempt is removed, whatever
-        happens; of one that Kafka certainly has not, what stood before it stands there again,
-        unless somebody has told something since.
+        """Send requests again and return one result for each.
+
+        A result is None when Kafka has the request, the status in Redis when that forbids the
+        sending, or the error. No trace of an earlier attempt is ever removed. If Kafka certainly
+        does not have the record, the earlier status is restored, unless somebody has written
+        another one since.
 
         Args:
-            keep_payloads: whether Redis has to be given the payloads (again).
+            keep_payloads: whether to store the payloads in Redis (again).
             until_s: see `hand_over`.
 
         Raises:
@@ -187,8 +191,10 @@ class SendFlow:
         return told
 
     async def _put_back(self, failed: Sequence[Prepared]) -> None:
-        """Let there stand again what stood before these resends; where Redis is away just then,
-        they stay PENDING, and are sent again as any other."""
+        """Restore the statuses before these resends.
+
+        If Redis is away just then, they stay PENDING, and are sent again as any other.
+        """
         with contextlib.suppress(RedisUnavailable):
             for one in failed:
                 if _is_over_earlier(one):
@@ -205,7 +211,7 @@ class SendFlow:
         """Return a request as it is sent again: attempt + 1, the same deadline.
 
         Args:
-            deadline_at: epoch ms, for a request whose status names none.
+            deadline_at: epoch ms, for a request whose status has no deadline.
         """
         deadline_at = known.deadline_at or deadline_at
         if deadline_at is None:
@@ -222,7 +228,7 @@ class SendFlow:
 
         Raises:
             InvalidMessage: it cannot be sent.
-            InvalidValue: its value is not what the model or the schema says.
+            InvalidValue: its value does not match the model or the schema.
         """
         prepared = prepare(
             submission,
@@ -239,14 +245,14 @@ class SendFlow:
     async def announce_each(
         self, batch: Sequence[Prepared]
     ) -> list[Prepared | OncewardError | None]:
-        """Tell PENDING as `announce` does; Redis away is the error of each that was not told."""
+        """Write PENDING as `announce` does; Redis away is the error of each that it missed."""
         try:
             return await self.announce(batch)
         except (NotSent, SendUnknown) as error:
             return [self._noted(one, certain(one, _of(error, one))) for one in batch]
 
     async def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
-        """Tell PENDING for each; None for one that has already ended, an error for a taken id.
+        """Write PENDING for each; None for one that has already ended, an error for a taken id.
 
         Raises:
             NotSent, SendUnknown: Redis is away; nothing was sent.
@@ -256,9 +262,12 @@ class SendFlow:
         return [await self._after(one, answer) for one, answer in zip(ready, answers, strict=True)]
 
     async def _after(self, one: Prepared, answer: Answer) -> Prepared | OncewardError | None:
-        """Return a request as it is sent after what Redis answered, told once more where a later
-        attempt stands: whoever told that may take it back, and what stands then as well, down to
-        nothing, unless this sending is told beside it. Each time it is that somebody went on."""
+        """Return the request to send after Redis's answer to its PENDING.
+
+        If a later attempt stands there, PENDING is written once more. The writer of that attempt
+        may take it back, and the status that stands then as well, down to nothing, unless this
+        sending is written beside it. Each repetition means that somebody else has made progress.
+        """
         while isinstance(answer, Refused):
             if not _is_behind_pending(answer):
                 return _after_refusal(one, answer)
@@ -298,11 +307,12 @@ class SendFlow:
         """Give requests to Kafka and return at once, or when one has waited for its topic.
 
         Args:
-            until_s: monotonic time by which each is to be over; None: as long after it is handed
-                over as a send may take, since those of a batch wait for one another.
+            until_s: monotonic time by which each must have ended. None: each has a send's time
+                after its handing over, since those of a batch wait for one another.
         """
         handed: list[Handed] = []
-        # One of a batch waits for a topic that is away; the others need not wait as long again.
+        # One request of a batch waits for a topic that is away; the others need not wait as long
+        # again.
         away: dict[str, TopicAway] = {}
         for one in batch:
             topic = one.payload.topic
@@ -327,16 +337,19 @@ class SendFlow:
     async def outcome(
         self, one: Prepared, record: OnItsWay | RecordNotSent
     ) -> NotSent | SendUnknown | None:
-        """Return what became of a sending; of one that certainly failed no trace is left, and of
-        one that was not the first of its request there stands again what stood before it."""
+        """Return the result of a sending.
+
+        A sending that certainly failed leaves no trace; if it was not the first of its request, the
+        earlier status is restored.
+        """
         return await self.word(one, await self.withdraw(one, await ending_of(one, record)))
 
     async def word(
         self, one: Prepared, error: NotSent | SendUnknown | None
     ) -> NotSent | SendUnknown | None:
-        """Return what a caller is told, and remember what may have been sent.
+        """Return the caller's error, and remember the ids that may have been sent.
 
-        NotSent of an id that Redis did not know is said only where nothing speaks for it that Redis
+        NotSent for an id that Redis did not know is returned only if nothing suggests that Redis
         has forgotten it; see `sent_before`.
         """
         told = certain(one, error)
@@ -367,8 +380,10 @@ class SendFlow:
     async def withdraw(
         self, one: Prepared, error: NotSent | SendUnknown | None
     ) -> NotSent | SendUnknown | None:
-        """Take back what was told of a sending that certainly failed, and return what became of
-        it: unknown where somebody has taken it up meanwhile, a resender or another sending."""
+        """Take back the PENDING of a sending that certainly failed, and return the result.
+
+        The result is unknown where a resender or another sending has taken it up meanwhile.
+        """
         if not isinstance(error, NotSent) or not one.is_told:
             return error
         if one.envelope.attempt > 1:
@@ -377,15 +392,17 @@ class SendFlow:
         try:
             is_gone = await self.forget(one)
         except RedisUnavailable as away:
-            # The payload is still kept, so a resender may yet send it.
+            # The payload is still stored, so a resender may yet send it.
             return _unknown(error, f"{error.reason}; and then {away}")
         if not is_gone:
             return _unknown(error, f"{error.reason}; but a resender or another sending has it now")
         return error
 
     async def forget(self, one: Prepared) -> bool:
-        """Take back what was told of a sending that certainly was none, and say whether no trace
-        of it is left, or what stood before it stands again; see `StatusStore.forget`.
+        """Take back the PENDING of a sending that certainly did not happen.
+
+        Say whether no trace of it is left, or the earlier status is restored; see
+        `StatusStore.forget`.
 
         Raises:
             RedisUnavailable: it may still be there.
@@ -402,8 +419,10 @@ class SendFlow:
 async def ending_of(
     one: Prepared, record: OnItsWay | RecordNotSent
 ) -> NotSent | SendUnknown | None:
-    """Return what became of a record; the error's cause tells a topic that is away from a record
-    that was refused."""
+    """Return the result of a record.
+
+    The error's cause tells a topic that is away from a record that was refused.
+    """
     ending: NotSent | SendUnknown
     try:
         if isinstance(record, RecordNotSent):
@@ -420,8 +439,10 @@ async def ending_of(
 
 
 def certain(one: Prepared, error: NotSent | SendUnknown | None) -> NotSent | SendUnknown | None:
-    """Return what a caller is told: NotSent only of what nobody can have sent before, for whoever
-    hears that asks again under another id."""
+    """Return the caller's error: NotSent only where nobody can have sent the request before.
+
+    A caller who gets it asks again under another id.
+    """
     if not isinstance(error, NotSent) or one.is_new:
         return error
     return _unknown(error, f"{error.reason}; and it may have been sent before")
@@ -441,17 +462,20 @@ def _of(error: NotSent | SendUnknown, one: Prepared) -> NotSent | SendUnknown:
 
 
 def _first_look_s(section: ClientSection) -> float:
-    """Return when a resender looks at a request first: not while its client still sends it, or
-    takes back what it told, which Redis may hold up once more."""
+    """Return when a resender first checks a request.
+
+    That is not while its client still sends it, or takes its PENDING back, which Redis may delay
+    once more.
+    """
     return max(section.resend_after_s, section.send_timeout_s * 1.5)
 
 
 def pending_write(one: Prepared, payload: StoredPayload | None) -> StatusWrite:
-    """Return what is told of a request before it is sent.
+    """Return the status to write before a request is sent.
 
     Args:
-        payload: to be kept for resends; None where it is kept already. Then what was sent before
-            has to stand there still: whoever sends it again may have slept since it read that.
+        payload: to store for resends; None where it is stored already. Then the earlier status has
+            to stand there still: the sender may have slept since it read that.
     """
     return StatusWrite(
         request_id=one.request_id,
@@ -471,7 +495,7 @@ def _told(one: Prepared, answer: Replaced | None) -> Prepared:
 
 
 def _is_over_earlier(one: Prepared) -> bool:
-    """Whether there is something to put back: told over nothing, a resend is the only trace."""
+    """Whether there is a status to restore: without one, a resend is the only trace."""
     return one.envelope.attempt > 1 and one.replaced is not None
 
 
@@ -492,13 +516,15 @@ def _as_resend(one: Prepared, known: Status | None) -> Prepared:
 
 
 def _is_behind_pending(refused: Refused) -> bool:
-    """Whether a later attempt stands that may be taken back yet."""
+    """Whether a later attempt stands that may yet be taken back."""
     return refused.reason is RefusalReason.ATTEMPT and refused.state is State.PENDING
 
 
 def _beside(one: Prepared, refused: Refused) -> Prepared:
-    """Return a request as the attempt that stands, which is not new any more. Who has seen no
-    failure asks for none to run again."""
+    """Return a request as the attempt that stands, which is not new any more.
+
+    A caller who has seen no failure asks for none to run again.
+    """
     envelope = one.envelope._replace(attempt=refused.attempt, reopens=one.envelope.reopens or 0)
     return replace(one, envelope=envelope, is_new=False)
 
@@ -506,14 +532,14 @@ def _beside(one: Prepared, refused: Refused) -> Prepared:
 def _after_refusal(one: Prepared, refused: Refused) -> OncewardError | Prepared | None:
     if refused.reason is RefusalReason.PAYLOAD:
         return PayloadMismatch(one.request_id)
-    # It runs or is about to: the resend goes out, and the journal answers it. Whoever looked before
-    # the other one told anything took it for new.
+    # It runs or is about to: the resend goes out, and the journal answers it. A caller that looked
+    # before the other attempt was written took the request for new.
     return None if refused.state in FINAL else replace(one, is_new=False)
 
 
 def _why_not_again(one: Prepared, refused: Refused) -> PayloadMismatch | Refused | None:
     if refused.reason is RefusalReason.PAYLOAD:
         return PayloadMismatch(one.request_id)
-    # Its client was told that it was not sent, or somebody else's resend is under way already.
+    # Its client was told that it was not sent, or another resend is under way already.
     is_over = refused.state in FINAL or refused.reason is RefusalReason.TAKEN_BACK
     return refused if is_over or refused.attempt > one.envelope.attempt else None

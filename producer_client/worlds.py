@@ -1,8 +1,8 @@
-"""The two worlds of a send, which differ in what carries a call to Redis and Kafka.
+"""The two worlds of a send: blocking and asyncio calls to Redis and Kafka.
 
-What is done in both is written once, as coroutines over the protocols here. Where calls block
-(`sending`) nothing ever suspends, and `at_once` runs a coroutine like any function; where they
-suspend (`async_client`) a loop does.
+The steps of both are written once, as coroutines over the protocols here. Where calls block
+(`sending`), nothing ever suspends, and `at_once` runs a coroutine like any function. Where they
+suspend (`async_client`), a loop runs it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Statuses(Protocol):
-    """Where statuses are told; `feedback.redis.async_store` as it is."""
+    """Writes statuses; `feedback.redis.async_store` as it is."""
 
     async def replace(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
@@ -66,7 +66,7 @@ class Sender(Protocol):
 
 
 def at_once(way: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine gives that never suspends, because nothing it awaits does."""
+    """Return the result of a coroutine that never suspends, because nothing it awaits does."""
     try:
         way.send(None)
     except StopIteration as end:
