@@ -27,6 +27,7 @@ from spark_audit.stage.record_columns import (
     payload_sha256,
     with_envelope,
 )
+from spark_audit.stage.unreadable_times import naming_unreadable_times
 
 SCHEMA = (
     "kind string, topic string, partition int, offset long, timestamp_ms long, request_id string, "
@@ -84,7 +85,8 @@ def stage_records(
         NotAvailable: Kafka is away, records were lost to retention meanwhile, or the disk is full.
     """
     options = reader_options(settings, _with_strays(manifest))
-    with explained(f"the records cannot be read from Kafka at {settings.bootstrap_servers}"):
+    told = explained(f"the records cannot be read from Kafka at {settings.bootstrap_servers}")
+    with naming_unreadable_times(settings, manifest), told:
         if options is None:
             found = frame_of(spark, [], SCHEMA)
         else:
