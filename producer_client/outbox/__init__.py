@@ -6,26 +6,27 @@ Client(outbox=url).send ─ Kafka fails ─▶ row, in its own transaction ─�
 relay: lane taken ─▶ PENDING, payload, deadline (Redis) ─▶ Kafka ─▶ row marked, lane let go
 ```
 
-- `writing`: a row within somebody's transaction. `fallback`: when Kafka fails; `circuit`: and
-  whether it is worth asking.
-- `tables`, `schema`: what lies in the database. `row`: a request as a row. `faults`, `errors`.
-- `relay`: the loop; `table` its rows and lanes, `telling` PENDING, `shipping` a batch on its way,
-  `rests` topics that are away, `waking` what wakes it, `metrics` what it counts.
-- `parked`: what a person sees of rows that were set aside; `outbox_commands`, one room up.
+- `writing`: a row within the caller's transaction. `fallback`: a row when Kafka fails; `circuit`:
+  whether to ask a server again that was away.
+- `tables`, `schema`: the tables, and their versions. `row`: a request as a row. `faults`, `errors`.
+- `relay`: the loop; `table` its rows and lanes, `telling` writes PENDING, `shipping` sends a batch,
+  `rests` remembers topics that are away, `waking` wakes it, `metrics` counts.
+- `parked`: parked rows for a person; `outbox_commands`, one room up.
 
-| what dies, and when | what is true | what happens next |
+| the process that dies, and when | the state then | the next step |
 |---|---|---|
 | the caller, before its commit | nothing anywhere | nothing: it was never asked for |
 | the caller, committed | a row that waits | a relay sends it |
 | a relay, with lanes taken | rows wait, leases run | after `lease_s` another relay takes them |
-| a relay, PENDING told | the same, and a PENDING | relay and resender send it, under one id |
+| a relay, PENDING written | the same, and a PENDING | relay and resender send it, under one id |
 | a relay, Kafka has it, not marked | the same, and a record | sent again, the journal answers it |
 | a relay, marked | the row is SENT | pruned after `keep_s` |
 
-Decisions. Redis away: the relay waits, since what Redis does not know no resender looks after.
-Kafka away: it waits. What Kafka can never take is parked, and later requests of its key go on, as
-they do after a failure. A handle of a send with `connection=` is UNKNOWN until the relay has sent
-it. Through the fallback no order is kept between what Kafka took and what went the other way.
+Decisions. Redis away: the relay waits, since no resender looks after a request that Redis does not
+know. Kafka away: it waits. A request that Kafka can never take is parked, and later requests of its
+key go on, as they do after a failure. The handle of a send with `connection=` shows UNKNOWN until
+the relay has sent it. The fallback preserves no order between requests that Kafka took and those in
+the outbox.
 """
 
 from producer_client.outbox.errors import (

@@ -1,4 +1,4 @@
-"""Whether it is worth asking who was away a moment ago. Pure, but for what it remembers."""
+"""Decides whether to ask a server again that was away a moment ago. Pure, but for its memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Open:
 
 
 class Circuit:
-    """Remembers who was away: one caller at a time asks again, the others need not wait for it.
+    """Remembers which servers are away: one caller at a time asks again, the others need not wait.
 
     Safe to share between threads; times are monotonic.
     """
@@ -25,7 +25,7 @@ class Circuit:
         self._lock = threading.Lock()
 
     def allows(self, name: str, now_s: float) -> bool:
-        """Whether to ask it now; who is told so while it is away asks for all."""
+        """Whether to ask it now; while it is away, one caller gets True and asks for all."""
         with self._lock:
             known = self._open.get(name)
             if known is None:
@@ -36,17 +36,17 @@ class Circuit:
             return True
 
     def failed(self, name: str, now_s: float) -> bool:
-        """Note that it did not answer; say whether it did before."""
+        """Note that it did not answer; say whether it answered before."""
         shortest_s, longest_s = PAUSE_S
         with self._lock:
             known = self._open.get(name)
             pause_s = shortest_s if known is None else min(longest_s, known.pause_s * 2)
-            # Many may have asked before the first of them knew: that is one failure.
+            # Many callers may have asked before the first of them knew: that counts as one failure.
             if known is None or now_s >= known.until_s - known.pause_s + shortest_s:
                 self._open[name] = _Open(pause_s, now_s + pause_s)
             return known is None
 
     def worked(self, name: str) -> bool:
-        """Note that it answered; say whether it did not before."""
-        # Without the lock: this is asked with each send, and a key is there or is not.
+        """Note that it answered; say whether it was away before."""
+        # Without the lock: this runs with each send, and a key is there or is not.
         return name in self._open and self._open.pop(name, None) is not None

@@ -1,4 +1,4 @@
-"""What can go wrong with the outbox, as errors that say what to do next."""
+"""The errors of the outbox; each says the next step."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from feedback.errors import ExitCode, NotAvailable, OncewardError
 class OutboxUnavailable(NotAvailable):
     """The outbox' database is away, full, read-only or busy.
 
-    Within the caller's transaction nothing was written; of one of our own whose commit was not
-    confirmed, nobody knows.
+    Within the caller's transaction nothing was written. If a commit of our own was not confirmed,
+    nobody knows whether the row is there.
 
     Args:
         reason: one line that names the fault, without any data of a request.
@@ -63,7 +63,7 @@ class OutboxVersionError(NotAvailable):
 
 
 class RowRefused(OncewardError):
-    """The database refuses what the row carries; nothing of it was written.
+    """The database refuses the row's values; nothing of it was written.
 
     Args:
         reason: kind and code of the refusal, never the data.
@@ -78,7 +78,6 @@ class RowRefused(OncewardError):
 
 
 class NoTransaction(OncewardError):
-    """The connection has no transaction to join (or one that has failed), or is of no database that
-    we know."""
+    """The connection has no transaction to join (or a failed one), or an unknown database."""
 
     exit_code = ExitCode.USAGE

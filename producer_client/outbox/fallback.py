@@ -1,11 +1,13 @@
-"""Kafka first; what Kafka or Redis fails to take goes into the outbox, unknown to its caller.
+"""Sends to Kafka first; a request that Kafka or Redis fails to take goes into the outbox.
+
+The caller does not notice it.
 
 A send is then three steps, each with its share of `send_timeout_s`: PENDING, Kafka, the row. While
-one of them is known to be away it is not asked, but by one caller at a time.
+a server is known to be away, only one caller at a time asks it.
 
-If the process dies after the first, the request is PENDING with its payload kept, and the resender
-sends it; after the second, Kafka has it or may have it; after the third, a relay sends it. What two
-of them send is one request, since it has one id.
+If the process dies after the first step, the request is PENDING with its payload stored, and the
+resender sends it. After the second, Kafka has it or may have it. After the third, a relay sends it.
+If two of them send it, it is still one request, since it has one id.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ log = EventLog("onceward.client")
 
 Kind = TypeVar("Kind", bound=Prepared)
 
-# Of `send_timeout_s`: Redis may be asked twice, then Kafka, then the database.
+# Shares of `send_timeout_s`: Redis may be asked twice, then Kafka, then the database.
 REDIS_SHARE, KAFKA_SHARE, ROW_SHARE = 0.15, 0.5, 0.2
 _REDIS = "redis"
 _PROBE = Prepared(
@@ -56,22 +58,22 @@ _AWAY = "Kafka did not take {} a moment ago"
 
 @dataclass(frozen=True, slots=True)
 class Untold(Prepared):
-    """A request that Redis was not told of: it must not go to Kafka."""
+    """A request whose PENDING was not written: it must not go to Kafka."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed(Prepared):
-    """A request that goes to Kafka: it was asked before anything was told."""
+    """A request that may go to Kafka: the circuit was asked before PENDING was written."""
 
 
 class Diverted(TopicAway):
-    """It was not tried: who would have to take it is known to be away."""
+    """It was not tried: a server that it needs is known to be away."""
 
 
 class Fallback:
-    """The outbox of one client, and who was away.
+    """The outbox of one client, with the circuits of its servers.
 
     Args:
         url: the outbox' database; it may be away now.
@@ -93,7 +95,7 @@ class Fallback:
         self._lock = threading.Lock()
         self._is_closed = False
         self._writer = self._open()
-        # A parent's connections: let go of here, they would be closed for it as well.
+        # A parent's connections: to drop them here would close them for the parent as well.
         self._inherited: RowWriter | None = None
         try:
             self._check()
@@ -102,11 +104,11 @@ class Fallback:
             raise
 
     def way(self, *given: Any, **named: Any) -> FallbackFlow:
-        """Return a way that falls back on this outbox; see `SendFlow` for the arguments."""
+        """Return a flow that falls back on this outbox; see `SendFlow` for the arguments."""
         return FallbackFlow(*given, fallback=self, **named)
 
     def close(self) -> None:
-        """Write what is being written, take nothing more, and close the connections."""
+        """Finish the rows being written, take no more, and close the connections."""
         with self._lock:
             self._is_closed = True
         if self._writer.pid == os.getpid():
@@ -116,8 +118,10 @@ class Fallback:
         return RowWriter(self._url, group=self._group, timeout_s=self._row_s, notify=self._notify)
 
     def take(self, one: Prepared, error: NotSent | SendUnknown) -> NotSent | SendUnknown | None:
-        """Write the row; None when it is committed, else the first error with both reasons. Once
-        it is closed nothing is written."""
+        """Write the row; None when it is committed, else the first error with both reasons.
+
+        Once it is closed nothing is written.
+        """
         if writing.is_too_large(one, max_request_bytes=self._max_request_bytes):
             reason = f"the record is larger than {self._max_request_bytes} bytes"
             return type(error)(one.request_id, reason)
@@ -145,8 +149,10 @@ class Fallback:
         return kind(one.request_id, f"{error.reason}; and {why}")
 
     def _check(self) -> None:
-        """Have a wrong database, or a user without rights, be found now and not in an outage; one
-        that is away is found out later."""
+        """Find a wrong database, or a user without rights, now and not in an outage.
+
+        A database that is away is checked later.
+        """
         checked = self._writer.probe(_PROBE)
         try:
             checked.result(2 * self._row_s)
@@ -165,7 +171,7 @@ class FallbackFlow(SendFlow):
         self._circuit = fallback.circuit
 
     async def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
-        """Tell PENDING for each; see `SendFlow.announce`. Redis away is no error."""
+        """Write PENDING for each; see `SendFlow.announce`. Redis away is no error."""
         if not self._circuit.allows(_REDIS, monotonic_s()):
             return [_untold(one, "Redis was away a moment ago") for one in batch]
         try:
@@ -173,7 +179,7 @@ class FallbackFlow(SendFlow):
         except (NotSent, SendUnknown) as error:
             if self._circuit.failed(_REDIS, monotonic_s()):
                 log.warning("redis.away", reason=error.reason)
-            # Redis that did not answer may have heard of them.
+            # A Redis that did not answer may have written them.
             may_be_told = isinstance(error, SendUnknown)
             asked = [replace(one, is_told=may_be_told) for one in batch]
             return [_untold(one, error.reason) for one in asked]
@@ -190,8 +196,8 @@ class FallbackFlow(SendFlow):
     ) -> list[OncewardError | Refused | None]:
         """Send requests again; see `SendFlow.again_many`.
 
-        While Kafka is known to be away PENDING is not told: that of an attempt that nobody sends
-        would hide the one that a worker has.
+        While Kafka is known to be away PENDING is not written. A PENDING for an attempt that nobody
+        sends would hide the attempt that a worker has.
         """
         told: list[OncewardError | Refused | None] = []
         for one in batch:
@@ -221,7 +227,7 @@ class FallbackFlow(SendFlow):
     async def outcome(
         self, one: Prepared, record: OnItsWay | RecordNotSent
     ) -> NotSent | SendUnknown | None:
-        """Return None when Kafka or the outbox has it, else what became of it."""
+        """Return None when Kafka or the outbox has it, else the error."""
         error = await ending_of(one, record)
         if error is None:
             self._noted_back(one)
@@ -244,8 +250,11 @@ class FallbackFlow(SendFlow):
 
 
 def _asks_about_no_failure(one: Prepared) -> Prepared:
-    """Return what was sent without a look at its status as what reopens nothing: a failure that is
-    told while the row waits is over for its client, who may have asked under another id since."""
+    """Return a request that reopens no failure, if its status was not read before the sending.
+
+    A failure that is written while the row waits is an end for its client, who may have asked under
+    another id since.
+    """
     if one.envelope.reopens is not None:
         return one
     return replace(one, envelope=one.envelope._replace(reopens=0))

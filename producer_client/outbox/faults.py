@@ -1,4 +1,4 @@
-"""Makes the outbox' errors of what a driver raises; see `feedback.sql.faults`."""
+"""Translates a driver's errors into the outbox's; see `feedback.sql.faults`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from producer_client.outbox.errors import (
 )
 from producer_client.outbox.tables import SCHEMA_VERSION
 
-# PostgreSQL's, of a transaction in which a statement failed before.
+# PostgreSQL's code for a transaction in which a statement failed before.
 _FAILED_BEFORE = "25P02"
 
 
 def translate(error: DBAPIError) -> OncewardError | None:
-    """Return the error to raise in place of a driver's; None when it is a fault of this program."""
+    """Return the error to raise instead of a driver's; None when it is a fault of this program."""
     fault = sort(error)
     if fault is None:
         return None

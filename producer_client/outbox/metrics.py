@@ -1,4 +1,4 @@
-"""What a relay counts, for Prometheus and for whoever looks at its pages."""
+"""The counters of a relay, for Prometheus and for its status pages."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from producer_client.outbox.table import OutboxState
 
 
 class RelayMetrics:
-    """Hears what a relay does; any thread may call. This one listens to nothing."""
+    """The metrics of a relay; any thread may call. This class ignores all calls."""
 
     def sent(self, count: int) -> None:
-        """Hear of rows that Kafka has."""
+        """Note rows that Kafka has."""
 
     def parked(self, topic: str, code: str, count: int = 1) -> None:
-        """Hear of rows that Kafka can never take.
+        """Note rows that Kafka can never take.
 
         Args:
             code: stable, as `REFUSED`.
         """
 
     def standing(self, standing: OutboxState) -> None:
-        """Hear how the outbox stands."""
+        """Note the state of the outbox."""
 
 
 NO_METRICS = RelayMetrics()
 
 
 class ExposedRelayMetrics(RelayMetrics):
-    """Counts what it hears.
+    """Counts the relay's rows.
 
     Attributes:
-        registry: what a scrape reads.
+        registry: the metrics that a scrape reads.
     """
 
     def __init__(self) -> None:
-        # Else each counter has a second series with the time of its making.
+        # Otherwise each counter has a second series with the time of its creation.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -72,7 +72,7 @@ class ExposedRelayMetrics(RelayMetrics):
         self._parked.labels(topic, code).inc(count)
 
     def standing(self, standing: OutboxState) -> None:
-        """Show how the outbox stands; the age is that of the moment of the scrape."""
+        """Show the state of the outbox; the age is that at the time of the scrape."""
         self._waiting.set(standing.waiting)
         self._aside.set(standing.parked)
         since_s = monotonic_s() - standing.oldest_ms / 1000
@@ -84,7 +84,7 @@ class ExposedRelayMetrics(RelayMetrics):
 
 
 class Watched(Protocol):
-    """What the pages say something about."""
+    """The relay, as the status pages see it."""
 
     @property
     def turned_s(self) -> float: ...
@@ -96,7 +96,7 @@ def pages(relay: Watched, metrics: ExposedRelayMetrics, *, stalled_s: float) -> 
     """Return the pages of a relay by their paths.
 
     Args:
-        stalled_s: without a sign of life for so long, it does not get on.
+        stalled_s: a relay without a sign of life for so long is stalled.
     """
 
     def live() -> Answer:

@@ -1,4 +1,4 @@
-"""Rows that a person looks at: what waits, and what was set aside and may be tried again."""
+"""Rows for a person: those that wait, and parked ones that may be tried again."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class ShownRow(NamedTuple):
 
 
 class OutboxDesk:
-    """What a person asks of one group's outbox; for one thread.
+    """The commands of a person on one group's outbox; for one thread.
 
     Args:
-        url: the database's.
+        url: the database's URL.
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
     """
 
@@ -40,7 +40,7 @@ class OutboxDesk:
         self._group = group
 
     def rows(self, state: RowState, *, limit: int) -> list[ShownRow]:
-        """Return the oldest rows that stand so.
+        """Return the oldest rows in this state.
 
         Raises:
             OutboxVersionError: the tables are missing, older or newer.
@@ -55,7 +55,7 @@ class OutboxDesk:
         """Let parked rows wait again; return how many there were.
 
         Args:
-            request_ids: whose; none for all of the group.
+            request_ids: the requests; none for all of the group.
 
         Raises:
             OutboxVersionError: the tables are missing, older or newer.

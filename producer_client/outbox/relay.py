@@ -1,14 +1,14 @@
-"""The relay: sends what waits in the outbox, in order per key, however often it is killed.
+"""The relay: sends the rows of the outbox, in order per key, however often it is killed.
 
-Theory of operation. A turn takes lanes that are nobody's and have rows (`table`), tells PENDING and
-hands the rows to Kafka (`shipping`), and settles what Kafka has acknowledged: rows are marked, and
-the lanes let go. Two batches are on their way at a time, so that the database works while Kafka
-does; more, when Kafka is slow over one topic, so that others do not wait for it. All that a relay
-knows lies in the database: one that is killed leaves rows that wait and lanes whose lease ends.
+Theory of operation. A turn takes free lanes that have rows (`table`), writes PENDING and hands the
+rows to Kafka (`shipping`). It settles the rows that Kafka has acknowledged: they are marked, and
+the lanes are released. Two batches are under way at a time, so that the database works while Kafka
+does. There are more when Kafka is slow over one topic, so that others do not wait for it. All its
+state lies in the database: a relay that is killed leaves rows that wait and lanes whose lease ends.
 
-No outage ends it: it waits, says so once, and goes on. Redis away means that nothing is sent: a
+No outage ends it: it waits, logs that once, and goes on. While Redis is away nothing is sent: a
 request that Redis does not know has no resender, and would be lost with the worker that takes it.
-Kafka away: the same rows are tried again, and nothing is parked.
+While Kafka is away the same rows are tried again, and nothing is parked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ AWAY_PAUSE_S = (0.25, 2.0)
 STANDING_S = 5.0
 PRUNE_S = 2.0
 STOP_S = 2.0
-# Of that, for what Kafka has not acknowledged.
+# The part of it for records that Kafka has not acknowledged.
 GIVE_UP_S = 0.5
 CLOSE_S = 0.3
 SIGNAL_S = 0.2
@@ -54,7 +54,7 @@ class Relay:
 
     Args:
         settings: checked settings.
-        metrics: hears what it does.
+        metrics: counts its rows.
 
     Raises:
         SettingsError: `[outbox] url` is empty or malformed.
@@ -71,7 +71,7 @@ class Relay:
             timeout_s=outbox.timeout_s,
         )
         self._store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
-        # The second is for topics that were forbidden: a refusal ends all that a producer has.
+        # The second is for forbidden topics: a refusal ends all records that a producer has.
         self._senders = tuple(
             OrderedSender(settings.kafka, send_timeout_s=outbox.send_timeout_s) for _ in range(2)
         )
@@ -97,14 +97,14 @@ class Relay:
     # its life -------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Check the tables and begin to work, also when Kafka and Redis are not there yet.
+        """Check the tables and begin to work, even when Kafka and Redis are not there yet.
 
         Raises:
             OutboxVersionError: the tables are missing, older or newer.
             OutboxUnavailable: the database is away.
         """
         self._table.prepare()
-        self._table.close()  # its connection is the thread's
+        self._table.close()  # the connection belongs to the thread
         outbox = self._settings.outbox
         self._waker = waker(outbox.url, timeout_s=outbox.timeout_s, notify=outbox.notify)
         self._thread.start()
@@ -112,11 +112,11 @@ class Relay:
 
     @property
     def missing(self) -> str | None:
-        """Which server is away, in one line; None when it gets on."""
+        """The server that is away, in one line; None when the relay gets on."""
         return self._away or (", ".join(self._rests.away) or None)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it is asked to stop or has failed, at most that long; say whether it is."""
+        """Wait until it is asked to stop or has failed, at most that long; say whether it was."""
         until_s = monotonic_s() + timeout_s
         while not self._is_asked and (left_s := until_s - monotonic_s()) > 0:
             if self._stopping.wait(min(left_s, SIGNAL_S)):
@@ -128,7 +128,7 @@ class Relay:
         self._is_asked = True
 
     def close(self) -> None:
-        """Settle what is on its way, within about two seconds, and close all connections.
+        """Settle the batches under way, within about two seconds, and close all connections.
 
         Raises:
             BaseException: the fault that ended it, if one did.
@@ -140,7 +140,7 @@ class Relay:
             sender.close(CLOSE_S)
         if self._waker is not None:
             self._waker.close()
-        # What hangs over a connection goes with the process; closing it would wait as well.
+        # A thread that hangs in a connection ends with the process; closing it would wait as well.
         if not self._thread.is_alive():
             self._store.close()
         log.info("relay.stopped")
@@ -157,7 +157,7 @@ class Relay:
                     self._land_last()
                     return
                 self._pause(pause_s)
-        except Exception as error:  # a thread nobody looks at: the service ends by it
+        except Exception as error:  # nobody looks at this thread: the error ends the service
             self._fault = error
             self._stopping.set()
         finally:
@@ -168,7 +168,7 @@ class Relay:
         return self._is_asked or self._stopping.is_set()
 
     def _pause(self, pause_s: float) -> None:
-        """Wait so long, or until rows were committed, or it is to end."""
+        """Wait so long, or until rows were committed, or until it has to end."""
         assert self._waker is not None
         until_s = monotonic_s() + pause_s
         while not self._is_asked and (left_s := until_s - monotonic_s()) > 0:
@@ -199,7 +199,7 @@ class Relay:
                     yield left_s
 
     def _turn(self) -> bool:
-        """Do what there is to do; say whether there may be more at once."""
+        """Do one round of work; say whether there may be more at once."""
         self._renew()
         self._look_after()
         worked = self._land_settled()
@@ -222,14 +222,14 @@ class Relay:
         )
         if batch is None:
             if not self._flying:
-                # Others have sent what had failed here.
+                # Other relays have sent the rows that had failed here.
                 self._rests.forget(self._rests.due(now_s))
             return False
         self._ship(batch)
         return True
 
     def _try_forbidden(self) -> bool:
-        """Send a little of a topic that was forbidden; say whether there was any."""
+        """Send a few rows of a forbidden topic; say whether there were any."""
         due = self._rests.forbidden(monotonic_s())
         if not due or any(one.sender is self._senders[1] for one in self._flying):
             return False
@@ -270,7 +270,7 @@ class Relay:
                 self._land(one)
                 landed = True
                 if not is_settled:
-                    # Its producer is gone, and with it what all others had in it.
+                    # Its producer is gone, and with it the records of all other batches there.
                     self._land_all(one.sender)
                     break
         return landed
@@ -282,7 +282,8 @@ class Relay:
 
     def _land(self, shipment: Shipment) -> None:
         try:
-            # Among what is renewed until it has landed: sent one by one it may outlast a lease.
+            # It stays among the renewed batches until it has landed: sent one by one it may outlast
+            # a lease.
             landed = self._shipping.land(shipment)
         finally:
             self._flying.remove(shipment)
@@ -311,14 +312,14 @@ class Relay:
             log.info("topic.back", topic=topic)
 
     def _land_last(self) -> None:
-        """Settle what Kafka acknowledges in time, and give up the rest: its rows wait on."""
+        """Settle the rows that Kafka acknowledges in time, and give up the rest: they wait on."""
         until_s = monotonic_s() + STOP_S - GIVE_UP_S
         with suppress(NotAvailable):  # the leases end by themselves
             while self._flying and monotonic_s() < until_s:
                 if not self._land_settled():
                     self._flying[0].is_settled(WAIT_S)
             for one in self._flying:
-                # First: the end of a producer may take longer than there is time.
+                # First: to end a producer may take longer than there is time.
                 acknowledged = one.acknowledged()
                 if acknowledged:
                     self._table.settle(one.batch, sent=acknowledged, parked={}, holds=True)
@@ -352,7 +353,7 @@ class Relay:
         return poll_s if due_s is None else min(poll_s, max(0.01, due_s))
 
     def _look_after(self) -> None:
-        """Count and prune, now and then; what takes too long there keeps no row from being sent."""
+        """Count and prune, now and then; a slow statement there delays no sending."""
         now_s = monotonic_s()
         if now_s >= self._prune_s:
             self._prune_s = now_s + PRUNE_S
@@ -366,7 +367,7 @@ class Relay:
                 self._warn_of(self._table.unserved_groups())
 
     def _warn_of(self, unserved: Collection[str]) -> None:
-        """Say of each group once that nobody sends for it: its rows would wait unseen."""
+        """Warn once of each group that no relay serves: its rows would wait unseen."""
         for group in unserved:
             if group not in self._unserved:
                 log.warning("group.has_no_relay", group=group, served=self._settings.kafka.group)
@@ -375,8 +376,7 @@ class Relay:
 
 @contextmanager
 def _given_up(what: str) -> Iterator[None]:
-    """Go on without it where the database does not answer in time; a turn finds out whether it is
-    away."""
+    """Go on without this step if the database is too slow; a turn finds out if it is away."""
     try:
         yield
     except OutboxUnavailable as error:

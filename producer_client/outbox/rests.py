@@ -1,4 +1,4 @@
-"""Topics that are left alone for a while, and those that Kafka has not known for too long. Pure."""
+"""Remembers topics that rest for a while, and those that Kafka has not known for too long. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Rests:
     """Remembers which topics failed; times are monotonic.
 
     Args:
-        unknown_s: a topic that Kafka does not know for so long, its rows are parked.
+        unknown_s: after so long the rows of a topic that Kafka does not know are parked.
     """
 
     def __init__(self, *, unknown_s: float) -> None:
@@ -39,13 +39,13 @@ class Rests:
         forbidden: Collection[str],
         now_s: float,
     ) -> tuple[list[str], list[str]]:
-        """Note what became of a batch; return the topics that are newly away, and those back.
+        """Note the results of a batch; return the topics that are newly away, and those back.
 
         Args:
-            sent: topics that have taken something.
-            away: topics that have not, with the reason.
-            unknown: those of them that Kafka says it does not know.
-            forbidden: those of them that this user may not write to.
+            sent: topics that have taken a record.
+            away: topics that have taken none, with the reason.
+            unknown: those of `away` that Kafka does not know.
+            forbidden: those of `away` that this user may not write to.
         """
         back = [topic for topic in sent if topic not in away and topic in self._rests]
         self.forget(back)
@@ -53,13 +53,13 @@ class Rests:
         for topic in away:
             known = self._rests.get(topic)
             failures = 0 if known is None else known.failures
-            # Until it has taken something: that Kafka does not answer says nothing of it.
+            # It stays forbidden until it has taken a record: a silent Kafka says nothing of it.
             is_forbidden = topic in forbidden or (known is not None and known.is_forbidden)
             shortest_s, longest_s = FORBIDDEN_REST_S if is_forbidden else REST_S
             rest_s = min(longest_s, shortest_s * 2 ** min(failures, 10))
             since_s = None if known is None else known.unknown_since_s
             if topic not in unknown:
-                # Only Kafka's own word counts, and only while it is not away.
+                # Only Kafka's own answer counts, and only while Kafka is there.
                 since_s = None
             elif since_s is None:
                 since_s = now_s
@@ -70,7 +70,7 @@ class Rests:
     def resting(self, now_s: float) -> list[str]:
         """Return the topics that are not to be tried now, together with others.
 
-        What is lost never is, and what is forbidden is tried by itself.
+        A lost topic is never tried, and a forbidden one by itself.
         """
         return [
             topic
@@ -79,30 +79,30 @@ class Rests:
         ]
 
     def due(self, now_s: float) -> list[str]:
-        """Return the topics that failed, and are to be tried again now."""
+        """Return the topics that failed, and are due for another try."""
         return [topic for topic in self._rests if topic not in self.resting(now_s)]
 
     def forbidden(self, now_s: float) -> list[str]:
-        """Return the topics that were forbidden, and are to be tried again now."""
+        """Return the forbidden topics that are due for another try."""
         return [
             topic for topic, one in self._rests.items() if one.is_forbidden and one.until_s <= now_s
         ]
 
     def lost(self) -> list[str]:
-        """Return the topics that Kafka did not know for too long: their rows are to be parked."""
+        """Return the topics that Kafka did not know for too long: their rows are parked."""
         return [topic for topic, one in self._rests.items() if one.is_lost]
 
     def forget(self, topics: Collection[str]) -> None:
-        """Let these be tried as if nothing had been."""
+        """Forget that these topics have failed."""
         for topic in topics:
             self._rests.pop(topic, None)
 
     def due_in_s(self, now_s: float) -> float | None:
-        """Return when the next is to be tried again; None when none rests."""
+        """Return the seconds until the next try; None when no topic rests."""
         due = [one.until_s - now_s for one in self._rests.values() if not one.is_lost]
         return min((left_s for left_s in due if left_s > 0), default=None)
 
     @property
     def away(self) -> list[str]:
-        """The topics that failed when they were tried last."""
+        """The topics whose last try failed."""
         return list(self._rests)

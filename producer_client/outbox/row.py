@@ -1,4 +1,4 @@
-"""A row of the outbox: a request as it is written there, and as a relay reads it again. Pure."""
+"""A row of the outbox: a request as it is written there and read again by a relay. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WaitingRow(NamedTuple):
 
 
 def lane_of(topic: str, key: bytes | None, request_id: str) -> int:
-    """Return the lane of a request: the same for all of a topic's key; by its id without a key.
+    """Return the lane of a request, by its topic and key; by its id where there is no key.
 
     >>> lane_of("payments", b"card-1", "a") == lane_of("payments", b"card-1", "b")
     True
@@ -35,10 +35,10 @@ def lane_of(topic: str, key: bytes | None, request_id: str) -> int:
 
 
 def columns_of(one: Prepared, *, group: str) -> dict[str, Any]:
-    """Return the values of a new row, but for what the database says itself."""
+    """Return the values of a new row; the database adds the others."""
     payload = one.payload
     reopens = one.envelope.reopens
-    # What has no column of its own goes as it will be sent.
+    # Headers without a column of their own are stored as they will be sent.
     ours = () if reopens is None else ((REOPENS, b"%d" % reopens),)
     headers = json.dumps([[name, value.hex()] for name, value in (*payload.headers, *ours)])
     return {
@@ -73,7 +73,7 @@ READ = (
 
 
 def row_of(found: Any) -> WaitingRow:
-    """Return what was read, as `READ` names it."""
+    """Return the row of the columns in `READ`."""
     number, lane, created_at, request_id, topic, key, value, headers, digest, attempt, due = found
     read = () if headers == "[]" else json.loads(headers)
     pairs = [(name, bytes.fromhex(raw)) for name, raw in read]

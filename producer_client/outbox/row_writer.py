@@ -1,9 +1,10 @@
-"""Rows of one process on their way into the outbox, in threads of their own: a database that hangs
-must not hold up a caller for longer than it allowed.
+"""Writes rows of one process into the outbox, in threads of their own.
 
-On SQLite one thread writes, and all that wait meanwhile are one commit. Connections that wait for
-SQLite's lock ask again after pauses that grow to 100 ms, and whoever asks in between is served
-first: of 20 callers on four connections one waited 1 s in vain while half waited 20 ms.
+A database that hangs must not delay a caller for longer than it allowed.
+
+On SQLite one thread writes, and all rows that wait meanwhile are one commit. Connections that wait
+for SQLite's lock ask again after pauses that grow to 100 ms, and a later caller may be served
+first. Measured: of 20 callers on four connections one waited 1 s in vain while half waited 20 ms.
 
 If the process dies before a commit, none of its rows is there; after it, all are.
 """
@@ -34,12 +35,15 @@ ROWS_AT_ONCE = 64
 
 
 class Uncommitted(NotAvailable):
-    """Nobody knows whether the row is there."""
+    """Nobody knows whether the row was committed."""
 
 
 class _Row(NamedTuple):
-    """A request, and its caller's future: from when it runs it is written, until then it can be
-    cancelled and is never written."""
+    """A request, and its caller's future.
+
+    Once the future runs, the row is written; until then it can be cancelled, and is then never
+    written.
+    """
 
     one: Prepared
     written: Future[None]
@@ -52,7 +56,7 @@ class RowWriter:
         url: the outbox' database.
         group: the consumer group whose requests these are.
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
-        notify: whether relays on PostgreSQL are woken.
+        notify: whether to wake relays on PostgreSQL.
 
     Raises:
         SettingsError: the URL is malformed.
@@ -72,10 +76,10 @@ class RowWriter:
         self.pid = os.getpid()
 
     def put(self, one: Prepared) -> Future[None]:
-        """Have a row written; the future ends when it is committed, or with an error of
-        `writing.write`, or with `Uncommitted`.
+        """Queue a row; the future ends when it is committed, or with an error.
 
-        While it can be cancelled, nothing of it will ever be committed.
+        The errors are those of `writing.write`, and `Uncommitted`. If the future can still
+        be cancelled, nothing of the row will ever be committed.
         """
         row = _Row(one, Future())
         settled: list[_Row] = []
@@ -91,7 +95,7 @@ class RowWriter:
         return self._threads.submit(self._try, one)
 
     def close(self) -> None:
-        """End what is being written, cancel what waits, and close the connections."""
+        """Finish the rows being written, cancel the waiting ones, and close the connections."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._engine.dispose()
 
@@ -105,7 +109,7 @@ class RowWriter:
                 _commit(connection)
 
     def _write_waiting(self, row: _Row, settled: list[_Row]) -> None:
-        """Write a row and all that wait behind it, unless it went with one before."""
+        """Write a row and all that wait behind it, unless an earlier transaction wrote it."""
         if row.written.done():
             return
         try:
@@ -115,7 +119,7 @@ class RowWriter:
                 _commit(connection)
         except BaseException:
             if not settled and row in self._waiting:
-                # Nothing was begun: its caller is told so, and nobody writes it after that.
+                # Nothing was begun: its caller learns so, and nobody writes it after that.
                 self._waiting.remove(row)
             raise
 
@@ -129,7 +133,7 @@ class RowWriter:
                 row.written.set_exception(error)
 
     def _taken(self) -> list[_Row]:
-        """Return the first rows that still have a caller; from now on they have to be written."""
+        """Return the first rows that still have a caller; from now on they must be written."""
         taken: list[_Row] = []
         while self._waiting and len(taken) < ROWS_AT_ONCE:
             row = self._waiting.popleft()
@@ -143,7 +147,7 @@ class RowWriter:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """Yield a connection on which nothing is committed by itself."""
+        """Yield a connection without autocommit."""
         try:
             with self._engine.connect() as connection:
                 connection.begin()
@@ -158,7 +162,7 @@ class RowWriter:
 
 
 def _is_open(connection: Connection) -> bool:
-    """Whether SQLite's transaction still is."""
+    """Whether SQLite's transaction is still open."""
     driver = connection.connection.driver_connection
     return isinstance(driver, sqlite3.Connection) and driver.in_transaction
 
@@ -167,12 +171,12 @@ def _commit(connection: Connection) -> None:
     try:
         connection.commit()
     except DBAPIError as error:
-        # Whatever it says: a pooler answers in the name of a server that has died.
+        # The answer proves nothing: a pooler answers in the name of a server that has died.
         raise Uncommitted(str(translate(error) or type(error).__name__)) from None
 
 
 def _settle(own: _Row, settled: list[_Row], task: Future[None]) -> None:
-    """Tell callers how the transaction of their rows ended."""
+    """Report to the callers how the transaction of their rows ended."""
     if task.cancelled():
         own.written.cancel()
         return

@@ -1,4 +1,4 @@
-"""Makes the outbox' tables, and tells whether they are this program's."""
+"""Makes the outbox's tables, and checks their version."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READ_VERSION = select(meta.c.value).where(meta.c.name == VERSION)
 
 @dataclass(frozen=True, slots=True)
 class OutboxMigrated:
-    """What a migration found and what it left; `found` is None for a database without an outbox."""
+    """The versions before and after a migration; `found` is None where there was no outbox."""
 
     found: int | None
     version: int
@@ -54,7 +54,7 @@ def migrate(url: str, *, timeout_s: float = 60.0) -> OutboxMigrated:
 
 
 def create(connection: Connection) -> OutboxMigrated:
-    """Make or bring up to date the tables, within the caller's transaction; for migrations.
+    """Make the tables or bring them up to date, within the caller's transaction; for migrations.
 
     In a migration of Alembic: `outbox.create(op.get_bind())`.
 
@@ -81,21 +81,21 @@ def create(connection: Connection) -> OutboxMigrated:
 
 
 def _index_by_topic(connection: Connection) -> None:
-    """Make version 2 of version 1, whose relays read past all that waits for a resting topic."""
+    """Make version 2 of version 1, whose relays read past all rows of a resting topic."""
     waiting_index.drop(connection)
     if connection.dialect.name == "postgresql":
-        # Compared by its bytes, as all that is looked up; no row is written again for that.
+        # Compared by its bytes, as all names that are looked up; no row is rewritten for that.
         name = row.c.topic.name
         connection.execute(text(f'ALTER TABLE {row.name} ALTER {name} TYPE text COLLATE "C"'))
     waiting_index.create(connection)
 
 
 def check_version(connection: Connection) -> None:
-    """Return when the tables are those that this program works with.
+    """Return when the tables have this program's version.
 
     Raises:
-        OutboxVersionError: there are older or newer ones.
-        DBAPIError: there are none, or the database is away; see `faults`.
+        OutboxVersionError: the tables are older or newer.
+        DBAPIError: there are no tables, or the database is away; see `faults`.
     """
     found = _version(connection)
     if found != SCHEMA_VERSION:

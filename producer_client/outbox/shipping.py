@@ -1,15 +1,15 @@
-"""One batch of rows on its way: PENDING told, handed to Kafka, and what became of each.
+"""Sends one batch of rows: write PENDING, hand over to Kafka, find each row's result.
 
-What is true if the relay dies right after a step: after PENDING, see `telling`; after Kafka has
-taken it, the row still waits, and the next relay sends it again under the same id, which the
-journal answers. Only what Kafka has acknowledged is ever marked.
+If the relay dies right after a step: after PENDING, see `telling`. After Kafka has taken the
+record, the row still waits, and the next relay sends it again under the same id, which the journal
+answers. Only rows that Kafka has acknowledged are ever marked.
 
-Kafka gets rows in the order of their ids, from a producer that keeps it and never gives a record
-up by itself. What is not acknowledged in time ends the producer with all that it still has, so
-that nothing of a key goes out before what comes first; the rows are read again from the database.
-So the first records of a key's requests lie in the order of their rows, whatever is sent twice.
+Kafka gets rows in the order of their ids, from a producer that preserves it and never gives up a
+record by itself. Records that are not acknowledged in time end the producer with all its others, so
+that no record of a key overtakes an earlier one; the rows are read again from the database. So the
+first records of a key's requests lie in the order of their rows, even if some are sent twice.
 
-A topic that was forbidden is tried apart, by a producer of its own: the refusal ends a producer.
+A forbidden topic is tried separately, by a producer of its own: the refusal ends a producer.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from producer_client.outbox.telling import RowStep, Telling, ToldRow
 from producer_client.submission import Prepared
 
 NOWHERE = KafkaPlace(None, None)
-# What is sent alone was refused a moment ago: Kafka is there.
+# A row that is sent alone was refused a moment ago: Kafka is there.
 ALONE_S = 3.0
 ALONE_AT_ONCE = 100
 
-# None: it was sent together with one that was refused, and waits on.
+# None: it was sent together with a refused one, and waits on.
 Ending = KafkaPlace | RecordNotSent | RecordUnknown | None
 
 
 @dataclass(slots=True)
 class Landed:
-    """What became of a batch.
+    """The results of a batch.
 
     Attributes:
-        sent: by the row's id; nowhere, where a status says that it has ended already.
+        sent: by the row's id; without a place where the request has already ended.
         parked: reasons, by the row's id.
-        away: topics that are to be left alone for a while, and why.
-        unknown: those of them that Kafka says it does not know.
-        forbidden: those of them that this user may not write to.
+        away: topics that must rest for a while, and why.
+        unknown: those of `away` that Kafka does not know.
+        forbidden: those of `away` that this user may not write to.
     """
 
     sent: dict[int, KafkaPlace] = field(default_factory=dict)
@@ -68,9 +68,9 @@ class Shipment:
 
     Attributes:
         sender: has its records.
-        launched_s: monotonic.
-        records: what Kafka was told, or why it was not.
-        landed: what is known without it.
+        launched_s: monotonic time of its launch.
+        records: the records in Kafka's hands, or why there is none.
+        landed: the results that do not need Kafka.
     """
 
     batch: RowBatch
@@ -80,7 +80,7 @@ class Shipment:
     landed: Landed = field(default_factory=Landed)
 
     def is_settled(self, wait_s: float) -> bool:
-        """Whether Kafka has said what became of all of it, waiting for that at most so long."""
+        """Whether Kafka has answered for all of it, waiting for that at most so long."""
         until_s = monotonic_s() + wait_s
         for _, record in reversed(self.records):
             if isinstance(record, RecordNotSent):
@@ -90,7 +90,7 @@ class Shipment:
         return True
 
     def acknowledged(self) -> dict[int, KafkaPlace]:
-        """Return what Kafka has so far, by the row's id."""
+        """Return the places of the records that Kafka has so far, by the row's id."""
         places: dict[int, KafkaPlace] = {}
         for told, record in self.records:
             if isinstance(record, PendingRecord) and record.is_settled(0.0):
@@ -99,7 +99,7 @@ class Shipment:
         return places
 
     def open_topics(self) -> set[str]:
-        """Return the topics that Kafka has not acknowledged all of."""
+        """Return the topics with unacknowledged records."""
         return {
             told.request.payload.topic
             for told, record in self.records
@@ -111,12 +111,12 @@ class Shipping:
     """Sends batches. Belongs to one thread.
 
     Args:
-        telling: tells PENDING.
+        telling: writes PENDING.
         sender: hands records to Kafka.
-        apart: likewise, those that may end their producer.
+        apart: the sender for records that may end their producer.
         patience_s: how long Kafka may take to acknowledge a batch.
-        tick: called between records that are sent alone, which may take long; says whether to go
-            on with that.
+        tick: called between records that are sent alone, which may take long; says whether to go on
+            with that.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Shipping:
         self._tick = tick
 
     def launch(self, batch: RowBatch, *, is_apart: bool = False) -> Shipment:
-        """Tell PENDING of what can be sent of a batch, and hand it to Kafka.
+        """Write PENDING for the sendable rows of a batch, and hand them to Kafka.
 
         Args:
             is_apart: its topic was forbidden.
@@ -168,14 +168,14 @@ class Shipping:
         return shipment
 
     def is_overdue(self, shipment: Shipment) -> bool:
-        """Whether Kafka has had its time."""
+        """Whether Kafka's time is over."""
         return monotonic_s() > shipment.launched_s + self._patience_s
 
     def land(self, shipment: Shipment) -> Landed:
-        """Return what became of a batch; what Kafka has said nothing of is given up."""
+        """Return the results of a batch; records that Kafka has not answered for are given up."""
         landed, sender = shipment.landed, shipment.sender
         if not shipment.is_settled(0.0):
-            # Before anything else: what is behind a record must not overtake it.
+            # First: the records behind this one must not overtake it.
             sender.abandon()
         alone: list[ToldRow] = []
         for told, record in shipment.records:
@@ -187,15 +187,15 @@ class Shipping:
         if alone:
             self._send_each(sender, alone, landed)
         if sender is self._apart:
-            sender.abandon()  # once a minute or more seldom
+            sender.abandon()  # once a minute, or more rarely
         return landed
 
     def _send_each(self, sender: OrderedSender, refused: Sequence[ToldRow], landed: Landed) -> None:
-        """Find out which records Kafka does not take; those that are not tried wait on.
+        """Find the records that Kafka refuses; those that are not tried wait on.
 
         A broker refuses a batch of Kafka's as a whole, and kafka-python's idempotent producer then
-        says the same of all that comes after. So what was said of several means nothing, and each
-        refusal ends the producer.
+        reports the same error for all later records. So an error of several records means nothing,
+        and each refusal ends the producer.
         """
         sender.abandon()
         for told in refused[:ALONE_AT_ONCE]:
@@ -224,7 +224,7 @@ def _hand_over(
 
 
 def _send_alone(sender: OrderedSender, told: ToldRow, landed: Landed) -> bool:
-    """Send what was refused together with others; say whether Kafka is there."""
+    """Send a row that was refused together with others; say whether Kafka is there."""
     record = _hand_over(sender, told.request, {})
     if isinstance(record, PendingRecord) and not record.is_settled(ALONE_S):
         sender.abandon()
@@ -243,7 +243,7 @@ def _ending(sender: OrderedSender, told: ToldRow, record: PendingRecord | Record
     try:
         return _place(record)
     except TopicForbidden as error:
-        sender.abandon()  # it would now say the same of every topic
+        sender.abandon()  # it would now report the same error for every topic
         return error if error.topic in (None, told.request.payload.topic) else None
     except RecordNotSent as error:
         return error
@@ -258,7 +258,7 @@ def _place(record: PendingRecord) -> KafkaPlace:
 
 
 def _is_refusal(ending: Ending) -> bool:
-    """Whether the record itself is at fault, or another one that went with it."""
+    """Whether the record itself is at fault, or another one of its batch."""
     return isinstance(ending, RecordNotSent) and not isinstance(ending, TopicAway | TopicForbidden)
 
 

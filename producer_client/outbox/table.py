@@ -1,15 +1,15 @@
-"""The outbox as relays see it: lanes are taken, rows are read in order, what was sent is marked.
+"""The outbox as relays see it: they take lanes, read rows in order, and mark sent ones.
 
-A row's lane comes from its topic and key, and a lane is one relay's at a time: so several share the
-work, and rows of a key are sent in the order of their ids. A lane is held by a lease of the
-database's clock, under a name that is new for each batch: whoever lost it marks nothing.
+A row's lane comes from its topic and key, and one relay at a time has a lane: so several share the
+work, and rows of a key are sent in the order of their ids. A lease by the database's clock holds a
+lane, under a name that is new for each batch: a relay that lost it marks nothing.
 
-Rows of one key become visible in the order of their commits. Transactions that are in each other's
-way over a row of their own (an account) write to the outbox in that order as well, when they lock
-before they send; between those that are not, there is no order to keep.
+Rows of one key become visible in the order of their commits. Transactions that lock a row of their
+own (an account) before they send also write to the outbox in that order. Between other transactions
+there is no order to preserve.
 
-Nothing here waits for the disk: a mark that a crash of the database loses is a request that is sent
-again, and answered from the journal.
+Nothing here waits for the disk: if a crash of the database loses a mark, the request is sent again,
+and answered from the journal.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from producer_client.outbox.row import READ, WaitingRow, row_of
 from producer_client.outbox.schema import check_version
 from producer_client.outbox.tables import LANES, RowState, lane, row
 
-# Of one batch: enough for its size, and some are left for other relays.
+# The lanes of one batch: enough for its size, and some are left for other relays.
 LANES_AT_ONCE = 8
-# And so many of their topics: each is a part of one statement, of which SQLite takes some hundreds.
+# And so many of their topics: each is a part of one statement, and SQLite allows some hundreds.
 HEADS_AT_ONCE = 64
 PRUNE_AT_ONCE = 1000
 MOST_GROUPS = 20
@@ -62,10 +62,10 @@ REASON_LENGTH = 500
 
 
 class RowBatch(NamedTuple):
-    """Rows that are this relay's to send.
+    """Rows that this relay has to send.
 
     Attributes:
-        owner: the name that their lanes are held under.
+        owner: the name on their lanes' leases.
         rows: in the order of their ids.
     """
 
@@ -82,17 +82,17 @@ class Head(NamedTuple):
 
 
 class KafkaPlace(NamedTuple):
-    """Where Kafka has a row's record; nowhere, when it was answered without being sent."""
+    """The place of a row's record in Kafka; empty when it was answered without being sent."""
 
     partition: int | None
     offset: int | None
 
 
 class OutboxState(NamedTuple):
-    """How the outbox of a group stands.
+    """The state of a group's outbox.
 
     Attributes:
-        oldest_ms: age of the row that has waited for longest.
+        oldest_ms: age of the row that has waited longest.
     """
 
     waiting: int
@@ -104,9 +104,9 @@ class OutboxTable:
     """The rows of one group; for one thread, on a connection of its own.
 
     Args:
-        url: the database's.
+        url: the database's URL.
         group: the consumer group whose requests these are.
-        lease_s: how long a batch's lanes stay this relay's without a word.
+        lease_s: how long a batch's lanes stay this relay's without renewal.
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
 
     Raises:
@@ -156,20 +156,20 @@ class OutboxTable:
         resting: Collection[str] = (),
         only: str | None = None,
     ) -> RowBatch | None:
-        """Take lanes with rows that wait, and return the first of these; None without any.
+        """Take lanes with waiting rows, and return the first of these rows; None without any.
 
-        It may be without rows, when another relay has just sent them.
+        The batch may be empty, when another relay has just sent its rows.
 
         Args:
             limit: of rows, at least one a lane.
-            limit_bytes: of them together, but for one a lane.
-            resting: topics to be left alone.
+            limit_bytes: of the rows together, but for one a lane.
+            resting: topics to leave alone.
             only: the one topic to look for; None for any.
 
         Raises:
             OutboxUnavailable: the database is away.
         """
-        # Without the write lock of SQLite, which others want.
+        # Without SQLite's write lock, which others want.
         with self._session.transaction(read_only=True) as connection:
             heads = [
                 one
@@ -188,7 +188,7 @@ class OutboxTable:
             connection.execute(_TAKE, held)
             heads = [one for one in heads if one.lane in lanes]
             if len(heads) > HEADS_AT_ONCE:
-                # Any, so that in the end each has its turn.
+                # A random choice, so that in the end each has its turn.
                 heads = random.sample(heads, HEADS_AT_ONCE)
             bounds = {"most": max(1, limit // len(lanes)), "bytes": limit_bytes // len(lanes)}
             found = connection.execute(_first_rows(len(heads)), self._named(heads) | bounds)
@@ -196,7 +196,7 @@ class OutboxTable:
         return RowBatch(owner, tuple(lanes), sorted(rows, key=lambda one: one.id))
 
     def renew(self, batch: RowBatch) -> None:
-        """Hold the lanes of a batch for another lease, those that are still ours.
+        """Renew the leases of a batch's lanes, those that are still ours.
 
         Raises:
             OutboxUnavailable: the database is away.
@@ -212,9 +212,9 @@ class OutboxTable:
         parked: Mapping[int, str],
         holds: bool = False,
     ) -> list[WaitingRow]:
-        """Mark what was sent and what never can be, and let the lanes go; return what was marked.
+        """Mark the rows that were sent or parked, and release the lanes; return the marked rows.
 
-        Rows of lanes that are another relay's by now are left to it.
+        Rows of lanes that another relay has by now are left to it.
 
         Args:
             sent: by the row's id.
@@ -222,7 +222,7 @@ class OutboxTable:
             holds: whether the lanes are still needed.
 
         Raises:
-            OutboxUnavailable: the database is away; what was sent is sent again.
+            OutboxUnavailable: the database is away; the sent rows will be sent again.
         """
         with self._writing() as connection:
             if holds:
@@ -244,7 +244,7 @@ class OutboxTable:
         return [one for one in mine if one.id in sent or one.id in parked]
 
     def waits_for(self, topic: str) -> bool:
-        """Return whether there are rows of a topic that wait, whoever has them in hand.
+        """Return whether rows of a topic wait, with or without a relay.
 
         Raises:
             OutboxUnavailable: the database is away.
@@ -254,7 +254,7 @@ class OutboxTable:
             return connection.execute(_WAITS_FOR, given).first() is not None
 
     def park(self, topic: str, *, reason: str, most: int) -> int:
-        """Park so many of the rows of a topic, but for those that a relay has in hand.
+        """Park so many of the rows of a topic, except those in a relay's lanes.
 
         Args:
             reason: as a person sees it.
@@ -268,14 +268,14 @@ class OutboxTable:
         """
         lanes = {"g": self._group, "lanes": list(range(LANES)), "most": LANES}
         with self._writing() as connection:
-            # Nobody takes them meanwhile.
+            # No relay takes them meanwhile.
             free = list(connection.execute(_FREE, lanes).scalars())
             given = {"g": self._group, "lanes": free, "of": topic, "most": most}
             why = {"why": reason[:REASON_LENGTH]}
             return connection.execute(_PARK_TOPIC, given | why).rowcount
 
     def prune(self, *, keep_s: float) -> int:
-        """Remove some of what was sent longer ago than that; return how many.
+        """Remove some rows that were sent longer ago than that; return how many.
 
         Raises:
             OutboxUnavailable: the database is away.
@@ -285,7 +285,7 @@ class OutboxTable:
             return connection.execute(_PRUNE, given).rowcount
 
     def standing(self) -> OutboxState:
-        """Return how things stand.
+        """Return the state of the group's outbox.
 
         Raises:
             OutboxUnavailable: the database is away.
@@ -298,8 +298,8 @@ class OutboxTable:
     def unserved_groups(self) -> list[str]:
         """Return groups whose rows wait although no relay was ever started for them.
 
-        Whoever writes those has another `[kafka] group` than all relays. At most `MOST_GROUPS`
-        groups are looked at.
+        Their writers have another `[kafka] group` than all relays. At most `MOST_GROUPS` groups are
+        checked.
 
         Raises:
             OutboxUnavailable: the database is away.
@@ -323,7 +323,7 @@ class OutboxTable:
     def _writing(self) -> Iterator[Connection]:
         with self._session.transaction() as connection:
             if self.dialect == "postgresql":
-                # Of this transaction alone: a pooler may give the connection to others after it.
+                # For this transaction alone: a pooler may give the connection to others after it.
                 connection.execute(_NEED_NOT_LAST)
             yield connection
 
@@ -354,13 +354,13 @@ def _waiting_in(number: ColumnElement[int]) -> tuple[ColumnElement[bool], ...]:
 
 
 def _first_topic(number: ColumnElement[int], *after: ColumnElement[bool]) -> ScalarSelect[str]:
-    # One look at the index, whatever waits of a topic.
+    # One lookup in the index, however many rows of a topic wait.
     first = select(row.c.topic).where(*_waiting_in(number), *after).order_by(row.c.topic)
     return first.limit(literal_column("1")).correlate_except(row).scalar_subquery()
 
 
 def _heads() -> Select[Any]:
-    """Return the statement that reads which topics wait in lanes that are nobody's."""
+    """Return the statement that reads which topics wait in free lanes."""
     first = select(lane.c.lane, _first_topic(lane.c.lane).label("topic"))
     heads = first.where(lane.c.group == bindparam("g"), _IS_FREE).cte("heads", recursive=True)
     behind = _first_topic(heads.c.lane, row.c.topic > heads.c.topic)
@@ -369,7 +369,7 @@ def _heads() -> Select[Any]:
 
 
 _NEED_NOT_LAST = text("SET LOCAL synchronous_commit = off")
-# What the index of ended rows says of itself: SQLite does not conclude it from another state.
+# The condition of the index of ended rows: SQLite does not infer it from another state.
 _HAS_ENDED = row.c.state != literal_column(f"'{RowState.WAITING}'")
 _LANES = select(lane.c.lane).where(lane.c.group == bindparam("g"))
 _IS_FREE = or_(lane.c.owner.is_(None), lane.c.lease_until <= now_ms())
@@ -381,7 +381,7 @@ _FREE = (
         lane.c.lane.in_(bindparam("lanes", expanding=True)),
         _IS_FREE,
     )
-    # The one that was served longest ago.
+    # The lane that was served longest ago.
     .order_by(lane.c.lease_until)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
@@ -405,7 +405,7 @@ _RELEASE = (
 
 @lru_cache
 def _first_rows(heads: int) -> Select[Any]:
-    """Return the statement that reads the first rows of lanes, of so many topics in them."""
+    """Return the statement that reads the first rows of lanes, from so many topics in them."""
     names = [*READ, "size_bytes"]
     parts = [
         select(
@@ -431,7 +431,7 @@ def _first_rows(heads: int) -> Select[Any]:
 
 
 _SENT = {"state": RowState.SENT, "ended_at": now_ms()}
-# PostgreSQL unpacks arrays, SQLite JSON: one statement for all of a batch in either.
+# PostgreSQL unpacks arrays, SQLite JSON: one statement for a whole batch in either.
 _UNPACKED = (
     func.unnest(
         cast(bindparam("numbers"), ARRAY(BigInteger)),
@@ -489,7 +489,7 @@ _PRUNE = delete(row).where(
         .limit(bindparam("most"))
     )
 )
-# By the index of what waits: a look for each group, however many rows it has.
+# By the index of waiting rows: one lookup for each group, however many rows it has.
 _NEXT_GROUP = (
     select(row.c.group)
     .where(row.c.group > bindparam("after"), _WAITS)

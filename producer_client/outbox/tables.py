@@ -1,7 +1,8 @@
-"""The outbox' tables: public, so that they can stand in a migration of the user's own.
+"""The outbox's tables: public, so that they can be part of a user's own migration.
 
-`metadata` is what `metadata.create_all` and Alembic take. Whoever makes them otherwise than by
-`create_all`, `create` or `onceward-client outbox migrate` writes the version as `create` does.
+`metadata` is for `metadata.create_all` and Alembic. A caller that makes the tables otherwise than
+by `create_all`, `create` or `onceward-client outbox migrate` must write the version as `create`
+does.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ from sqlalchemy import (
 
 SCHEMA_VERSION = 2
 VERSION = "schema_version"
-# Of a group's rows: each has one, by its topic and key, and is sent by whoever has the lane.
+# A group's rows have so many lanes: a row's topic and key decide its lane, and the relay that has
+# the lane sends it.
 LANES = 32
 
 # SQLite's STRICT tables know five types; INTEGER there has 64 bits.
 _BIGINT = BigInteger().with_variant(Integer(), "sqlite")
 _SMALLINT = SmallInteger().with_variant(Integer(), "sqlite")
-# Ids are bytes to us: comparing them by a language's rules is slower and may change with the host.
+# Ids are bytes to us: to compare them by a language's rules is slower and may change with the host.
 _NAME = Text().with_variant(Text(collation="C"), "postgresql")
 
 
 class RowState(StrEnum):
-    """Where a row stands."""
+    """The state of a row."""
 
     WAITING = "WAITING"
     SENT = "SENT"
@@ -65,7 +67,7 @@ row = Table(
     Column("created_at", _BIGINT, nullable=False),
     Column("state", Text, nullable=False),
     Column("ended_at", _BIGINT),
-    # Where Kafka has it; why it was parked.
+    # Its place in Kafka; why it was parked.
     Column("partition", Integer),
     Column("offset", _BIGINT),
     Column("reason", Text),
@@ -74,8 +76,8 @@ row = Table(
 )
 _WAITING = text("state = 'WAITING'")
 _ENDED = text("state <> 'WAITING'")
-# What a relay reads: only what waits is in it, so it stays small. By topic, so that whatever waits
-# for one that rests is stepped over, however much it is.
+# For relays: it has only waiting rows, so it stays small. By topic, so that the rows of a resting
+# topic are skipped, however many they are.
 waiting_index = Index(
     "onceward_outbox_waiting",
     row.c.group,
@@ -85,7 +87,7 @@ waiting_index = Index(
     postgresql_where=_WAITING,
     sqlite_where=_WAITING,
 )
-# What pruning and a person look for.
+# For pruning, and for lists.
 Index(
     "onceward_outbox_ended",
     row.c.group,
@@ -95,7 +97,7 @@ Index(
     sqlite_where=_ENDED,
 )
 
-# Whose each lane is now: a lease by the database's clock.
+# The owner of each lane: a lease by the database's clock.
 lane = Table(
     "onceward_outbox_lane",
     metadata,

@@ -1,7 +1,7 @@
-"""PENDING told of what a relay is about to send, and what is to be done with each row then.
+"""Writes PENDING for the rows that a relay is about to send, and decides each row's next step.
 
-If the relay dies right after it, the requests are PENDING with their payloads kept and a look of
-the resender ahead: it sends them, and so does the next relay, under one id.
+If the relay dies right after it, the requests are PENDING with their payloads stored, and a check
+of the resender is set. The resender sends them, and so does the next relay, under one id.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MISMATCH = "PAYLOAD_MISMATCH: the id is taken by another key, value or topic"
 
 
 class RowStep(StrEnum):
-    """What is done with a row next."""
+    """The next step of a row."""
 
     SEND = "send"
     ANSWERED = "answered"
@@ -35,7 +35,7 @@ class RowStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToldRow:
-    """A row after PENDING was told.
+    """A row after its PENDING.
 
     Attributes:
         request: as it is sent.
@@ -49,7 +49,7 @@ class ToldRow:
 
 
 def step_after(refused: Refused | RedisRefused | None) -> RowStep:
-    """Return what follows for a row whose PENDING was taken (None) or refused. Pure."""
+    """Return the next step of a row whose PENDING was accepted (None) or refused. Pure."""
     if refused is None:
         return RowStep.SEND
     if isinstance(refused, RedisRefused) or refused.reason is RefusalReason.PAYLOAD:
@@ -57,24 +57,25 @@ def step_after(refused: Refused | RedisRefused | None) -> RowStep:
     if refused.state is State.FAILED and refused.resend:
         return RowStep.LOOK
     if refused.state is State.PENDING and refused.reason is RefusalReason.ATTEMPT:
-        # Whoever told it may take it back: then a failure is shown while this row's record runs.
+        # Its writer may take it back: then a failure is shown while this row's record runs.
         return RowStep.LOOK
-    # What is open may be of an attempt that Kafka has or has not: the journal answers a duplicate.
+    # An open status may be of an attempt that Kafka has or has not: the journal answers a
+    # duplicate.
     return RowStep.ANSWERED if refused.state in FINAL else RowStep.SEND
 
 
 def _as_known(request: Prepared, known: Refused | Status | None) -> Prepared:
-    """Return a request as the last attempt of it that was told.
+    """Return a request as the last attempt in its status.
 
-    A client that waits may have tried to send it again meanwhile. Sent as an earlier attempt, what
-    its worker says of it would not be taken, and nobody would see that worker die.
+    A waiting client may have tried to send it again meanwhile. If it were sent as an earlier
+    attempt, its worker's statuses would be refused, and nobody would notice that worker's death.
     """
     envelope = request.envelope
     if known is None or known.attempt <= envelope.attempt:
         return request
     may_reopen = envelope.reopens
     if may_reopen is None:
-        # A failure that its client is told of from now on is none that this row asks about.
+        # This row does not ask about a failure that its client learns of from now on.
         may_reopen = reopens(known.state, known.generation)
     return replace(request, envelope=envelope._replace(attempt=known.attempt, reopens=may_reopen))
 
@@ -90,11 +91,11 @@ def _as_next(request: Prepared, failure: Status) -> Prepared:
 
 
 class Telling:
-    """Tells PENDING for rows of the outbox.
+    """Writes PENDING for rows of the outbox.
 
     Args:
-        store: where it is told.
-        resend_after_s: when the resender first looks at them.
+        store: has the statuses.
+        resend_after_s: when the resender first checks them.
     """
 
     def __init__(self, store: StatusStore, *, resend_after_s: float) -> None:
@@ -102,11 +103,11 @@ class Telling:
         self._resend_after_s = resend_after_s
 
     def tell(self, rows: Sequence[WaitingRow]) -> list[ToldRow]:
-        """Tell PENDING for each row, and return them with what follows.
+        """Write PENDING for each row, and return the rows with their next steps.
 
         Raises:
-            RedisUnavailable: nothing may be sent: what Redis does not know, no resender looks
-                after, and a worker that dies with it would leave it lost.
+            RedisUnavailable: nothing may be sent. No resender looks after a request that Redis does
+                not know; a worker that dies with it would leave it lost.
         """
         refused = self._write([one.request for one in rows])
         return [self._told(row, row.request, one) for row, one in zip(rows, refused, strict=True)]
@@ -114,10 +115,12 @@ class Telling:
     def _told(
         self, row: WaitingRow, request: Prepared, refused: Refused | RedisRefused | None
     ) -> ToldRow:
-        """Return what follows for a row, told once more where what stands asks for a look.
+        """Return the next step of a row.
 
-        Others go on meanwhile. Each telling is compared in Redis with what stands by then (attempt,
-        state and the failure that it may reopen), and where that has changed, it is looked at anew.
+        PENDING is written once more where the status there asks for a look.
+
+        Other writers go on meanwhile. Redis compares each PENDING with the status there by then
+        (attempt, state and the failure that it may reopen). If that has changed, it is read anew.
         """
         while (step := step_after(refused)) is RowStep.LOOK:
             status = self._store.read(row.request.request_id)

@@ -1,6 +1,6 @@
-"""Hears that rows were committed: by NOTIFY on PostgreSQL, by SQLite's own count of changes.
+"""Waits for committed rows: by NOTIFY on PostgreSQL, by SQLite's own count of changes.
 
-What is missed costs no more than the time to the next poll: a NOTIFY is only a wake-up.
+A missed wake-up costs no more than the time to the next poll.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Waker(Protocol):
 
 
 def waker(url: str, *, timeout_s: float, notify: bool) -> Waker:
-    """Return what hears of new rows in this database.
+    """Return the waker for this database.
 
     Args:
         timeout_s: the longest wait for a connection.
         notify: whether to listen on PostgreSQL.
     """
-    # A listening statement may last, so nothing bounds it but our own asking.
+    # A listening statement may last, so it has no timeout but our own.
     engine = open_engine(
         url,
         timeout_s=timeout_s,
@@ -54,7 +54,7 @@ def waker(url: str, *, timeout_s: float, notify: bool) -> Waker:
 
 
 class Poller:
-    """Hears nothing."""
+    """Wakes up by time only."""
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for all of that time."""
@@ -76,7 +76,7 @@ class Listener:
         self._thread.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether something was committed since the last call; waits for it at most so long."""
+        """Whether a commit came since the last call; waits for one at most so long."""
         is_heard = self._heard.wait(timeout_s)
         self._heard.clear()
         return is_heard
@@ -95,7 +95,7 @@ class Listener:
                     if is_away:
                         log.info("listening.back")
                     is_away = False
-                    # Whatever was committed before it could be heard.
+                    # Rows may have been committed before the listening began.
                     self._heard.set()
                     self._listen(connection)
             except (DBAPIError, OSError) as error:
@@ -129,7 +129,7 @@ class SqliteChangeWatch:
         self._seen = -1
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether something was committed since the last call; waits for it at most so long."""
+        """Whether a commit came since the last call; waits for one at most so long."""
         until_s = monotonic_s() + timeout_s
         while (version := self._version()) == self._seen:
             if (left_s := until_s - monotonic_s()) <= 0:

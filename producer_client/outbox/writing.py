@@ -1,4 +1,4 @@
-"""One request written into the outbox, within a transaction that somebody else ends.
+"""Writes one request into the outbox, within the caller's transaction.
 
 One statement, and nothing else: no Redis, no Kafka. If the process dies right after it, the
 transaction ends without a commit and nothing was ever asked for; once it is committed, a relay
@@ -44,8 +44,9 @@ CHANNEL = "onceward_outbox"
 
 
 class _Insert(NamedTuple):
-    """The statement as a driver takes it, without what SQLAlchemy does for each one it executes:
-    that took half as long as the round trip.
+    """The statement as a driver takes it, without SQLAlchemy's work for each execution.
+
+    That work took half as long as the round trip.
 
     Attributes:
         statement: as SQLAlchemy takes it.
@@ -57,28 +58,29 @@ class _Insert(NamedTuple):
     order: tuple[str, ...] | None
 
 
-# Of libpq's PQtransactionStatus.
+# libpq's PQtransactionStatus.
 _IDLE = 0
-# By whether it wakes relays, for engines whose database was seen to have our tables.
+# With or without waking relays; for engines whose database was seen to have our tables.
 _inserts: weakref.WeakKeyDictionary[Engine, dict[bool, _Insert]] = weakref.WeakKeyDictionary()
 
 
 def write(connection: object, one: Prepared, *, group: str, notify: bool = True) -> int:
-    """Write a request into the outbox of the database that a connection leads to, and return when:
-    the row's `created_at`, epoch ms of the database's clock.
+    """Write a request into the outbox of a connection's database, and return the time.
+
+    The time is the row's `created_at`, in epoch ms of the database's clock.
 
     Args:
         connection: a SQLAlchemy `Connection` or `Session`; its transaction is joined, or begins
             here if none has.
-        notify: whether relays on PostgreSQL are woken; else they find it when they poll.
+        notify: whether to wake relays on PostgreSQL; otherwise they find the row when they poll.
 
     Raises:
-        NoTransaction: it is in autocommit, no such connection, or of another database; or its
-            transaction has failed before.
+        NoTransaction: the connection is in autocommit, of another kind or of another database; or
+            its transaction has failed before.
         OutboxVersionError: the tables are missing or of another version.
         OutboxUnavailable: the database is away, full or read-only, or its user lacks the rights.
-        RowRefused: the database does not take it. After all of these nothing is written, and on
-            PostgreSQL the transaction can only be rolled back, but after the first.
+        RowRefused: the database does not take it. After any of these errors nothing is written. On
+            PostgreSQL the transaction can then only be rolled back, except after the first.
     """
     joined = _joined(connection)
     try:
@@ -101,7 +103,7 @@ async def write_async(connection: object, one: Prepared, *, group: str, notify: 
     Raises:
         NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: as `write`.
     """
-    # By what they have: importing them needs greenlet, which whoever has one has.
+    # By their attributes: importing the classes needs greenlet, which is there if one was made.
     registry = getattr(connection, "registry", None)
     joined = connection if registry is None else registry()  # that of an async_scoped_session
     if not hasattr(joined, "run_sync"):
@@ -114,7 +116,7 @@ async def write_async(connection: object, one: Prepared, *, group: str, notify: 
 
 
 def require_sendable(one: Prepared, *, max_request_bytes: int) -> None:
-    """Return when Kafka can take a request as far as that is known without asking.
+    """Return when Kafka can take a request, as far as that is known without asking.
 
     Raises:
         InvalidMessage: it is too large.
@@ -124,7 +126,7 @@ def require_sendable(one: Prepared, *, max_request_bytes: int) -> None:
 
 
 def is_too_large(one: Prepared, *, max_request_bytes: int) -> bool:
-    """Whether a sender with this limit would not take it."""
+    """Whether a sender with this limit would refuse it."""
     payload = one.payload
     headers = encode_headers(one.envelope, payload.headers)
     return size_of_record(payload.key, payload.value, headers) > max_request_bytes
@@ -156,7 +158,7 @@ def _joined(connection: object) -> Connection:
 
 def _driver(connection: Connection) -> Any:
     pooled = connection.connection
-    # Of asyncio's, the adapter knows of a transaction on PostgreSQL, and aiosqlite itself does.
+    # With asyncio, the adapter knows of a transaction on PostgreSQL, and aiosqlite itself does.
     is_sqlite = connection.dialect.name == "sqlite"
     return pooled.driver_connection if is_sqlite else pooled.dbapi_connection
 
@@ -171,7 +173,7 @@ def _commits_by_itself(driver: Any) -> bool:
 
 
 def _has_begun(driver: Any) -> bool:
-    """Whether somebody said BEGIN on a PostgreSQL connection that does not by itself."""
+    """Whether BEGIN was executed on a PostgreSQL connection that does not begin by itself."""
     info = getattr(driver, "info", None)
     return info is not None and info.transaction_status != _IDLE
 
@@ -182,7 +184,7 @@ def _translated(error: DBAPIError) -> OncewardError | DBAPIError:
 
 def _execute(joined: Connection, written: _Insert, columns: Mapping[str, Any]) -> int:
     if "schema_translate_map" in joined.get_execution_options():
-        # The tables lie where this connection says: only SQLAlchemy knows.
+        # The connection decides where the tables lie: only SQLAlchemy knows that.
         found = joined.execute(written.statement, columns)
     elif written.order is None:
         found = joined.exec_driver_sql(written.sql, columns)
@@ -198,7 +200,7 @@ def _insert(dialect: Dialect, *, wakes: bool) -> _Insert:
     values = insert(row).values(**named, created_at=now_ms(), state=waiting)
     statement: Any = values.returning(row.c.created_at)
     if wakes and dialect.name == "postgresql":
-        # One statement, one round trip: the row, and the word of it.
+        # One statement, one round trip: the row, and its NOTIFY.
         made = statement.cte("made")
         channel: ColumnElement[str] = literal_column(f"'{CHANNEL}'")
         statement = select(made.c.created_at, func.pg_notify(channel, literal_column("''")))
