@@ -1,15 +1,19 @@
 """The worker's room: a committed record runs at most once, and its client is told how it ended.
 
-The way of a request (contract, section 5) through the rooms, which import only downward:
+The way of a request (contract, section 5), in the twelve files that a reader opens:
 
-1. `intake/` reads a record; `handlers/` reads its headers (`delivery`). Its client is told
-   ACCEPTED, its offset is committed, and it waits in the bounded `buffer`.
-2. `loop/` takes a request when a slot is free, claims it in the `journal/` and hands it to the
-   `pool/`, where a child runs the user's function, or the one that asks the counterparty about a
-   run in doubt.
-3. The outcome comes back to `loop/`, which finishes it in the journal; `status/` tells the client.
-4. A run that has no end (its child died, or nobody can know) goes by `loop/continuation`, pure, to
-   the next run, to the counterparty, or to a person.
+1. `intake/intake` reads a record. Its client is told ACCEPTED, its offset is committed, and it
+   waits in the bounded `intake/buffer`.
+2. `loop/scheduler` orders the waiting requests. When a slot is free, `loop/selection` takes the
+   next, and `loop/writing` claims it in a transaction of `journal/journal`.
+3. `loop/worker`, the turn itself, dispatches it to `pool/pool`. A child runs the user's function
+   (`pool/runs`), or the one that asks the counterparty about a run in doubt.
+4. The outcome comes back to `loop/in_flight`; `loop/settlement`, pure, says how the run ended. The
+   next transaction finishes it, `loop/follow_up` acts on its row, and `status/status_writer` tells
+   the client.
+
+A run that has no end (its child died, or nobody can know) goes by `loop/continuation`, pure, to the
+next run, to the counterparty, or to a person. The rooms import only downward.
 
 Beside the road: `features/` has a folder for each thing that a user may declare or set. `ops/` is
 the worker as a process, its health and its command line; `dlq/` is the desk of the person who

@@ -23,7 +23,6 @@ from consumer.handlers.order_keys import lane_of
 from consumer.intake.before_commit import BeforeCommit
 from consumer.intake.buffer import Received
 from consumer.intake.context import IntakeContext
-from consumer.intake.gate import Gates
 from consumer.intake.kafka_thread import KafkaThread
 from consumer.status import status_messages as telling
 from feedback.clock import epoch_ms, monotonic_s
@@ -68,9 +67,8 @@ class Intake(KafkaThread):
         name: str = "intake",
         gathers: bool = False,
     ) -> None:
-        super().__init__(name, away="kafka", open_source=open_source, on_end=context.on_end)
+        super().__init__(context, name, away="kafka", open_source=open_source)
         self._before_commit = before_commit
-        self._gates = Gates(context.gates)
         self._full = context.full
         self._gathers = gathers
         self._stays = False
@@ -80,7 +78,6 @@ class Intake(KafkaThread):
         self._teller = context.teller
         self._buffer = context.buffer
         self._may_take = context.may_take
-        self._wake = context.wake
         self._taken = 0
         self._taken_s = 0.0
 

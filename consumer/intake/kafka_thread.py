@@ -6,6 +6,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from consumer.intake.context import IntakeContext
+from consumer.intake.gate import Gates
 from feedback.errors import KafkaUnavailable, OncewardError
 from feedback.kafka.source import KafkaSource
 from feedback.logs import EventLog
@@ -15,26 +17,28 @@ class KafkaThread(ABC):
     """Takes one turn after the other with a source of its own until it is told to stop.
 
     Args:
+        context: its worker.
         name: of the thread and of its log.
         away: the log's word for Kafka when it does not answer this thread.
         open_source: makes the `KafkaSource`; called in this thread, since a kafka-python consumer
             belongs to one thread. None: there is nothing to read, and the thread ends.
-        on_end: called with the error that ended the thread, or None after `leave`.
     """
 
     def __init__(
         self,
+        context: IntakeContext,
         name: str,
         *,
         away: str,
         open_source: Callable[[], KafkaSource | None],
-        on_end: Callable[[BaseException | None], None],
     ) -> None:
+        self._wake = context.wake
+        self._gates = Gates(context.gates)
+        self._on_end = context.on_end
         self._name = name
         self._away = away
         self._log = EventLog(f"onceward.{name}")
         self._open_source = open_source
-        self._on_end = on_end
         self._is_away = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"onceward-{name}", daemon=True)

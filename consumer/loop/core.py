@@ -11,6 +11,7 @@ from consumer.intake.context import IntakeContext
 from consumer.intake.gate import Gate
 from consumer.journal import Journal
 from consumer.loop.feature import Feature
+from consumer.loop.in_hand import Place
 from consumer.loop.payload_lookup import Revival
 from consumer.loop.scheduler import Scheduler
 from feedback.kafka.source import KafkaSource, Unclaimed
@@ -19,7 +20,6 @@ from feedback.observer import Observer
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 
-Place = tuple[str, int, int]
 Rows = TypeVar("Rows", covariant=True)
 Kind = TypeVar("Kind")
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 import math
 import random
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 from consumer.handlers.declaration import EffectKind, Handler
-from consumer.handlers.delivery import Delivery
-from consumer.journal import DeadEnd, Journal, JournalState, JournalUnavailable, Row
+from consumer.journal import DeadEnd, JournalState, JournalUnavailable, Row
 from consumer.journal.dead_claims import FIRST
 from consumer.journal.left_over import Unhandled
 from consumer.journal.pacing import EVER_MS, pause_unless_quick_s
@@ -28,12 +26,11 @@ from consumer.loop.continuation import (
     continuation,
     policy_of_dead,
 )
+from consumer.loop.core import Core
 from consumer.loop.far_leases import FarLeases
-from consumer.loop.feature import Feature
 from consumer.loop.look_back import Ages, LookBack
-from consumer.loop.told_runs import ToldRuns, ToldStatuses, read_statuses
+from consumer.loop.told_runs import ToldRuns, read_statuses
 from consumer.status import status_messages as telling
-from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
@@ -60,64 +57,36 @@ LOOKS_FOR = 0.01
 LOOKS_S = 0.05
 
 
-class PayloadSource(Protocol):
-    """Where the payload of a dead worker's request comes from."""
-
-    def of(self, row: Row) -> Delivery | None: ...
-
-
-def nobody(worker_ids: Collection[str]) -> set[str]:
-    """Return that none of them lives: heartbeats are not looked at."""
-    return set()
-
-
 class Sweeper:
     """Sweeps a few times a lease, until stopped.
 
+    Claims on topics without a handler here are left to workers that have theirs, until their
+    deadline is over. The statuses in Redis are read as well: they know more than the database,
+    where it has lost commits that it acknowledged.
+
     Args:
-        journal: with a database connection of its own.
-        handlers: by topic; claims on other topics are left to workers that have theirs, until
-            their deadline is over.
-        payloads: makes deliveries of rows.
-        statuses: reads the statuses in Redis: they know more than the database, where it has lost
-            commits that it acknowledged.
+        core: the worker; its features sweep as well, and hear of the findings.
         revive: takes over runs that are to go on.
         room: how much `revive` takes now.
-        may_sweep: asked with the monotonic time before each sweep.
-        features: sweep as well, and hear of the findings.
-        alive: which of these workers have a heartbeat in Redis.
     """
 
     def __init__(
         self,
+        core: Core,
         *,
-        journal: Journal,
-        teller: StatusWriter,
-        worker_id: str,
-        handlers: Mapping[str, Handler],
-        payloads: PayloadSource,
-        statuses: ToldStatuses,
         revive: Callable[[Iterable[Continuation]], None],
         room: Callable[[], int],
-        lease_s: float,
-        may_sweep: Callable[[float], bool],
-        features: Sequence[Feature] = (),
-        alive: Callable[[Collection[str]], set[str]] = nobody,
     ) -> None:
-        self._alive = alive
+        teller, lease_s = core.teller, core.settings.journal.lease_s
+        self._core = core
         self._said_to_live: set[str] = set()
-        self._features = features
-        self._journal = journal
+        self._journal = core.sweeps
         self._teller = teller
-        self._worker_id = worker_id
-        self._handlers = handlers
-        self._payloads = payloads
-        self._statuses = statuses
-        self._told_runs = ToldRuns(statuses, lambda: teller.redis_away)
+        self._handlers = core.by_topic
+        self._told_runs = ToldRuns(core.store, lambda: teller.redis_away)
         self._revive = revive
         self._room = room
         self._lease_s = lease_s
-        self._may_sweep = may_sweep
         self._far_leases = FarLeases(lease_s=lease_s)
         self._look_back = LookBack(
             youngest_ms=UNPUBLISHED_AFTER_MS, budget_s=max(LOOKS_S, lease_s * LOOKS_FOR)
@@ -146,7 +115,7 @@ class Sweeper:
     def _run(self) -> None:
         # Workers that were started together must not ask together.
         while not self._stopping.wait(self._lease_s * random.uniform(*ASK_EVERY)):
-            if self._may_sweep(monotonic_s()):
+            if self._core.may_sweep(monotonic_s()):
                 self.sweep()
 
     def sweep(self) -> None:
@@ -158,7 +127,7 @@ class Sweeper:
             self._end_far_leases()
             self._go_on_for_the_dead()
             self._end_unhandled()
-            for feature in self._features:
+            for feature in self._core.features:
                 feature.sweep()
             self._repair_statuses()
         except JournalUnavailable as error:
@@ -246,7 +215,7 @@ class Sweeper:
         if not rows or self._teller.redis_away:
             return set()
         try:
-            return self._alive({row.owner for row in rows})
+            return self._core.store.alive({row.owner for row in rows})
         except RedisUnavailable as error:
             log.debug("heartbeats.unread", reason=str(error))
             return set()
@@ -258,13 +227,13 @@ class Sweeper:
         if not over:
             return
         try:
-            living = self._alive({one.worker_id for one in over})
+            living = self._core.store.alive({one.worker_id for one in over})
         except RedisUnavailable as error:
             log.debug("heartbeats.unread", reason=str(error))
             return
         # One that lives has a longer lease than this worker.
         gone = [one for one in over if one.worker_id not in living]
-        if gone and self._may_sweep(monotonic_s()) and self._journal.end_leases(gone):
+        if gone and self._core.may_sweep(monotonic_s()) and self._journal.end_leases(gone):
             log.error("leases.ended", count=len(gone), worker_id=gone[0].worker_id)
 
     def _end_unhandled(self) -> None:
@@ -312,7 +281,7 @@ class Sweeper:
         if not rows or self._teller.redis_away:
             return {}
         try:
-            return read_statuses(self._statuses, [row.request_id for row in rows])
+            return read_statuses(self._core.store, [row.request_id for row in rows])
         except RedisUnavailable as error:
             log.debug("statuses.unread", reason=str(error))
             return {}
@@ -328,7 +297,7 @@ class Sweeper:
             if row.topic in unreadable:
                 continue
             try:
-                delivery = self._payloads.of(row)
+                delivery = self._core.payloads.of(row)
             except (KafkaUnavailable, RedisUnavailable) as error:
                 log.debug("claim.left", request_id=row.request_id, reason=str(error))
                 unreadable.add(row.topic)
@@ -344,7 +313,7 @@ class Sweeper:
 
     def _end(self, ends: Sequence[DeadEnd]) -> None:
         # Asked again: the database may have been away since the claims were found.
-        if ends and self._may_sweep(monotonic_s()):
+        if ends and self._core.may_sweep(monotonic_s()):
             self._tell_ended(self._journal.end_dead_claims(ends))
 
     def _tell_ended(self, rows: Iterable[Row]) -> None:
@@ -368,7 +337,7 @@ class Sweeper:
             telling.retrying(
                 one.delivery,
                 one.takeover.generation,
-                worker_id=self._worker_id,
+                worker_id=self._core.worker_id,
                 due_at=now_ms,
                 row=row,
             )
@@ -377,7 +346,7 @@ class Sweeper:
         )
 
     def _hear_swept(self, state: str) -> None:
-        for feature in self._features:
+        for feature in self._core.features:
             feature.swept(state)
 
     def _repair_statuses(self) -> None:
@@ -395,7 +364,7 @@ class Sweeper:
             now_s = monotonic_s()
         if count:
             log.info("statuses.repaired", count=count)
-            for feature in self._features:
+            for feature in self._core.features:
                 feature.repaired(count)
 
     def _repair_within(self, ages: Ages, until_s: float) -> tuple[int, float | None]:

@@ -18,9 +18,8 @@ dead workers, found by the sweeper, come by `revive` and go the same way.
 
 from __future__ import annotations
 
-import itertools
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Received
@@ -31,6 +30,7 @@ from consumer.loop.ended_runs import EndedRuns
 from consumer.loop.feature import Feature
 from consumer.loop.follow_up import FollowUp
 from consumer.loop.in_flight import InFlight
+from consumer.loop.in_hand import InHand
 from consumer.loop.lease import Lease
 from consumer.loop.limits import Limits
 from consumer.loop.own_runs import OwnRuns
@@ -40,11 +40,9 @@ from consumer.loop.settlement import Skipping
 from consumer.loop.told_runs import ToldRuns, ToldStatuses
 from consumer.loop.writing import Writing
 from consumer.pool import Job, Pool
-from consumer.status import status_messages as telling
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
-from feedback.statuses import StatusWrite
 
 log = EventLog("onceward.worker")
 
@@ -52,8 +50,6 @@ GATHER_S = 0.005
 MANY_SLOTS = 16
 # With fewer than one gathered request in so many, others are not waited for.
 FEW = 4
-
-Place = tuple[str, int, int]
 
 
 class Worker:
@@ -63,6 +59,9 @@ class Worker:
         scheduler: the waiting requests, and which of them may be claimed.
         features: take part in the way of requests; see `Feature`.
         statuses: reads the statuses in Redis; None: the journal can have lost nothing.
+
+    Attributes:
+        in_hand: its requests, for other threads.
     """
 
     def __init__(
@@ -85,6 +84,7 @@ class Worker:
         self._lease = lease
         self._features = tuple(features)
         self._in_flight = InFlight(ended=EndedRuns(limits.remembered_bytes), judges=self._features)
+        self.in_hand = InHand(worker_id, scheduler, self._in_flight)
         self._told = FollowUp(
             worker_id=worker_id,
             in_flight=self._in_flight,
@@ -129,32 +129,6 @@ class Worker:
     def idle(self) -> bool:
         """Whether nothing is claimed, running, or waiting to be written."""
         return self._in_flight.idle and not any(one.holds() for one in self._features)
-
-    @property
-    def unfinished(self) -> list[Delivery]:
-        """The requests that are claimed, or about to be; a copy, for any thread."""
-        return [*self._in_flight.claiming, *self._in_flight.running.copy().values()]
-
-    @property
-    def unclaimed(self) -> list[Received]:
-        """Requests committed in Kafka and not claimed, or given up at the end. Any thread."""
-        # In the order in which it goes on, and `claiming` again, which it may have come back from.
-        scheduler, claiming = self.scheduler, self._in_flight.claiming
-        first = [*scheduler.waiting, *list(claiming)]
-        return [*first, *scheduler.key_queues.waiting, *list(claiming), *scheduler.given_up]
-
-    def has_any(self, places: Collection[Place]) -> bool:
-        """Whether any record at these places waits here, runs, or is to be refused. Any thread."""
-        here = itertools.chain(self.unclaimed, list(self._in_flight.refusing), self.unfinished)
-        return any((*one.record[:3],) in places for one in here)
-
-    def holding(self) -> Iterator[StatusWrite]:
-        """Yield the statuses of the runs here; for a Redis that came back empty. Any thread."""
-        for waiting in list(self._in_flight.claiming):
-            if not waiting.wakes:
-                yield telling.accepted(waiting, worker_id=self._worker_id)
-        for (_, generation), one in self._in_flight.running.copy().items():
-            yield telling.running(one, generation, worker_id=self._worker_id)
 
     @property
     def room_for_revived(self) -> int:

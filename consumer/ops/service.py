@@ -1,6 +1,6 @@
 """A worker as a process: the components started in order, the loop, the drain, and the end.
 
-The list of components, and why it has its order, stands in `build`; the end of the runs in `drain`.
+`components` has the list and the reasons for its order, `drain` the end of the runs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from consumer.handlers.fingerprint import HandlersChanged
 from consumer.ops.build import Build
 from consumer.ops.component import started
+from consumer.ops.components import components_of
 from consumer.ops.drain import Drain
 from consumer.ops.health.progress import LOOP
 from feedback.errors import ExitCode, NotAvailable
@@ -35,10 +36,11 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self._built = built = Build(settings)
         self._stop, self._pool = built.stop, built.pool
+        self._components = tuple(components_of(built))
         self._drain = Drain(
             worker=built.worker,
             pool=built.pool,
-            readers=built.components[::-1],
+            readers=self._components[::-1],
             stop=built.stop,
             drain_timeout_s=settings.worker.drain_timeout_s,
         )
@@ -51,7 +53,7 @@ class Service:
         """
         built = self._built
         with self._stop.listening():
-            ends = started(built.components)
+            ends = started(self._components)
             # Imported modules stay: the collector need not look through them again and again.
             gc.freeze()
             topics = ",".join(built.topics)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from consumer.features.collapse.collapsing import Collapsing
 from consumer.handlers.declaration import Handler
-from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer, Received
 from consumer.intake.context import IntakeContext
 from consumer.intake.intake import Intake
@@ -18,7 +17,6 @@ from consumer.loop.payload_lookup import Revival
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
-from consumer.status import status_messages as telling
 from consumer.status.availability import ServerOutage
 from consumer.status.liveness import Liveness
 from consumer.status.status_restore import StatusRestore
@@ -33,7 +31,7 @@ from feedback.settings.settings import (
     Settings,
     WorkerSection,
 )
-from feedback.statuses import StatusWrite
+from tests.consumer.cores import core_of
 from tests.simulation.clock import Face
 from tests.simulation.journal import SimulatedJournal, SimulatedLeases, SimulatedRepublication
 from tests.simulation.links import SimulatedSource
@@ -124,7 +122,7 @@ class WorkerProcess(Process):
         return StatusRestore(
             republication=republication,
             store=store,
-            holding=self._holding,
+            holding=lambda: self.worker.in_hand.statuses(),
             backlog=lambda: self.teller.backlog,
             status_ttl_s=SETTINGS.redis.status_ttl_s,
             resend_after_s=RESEND_AFTER_S,
@@ -161,19 +159,17 @@ class WorkerProcess(Process):
         )
 
     def _make_sweeper(self, store: Any) -> Sweeper:
-        sweeps: Any = SimulatedJournal(self._world, self, self.name, link="sweeps")
-        return Sweeper(
-            journal=sweeps,
-            teller=self.teller,
+        core = core_of(
+            SETTINGS,
             worker_id=self.name,
-            handlers=self.handlers,
+            handlers=tuple(self.handlers.values()),
+            sweeps=SimulatedJournal(self._world, self, self.name, link="sweeps"),
             payloads=Payloads(self._world, store, self.handlers),
-            statuses=store,
-            revive=self.worker.revive,
-            room=lambda: self.worker.room_for_revived,
-            lease_s=LEASE_S,
+            teller=self.teller,
+            store=store,
             may_sweep=lambda now_s: self.liveness.may_sweep(now_s),
         )
+        return Sweeper(core, revive=self.worker.revive, room=lambda: self.worker.room_for_revived)
 
     def _make_intake(self) -> Intake:
         context = IntakeContext(
@@ -243,12 +239,6 @@ class WorkerProcess(Process):
         """Tell again what a Redis that came back empty has forgotten."""
         self._republishing.let_run()
         self.republisher._run()
-
-    def _holding(self) -> Iterator[StatusWrite]:
-        for one in self.scheduler.waiting:
-            if isinstance(one, Delivery):
-                yield telling.accepted(one, worker_id=self.name)
-        yield from self.worker.holding()
 
     def sweep(self) -> None:
         """Sweep, if that is allowed now."""

@@ -9,7 +9,6 @@ from random import Random
 
 from consumer.handlers.declaration import EffectKind, Handler, Order
 from consumer.journal import DISOWNED, JournalUnavailable, Row
-from consumer.loop.order.unclaimed import first_unclaimed
 from feedback.errors import RedisUnavailable
 from tests.simulation.bank import Bank
 from tests.simulation.calls import Calls, Found
@@ -189,7 +188,7 @@ class World(Calls):
         one = None if name is None else self.processes[name]
         if one is None or not one.may_run("intake") or "kafka" in self.away:
             return
-        again = first_unclaimed(one.worker.unclaimed, [partition])
+        again = one.worker.in_hand.first_unclaimed([partition])
         if again:
             self.note(one, f"hands over {again}")
             self.kafka.commit(again)

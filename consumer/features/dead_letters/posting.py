@@ -26,12 +26,6 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-class LetterWriter(Writer, Protocol):
-    """Writes letters."""
-
-    def close(self) -> None: ...
-
-
 class Letter(NamedTuple):
     """A failure with everything that its letter is made of."""
 
@@ -73,13 +67,12 @@ class Posting:
         evidence: Evidence,
         payloads: Source,
         topics: Topics,
-        writer: LetterWriter,
+        writer: Writer,
         stopping: Callable[[], bool],
     ) -> None:
         self._group = group
         self._evidence = evidence
         self._payloads = payloads
-        self._writer = writer
         self._posting = Pages[Dead](
             kind="dead_letters",
             target=lambda topic: Target(dead_letter_topic(topic, group), ROOM_BYTES),
@@ -95,7 +88,7 @@ class Posting:
 
     def close(self) -> None:
         """Close the connections to Kafka; a later page opens them again."""
-        self._writer.close()
+        self._posting.close()
         self._payloads.close()
 
     def _letter(self, dead: Dead) -> Letter | None:

@@ -57,6 +57,7 @@ class Writer(Protocol):
     """Writes records; None for each that Kafka has acknowledged."""
 
     def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]: ...
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -126,6 +127,10 @@ class Posting(Generic[Item]):
                 posted, batch, size_bytes = Posted(closed=posted.closed), [], 0
         self._write(batch, posted)
         yield posted
+
+    def close(self) -> None:
+        """Close the connection to Kafka; a later page opens it again."""
+        self._writer.close()
 
     def _drafted(self, item: Item, posted: Posted) -> Draft | None:
         topic = item.row.topic

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from consumer.features.outgoing.hindrances import Hindrances
+from consumer.features.outgoing.listener import OutgoingListener
 from consumer.features.outgoing.posting import Posted, Waits
-from consumer.journal import JournalUnavailable
+from consumer.journal import JournalUnavailable, Row
 from consumer.journal.span import Span
 from consumer.journal.waiting import Cursor, OwedCount
+from consumer.loop.feature import Feature
+from consumer.loop.mapping import Run
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
@@ -29,6 +32,7 @@ TURN_EVERY = 0.5
 
 Item = TypeVar("Item", bound=Waits)
 Asked = TypeVar("Asked", covariant=True, bound=Waits)
+Written = TypeVar("Written", contravariant=True, bound=Waits)
 
 
 class Rows(Protocol[Asked]):
@@ -45,6 +49,7 @@ class Rows(Protocol[Asked]):
         of_the_dead: bool,
         within_ms: int,
     ) -> Sequence[Asked]: ...
+    def close_case(self, names: Collection[Run]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -57,66 +62,82 @@ class Memory(Protocol):
 
     @property
     def news(self) -> threading.Event: ...
+    def forget(self, runs: Iterable[Run]) -> None: ...
     def forget_before(self, at_s: float) -> None: ...
 
 
-@dataclass(frozen=True)
-class Duty(Generic[Item]):
-    """The kind of records to write, and how.
+class Poster(Protocol[Written]):
+    """Writes a page of records."""
+
+    def post(self, page: Sequence[Written]) -> Iterator[Posted]: ...
+    def close(self) -> None: ...
+
+
+class Rounds(Feature, ABC, Generic[Item]):
+    """Writes the records of waiting rows, until stopped; `name` is the kind of the records.
 
     Args:
-        kind: `dead_letters` or `outcomes`.
-        topics: those that this worker writes for; rows of other topics are left alone.
-        settle: writes a page and notes which rows wait no more; yields the results.
-        show: told of each topic how many of its requests wait, and since which monotonic time.
-        gather_s: how long news wait for others, to be written together.
-        begin: called first in the thread.
-        close: closes the connections to Kafka, in the thread.
-    """
-
-    kind: str
-    topics: Collection[str]
-    settle: Callable[[Sequence[Item]], Iterator[Posted]]
-    show: Callable[[str, int, float], None]
-    gather_s: float
-    close: Callable[[], None]
-    begin: Callable[[], None] = lambda: None
-
-
-class Rounds(Generic[Item]):
-    """Writes the records of waiting rows, until stopped.
-
-    Args:
-        duty: the kind of records to write, and how.
         rows: finds waiting rows; with a connection of its own.
+        posting: writes a page of them; closed in the thread.
         memory: this worker's memory of waiting rows; a new one wakes this thread.
+        topics: those that this worker writes for; rows of other topics are left alone.
         lease_s: how often to look for rows of dead workers.
         may_sweep: asked with the monotonic time whether the dead can be told from the living.
+        listeners: hear how many records wait, and the end of each.
+
+    Attributes:
+        gather_s: how long news wait for others, to be written together.
     """
+
+    stop_s: ClassVar[float] = 2.0
+    gather_s: ClassVar[float]
 
     def __init__(
         self,
-        duty: Duty[Item],
         *,
         rows: Rows[Item],
+        posting: Poster[Item],
         memory: Memory,
+        topics: Collection[str],
         lease_s: float,
         may_sweep: Callable[[float], bool],
+        listeners: Sequence[OutgoingListener] = (),
     ) -> None:
-        self._duty = duty
         self._rows = rows
+        self._posting = posting
         self._memory = memory
+        self._topics = topics
         self._lease_s = lease_s
         self._may_sweep = may_sweep
-        self._log = EventLog(f"onceward.{duty.kind}")
-        self._hindrances = Hindrances(duty.kind)
+        self._listeners = listeners
+        self._log = EventLog(f"onceward.{self.name}")
+        self._hindrances = Hindrances(self.name)
         self._cursor = Cursor()
         self._asked_s = 0.0
         self._span = Span(monotonic_s())
         self._shown: set[str] = set()
         self._stopping = threading.Event()
-        name = f"onceward-{duty.kind.replace('_', '-')}"
+        name = f"onceward-{self.name.replace('_', '-')}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def begin(self) -> None:
+        """Prepare; called first in the thread."""
+
+    @abstractmethod
+    def settle(self, page: Sequence[Item]) -> Iterator[Posted]:
+        """Write a page and close the cases of its rows; yield the results."""
+
+    def close_cases(self, rows: Sequence[Row], what: str) -> None:
+        """Note that these rows wait for no record any more.
+
+        Args:
+            what: as in `OutgoingListener.done`.
+        """
+        runs: list[Run] = [(row.request_id, row.generation) for row in rows]
+        self._rows.close_case(runs)
+        self._memory.forget(runs)
+        for one in self._listeners:
+            one.done(self.name, what, rows)
 
     @property
     def is_stopping(self) -> bool:
@@ -141,7 +162,7 @@ class Rounds(Generic[Item]):
         # Workers that were started together must not ask together.
         pause_s = self._lease_s * random.uniform(0.1, 0.9)
         try:
-            self._duty.begin()
+            self.begin()
             while not self._stopping.is_set():
                 self._memory.news.wait(pause_s)
                 self._stopping.wait(min(self._lease_s, self._gather_s))
@@ -150,12 +171,12 @@ class Rounds(Generic[Item]):
                     self.look()
                 pause_s = self._pause_s(monotonic_s())
         finally:
-            self._duty.close()
+            self._posting.close()
             self._rows.close()
 
     @property
     def _gather_s(self) -> float:
-        return max(self._duty.gather_s, self._asked_s / ASKING_SHARE)
+        return max(self.gather_s, self._asked_s / ASKING_SHARE)
 
     def _pause_s(self, now_s: float) -> float:
         if not self._hindrances.is_hindered:
@@ -167,12 +188,12 @@ class Rounds(Generic[Item]):
         try:
             self._look(monotonic_s())
         except JournalUnavailable as error:
-            self._log.debug(f"{self._duty.kind}.left", reason=error.reason)
+            self._log.debug(f"{self.name}.left", reason=error.reason)
 
     def _look(self, now_s: float) -> None:
         waiting = self._waiting(now_s)
         self._asked_s = monotonic_s() - now_s
-        ours = [one for one in waiting if one.topic in self._duty.topics]
+        ours = [one for one in waiting if one.topic in self._topics]
         self._span.looked(
             now_s, monotonic_s(), oldest_ms=max((one.oldest_ms for one in ours), default=0)
         )
@@ -215,7 +236,7 @@ class Rounds(Generic[Item]):
                 of_the_dead=of_the_dead,
                 within_ms=self._span.age_ms(monotonic_s()),
             )
-            for posted in self._duty.settle(page):
+            for posted in self.settle(page):
                 self._note(posted)
                 written.update(row.topic for row in posted.written)
             if page:
@@ -234,10 +255,14 @@ class Rounds(Generic[Item]):
     def _show(self, waiting: Iterable[OwedCount], now_s: float) -> None:
         # A look that did not go back to the oldest row knows only a part of the dead workers' rows.
         is_whole = self._span.is_all
-        found = {one.topic: one for one in waiting if is_whole or one.topic in self._duty.topics}
-        known = {topic for topic in self._shown if is_whole or topic in self._duty.topics}
+        found = {one.topic: one for one in waiting if is_whole or one.topic in self._topics}
+        known = {topic for topic in self._shown if is_whole or topic in self._topics}
         for topic in known - found.keys():
-            self._duty.show(topic, 0, now_s)
+            self._tell_waiting(topic, 0, now_s)
         for topic, one in found.items():
-            self._duty.show(topic, one.requests, now_s - one.oldest_ms / 1000)
+            self._tell_waiting(topic, one.requests, now_s - one.oldest_ms / 1000)
         self._shown = (self._shown - known) | found.keys()
+
+    def _tell_waiting(self, topic: str, count: int, since_s: float) -> None:
+        for one in self._listeners:
+            one.waiting(self.name, topic, count, since_s, is_ours=topic in self._topics)

@@ -11,17 +11,16 @@ on. `passage` says how far back it goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from consumer.features.retries.following import wakeup_of_row
 from consumer.features.retries.passage import Passage
 from consumer.features.retries.wakeup import WakeUp
-from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
-from consumer.intake.buffer import Buffer
-from consumer.intake.gate import Gate, Gates
-from consumer.journal import Journal, JournalUnavailable, Overdue, Row
+from consumer.intake.gate import Gates
+from consumer.journal import JournalUnavailable, Overdue, Row
+from consumer.loop.core import Core
+from consumer.status import status_messages as telling
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
@@ -43,46 +42,23 @@ GONE_AFTER_S = 60.0
 Name = tuple[str, int]
 
 
-class RetrySource(Protocol):
-    """Where the payload of a request comes from."""
-
-    def of(self, row: Row) -> Delivery | None: ...
-
-
 class OverdueRetries:
     """Wakes up forgotten retries. Belongs to the sweeper's thread.
 
     Args:
-        journal: the sweeper's.
-        handlers: by topic; requests of other topics are left to workers that have theirs.
-        payloads: makes deliveries of rows.
+        core: the worker; `due` of its scheduler is where due retries wait for a slot.
         send: sends a wake-up to its topic.
-        buffer: where due retries wait for a slot.
-        on_due: called after retries were buffered.
-        tell_ended: told of requests whose time is over, or whose payload is gone.
-        gates: close topics, of which nothing goes on then.
     """
 
-    def __init__(
-        self,
-        *,
-        journal: Journal,
-        handlers: Mapping[str, Handler],
-        payloads: RetrySource,
-        send: Callable[[Sequence[WakeUp]], None],
-        buffer: Buffer,
-        on_due: Callable[[], None],
-        tell_ended: Callable[[Iterable[Row]], None],
-        gates: Sequence[Gate] = (),
-    ) -> None:
-        self._gates = Gates(gates)
-        self._journal = journal
-        self._handlers = handlers
-        self._payloads = payloads
+    def __init__(self, core: Core, *, send: Callable[[Iterable[WakeUp]], None]) -> None:
+        self._gates = Gates(core.gates)
+        self._journal = core.sweeps
+        self._handlers = core.by_topic
+        self._payloads = core.payloads
         self._send = send
-        self._buffer = buffer
-        self._on_due = on_due
-        self._tell_ended = tell_ended
+        self._buffer = core.scheduler.due
+        self._on_due = core.wake
+        self._teller = core.teller
         self._next_s: dict[Name, tuple[float, float]] = {}
         self._passage = Passage(PAGE)
         # Since when a payload has been gone; and those of them that this passage has met.
@@ -147,7 +123,8 @@ class OverdueRetries:
             elif self._is_gone_for_good(row, now_s):
                 ended.append(row)
         if ended:
-            self._tell_ended(self._journal.end_retries(ended))
+            rows = self._journal.end_retries(ended)
+            self._teller.tell([telling.from_row(row) for row in rows])
         return asked
 
     def _forget_gone(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from consumer.features.retries import following
@@ -11,11 +11,10 @@ from consumer.features.retries.tiers import RetryReader
 from consumer.features.retries.topics import retry_topics
 from consumer.features.retries.wakeups import WakeUps
 from consumer.handlers.delivery import Delivery
-from consumer.journal import Finish, Row
+from consumer.journal import Finish
 from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.loop.settlement import Settlement
-from consumer.status import status_messages as telling
 from feedback.clock import epoch_ms
 from feedback.kafka.source import KafkaSource
 from feedback.kafka.writer import KafkaWriter
@@ -47,25 +46,10 @@ class Retries(Feature):
         self._core = core
         self._topics = retry_topics(core.handlers, core.group)
         self._wakeups = WakeUps(KafkaWriter(core.settings.kafka), group=core.group)
-        due = core.scheduler.due
         self._tiers = RetryReader(
-            topics=self._topics,
-            buffer=due,
-            open_source=self._open_source,
-            on_due=core.wake,
-            on_end=core.on_end,
-            gates=core.gates,
+            core, topics=self._topics, buffer=core.scheduler.due, open_source=self._open_source
         )
-        self._overdue = OverdueRetries(
-            journal=core.sweeps,
-            handlers=core.by_topic,
-            payloads=core.payloads,
-            send=self._wakeups.send,
-            buffer=due,
-            on_due=core.wake,
-            tell_ended=self._tell_ended,
-            gates=core.gates,
-        )
+        self._overdue = OverdueRetries(core, send=self._wakeups.send)
 
     def judged(self, finish: Finish, delivery: Delivery) -> Finish:
         """Return how a run is to end: RETRYING, where another one follows by itself."""
@@ -83,9 +67,6 @@ class Retries(Feature):
             JournalUnavailable: it is the next sweep's business.
         """
         self._overdue.sweep()
-
-    def _tell_ended(self, rows: Iterable[Row]) -> None:
-        self._core.teller.tell([telling.from_row(row) for row in rows])
 
     def start(self) -> None:
         """Begin to read and to send."""

@@ -20,7 +20,7 @@ from consumer.features.retries.waiting import Waiting, WaitingWakeup
 from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
-from consumer.intake.gate import Gate, Gates
+from consumer.intake.context import IntakeContext
 from consumer.intake.kafka_thread import KafkaThread
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import InvalidMessage, KafkaUnavailable
@@ -46,29 +46,23 @@ class RetryReader(KafkaThread):
     """Feeds the buffer of due retries from Kafka until it is told to stop.
 
     Args:
+        context: its worker.
         topics: the retry topics, each with the handler that it is for and its delay in ms.
         buffer: where due retries wait for a slot; those without room there stay in Kafka.
         open_source: makes the `KafkaSource`; called in this thread.
-        on_due: called after retries were buffered, to wake the worker.
-        on_end: called with the error that ended the thread, or None after `leave`.
-        gates: close topics, of which nothing goes on then.
     """
 
     def __init__(
         self,
+        context: IntakeContext,
         *,
         topics: Mapping[str, tuple[Handler, int]],
         buffer: Buffer,
         open_source: Callable[[], KafkaSource],
-        on_due: Callable[[], None],
-        on_end: Callable[[BaseException | None], None],
-        gates: Sequence[Gate] = (),
     ) -> None:
-        super().__init__("retries", away="retries", open_source=open_source, on_end=on_end)
-        self._gates = Gates(gates)
+        super().__init__(context, "retries", away="retries", open_source=open_source)
         self._topics = topics
         self._buffer = buffer
-        self._on_due = on_due
         self._waiting = Waiting()
         self._committed: dict[Partition, int] = {}
         self._unknown: set[Partition] = set()
@@ -151,7 +145,7 @@ class RetryReader(KafkaThread):
         if kept:
             self._handed_s = now_s
             self._buffer.put([delivery for _, _, delivery in kept])
-            self._on_due()
+            self._wake()
 
     def _covered(
         self, source: KafkaSource, due: Sequence[Taken], wanted: Mapping[Partition, int]

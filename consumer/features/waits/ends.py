@@ -12,19 +12,22 @@ thread of its own: a letter that cannot be written must not hold up the tombston
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from consumer.features.dead_letters.evidence import Evidence
-from consumer.features.dead_letters.strategies import KEEP, NONE, STOP
+from consumer.features.dead_letters.strategies import KEEP, NONE, STOP, strategy_of
+from consumer.features.outcomes.outcomes import outcome_topics
 from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.sending import Sending
 from consumer.features.waits.ended import End, Right, WaitPlace, doubt, row_of
 from consumer.features.waits.record import GIVEN_BACK, Wait, encode, tombstone
+from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.delivery import Delivery
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import WORKER_DIED, Row
+from consumer.loop.core import Core
 from consumer.status.availability import ServerOutage
 from feedback.clock import epoch_ms
 from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
@@ -42,57 +45,52 @@ _ME = "ends"
 Name = tuple[str, int]
 
 
+def is_kept(one: Handler) -> bool:
+    """Whether all requests of a handler have wait records."""
+    return one.delivery is DeliveryKind.AT_LEAST_ONCE
+
+
 class Letters(Protocol):
     """Writes dead letters."""
 
     def post(self, page: Sequence[Dead]) -> Iterator[Posted]: ...
+    def close(self) -> None: ...
 
 
 class Ends:
     """Writes until stopped.
 
     Args:
-        group: the workers' consumer group.
-        worker_id: who says so.
-        strategies: for each topic whose requests may have wait records: its strategy for failures.
-        kept: those with `delivery="at_least_once"`: all of their requests have one. Of the others
-            those have one that were taken over.
-        outcomes: those of them whose outcomes are passed on.
-        outlives: whether the journal is there for others when this worker is not.
+        core: the worker.
+        handlers: those whose requests may have wait records, by topic. With
+            `delivery="at_least_once"` all of them have one; of the others those have one that
+            were taken over.
         writer: used by one thread alone.
         letters: writes dead letters, in another one.
         evidence: records and errors of failures, where they are known here.
-        tell: tells clients.
         outage: told when wait records cannot be written.
-        close: closes the connection of `letters`, in its thread.
     """
 
     def __init__(
         self,
+        core: Core,
+        handlers: Mapping[str, Handler],
         *,
-        group: str,
-        worker_id: str,
-        strategies: Mapping[str, str],
-        kept: Collection[str],
-        outcomes: Collection[str],
-        outlives: bool,
         writer: KafkaWriter,
         letters: Letters,
         evidence: Evidence,
-        tell: Callable[[Iterable[StatusWrite]], None],
         outage: ServerOutage,
-        close: Callable[[], None],
     ) -> None:
-        self._group = group
-        self._worker_id = worker_id
-        self._strategies = strategies
-        self._kept_topics = frozenset(kept)
-        self._outcomes = frozenset(outcomes)
-        self._outlives = outlives
+        self._group = core.group
+        self._worker_id = core.worker_id
+        self._strategies = {topic: strategy_of(core.settings, topic) for topic in handlers}
+        self._kept_topics = {topic for topic, one in handlers.items() if is_kept(one)}
+        self._outcomes = outcome_topics(handlers.values())
+        self._outlives = core.outlives
         self._writer = writer
         self._letters = letters
         self._evidence = evidence
-        self._tell = tell
+        self._teller = core.teller
         self._outage = outage
         self._lock = threading.Lock()
         self._places: dict[str, WaitPlace] = {}
@@ -102,7 +100,11 @@ class Ends:
             "wait-ends", write=self._say, close=writer.close, gather_s=GATHER_S
         )
         self._burying = Sending[End](
-            "wait-letters", write=self._bury, close=close, gather_s=GATHER_S, is_ordered=False
+            "wait-letters",
+            write=self._bury,
+            close=letters.close,
+            gather_s=GATHER_S,
+            is_ordered=False,
         )
 
     def start(self) -> None:
@@ -233,7 +235,7 @@ class Ends:
         """End a request whose worker died, and that must not run again: for a person."""
         self._evidence.failed((one.request_id, one.begins_at), one.record, None)
         # Whoever tells clients is heard by us.
-        self._tell([doubt(one, worker_id=self._worker_id)])
+        self._teller.tell([doubt(one, worker_id=self._worker_id)])
 
     # writing -------------------------------------------------------------------------------
 

@@ -14,19 +14,22 @@ those that compaction has not taken away yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
+from consumer.features.waits.ends import Ends
 from consumer.features.waits.holders import Heartbeats
+from consumer.features.waits.holding import Holding
 from consumer.features.waits.record import Tombstone, Wait, decode, source_topic
 from consumer.features.waits.resuming import Resuming
 from consumer.features.waits.table import Entry, Table, Taking
+from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery, RefusedRecord
-from consumer.intake.buffer import Buffer
-from consumer.intake.gate import Gate, Gates
 from consumer.intake.kafka_thread import KafkaThread
+from consumer.loop.core import Core
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import InvalidMessage, KafkaUnavailable, RedisUnavailable
+from feedback.kafka.reader import RecordReader
 from feedback.kafka.source import KafkaSource, Partition
 from feedback.logs import EventLog
 from feedback.records.envelope import Record
@@ -40,30 +43,8 @@ READ_TIMEOUT_S = 5.0
 LOOK_EVERY_S = 0.5
 # The share of the buffer: takeovers must not keep others from reading their own.
 SHARE = 2
-
-
-class WaitReader(Protocol):
-    """Reads records again by their coordinates."""
-
-    def read(
-        self, topic: str, partition: int, offset: int, *, timeout_s: float
-    ) -> Record | None: ...
-    def close(self) -> None: ...
-
-
-class Takings(Protocol):
-    """Writes wait records and waits until Kafka has them."""
-
-    def hold(self, waits: Iterable[tuple[Wait, int | None]]) -> list[KafkaUnavailable | None]: ...
-
-
-class EndWriter(Protocol):
-    """Writes messages about requests, later."""
-
-    def put_right(self, wait: Wait, partition: int) -> None: ...
-    def ended_before(self, wait: Wait, partition: int) -> None: ...
-    def in_doubt(self, one: Delivery) -> None: ...
-    def took(self, wait: Wait, partition: int, *, ends_as: str) -> None: ...
+# Of a heartbeat's length: who lives beats three times within it.
+GRACE = 0.5
 
 
 class Asked(NamedTuple):
@@ -81,47 +62,38 @@ class Keeper(KafkaThread):
     """Feeds the buffer with requests that no living worker holds, until it is told to stop.
 
     Args:
-        worker_id: as wait records name us.
-        group: the workers' consumer group.
-        heartbeats: say who lives.
-        reader: reads payloads again.
+        core: the worker.
+        handlers: those whose requests may have wait records, by topic.
         takings: writes that we take something over.
         ends: writes further messages.
-        resuming: makes a delivery of a wait record.
-        buffer: where requests wait for a slot.
         open_source: makes the `KafkaSource`; called in this thread. None: nothing waits.
-        on_buffered: called after requests were buffered, to wake the worker.
-        on_end: called with the error that ended the thread, or None after `leave`.
-        gates: close topics, of which nothing goes on then.
     """
 
     def __init__(
         self,
+        core: Core,
+        handlers: Mapping[str, Handler],
         *,
-        worker_id: str,
-        group: str,
-        heartbeats: Heartbeats,
-        reader: WaitReader,
-        takings: Takings,
-        ends: EndWriter,
-        resuming: Resuming,
-        buffer: Buffer,
+        takings: Holding,
+        ends: Ends,
         open_source: Callable[[], KafkaSource | None],
-        on_buffered: Callable[[], None],
-        on_end: Callable[[BaseException | None], None],
-        gates: Sequence[Gate] = (),
     ) -> None:
-        super().__init__("waits", away="waits", open_source=open_source, on_end=on_end)
-        self._worker_id = worker_id
-        self._group = group
-        self._heartbeats = heartbeats
-        self._reader = reader
+        super().__init__(core, "waits", away="waits", open_source=open_source)
+        self._worker_id = core.worker_id
+        self._group = core.group
+        self._heartbeats = Heartbeats(
+            core.store, grace_s=GRACE * core.settings.redis.heartbeat_ttl_s
+        )
+        self._reader = RecordReader(core.settings.kafka)
         self._takings = takings
         self._ends = ends
-        self._resuming = resuming
-        self._buffer = buffer
-        self._on_buffered = on_buffered
-        self._gates = Gates(gates)
+        self._resuming = Resuming(
+            handlers,
+            statuses=core.store,
+            default_deadline_s=core.settings.worker.deadline_s,
+            has_journal=core.outlives,
+        )
+        self._buffer = core.buffer
         self._tables: dict[Partition, Table] = {}
         self._asked: dict[tuple[Partition, str], Asked] = {}
         self._looked_s = float("-inf")
@@ -275,7 +247,7 @@ class Keeper(KafkaThread):
         self._ends.took(wait, partition, ends_as=received.request_id)
         if runs:
             self._buffer.put([received])
-            self._on_buffered()
+            self._wake()
         elif isinstance(received, Delivery):
             self._ends.in_doubt(received)
 

@@ -9,8 +9,9 @@ from consumer.features.waits.holding import Holding
 from consumer.features.waits.record import Wait
 from consumer.handlers.checks.waits import declared_by
 from consumer.handlers.delivery import INVALID_MESSAGE, Delivery, RefusedRecord, refused
-from consumer.intake.before_commit import PreparedRecords
+from consumer.intake.before_commit import BeforeCommit, PreparedRecords
 from consumer.intake.buffer import Received
+from consumer.loop.feature import Feature
 from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import RecordRefused
@@ -21,7 +22,7 @@ log = EventLog("onceward.waits")
 _ME = "intake"
 
 
-class Preparing:
+class Preparing(Feature, BeforeCommit):
     """Writes wait records for those topics that want them. Belongs to the intake's thread.
 
     Args:

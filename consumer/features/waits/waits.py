@@ -8,30 +8,24 @@ is there; the journal says which of them may run.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar, Protocol
 
 from consumer.features.dead_letters.evidence import Evidence
 from consumer.features.dead_letters.posting import posting_of
-from consumer.features.dead_letters.strategies import strategy_of
 from consumer.features.outgoing.listener import OutgoingListener
-from consumer.features.waits.ends import Ends
-from consumer.features.waits.holders import Heartbeats
+from consumer.features.waits.ends import Ends, is_kept
 from consumer.features.waits.holding import ROOM_BYTES, Holding
 from consumer.features.waits.keeper import Keeper
 from consumer.features.waits.preparing import Preparing
 from consumer.features.waits.record import wait_topic
-from consumer.features.waits.resuming import Resuming
-from consumer.handlers.declaration import DeliveryKind, Handler
+from consumer.handlers.declaration import Handler
 from consumer.handlers.delivery import Delivery
-from consumer.intake.before_commit import BeforeCommit, PreparedRecords
-from consumer.intake.buffer import Received
 from consumer.journal.records import Row
 from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.reader import RecordReader
 from feedback.kafka.source import KafkaSource
 from feedback.kafka.writer import KafkaWriter
 from feedback.logs import EventLog
@@ -40,25 +34,29 @@ from feedback.statuses import StatusWrite
 log = EventLog("onceward.waits")
 
 ASK_AGAIN_S = 5.0
-# Of a heartbeat's length: who lives beats three times within it.
-GRACE = 0.5
 
 
 def make(core: Core) -> Sequence[Feature]:
     """Return the wait topics of a worker, unless its handlers cannot have had any."""
-    waiting = [one for one in core.handlers if _waits(one) or _may_have_waited(one)]
-    return (Waits(core),) if waiting else ()
+    if not any(is_kept(one) or _may_have_waited(one) for one in core.handlers):
+        return ()
+    waits = Waits(core)
+    return (waits, waits.preparing) if any(map(is_kept, core.handlers)) else (waits,)
 
 
-class Waits(Feature, OutgoingListener, BeforeCommit):
-    """The wait topics of a worker's handlers; where there are none, the reading ends at once."""
+class Waits(Feature, OutgoingListener):
+    """The wait topics of a worker's handlers; where there are none, the reading ends at once.
+
+    Attributes:
+        preparing: writes wait records before offsets are committed.
+    """
 
     name: ClassVar[str] = "waits"
     stop_s: ClassVar[float] = 12.0
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._handlers = {one.topic: one for one in core.handlers if _waits(one)}
+        self._handlers = {one.topic: one for one in core.handlers if is_kept(one)}
         self._others = {one.topic: one for one in core.handlers if _may_have_waited(one)}
         self._is_writing = False
         self._stopping = threading.Event()
@@ -69,40 +67,24 @@ class Waits(Feature, OutgoingListener, BeforeCommit):
             writer=KafkaWriter(core.settings.kafka),
             topics=core.kafka_topics(),
         )
-        self._preparing = Preparing(
+        self.preparing = Preparing(
             worker_id=core.worker_id,
             topics=self._handlers.keys(),
             holding=self._holding,
             outage=outage,
         )
-        self._ends = _make_ends(core, known, outage=outage)
-        self._keeper = self._make_keeper(core, known)
-
-    def _make_keeper(self, core: Core, known: Mapping[str, Handler]) -> Keeper:
-        settings = core.settings
-        return Keeper(
-            worker_id=core.worker_id,
-            group=core.group,
-            heartbeats=Heartbeats(core.store, grace_s=GRACE * settings.redis.heartbeat_ttl_s),
-            reader=RecordReader(settings.kafka),
-            takings=self._holding,
-            ends=self._ends,
-            resuming=Resuming(
-                known,
-                statuses=core.store,
-                default_deadline_s=settings.worker.deadline_s,
-                has_journal=core.outlives,
-            ),
-            buffer=core.buffer,
-            open_source=self._open_source,
-            on_buffered=core.wake,
-            on_end=core.on_end,
-            gates=core.gates,
+        evidence = Evidence()
+        self._ends = Ends(
+            core,
+            known,
+            writer=KafkaWriter(core.settings.kafka),
+            letters=posting_of(core, evidence, stopping=lambda: False),
+            evidence=evidence,
+            outage=outage,
         )
-
-    def prepare(self, received: Sequence[Received]) -> PreparedRecords:
-        """Write the wait records of these, before their offsets are committed."""
-        return self._preparing.prepare(received)
+        self._keeper = Keeper(
+            core, known, takings=self._holding, ends=self._ends, open_source=self._open_source
+        )
 
     def told(self, writes: Sequence[StatusWrite]) -> None:
         """Have a tombstone follow each final status."""
@@ -166,11 +148,6 @@ class Waits(Feature, OutgoingListener, BeforeCommit):
         return KafkaSource(own, names)
 
 
-def _waits(one: Handler) -> bool:
-    """Whether all requests of a handler have wait records."""
-    return one.delivery is DeliveryKind.AT_LEAST_ONCE
-
-
 class Visible(Protocol):
     """Knows which topics there are."""
 
@@ -199,23 +176,4 @@ def left_over(
 
 def _may_have_waited(one: Handler) -> bool:
     """Whether a handler that has no wait records may have had some, declared otherwise."""
-    return not _waits(one) and one.dead_letters_of is None
-
-
-def _make_ends(core: Core, handlers: Mapping[str, Handler], *, outage: ServerOutage) -> Ends:
-    evidence = Evidence()
-    letters = posting_of(core, evidence, stopping=lambda: False)
-    return Ends(
-        group=core.group,
-        worker_id=core.worker_id,
-        strategies={topic: strategy_of(core.settings, topic) for topic in handlers},
-        kept=[topic for topic, one in handlers.items() if _waits(one)],
-        outcomes=[topic for topic, one in handlers.items() if one.outcome_topic is not None],
-        outlives=core.outlives,
-        writer=KafkaWriter(core.settings.kafka),
-        letters=letters,
-        evidence=evidence,
-        tell=core.teller.tell,
-        outage=outage,
-        close=letters.close,
-    )
+    return not is_kept(one) and one.dead_letters_of is None

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from consumer.features.pausing.pausing import Pausing
 from consumer.handlers.delivery import Delivery
-from consumer.intake.buffer import Buffer
-from consumer.loop.scheduler import Scheduler
+from consumer.loop.core import Core
+from consumer.loop.worker import Worker
 from consumer.ops.health.vitals import Oldest, Vitals
 from consumer.pool import Pool
 from consumer.status.availability import ServerOutage
 from consumer.status.liveness import Liveness
-from consumer.status.status_writer import StatusWriter
 from feedback.clock import monotonic_s
 from feedback.kafka.source import KafkaSource
-from feedback.settings.settings import WorkerSection
-
-if TYPE_CHECKING:
-    from consumer.loop.worker import Worker  # which tells its outcomes to this room
 
 
 class Probe:
@@ -31,25 +25,15 @@ class Probe:
     """
 
     def __init__(
-        self,
-        *,
-        settings: WorkerSection,
-        worker: Worker,
-        buffer: Buffer,
-        scheduler: Scheduler,
-        pausing: Sequence[Pausing],
-        pool: Pool,
-        teller: StatusWriter,
-        liveness: Liveness,
-        redis: ServerOutage,
+        self, core: Core, *, worker: Worker, pool: Pool, liveness: Liveness, redis: ServerOutage
     ) -> None:
-        self._settings = settings
+        self._settings = core.settings.worker
         self._worker = worker
-        self._buffer = buffer
-        self._scheduler = scheduler
-        self._pausing = pausing
+        self._buffer = core.buffer
+        self._scheduler = core.scheduler
+        self._pausing = core.made(Pausing)
         self._pool = pool
-        self._teller = teller
+        self._teller = core.teller
         self._liveness = liveness
         self._redis = redis
         self.sources: list[KafkaSource] = []
@@ -89,7 +73,7 @@ class Probe:
     def oldest(self) -> Oldest | None:
         """Return the request that has been here for longest, None when there is none."""
         now_s = monotonic_s()
-        running = _oldest(self._worker.unfinished)
+        running = _oldest(self._worker.in_hand.unfinished)
         waiting = _oldest(one for one in self._scheduler.waiting if isinstance(one, Delivery))
         found = _oldest(one for one in (running, waiting) if one is not None)
         if found is None:

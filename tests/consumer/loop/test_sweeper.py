@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,16 +30,17 @@ from consumer.journal import (
 from consumer.journal.left_over import Unhandled
 from consumer.loop import sweeper as module
 from consumer.loop.continuation import Continuation
-from consumer.loop.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper, nobody
+from consumer.loop.sweeper import FAILURES, UNPUBLISHED_AFTER_MS, Sweeper
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms
 from feedback.errors import KafkaUnavailable
 from feedback.logs import event_of
 from feedback.records.envelope import Envelope, Record
 from feedback.redis.store import StatusStore
-from feedback.settings.settings import RedisSection
+from feedback.settings.settings import RedisSection, load
 from feedback.status import State
 from feedback.statuses import StatusWrite
+from tests.consumer.cores import core_of
 from tests.consumer.samples import SHA
 from tests.eventually import eventually
 from tests.kit.databases import migrated
@@ -153,21 +154,20 @@ def _sweeper(
     *,
     lease_s: float,
     may_sweep: Callable[[float], bool],
-    alive: Callable[[Collection[str]], set[str]] = nobody,
 ) -> Sweeper:
-    return Sweeper(
-        journal=journal,
-        teller=teller,
+    settings = load()
+    short = settings.journal.model_copy(update={"lease_s": lease_s})
+    core = core_of(
+        settings.model_copy(update={"journal": short}),
         worker_id="me",
-        handlers=HANDLERS,
+        handlers=tuple(HANDLERS.values()),
+        sweeps=journal,
         payloads=Payloads(),
-        statuses=teller._store,
-        revive=revived.extend,
-        room=lambda: 2 - len(revived),
-        lease_s=lease_s,
+        teller=teller,
+        store=teller._store,
         may_sweep=may_sweep,
-        alive=alive,
     )
+    return Sweeper(core, revive=revived.extend, room=lambda: 2 - len(revived))
 
 
 @pytest.fixture
@@ -188,7 +188,6 @@ def sweeping(journal_url: str, group: str, monkeypatch: pytest.MonkeyPatch) -> I
         revived,
         lease_s=0.009,
         may_sweep=lambda now_s: now_s > 0,
-        alive=store.alive,
     )
     yield Sweeping(journal_url, group, server, store, teller, sweeper, revived)
     journal.close()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from consumer.ops.build import Build
 from consumer.ops.component import Component, started
+from consumer.ops.components import components_of
 from feedback.settings.settings import load
 from tests.consumer.conftest import MakeStage
 
@@ -81,25 +84,38 @@ def collapse(request): ...
 """
 
 
+PLAIN = """
+from consumer import handler
+
+@handler(topic="component-plain", effect="marked")
+def work(request): ...
+"""
+
+MakeNames = Callable[..., list[str]]
+
+
 @pytest.fixture
-def names(
+def make_names(
     make_stage: MakeStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[str]]:
-    """Yield the components of a worker with every feature, in the order of their start."""
-    (tmp_path / "component_handlers.py").write_text(HANDLERS)
+) -> Iterator[MakeNames]:
+    """Return a factory of the names of a worker's components, in the order of their start."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    config = make_stage().config(
-        worker={"handlers": ["component_handlers"]},
-        alerts={"webhook_url": "http://127.0.0.1:9/"},
-    )
-    built = Build(load(config))
-    yield [one.name for one in built.components]
-    for one in built.components:
+    made: list[Component] = []
+
+    def make(handlers: str, worker: Mapping[str, object], **sections: Any) -> list[str]:
+        module = f"component_handlers_{zlib.crc32(handlers.encode())}"
+        (tmp_path / f"{module}.py").write_text(handlers)
+        config = make_stage().config(worker={"handlers": [module], **worker}, **sections)
+        made.extend(components_of(Build(load(config))))
+        return [one.name for one in made]
+
+    yield make
+    for one in made:
         if one.name in ("children", "journal", "redis"):
             one.stop(0.0)
 
 
-# Whom each needs when it starts, and so to its end; the reasons stand in `build`.
+# Whom each needs when it starts, and so to its end; the reasons stand in `components`.
 NEEDS = {
     "lease": {"health", "redis", "journal"},
     "statuses": {"redis"},
@@ -117,7 +133,10 @@ NEEDS = {
 }
 
 
-def test_each_starts_behind_those_that_it_needs_and_stops_before_them(names: list[str]) -> None:
+def test_each_starts_behind_those_that_it_needs_and_stops_before_them(
+    make_names: MakeNames,
+) -> None:
+    names = make_names(HANDLERS, {}, alerts={"webhook_url": "http://127.0.0.1:9/"})
     assert set(names) - {"health", "redis", "journal"} == NEEDS.keys()
     # The readers of batches, of keys that collapse, and of the rest.
     assert names.count("intake") == 3
@@ -126,3 +145,9 @@ def test_each_starts_behind_those_that_it_needs_and_stops_before_them(names: lis
         # Readers may start in any order among themselves; the batches' is a feature's.
         first = len(names) - 1 if name == "intake" else first
         assert needed <= set(names[:first]), name
+
+
+def test_a_feature_that_is_off_is_not_there(make_names: MakeNames) -> None:
+    names = make_names(PLAIN, {"dead_letters": "none"})
+    # What a handler of before has left is still looked for, and a person may pause any topic.
+    assert set(NEEDS) - set(names) == {"alerts", "dead_letters", "outcomes"}

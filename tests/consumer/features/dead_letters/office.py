@@ -96,6 +96,7 @@ class Poster:
         self.refused: set[str] = set()
         self.gone: set[str] = set()
         self.closed: set[str] = set()
+        self.is_closed = threading.Event()
 
     def post(self, page: Sequence[Dead]) -> Iterator[Posted]:
         posted = Posted()
@@ -113,6 +114,9 @@ class Poster:
             else:
                 posted.written.append(row)
         yield posted
+
+    def close(self) -> None:
+        self.is_closed.set()
 
     def taken(self) -> list[str]:
         """Return what was tried since the last time."""
@@ -170,7 +174,6 @@ class Office:
         self.metrics = Counting()
         self.alerts = Heard()
         self.may_sweep = True
-        self.closed = threading.Event()
         self.letters = DeadLetters(
             rows=self.rows,
             posting=self.poster,
@@ -178,6 +181,5 @@ class Office:
             strategies=strategies,
             lease_s=lease_s,
             may_sweep=lambda now_s: self.may_sweep,
-            close=self.closed.set,
             listeners=[self.metrics, self.alerts],
         )

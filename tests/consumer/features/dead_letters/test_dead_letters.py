@@ -168,7 +168,7 @@ def test_news_wake_it_and_its_end_closes_what_it_opened(monkeypatch: pytest.Monk
     office.evidence.failed(("a", 1), record(), None)
     eventually(lambda: office.poster.tried == ["a"], timeout_s=LIMIT_S)
     office.letters.stop(LIMIT_S)
-    assert office.closed.is_set() and office.rows.is_closed
+    assert office.poster.is_closed.is_set() and office.rows.is_closed
 
 
 def test_it_looks_by_itself_for_what_others_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_it_looks_by_itself_for_what_others_left(monkeypatch: pytest.MonkeyPatch
     office.rows.add("their-a")
     eventually(lambda: office.poster.tried == ["their-a"], timeout_s=LIMIT_S)
     office.letters.stop(LIMIT_S)
-    assert office.closed.is_set() and office.rows.is_closed
+    assert office.poster.is_closed.is_set() and office.rows.is_closed
 
 
 @pytest.mark.parametrize(("strategy", "is_made"), [("none", False), ("drop", True)])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,16 @@ from consumer.features.retries.passage import Passage
 from consumer.features.retries.wakeup import WakeUp
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
-from consumer.journal import Journal, JournalUnavailable, Overdue, Row
+from consumer.journal import JournalUnavailable, Overdue, Row
 from consumer.journal.pacing import EVER_MS, pause_s
 from consumer.journal.records import NEVER_RETRIED
 from consumer.journal.retrying import DueCursor
 from consumer.journal.span import MARGIN_S
+from consumer.loop.scheduler import Scheduler
 from feedback.errors import KafkaUnavailable
+from feedback.settings.settings import load
+from feedback.statuses import StatusWrite
+from tests.consumer.cores import core_of
 from tests.consumer.samples import delivery, payments, row
 
 
@@ -95,15 +100,20 @@ class Scene:
             return found and found._replace(handler=handler)
 
         monkeypatch.setattr(self.payloads, "of", of)
-        self.sweeping = OverdueRetries(
-            journal=cast(Journal, self.journal),
-            handlers={"payments": handler, "refunds": handler},
+        core = core_of(
+            load(),
+            handlers=(handler, replace(handler, topic="refunds")),
+            sweeps=self.journal,
             payloads=self.payloads,
-            send=self._send,
-            buffer=self.buffer,
-            on_due=lambda: None,
-            tell_ended=lambda rows: self.told.extend(one.request_id for one in rows),
+            scheduler=Scheduler(Buffer(1), self.buffer),
+            wake=lambda: None,
+            teller=self,
         )
+        self.sweeping = OverdueRetries(core, send=self._send)
+
+    def tell(self, writes: Iterable[StatusWrite]) -> None:
+        """Hear what clients are told."""
+        self.told += [one.request_id for one in writes]
 
     def plant(
         self, *names: str, is_too_late: bool = False, due_at: int = 1, topic: str = "payments"
@@ -119,7 +129,7 @@ class Scene:
         self.now_s += after_s
         self.sweeping.sweep()
 
-    def _send(self, wakeups: Sequence[WakeUp]) -> None:
+    def _send(self, wakeups: Iterable[WakeUp]) -> None:
         self.sent += [one.delivery.request_id for one in wakeups]
 
 

@@ -27,7 +27,8 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.source import CommitFailed, KafkaSource, Partition
 from feedback.kafka.topics import KafkaTopics
 from feedback.kafka.writer import KafkaWriter, Outgoing
-from feedback.settings.settings import KafkaSection
+from feedback.settings.settings import KafkaSection, load
+from tests.consumer.cores import core_of
 from tests.consumer.samples import delivery, payments
 from tests.eventually import HANG_S, eventually
 from tests.rounds import holds_in_one_round
@@ -113,13 +114,17 @@ class Ground:
             opened.append(make_source(self.kafka, tuple(self.topics)))
             return opened[0]
 
+        core = core_of(
+            load(),
+            wake=lambda: None,
+            on_end=lambda fault: self.faults.append(fault) if fault else None,
+            gates=[self.pausing],
+        )
         reader = RetryReader(
+            core,
             topics=self.topics,
             buffer=Timed(self.due, self.heard, len(self._readers)),
             open_source=open_source,
-            on_due=lambda: None,
-            on_end=lambda fault: self.faults.append(fault) if fault else None,
-            gates=[self.pausing],
         )
         self._readers.append(reader)
         reader.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,17 +14,21 @@ from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.sending import BATCH
 from consumer.features.waits.ends import Ends
 from consumer.features.waits.record import STATUS, Tombstone, Wait, decode
+from consumer.handlers.declaration import DeliveryKind
 from consumer.journal.dead_letters import Dead
 from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import Outgoing
 from feedback.records.envelope import Record
+from feedback.settings.settings import load
 from feedback.status import State
 from feedback.statuses import StatusWrite
-from tests.consumer.samples import row
+from tests.consumer.cores import core_of
+from tests.consumer.samples import payments, row
 from tests.eventually import HANG_S, eventually
 
 GROUP = "bank"
+KEPT = payments(delivery=DeliveryKind.AT_LEAST_ONCE)
 
 
 class Kafka:
@@ -60,20 +65,17 @@ def outlives(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def ends(kafka: Kafka, outlives: bool) -> Iterator[Ends]:
-    told: list[StatusWrite] = []
     made = Ends(
-        group=GROUP,
-        worker_id="me",
-        strategies={"payments": "keep", "loud": "keep", "silent": "none"},
-        kept=("payments", "loud", "silent"),
-        outcomes=["loud"],
-        outlives=outlives,
+        core_of(
+            load(kafka={"group": GROUP}, worker={"dead_letters_by_topic": {"silent": "none"}}),
+            worker_id="me",
+            outlives=outlives,
+        ),
+        {"payments": KEPT, "loud": replace(KEPT, topic="loud", outcome_topic="o"), "silent": KEPT},
         writer=kafka,  # type: ignore[arg-type]
         letters=kafka,
         evidence=Evidence(),
-        tell=told.extend,
         outage=ServerOutage("wait_records"),
-        close=kafka.close,
     )
     made.start()
     yield made

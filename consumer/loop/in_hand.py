@@ -1,0 +1,56 @@
+"""All requests that a worker has, for those who look at them from outside."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+
+from consumer.handlers.delivery import Delivery
+from consumer.intake.buffer import Received
+from consumer.loop.in_flight import InFlight
+from consumer.loop.order.unclaimed import first_unclaimed
+from consumer.loop.scheduler import Scheduler
+from consumer.status import status_messages as telling
+from feedback.kafka.source import Partition
+from feedback.statuses import StatusWrite
+
+Place = tuple[str, int, int]
+
+
+class InHand:
+    """The requests that wait in a worker, and those in flight. Any thread."""
+
+    def __init__(self, worker_id: str, scheduler: Scheduler, in_flight: InFlight) -> None:
+        self._worker_id = worker_id
+        self._scheduler = scheduler
+        self._in_flight = in_flight
+
+    @property
+    def unfinished(self) -> list[Delivery]:
+        """The requests that are claimed, or about to be; a copy."""
+        return [*self._in_flight.claiming, *self._in_flight.running.copy().values()]
+
+    def first_unclaimed(self, revoked: Collection[Partition]) -> Mapping[Partition, int]:
+        """Return the offset from which the next owner of each partition has to read."""
+        return first_unclaimed(self._unclaimed, revoked)
+
+    def has_any(self, places: Collection[Place]) -> bool:
+        """Whether any record at these places waits here, runs, or is to be refused."""
+        here = itertools.chain(self._unclaimed, list(self._in_flight.refusing), self.unfinished)
+        return any((*one.record[:3],) in places for one in here)
+
+    def statuses(self) -> Iterator[StatusWrite]:
+        """Yield the statuses of these requests; for a Redis that came back empty."""
+        for waiting in [*self._scheduler.waiting, *list(self._in_flight.claiming)]:
+            if isinstance(waiting, Delivery) and not waiting.wakes:
+                yield telling.accepted(waiting, worker_id=self._worker_id)
+        for (_, generation), one in self._in_flight.running.copy().items():
+            yield telling.running(one, generation, worker_id=self._worker_id)
+
+    @property
+    def _unclaimed(self) -> list[Received]:
+        """Requests committed in Kafka and not claimed, or given up at the end."""
+        # In the order in which it goes on, and `claiming` again, which it may have come back from.
+        scheduler, claiming = self._scheduler, self._in_flight.claiming
+        first = [*scheduler.waiting, *list(claiming)]
+        return [*first, *scheduler.key_queues.waiting, *list(claiming), *scheduler.given_up]
