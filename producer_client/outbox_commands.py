@@ -153,7 +153,7 @@ def _desk(config: str | None) -> OutboxDesk:
 
 
 def _settings(config: str | None) -> Settings:
-    settings = settings_of(config)
+    settings = settings_of(config, reads_journal=False)
     if not settings.outbox.url:
         raise SettingsError("this needs an outbox, and [outbox] url is empty")
     return settings

@@ -10,7 +10,8 @@ from types import FrameType
 
 from feedback.errors import OncewardError
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# A closed terminal drains, and leaves no doubts; `nohup` asks to outlive it.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Stop:
@@ -55,7 +56,8 @@ class Stop:
         if threading.current_thread() is not threading.main_thread():
             raise OncewardError("a worker must run in the main thread: it answers signals")
         hook, threading.excepthook = threading.excepthook, self._thread_failed
-        handlers = {number: signal.signal(number, self._signalled) for number in STOP_SIGNALS}
+        heard = [one for one in STOP_SIGNALS if not _is_ignored_hangup(one)]
+        handlers = {number: signal.signal(number, self._signalled) for number in heard}
         try:
             yield
         finally:
@@ -69,3 +71,7 @@ class Stop:
 
     def _thread_failed(self, thread: threading.ExceptHookArgs) -> None:
         self.fail(thread.exc_value or SystemExit())
+
+
+def _is_ignored_hangup(number: signal.Signals) -> bool:
+    return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

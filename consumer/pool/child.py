@@ -1,8 +1,8 @@
 """The child process: it imports the handlers, says that it is ready, and serves its socket.
 
 It outlives no parent: the kernel kills it when the thread that made it ends, and the end of its
-socket ends it too. It ignores SIGTERM and SIGINT, which come to the whole process group: whoever
-drains the parent wants the running requests finished.
+socket ends it too. It ignores SIGTERM, SIGINT and SIGHUP, which come to the whole process group:
+whoever drains the parent wants the running requests finished.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from feedback.errors import OncewardError
 FAILED_EXIT_CODE = 2
 
 _PR_SET_PDEATHSIG = 1
+# A terminal, or a service manager, may send these to all processes of a group.
+GROUP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _CHUNK_BYTES = 65536
 
 
@@ -97,7 +99,7 @@ def _die_with_parent(parent_pid: int) -> None:
 
 
 def _survive_group_signals() -> None:
-    """Take SIGTERM and SIGINT and do nothing; the parent blocked them before it made us.
+    """Take the group's signals and do nothing; the parent blocked them before it made us.
 
     Functions, because a process that a handler starts would inherit SIG_IGN. After the import,
     because the user's modules may have set their own.
@@ -106,6 +108,6 @@ def _survive_group_signals() -> None:
     def stay(number: int, frame: FrameType | None) -> None:
         """Do nothing: whoever sent it meant the parent."""
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in GROUP_SIGNALS:
         signal.signal(number, stay)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)

@@ -11,8 +11,6 @@ from multiprocessing.context import SpawnProcess
 from consumer.pool import child
 from consumer.pool.job import PoolSettings
 
-_GROUP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
-
 
 def spawn(settings: PoolSettings) -> tuple[SpawnProcess, socket.socket]:
     """Start a child and return it with the parent's end of its socket, in non-blocking mode.
@@ -40,7 +38,7 @@ def spawn(settings: PoolSettings) -> tuple[SpawnProcess, socket.socket]:
 def _start_masked(process: SpawnProcess) -> None:
     # Before the mask: starting the tracker unblocks both signals behind our back (CPython 3.11).
     resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _GROUP_SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, child.GROUP_SIGNALS)
     try:
         process.start()
     finally:

@@ -8,15 +8,19 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from feedback import logs
 from feedback.console.printable import printable
-from feedback.errors import ExitCode, OncewardError
+from feedback.errors import ExitCode, OncewardError, SettingsError
 from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
+
+CONFIG_VARIABLE = "ONCEWARD_CONFIG"
+DEFAULT_FILE = "onceward.toml"
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -56,7 +60,8 @@ def config_option(command: Command) -> Command:
     return click.option(
         "--config",
         type=click.Path(dir_okay=False),
-        help="TOML settings; each can also come from ONCEWARD_<SECTION>__<NAME>.",
+        help="TOML settings, else $ONCEWARD_CONFIG, else ./onceward.toml. Each setting can also "
+        "come from ONCEWARD_<SECTION>__<NAME>.",
     )(command)
 
 
@@ -78,13 +83,39 @@ def log_level_option(command: Command) -> Command:
     )(command)
 
 
-def settings_of(config: str | None) -> Settings:
+def settings_of(config: str | None, *, reads_journal: bool = True) -> Settings:
     """Return the settings a command works with.
 
+    Args:
+        config: of `--config`; without it `ONCEWARD_CONFIG`, else `./onceward.toml` where it is.
+        reads_journal: whether the command needs a journal.
+
     Raises:
-        SettingsError: the settings are wrong; the message names every fault.
+        SettingsError: the settings are wrong; the message names every fault. Or there is no file
+            and the environment does not name the group, or the journal: an answer about a group
+            and a database that nobody meant would be a false all-clear.
     """
-    return load(config)
+    file = config or os.environ.get(CONFIG_VARIABLE) or _file_here()
+    settings = load(file)
+    if file is None:
+        needed = ["kafka.group", *(["journal.url"] if reads_journal else [])]
+        missing = [one for one in needed if not _is_named(settings, one)]
+        if missing:
+            names = " and ".join(f"ONCEWARD_{one.replace('.', '__').upper()}" for one in missing)
+            raise SettingsError(
+                f"no settings: give --config FILE, or set {CONFIG_VARIABLE}, or run this where an "
+                f"{DEFAULT_FILE} is, or set {names}"
+            )
+    return settings
+
+
+def _file_here() -> str | None:
+    return DEFAULT_FILE if Path(DEFAULT_FILE).exists() else None
+
+
+def _is_named(settings: Settings, place: str) -> bool:
+    section, name = place.split(".")
+    return name in getattr(settings, section).model_fields_set
 
 
 def print_status(status: Status, *, as_json: bool) -> None:

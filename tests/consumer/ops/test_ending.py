@@ -81,7 +81,7 @@ def test_a_refused_record_that_waits_at_the_end_is_written_before_the_worker_goe
     assert worker.wait() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_the_whole_process_group_lets_the_children_finish(
     make_stage: MakeStage, number: signal.Signals
 ) -> None:
