@@ -15,6 +15,7 @@ from feedback.console.commands import Group, config_option, json_option, setting
 from feedback.errors import NotAvailable
 from spark_audit.judge.day_verdict import parse_fail_on
 from spark_audit.output.location import Location
+from spark_audit.output.outputs import settled
 from spark_audit.output.paths import Places
 from spark_audit.output.run_lock import alone
 from spark_audit.run.opening import output_folder
@@ -98,10 +99,14 @@ def report(config: str | None, as_json: bool, date: str | None) -> int:
     \b
     Example:
       onceward-audit report --config payments.toml --date 2026-11-20
+
+    It ends with 3 where a later run has read the day again and died before its verdict.
     """
     with output_folder(settings_of(config).audit) as output:
-        places = Places(output, _window(date, None, None).date)
+        day = _window(date, None, None).date
+        places = Places(output, day)
         page, summary = places.page, _summary(places.summary)
+        _require_latest(summary, output, day)
     if as_json:
         click.echo(json.dumps(summary))
     else:
@@ -190,3 +195,20 @@ def _summary(path: Location) -> Summary:
     except ValueError as error:
         raise NotAvailable(f"{path} is no summary: judge the day again") from error
     return found
+
+
+def _require_latest(summary: Summary, output: Location, date: str) -> None:
+    """Return when a verdict is of the day's latest snapshot, as far as that can be read.
+
+    The day's limits are read as plain JSON: `stage` comes with Spark, which a report does without.
+    """
+    judged = summary.get("frozen_at_ms")
+    manifest = settled(output / "snapshot" / f"date={date}") / "manifest.json"
+    try:
+        read = json.loads(manifest.read_text(encoding="utf-8")).get("frozen_at_ms")
+    except (OSError, ValueError, AttributeError):
+        return  # no snapshot to compare with; the next run of the day says what is wrong with it
+    if judged is not None and read is not None and judged != read:
+        raise NotAvailable(
+            f"{date} was read again and has not been judged since: onceward-audit run --date {date}"
+        )
