@@ -1,4 +1,4 @@
-"""A connection to Kafka for questions about topics, and its faults as ours."""
+"""A connection to Kafka for questions about topics, and its errors as ours."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kafka_faults(settings: KafkaSection) -> Iterator[None]:
             f"Kafka at {where}: {type(error).__name__} {error}".strip()
         ) from error
     except (ValueError, OSError) as error:
-        # An address that is none, a certificate that cannot be read.
+        # For example an invalid address, or a certificate that cannot be read.
         raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
 
 

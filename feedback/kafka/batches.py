@@ -1,7 +1,7 @@
-"""Which offsets of a partition hold no records, as its log says batch by batch.
+"""Finds the offsets of a partition that hold no records, batch by batch in its log.
 
-Clients pass over them in silence: marks of transactions, and aborted records. A count of offsets
-needs to tell them from missing ones.
+Clients skip them silently: marks of transactions, and aborted records. A count of offsets needs to
+tell them from missing records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def silent(wire: KafkaWire, topic: str, partition: int, first: int, after: int) 
     """Return the stretches of offsets that hold no committed records: (first, after), in order.
 
     Args:
-        first, after: the offsets that are looked at; the log's end ends them as well.
+        first, after: the range of offsets to check; the log's end ends it as well.
 
     Raises:
         KafkaUnavailable: the broker does not answer, or no longer has these offsets.
@@ -91,6 +91,6 @@ def _question(topic: str, partition: int, offset: int) -> Any:
         forgotten_topics_data=[],
         rack_id="",
         min_version=4,
-        # Later ones name topics by their ids.
+        # Later versions name topics by their ids.
         max_version=12,
     )

@@ -1,4 +1,4 @@
-"""Durability settings in words: how many copies Kafka must have before a request counts as sent."""
+"""Durability settings: how many copies Kafka must have before a request counts as sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from feedback.errors import SettingsError
 
 Acks = Literal["all", 0, 1]
 
-# Records that come within this time share a batch, where that matters more than each one's time.
+# Records that come within this time share a batch, if throughput matters more than each one's time.
 FAST_LINGER_MS = 5
 
 
@@ -18,12 +18,12 @@ class Durability:
     """How records are delivered.
 
     Attributes:
-        acks: who must have a record: `all` in-sync replicas, 1 (the leader), 0 (nobody).
-        is_idempotent: the broker drops records that the producer's own retries repeat.
-        in_flight: requests on their way to one broker; more than 1 keeps no order after a fault,
-            unless it is idempotent.
+        acks: the replicas that must have a record: `all` in sync, 1 (the leader), 0 (none).
+        is_idempotent: the broker drops duplicates from the producer's own retries.
+        in_flight: requests under way to one broker; more than 1 loses the order after a fault,
+            unless the producer is idempotent.
         linger_ms: how long a record waits for others to share its batch.
-        min_insync: the least `min.insync.replicas` of a topic; 0: it is not asked.
+        min_insync: the least `min.insync.replicas` of a topic; 0: not checked.
     """
 
     acks: Acks = "all"
@@ -33,17 +33,17 @@ class Durability:
     min_insync: int = 0
 
 
-# Without a word: every in-sync replica has it, however few those are.
+# The default: every in-sync replica has the record, however few they are.
 PLAIN = Durability()
 FAST = Durability(acks=1, in_flight=5, linger_ms=FAST_LINGER_MS)
 
 
 def durability_of(durability: str, *, min_insync_replicas: int) -> Durability:
-    """Return the durability of a word of the settings.
+    """Return the durability that a setting names.
 
     Args:
         durability: `safe`, `fast`, or empty for neither.
-        min_insync_replicas: the least that `safe` asks of a topic.
+        min_insync_replicas: the least that `safe` requires of a topic.
 
     Raises:
         SettingsError: it is another word.

@@ -1,4 +1,4 @@
-"""The taking of a transactional id: its epoch is raised, and partitions are marked with it.
+"""Takes a transactional id: its epoch is raised, and partitions are marked with it.
 
 See `feedback.kafka.fence` for its use.
 """
@@ -30,7 +30,7 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.scan import Place
 from feedback.kafka.wire import CoordinatorAway, KafkaWire
 
-# Of the empty transaction: a holder that dies in the middle of a taking holds up the next so long.
+# Of the empty transaction: an owner that dies while it takes the id delays the next one by so long.
 TRANSACTION_MS = 10_000
 # A coordinator that is being found, or writes the markers, is ready within milliseconds.
 ASK_AGAIN_S = 0.02
@@ -49,7 +49,7 @@ Answer = TypeVar("Answer")
 
 
 class Fenced(KafkaUnavailable):
-    """Another process has taken the name since; nothing was written."""
+    """Another process has taken the transactional id since; nothing was written."""
 
 
 class _Soon(KafkaUnavailable):
@@ -57,14 +57,14 @@ class _Soon(KafkaUnavailable):
 
 
 class Producer(NamedTuple):
-    """Who writes: Kafka's number of the name, and which of its takings this is."""
+    """The writer: Kafka's number of the transactional id, and its epoch."""
 
     number: int
     epoch: int
 
 
 class TransactionalId:
-    """Takes a name. Belongs to one thread.
+    """Takes a transactional id. Belongs to one thread.
 
     Args:
         wire: asks the brokers.
@@ -76,17 +76,17 @@ class TransactionalId:
         self._name = name
 
     def take(self, places: Collection[Place]) -> Producer:
-        """Mark partitions, and return as whom to write to them, when the markers are there.
+        """Mark partitions; return the producer that may write to them, after the markers.
 
         Raises:
-            Fenced: another takes the name at the same time.
-            KafkaUnavailable: Kafka is away, or refuses; nobody is kept out for sure.
+            Fenced: another process takes the id at the same time.
+            KafkaUnavailable: Kafka is away, or refuses; an earlier owner may still write.
         """
         deadline_s = monotonic_s() + self._wire.timeout_s + TRANSACTION_MS / 1000
         first = self._soon(self._begin, deadline_s)
         self._soon(lambda: self._add(first, places), deadline_s)
         self._soon(lambda: self._end(first), deadline_s)
-        # Answered when the markers are written, and not before.
+        # The broker answers after the markers are written, not before.
         return self._soon(self._begin, deadline_s)
 
     def _begin(self) -> Producer:
@@ -154,5 +154,5 @@ class TransactionalId:
             except (_Soon, CoordinatorAway):
                 if monotonic_s() > deadline_s:
                     raise
-            # Nothing tells when the coordinator is ready.
+            # No event reports that the coordinator is ready.
             time.sleep(ASK_AGAIN_S)

@@ -1,9 +1,9 @@
-"""Says why a connection to Kafka failed, which kafka-python 3.0 only logs.
+"""Finds out why a connection to Kafka failed, which kafka-python 3.0 only logs.
 
-A refused address, a name that nobody knows, a certificate that is not trusted and a wrong password
-all end in "Unable to bootstrap". Importing this module adds the last failure to that sentence. And
-it lets the answer to a login be read: a broker that refuses one answers and closes, and
-kafka-python drops an answer that came together with the close.
+A refused address, an unknown name, an untrusted certificate and a wrong password all end in "Unable
+to bootstrap". Importing this module adds the last failure to that sentence. It also lets the answer
+to a login be read: a broker that refuses one answers and closes, and kafka-python drops an answer
+that came together with the close.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class _Failure(NamedTuple):
 
 
 def why_lost(net: Any, *, since_s: float) -> str | None:
-    """Return the reason of the last failed connection; None when none failed since then.
+    """Return the reason of the last failed connection; None when none has failed since then.
 
-    A connection that ran out of time says less than one that was refused before it: the last
-    attempt is cut by the caller's own time limit, for any cause.
+    A connection that timed out says less than an earlier one that was refused: the caller's own
+    time limit cuts the last attempt, for any cause.
 
     Args:
         net: the network of a client of kafka-python.

@@ -1,21 +1,21 @@
-"""Records written by the one holder of a name: whoever held it before can write no more.
+"""Writes records as the only owner of a name: an earlier owner can write no more.
 
-Makes one writer out of several processes. Any of them may be paused or cut off for any time, and
-may have a record under way all the time. A lease alone cannot: the moment between looking at a
-clock and sending has no end for a process that stands still in it.
+This makes one writer of several processes. Any of them may be paused or cut off for any time, with
+a record under way all the time. A lease alone does not suffice: a process may stand still between
+looking at a clock and sending, for any time.
 
-How. A transactional id has an epoch, and each taking raises it. A transaction that is empty, and
-committed, puts a marker with the new epoch into each partition that is to be written to; from that
-marker on its broker refuses batches of an older one. Taking returns when the markers are there, so
-a record of an earlier holder stands before the partition's end, or never will. The records
-themselves belong to no transaction: any reader sees them, and none can be taken back.
+How it works: a transactional id has an epoch, and each taking raises it. An empty, committed
+transaction puts a marker with the new epoch into each partition to write to. From that marker on
+its broker refuses batches of an older epoch. Taking returns when the markers are there: so a record
+of an earlier owner stands before the partition's end, or never will. The records themselves belong
+to no transaction: any reader sees them, and none can be taken back.
 
-The cost: a tenth of a second for a taking, an offset of each partition for its marker, and the
+The cost: a tenth of a second for each taking, one offset of each partition for its marker, and the
 right to write under the name (ACL: Write on the TransactionalId). After some 32,000 takings a name
-gets another producer id; for that one taking an earlier holder is kept out by time alone.
+gets another producer id; at that one taking, only time excludes an earlier owner.
 
-Nothing is written twice by trying again: after an unknown outcome there is no trying again, the
-holder has to take the name anew and to look for itself. See KIP-98 and KIP-360.
+Retries write nothing twice: after an unknown outcome there is no retry. The owner has to take the
+name anew and read the partition. See KIP-98 and KIP-360.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class Fence:
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing that is known says otherwise."""
+        """Whether the right to write is held, as far as this process knows."""
         return self._producer is not None
 
     def take(self, places: Collection[Place]) -> None:
-        """Keep everybody else out of these partitions, and return when they are.
+        """Exclude all other writers from these partitions; return when they are excluded.
 
         Raises:
-            Fenced: another takes the name at the same time.
-            KafkaUnavailable: Kafka is away, or refuses; nobody is kept out for sure.
+            Fenced: another process takes the name at the same time.
+            KafkaUnavailable: Kafka is away, or refuses; an earlier owner may still write.
         """
         self._producer = None
         self._producer = self._transactional_id.take(places)
@@ -85,15 +85,15 @@ class Fence:
         *,
         before_each: Callable[[], None],
     ) -> list[RecordRefused | None]:
-        """Write records in their order; None for each that Kafka has, else why it takes it never.
+        """Write records in their order; None for each that Kafka has, else the refusal.
 
         Args:
-            partition: one that was taken; those of the records do not matter.
+            partition: one that was taken; the records' own are ignored.
             before_each: called right before each request; an error of it ends the writing.
 
         Raises:
             Fenced: another has taken the name; records that were not acknowledged were not written.
-            KafkaUnavailable: the outcome of some is unknown: take the name, and look.
+            KafkaUnavailable: the outcome of some is unknown: take the name, and read the partition.
         """
         answers: list[RecordRefused | None] = []
         for batch in _batches(records):
@@ -133,7 +133,7 @@ class Fence:
         node_id = self._wire.leader(topic, partition)
         request = self._request(place, _encoded(batch, producer, self._sequences[place]))
         before_each()
-        # Until it is answered nobody knows; only an answer gives the right back.
+        # Until the answer the right is in doubt; only an answer gives it back.
         self._producer = None
         answer = self._wire.ask(node_id, request)
         (of_topic,) = answer.responses

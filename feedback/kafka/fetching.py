@@ -11,8 +11,8 @@ def mend(consumer: Any) -> None:
     kafka-python hands out the records of one partition at a time, its current one. It puts the
     records of a paused partition away, and takes them back when there is no current one. A
     partition that had handed out its last record stayed the current one. So with two partitions put
-    away the second was never taken back, and since its records were there, never fetched again
-    either.
+    away the second was never taken back; and since its records were there, they were never fetched
+    again.
     """
     fetcher = consumer._fetcher
     read = fetcher.fetched_records

@@ -1,8 +1,8 @@
-"""Takes keys, values, headers and passwords out of kafka-python's log at DEBUG.
+"""Removes keys, values, headers and passwords from kafka-python's log at DEBUG.
 
-An application that logs everything would write them down: kafka-python 3.0 tells each record that
-it is given, each request and answer, and the bytes of both, those of a login as well. Importing
-this module leaves the lines and replaces every value in them that is not plain.
+An application that logs everything would write them down: kafka-python 3.0 logs each record that it
+is given, each request and answer, and the bytes of both, even those of a login. Importing this
+module leaves the lines and replaces every value in them that is not plain.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from kafka.net.connection import KafkaConnection
 from kafka.structs import TopicPartition
 
-# Those of its loggers that tell records. A filter hears its own logger alone.
+# The loggers that log records. A filter sees its own logger alone.
 _TELLTALES = (
     "kafka.net.connection",
     "kafka.producer.kafka",

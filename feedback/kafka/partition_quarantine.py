@@ -1,8 +1,8 @@
-"""Partitions that Kafka refuses to this worker while it serves the others.
+"""Leaves out partitions that Kafka refuses to this worker while it serves the others.
 
-A topic whose access was taken away, or a batch that is corrupt on disk, fails each time it is
-fetched. It must neither look like an outage nor cost the others anything, so it is left out for a
-while and then tried again: a person mends the cause.
+A topic whose access was taken away, or a batch that is corrupt on disk, fails at each fetch. It
+must not look like an outage, nor cost the others anything. So it is left out for a while and then
+tried again: a person repairs the cause.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = EventLog("onceward.set_aside")
 
 RETRY_S = 15.0
-# A partition that was tried again and said nothing wrong for so long is back, records or none.
+# A partition that was tried again without a fault for so long is back, with records or without.
 QUIET_S = 5.0
 
 
@@ -54,14 +54,14 @@ class SetAside:
         return due
 
     def note_polled(self, read: Collection[Partition], *, now_s: float) -> None:
-        """Take in a poll without a fault, and its partitions."""
+        """Note a poll without a fault, and its partitions."""
         back = [one for one, until_s in self._tried.items() if one in read or until_s <= now_s]
         for one in back:
             del self._tried[one]
             log.info("partition.back", topic=one[0], partition=one[1])
 
     def keep(self, assigned: Collection[Partition]) -> None:
-        """Forget partitions that are another member's by now."""
+        """Forget partitions that other members have by now."""
         for partitions in (self._out, self._tried):
             for one in partitions.keys() - assigned:
                 del partitions[one]

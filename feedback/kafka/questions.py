@@ -47,7 +47,7 @@ class TopicFound(NamedTuple):
     """A topic as Kafka describes it.
 
     Attributes:
-        topic_id: another one each time that a topic of this name is made; empty where Kafka has
+        topic_id: a new one each time that a topic of this name is created; empty where Kafka has
             none.
         partitions: their numbers.
     """
@@ -58,9 +58,9 @@ class TopicFound(NamedTuple):
 
 
 class KafkaQuestions:
-    """Asks the brokers, again while they choose a leader or a coordinator.
+    """Asks the brokers; asks again while they choose a leader or a coordinator.
 
-    Every question may raise kafka-python's errors: `asking` makes sentences of them.
+    Every question may raise kafka-python's errors: `asking` turns them into sentences.
 
     Args:
         admin: kafka-python's, connected.
@@ -91,7 +91,8 @@ class KafkaQuestions:
         asked = [ConfigResource(ConfigResourceType.TOPIC, one, [name]) for one in sorted(topics)]
         if not asked:
             return {}
-        # "all" includes the defaults, so that a topic without the setting could not be seen.
+        # "all" includes the defaults: without them a topic with the default setting would look
+        # hidden.
         answer = _patiently(lambda: self._admin.describe_configs(asked, config_filter="all"))
         return {
             topic: str(configs[name]["value"])
@@ -163,7 +164,7 @@ def asking(settings: KafkaSection) -> Iterator[KafkaQuestions]:
     except KafkaError as error:
         raise _away(settings, error) from error
     except (ValueError, OSError) as error:
-        # An address that is none, a certificate that cannot be read.
+        # For example an invalid address, or a certificate that cannot be read.
         raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
     try:
         yield KafkaQuestions(admin)

@@ -1,14 +1,14 @@
-"""One record read again from Kafka by its coordinates, or the word that it is gone.
+"""Reads one record again from Kafka by its coordinates, or finds that it is gone.
 
-A resend needs it where no payload was kept, and so does a sweep that runs a request again. Gone
+A resend needs it where no payload was stored, and so does a sweep that runs a request again. Gone
 means that it can never be read again: below the log's start (retention), no longer among the
-records (compaction, a transaction that was aborted), beyond its end or without its topic (deleted,
-created anew). Whether another record stands at those coordinates now, in a topic that was created
-anew, only its hash tells: whoever asks compares that.
+records (compaction, an aborted transaction), beyond its end or without its topic (deleted, created
+anew). In a topic that was created anew, another record may stand at those coordinates. Only its
+hash tells, so the caller compares that.
 
-Facts it stands on (kafka-python 3.0.12): a consumer belongs to one thread at a time; without a
-reset policy an offset out of range is raised by `poll`; a topic that does not exist is polled in
-silence until the time is over, so that the broker is asked about it after the first silence.
+Facts it depends on (kafka-python 3.0.12): a consumer belongs to one thread at a time. Without a
+reset policy `poll` raises for an offset out of range. A missing topic is polled in silence until
+the time is over, so the broker is asked about it after the first silence.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from feedback.kafka.sockets import closed_at_a_fault
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
 
-# A record that is there comes within milliseconds: after so long the topic itself is asked about.
+# An existing record comes within milliseconds: after so long the broker is asked about the topic.
 SILENCE_S = 0.5
-# One record is wanted: a batch is given whole all the same, however large it is.
+# One record is wanted; a broker sends a whole batch in any case, however large it is.
 FETCH_BYTES = 65_536
 
 
@@ -44,7 +44,7 @@ class ReadForbidden(KafkaUnavailable):
 
 
 class RecordReader:
-    """Reads records one by one, over a connection that is made at the first. Safe to share.
+    """Reads single records, over a connection that is made at the first. Safe to share.
 
     Args:
         settings: brokers and security; no group is joined, nothing is committed.
@@ -62,7 +62,7 @@ class RecordReader:
         self.close()
 
     def read(self, topic: str, partition: int, offset: int, *, timeout_s: float) -> Record | None:
-        """Return the record that stands there; None when there is none any more.
+        """Return the record at these coordinates; None when there is none any more.
 
         Args:
             timeout_s: seconds to wait for Kafka, the connection included.
@@ -83,7 +83,7 @@ class RecordReader:
             kind = ReadForbidden if is_forbidden else KafkaUnavailable
             raise kind(self._away(f"{type(error).__name__} {error}".strip())) from error
         except (ValueError, OSError) as error:
-            # An address that is none, a certificate that cannot be read.
+            # For example an invalid address, or a certificate that cannot be read.
             self._disconnect()
             raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
         finally:
@@ -112,8 +112,9 @@ class RecordReader:
         end = consumer.highwater(where)
         if end is None:
             raise KafkaUnavailable(self._away("it does not answer"))
-        # It answered all that time and has nothing there: it ends before the offset (a new leader
-        # would know its true end sooner), or compaction or an aborted transaction left no record.
+        # It answered all that time and has no record there. The log ends before the offset (a new
+        # leader would know its true end sooner), or compaction or an aborted transaction left no
+        # record.
         if end > offset and (consumer.position(where, timeout_ms=1) or 0) <= offset:
             raise KafkaUnavailable(self._away("it does not give the record"))
         return None
@@ -138,8 +139,10 @@ class RecordReader:
         return self._consumer
 
     def _exists(self, where: TopicPartition, deadline_s: float) -> bool:
-        """Whether the broker knows the partition; asked by a client of its own, since the
-        consumer has no call for it that ends in time."""
+        """Whether the broker knows the partition.
+
+        A client of its own asks, since the consumer has no call for it that ends in time.
+        """
         with administrator(self._settings, timeout_s=deadline_s - monotonic_s()) as admin:
             (topic,) = admin.describe_topics([where.topic])
         if topic["error_code"] == UnknownTopicOrPartitionError.errno:

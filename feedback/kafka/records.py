@@ -1,8 +1,8 @@
-"""kafka-python's records as ours, also those that kafka-python itself stumbles over.
+"""Converts kafka-python's records into ours, even those that it cannot read itself.
 
-A header's name that is not UTF-8 is a corrupt record to it (3.0.12), at which a partition would
-stop for ever; Kafka itself takes any bytes. Its producer refuses a header that is null. Importing
-this module teaches it otherwise.
+To kafka-python 3.0.12 a header's name that is not UTF-8 is a corrupt record, at which a partition
+would stop for ever; Kafka itself accepts any bytes. Its producer refuses a header that is null.
+Importing this module mends both.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def record_of(one: Any) -> Record:
 class _OurBatch(DefaultRecordBatch):  # type: ignore[misc]
     """A batch whose headers may have names that are not UTF-8.
 
-    Most of a record that has been set aside are headers, and their lengths mostly one byte: read
-    without a call for each, a letter takes half the time.
+    A dead letter consists mostly of headers, and their lengths are mostly one byte. Without a call
+    for each length, a letter is read in half the time.
     """
 
     _pos: int
@@ -79,7 +79,7 @@ class _OurBatch(DefaultRecordBatch):  # type: ignore[misc]
                 header = bytes(buffer[begin:pos])
             headers.append((name, header))
         if count < 0 or pos - start != length:
-            raise ValueError("a record of another length than it says")
+            raise ValueError("a record whose length field is wrong")
         self._pos = pos
         is_append_time = self.timestamp_type == self.LOG_APPEND_TIME
         timestamp = self.max_timestamp if is_append_time else self.first_timestamp + timestamp_delta

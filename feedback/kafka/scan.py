@@ -1,8 +1,8 @@
-"""Whole topics read once, in pages, up to where they ended when it began.
+"""Reads whole topics once, in pages, up to their ends at its beginning.
 
-Records that are written meanwhile are not read. So a scan ends, and one that was cut off and goes
-on later sees no more than it would have seen. Memory does not grow with the topics: a page is at
-most `PAGE_RECORDS` records, and Kafka is asked for `FETCH_BYTES` at a time.
+Records that are written meanwhile are not read. So a scan ends, and one that is resumed later sees
+the same records. Memory does not grow with the topics: a page is at most `PAGE_RECORDS` records,
+and one fetch `FETCH_BYTES`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from feedback.settings.settings import KafkaSection
 
 PAGE_RECORDS = 1000
 FETCH_BYTES = 8 * 2**20
-# One partition's share of that; a larger record is given whole all the same.
+# One partition's share of that; a larger record is still returned whole.
 PARTITION_FETCH_BYTES = 2**20
 POLL_MS = 500
 
@@ -32,7 +32,7 @@ Place = tuple[str, int]
 
 
 class OffsetSpan(NamedTuple):
-    """Offsets of one partition: the first to be read, and the one behind the last."""
+    """Offsets of one partition: the first to read, and the one behind the last."""
 
     begin: int
     end: int
@@ -42,12 +42,12 @@ OffsetSpans = dict[Place, OffsetSpan]
 
 
 class ScanPage(NamedTuple):
-    """Some records, and how far the scan has come with them.
+    """Some records, and the positions of the scan behind them.
 
     Args:
-        positions: of each partition: the next offset to be read.
-        read: how many offsets were passed since the scan's begin.
-        total: how many there are.
+        positions: for each partition the next offset to read.
+        read: how many offsets were passed since the scan's beginning.
+        total: how many offsets there are.
     """
 
     records: list[Record]
@@ -57,7 +57,7 @@ class ScanPage(NamedTuple):
 
 
 def resumed(spans: Mapping[Place, OffsetSpan], positions: Mapping[Place, int]) -> OffsetSpans:
-    """Return the rest of spans behind these positions."""
+    """Return the rest of spans, from these positions on."""
     return {
         place: span._replace(begin=max(span.begin, positions.get(place, span.begin)))
         for place, span in spans.items()
@@ -71,8 +71,8 @@ class KafkaScan:
         settings: brokers and security; no group is joined, nothing is committed.
         committed_only: whether to leave out records of aborted transactions, and to end before the
             first open one. False for a caller that looks only for its own records, written outside
-            of transactions: a foreign open one must not hide them.
-        timeout_s: how long Kafka may take for an answer, and to give more records.
+            of transactions: another writer's open transaction must not hide them.
+        timeout_s: how long Kafka may take for an answer, and between records.
     """
 
     def __init__(
@@ -128,10 +128,10 @@ class KafkaScan:
         }
 
     def pages(self, spans: Mapping[Place, OffsetSpan]) -> Iterator[ScanPage]:
-        """Read spans to their ends; within a partition in its order.
+        """Read spans to their ends; a partition's records in their order.
 
         Raises:
-            KafkaUnavailable: Kafka has given nothing for too long.
+            KafkaUnavailable: Kafka has sent nothing for too long.
         """
         left = {TopicPartition(*place): span for place, span in spans.items()}
         left = {place: span for place, span in left.items() if span.begin < span.end}
@@ -159,7 +159,7 @@ class KafkaScan:
             if records:
                 read = sum(positions[place] - span.begin for place, span in spans.items())
                 yield ScanPage(records, dict(positions), read, total)
-                # Whoever took the page may have taken his time.
+                # The caller may have taken its time over the page.
                 deadline_s = monotonic_s() + self._timeout_s
 
     def close(self) -> None:
@@ -178,7 +178,7 @@ class KafkaScan:
         ]
 
     def _passed(self, left: dict[TopicPartition, OffsetSpan]) -> dict[Place, int]:
-        """Return how far each partition was read; those that were read whole leave `left`."""
+        """Return the position of each partition; those that were read whole leave `left`."""
         passed = {}
         for place, span in list(left.items()):
             position = self._consumer.position(place, timeout_ms=1)
@@ -214,7 +214,7 @@ class KafkaScan:
                     kafka_client=connect,
                     group_id=None,
                     enable_auto_commit=False,
-                    # Records that retention took away meanwhile cannot be read.
+                    # Records that retention has deleted meanwhile cannot be read.
                     auto_offset_reset="earliest",
                     allow_auto_create_topics=False,
                     fetch_max_bytes=FETCH_BYTES,
@@ -224,7 +224,7 @@ class KafkaScan:
                     reconnect_backoff_max_ms=1000,
                     metrics_enabled=False,
                 )
-            # Partitions that were read whole are paused, with records of later in them.
+            # Partitions that were read whole are paused, with fetched records behind their ends.
             kafka_fetching.mend(self._consumer)
         return self._consumer
 

@@ -1,11 +1,12 @@
-"""Single records sent, and how each send ended: the producer of the clients.
+"""The clients' producer: sends single records, and reports how each send ended.
 
-kafka-python's producer retries without end and has no memory bound: so its delivery timeout is
+kafka-python's producer retries without end and has no memory bound. So its delivery timeout is
 `send_timeout_s`, and callers bound the records in flight. By default it is not the idempotent one:
-a duplicate by its retries is a resend like any other, answered by the journal; one request in
-flight for each broker keeps them in order. The idempotent one of 3.0.12 never sends again after a
-sent record has run out of time (its producer id is reset and not asked for again): so after an
-unknown outcome it is replaced, else a broker that stalls for `send_timeout_s` would end the client.
+a duplicate by its retries is a resend like any other, answered by the journal, and one request in
+flight for each broker preserves the order. The idempotent producer of 3.0.12 never sends again
+after a sent record has timed out (its producer id is reset and not asked for again). So after an
+unknown outcome it is replaced; otherwise a broker that stalls for `send_timeout_s` would end the
+client.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from feedback.kafka.failures import why_lost
 from feedback.kafka.topic_safety import TopicSafety
 from feedback.settings.settings import KafkaSection
 
-# A record runs out of time inside the producer a moment after its sender was told.
+# A record times out inside the producer a moment after its sender has learned it.
 CLOSE_GRACE_S = 0.5
-# How long an `OrderedSender` tries to connect at a time.
+# How long one connection attempt of an `OrderedSender` takes.
 CONNECT_S = 10.0
 
 ABANDON_S = 2.0
@@ -70,15 +71,15 @@ class TopicAway(RecordNotSent):
 
 
 class KafkaAway(TopicAway):
-    """No broker answers: of no topic is there anything to hope for now."""
+    """No broker answers: no topic can be reached now."""
 
 
 class SenderClosed(TopicAway):
-    """Nobody is away: the caller has closed its client."""
+    """No server is away: the caller has closed its client."""
 
 
 class OutOfTime(TopicAway):
-    """Records before it took all of its time: this says nothing of Kafka."""
+    """Earlier records took all of its time: Kafka may be there."""
 
 
 class TopicUnsafe(RecordNotSent):
@@ -94,7 +95,8 @@ class TopicForbidden(RecordNotSent):
 
     Args:
         reason: Kafka's answer.
-        topic: where; None for everywhere. An idempotent producer says it of others as well.
+        topic: where; None for everywhere. An idempotent producer raises it for other topics as
+            well.
     """
 
     def __init__(self, reason: str, topic: str | None) -> None:
@@ -120,11 +122,10 @@ class PendingRecord:
 
     Args:
         future: kafka-python's.
-        deadline_s: monotonic time until which its end is awaited.
-        on_unknown: called when its end is not known.
-        refusals_are_certain: whether Kafka's refusal is of this record. An idempotent producer that
-            had one record refused ends all its records with that same refusal, those under way as
-            well, and takes nothing more.
+        deadline_s: monotonic time until which its result is awaited.
+        on_unknown: called when its result is not known.
+        refusals_are_certain: whether Kafka's refusal is of this record. An idempotent producer ends
+            all its records with one record's refusal, even those under way, and takes nothing more.
     """
 
     def __init__(
@@ -141,14 +142,14 @@ class PendingRecord:
         self._refusals_are_certain = refusals_are_certain
 
     def is_settled(self, wait_s: float) -> bool:
-        """Whether its end is known, waiting for that at most so long."""
+        """Whether its result is known, waiting for it at most so long."""
         if not self._future.is_done and wait_s > 0:
             with contextlib.suppress(KafkaError):
                 self._future.get(timeout=wait_s)
         return bool(self._future.is_done)
 
     def result(self) -> Coordinates:
-        """Return where the record lies, waiting no longer than `send_timeout_s` after the send.
+        """Return the record's coordinates, waiting no longer than `send_timeout_s` after the send.
 
         Raises:
             RecordNotSent: the broker refused it.
@@ -168,12 +169,12 @@ class PendingRecord:
         return Coordinates(stored.topic, stored.partition, stored.offset)
 
     def when_known(self, tell: Callable[[], None]) -> None:
-        """Call `tell`, in a thread of the producer, when `result` need not wait any more."""
+        """Call `tell`, in a thread of the producer, when `result` returns at once."""
         self._future.add_callback(lambda stored: tell())
         self._future.add_errback(lambda error: tell())
 
     async def ending(self) -> Coordinates:
-        """Return `result`, where nothing else waits meanwhile: it blocks."""
+        """Return `result`, for callers that may block."""
         return self.result()
 
     def take_back(self) -> bool:
@@ -182,7 +183,7 @@ class PendingRecord:
 
 
 class KafkaSender:
-    """A producer that is made at the first send, so that nothing waits for Kafka before.
+    """A producer that is made at the first send, so that no earlier step waits for Kafka.
 
     Args:
         settings: brokers and security.
@@ -201,7 +202,7 @@ class KafkaSender:
     ) -> None:
         self._settings = settings
         self._timeout_s = send_timeout_s
-        # How long a topic that Kafka does not tell about may hold up a `send`.
+        # How long a topic without metadata may delay a `send`.
         self._block_s = send_timeout_s
         self._max_request_bytes = max_request_bytes
         self._durability = durability
@@ -226,12 +227,12 @@ class KafkaSender:
         """Hand a record to the producer and return at once when the topic is known.
 
         Args:
-            deadline_s: monotonic time to be done by, connecting and all, if that is sooner than
+            deadline_s: monotonic time of its end, connecting included, if that is sooner than
                 `send_timeout_s` from now.
 
         Raises:
             TopicAway: Kafka is away, or the topic does not exist.
-            OutOfTime: `deadline_s` is over. Handed over, nobody would know its end.
+            OutOfTime: `deadline_s` is over. After a handing over its result could not be learned.
             SenderClosed: this sender is closed.
             TopicUnsafe: the topic may lose acknowledged records.
             TopicForbidden: this user may not write there.
@@ -269,11 +270,11 @@ class KafkaSender:
 
     @property
     def address(self) -> str:
-        """Where Kafka is."""
+        """Kafka's address."""
         return self._settings.bootstrap_servers
 
     def knows(self, topic: str) -> bool:
-        """Return whether a send to the topic would be handed over without waiting for anybody."""
+        """Return whether a send to the topic would be handed over without waiting."""
         producer = self._producer
         if producer is None or producer._metadata.partitions_for_topic(topic) is None:
             return False
@@ -288,14 +289,14 @@ class KafkaSender:
             raise TopicUnsafe(fault)
 
     def _replace(self, producer: KafkaProducer) -> None:
-        """Let the next send make a new producer: an idempotent one is of no use any more."""
+        """Let the next send make a new producer: this idempotent one is of no use any more."""
         if not self._durability.is_idempotent or self._producer is not producer:
-            return  # without the lock: whoever has it may be connecting already
+            return  # without the lock: its owner may be connecting already
         with self._lock:
             if self._producer is not producer:
                 return
             self._producer = None
-            # Its other records have until then, and their senders are told.
+            # Its other records have until then, and their senders learn their results.
             closing = threading.Thread(
                 target=_close,
                 args=(producer, self._timeout_s + CLOSE_GRACE_S),
@@ -308,7 +309,7 @@ class KafkaSender:
     def _connected(self, deadline_s: float) -> KafkaProducer:
         if self._producer is not None:
             return self._producer
-        # The first thread connects; whoever waits for it waits no longer than for Kafka itself.
+        # The first thread connects; the others wait for it no longer than for Kafka itself.
         with self._locked_until(deadline_s):
             if self._was_closed():
                 raise SenderClosed(CLOSED)
@@ -355,16 +356,16 @@ class KafkaSender:
                 reconnect_backoff_max_ms=1000,
             )
         except (KafkaError, ValueError, OSError) as error:
-            # The producer leaves its sockets open when it does not get so far as to be one.
+            # A producer whose constructor fails leaves its sockets open.
             for one in network:
                 one.close()
             if isinstance(error, KafkaError):
                 raise KafkaAway(self._away(_in_words(error))) from error
-            # An address that is none, a certificate that cannot be read.
+            # For example an invalid address, or a certificate that cannot be read.
             raise TopicAway(f"the [kafka] settings do not work: {error}") from error
 
     def _delivery(self, timeout_ms: int) -> dict[str, Any]:
-        """Return the options of kafka-python for acknowledgements and for how long to try."""
+        """Return kafka-python's options for acknowledgements and retries."""
         return {
             "acks": self._durability.acks,
             "enable_idempotence": self._durability.is_idempotent,
@@ -375,7 +376,7 @@ class KafkaSender:
         }
 
     def _why_no_metadata(self, producer: KafkaProducer, topic: str, asked_s: float) -> TopicAway:
-        # kafka-python tells both with the same error; nothing public says whether Kafka answered.
+        # kafka-python raises the same error for both; no public call says whether Kafka answered.
         if producer._metadata._last_successful_refresh_ms >= asked_s * 1000:
             where = self._settings.bootstrap_servers
             return TopicUnknown(f"Kafka at {where} knows no topic {topic!r}")
@@ -392,7 +393,7 @@ class KafkaSender:
             timeout_s: how long that may take; None for `send_timeout_s`.
         """
         longest_s = self._timeout_s + CLOSE_GRACE_S if timeout_s is None else timeout_s
-        # Somebody may be connecting, for as long as a send may take.
+        # Another thread may be connecting, for as long as a send may take.
         is_mine = self._lock.acquire(timeout=longest_s)
         producer, self._producer, self._is_closed = self._producer, None, True
         if is_mine:
@@ -407,14 +408,14 @@ class KafkaSender:
 class OrderedSender(KafkaSender):
     """Sends in the order given, for a sender that stores its records: the idempotent producer.
 
-    A record never runs out of time inside of it, since the next one of its key would then go
-    first: it tries until `abandon`. Belongs to one thread.
+    A record never times out inside it, since the next one of its key would then go first: it tries
+    until `abandon`. Belongs to one thread.
 
     Args:
         settings: brokers and security.
         send_timeout_s: how long `PendingRecord.result` waits.
-        block_s: how long Kafka may take to say which topics it knows.
-        request_timeout_s: after which a request is sent again, and Kafka knows it by its number.
+        block_s: how long Kafka may take to return the metadata of topics.
+        request_timeout_s: after which a request is sent again; Kafka recognises it by its number.
     """
 
     def __init__(
@@ -425,13 +426,14 @@ class OrderedSender(KafkaSender):
         block_s: float = 1.0,
         request_timeout_s: float = 10.0,
     ) -> None:
-        # The broker's limit is the one that counts, and it says so for one record alone.
+        # The broker's limit is the one that counts, and it refuses that one record alone.
         super().__init__(settings, send_timeout_s=send_timeout_s, max_request_bytes=2**30)
         self._block_s = block_s
         self._request_timeout_s = request_timeout_s
 
     def _connected(self, deadline_s: float) -> KafkaProducer:
-        # It says so when Kafka is away, and is asked again: a watchdog looks at its caller.
+        # A short attempt raises while Kafka is away, and is repeated: a watchdog watches its
+        # caller.
         return super()._connected(min(deadline_s, monotonic_s() + CONNECT_S))
 
     def _delivery(self, timeout_ms: int) -> dict[str, Any]:
@@ -445,10 +447,10 @@ class OrderedSender(KafkaSender):
         }
 
     def look_up(self, topics: Collection[str]) -> dict[str, RecordNotSent]:
-        """Return the topics to which nothing can be sent now, and why.
+        """Return the topics to which nothing can be sent now, each with the reason.
 
-        Kafka is asked once for all that are not known yet, and has `block_s` to answer. To all
-        others a `send` waits for nobody.
+        Kafka is asked once for all unknown topics, and has `block_s` to answer. For all others a
+        `send` waits for nothing.
         """
         if all(map(self.knows, topics)):
             return {}
@@ -476,17 +478,17 @@ class OrderedSender(KafkaSender):
         return refused
 
     def _ask(self, producer: KafkaProducer, topics: Collection[str]) -> bool:
-        """Ask Kafka for topics, and say whether it has answered."""
+        """Ask Kafka for topics; return whether it has answered."""
         metadata = producer._metadata
         until_s = monotonic_s() + self._block_s
         for topic in topics:
             producer._sender.add_topic(topic)
-        # The first answer may be that of a question asked before.
+        # The first answer may be that to an earlier question.
         for _ in range(2):
             asked_ms = metadata._last_successful_refresh_ms
             while metadata._last_successful_refresh_ms == asked_ms:
                 heard = threading.Event()
-                # It fails as well where the only topic is not there.
+                # It fails as well if the only topic does not exist.
                 metadata.request_update().add_both(lambda _, heard=heard: heard.set())
                 producer._sender.wakeup()
                 if not heard.wait(max(0.0, until_s - monotonic_s())):
@@ -494,7 +496,8 @@ class OrderedSender(KafkaSender):
             unknown = [topic for topic in topics if not self.knows(topic)]
             if not unknown:
                 return True
-        # kafka-python would go on asking, ten times a second. As a new set: its thread reads it.
+        # kafka-python would go on asking, ten times a second. A new set, since its thread reads the
+        # old one.
         metadata._topics = metadata._topics.difference(unknown)
         return True
 
@@ -503,8 +506,8 @@ class OrderedSender(KafkaSender):
         producer, self._producer = self._producer, None
         if producer is None:
             return
-        # Its own closing waits for its records, and leaves its thread sending when that takes too
-        # long: an exception comes before the thread is told.
+        # Its own closing waits for its records. If that takes too long it leaves its thread
+        # sending: an exception comes before the thread is stopped.
         producer._sender.force_close()
         producer._sender.join(ABANDON_S)
         with contextlib.suppress(KafkaTimeoutError):
@@ -512,7 +515,7 @@ class OrderedSender(KafkaSender):
 
 
 def size_of_record(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]) -> int:
-    """Return how many bytes kafka-python counts for a record, the most that it may take."""
+    """Return how many bytes kafka-python counts for a record, at most."""
     return int(DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers))
 
 
@@ -525,7 +528,7 @@ def _close(producer: KafkaProducer, longest_s: float) -> None:
         producer.flush(timeout=longest_s)
         left_s = max(0.0, deadline_s - monotonic_s())
     except KafkaTimeoutError:
-        # Nothing public ends it now: its closing would flush again, raise, and leave its thread.
+        # No public call ends it now: its closing would flush again, raise, and leave its thread.
         producer._sender.force_close()
         left_s = CLOSE_GRACE_S
     with contextlib.suppress(KafkaTimeoutError):
@@ -533,7 +536,7 @@ def _close(producer: KafkaProducer, longest_s: float) -> None:
 
 
 def _refusal(error: KafkaError) -> RecordNotSent | None:
-    """Return the error for an answer of a broker that stores no record; None for others."""
+    """Return the error for a broker's answer that stores no record; None for others."""
     if isinstance(error, AuthorizationError):
         return _forbidden(error)
     if isinstance(error, _CERTAINLY_REFUSED):

@@ -1,9 +1,9 @@
 """Closes the sockets of failed connections, which kafka-python 3.0 leaves to the collector.
 
 Its retries keep the errors, whose frames keep the sockets: with the brokers away a process lost
-some 20 descriptors a minute, and after an hour all it may have. The same becomes of a connection
-that is closed, with its client, before all is written. And it waits for the resolver, its loop with
-it, for as long as that takes. Importing this module mends all of it.
+some 20 descriptors a minute, and after an hour all of them. The same happens to a connection that
+is closed, with its client, before all is written. And it blocks its loop while it resolves a name,
+for as long as that takes. Importing this module mends all of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import feedback.kafka.failures
 import feedback.kafka.logs  # noqa: F401 - both mend kafka-python for this process
 from feedback.names import addresses
 
-# Of one look: a later address is there for the next try.
+# For one lookup: a later address is there for the next try.
 LOOKUP_S = 0.5
 
 _connect = KafkaNetSocket.sock_connect
@@ -51,7 +51,7 @@ async def _write_or_close(self: Any) -> None:
         await _write(self)
     except BaseException:
         if self.is_closing():
-            self._write_task = None  # it is this one, which closing would end as well
+            self._write_task = None  # it is this task, which closing would end as well
             self._close()
         raise
 
@@ -60,7 +60,7 @@ def _lookup(self: Any, host: str, port: int, raise_error: bool = False) -> list[
     try:
         return addresses(host, port, socket.AF_UNSPEC, within_s=LOOKUP_S)
     except OSError as error:
-        # Also where no error was asked for: an empty list ends in one that names nothing.
+        # Even without an error: an empty list of addresses ends in an error that names nothing.
         raise KafkaConnectionError(f"{host}:{port}: {error}") from error
 
 

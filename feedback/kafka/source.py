@@ -1,10 +1,10 @@
-"""Records read as a member of a consumer group, and their offsets committed.
+"""Reads records as a member of a consumer group, and commits their offsets.
 
-Facts it stands on (kafka-python 3.0): a consumer belongs to one thread; a poll with everything
-paused sleeps its time away, at most 0.1 s; paused partitions keep their fetched records; a poll
-raises the fault of one partition, and names it only in its text; with all brokers gone a poll
-brings nothing and says nothing; a topic that was deleted goes from the assignment by itself,
-without a word, and is back when it exists again.
+Facts it depends on (kafka-python 3.0): a consumer belongs to one thread. A poll with everything
+paused sleeps its time away, at most 0.1 s. Paused partitions keep their fetched records. A poll
+raises the fault of one partition, and names it only in its text. With all brokers gone a poll
+brings nothing and raises nothing. A deleted topic leaves the assignment without a word, and is back
+when it exists again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = EventLog("onceward.kafka")
 
 Partition = tuple[str, int]
 
-# A cooperative group moves only the partitions that change hands; the others go on meanwhile.
+# A cooperative group moves only the partitions that change owners; the others go on meanwhile.
 ASSIGNORS: dict[str, list[Any]] = {
     "eager": [RangePartitionAssignor, RoundRobinPartitionAssignor],
     "cooperative": [CooperativeStickyAssignor],
@@ -45,7 +45,7 @@ ASSIGNORS: dict[str, list[Any]] = {
 REQUEST_TIMEOUT_MS = 10_000
 # Finding the group's coordinator takes a fraction of a second where a broker answers.
 COORDINATOR_LIMIT_S = 3.0
-# Less than a session: who holds up a rebalance longer is put out of the group.
+# Less than a session: a member that delays a rebalance longer is removed from the group.
 HAND_OVER_MS = 3_000
 # A rebalance on kafka-python's thread may take a partition away between two calls.
 NOT_OURS = (KeyError, AssertionError, IllegalStateError, ValueError)
@@ -60,7 +60,7 @@ def nothing_unclaimed(partitions: Collection[Partition]) -> Mapping[Partition, i
 
 
 class CommitFailed(KafkaUnavailable):
-    """A commit was refused, or nobody knows whether it was applied: read the committed offset."""
+    """A commit was refused, or its outcome is unknown: read the committed offset."""
 
 
 class KafkaSource:
@@ -69,14 +69,14 @@ class KafkaSource:
     Args:
         settings: brokers, group and security.
         topics: the topics to subscribe to.
-        observers: hear of polls and commits.
+        observers: receive polls and commits.
 
     Attributes:
-        is_away: no broker answers, as of the last poll.
-        is_joined: the group is stable with this member in it, as of the last poll.
+        is_away: no broker answered at the last poll.
+        is_joined: the group was stable with this member in it at the last poll.
         partitions: how many this member had then.
-        unclaimed: asked about partitions that are taken away: from which offset the next owner is
-            to read them again. Called in kafka-python's thread.
+        unclaimed: called with partitions that are taken away, in kafka-python's thread; returns the
+            offsets from which the next owner has to read them again.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class KafkaSource:
             raise self._unavailable(error) from error
 
     def missing(self, topics: Sequence[str]) -> list[str]:
-        """Return those topics that do not exist.
+        """Return those of the topics that do not exist.
 
         Raises:
             KafkaUnavailable: no broker answered.
@@ -172,7 +172,7 @@ class KafkaSource:
         return [record_of(one) for records in polled.values() for one in records]
 
     def _require_coordinator(self, has_records: bool) -> None:
-        """Raise when no broker is there: a poll says nothing of that, it finds no records."""
+        """Raise when no broker is there: a poll does not report that, it only finds no records."""
         if has_records or not self._consumer._coordinator.coordinator_unknown():
             self._coordinated_s = monotonic_s()
             self.is_away = False
@@ -189,7 +189,8 @@ class KafkaSource:
         if error.retriable:
             return False
         text = str(error)
-        # A topic's name is a whole set for one kind, and quoted like a partition for the others.
+        # The topic's name is a whole set for one kind of error, and quoted like a partition for the
+        # others.
         topics = error.args[0] if isinstance(error, TopicAuthorizationFailedError) else ()
         assigned = self._consumer.assignment()
         failed = [one for one in assigned if one.topic in topics or str(one) in text]
@@ -208,10 +209,10 @@ class KafkaSource:
                     self._consumer.resume(TopicPartition(*partition))
 
     def _note_gone(self) -> None:
-        """Log topics that were deleted, are there again, or have grown; by the metadata at hand."""
+        """Log topics that were deleted, are there again, or have grown; by the current metadata."""
         self._is_member = self._is_member or bool(self._consumer.assignment())
         if not self._is_member:
-            return  # and does not know the topics yet
+            return  # and has no topics yet
         cluster = self._consumer._cluster
         known = {one: len(cluster.partitions_for_topic(one) or ()) for one in self._topics}
         gone = {topic for topic, partitions in known.items() if not partitions}
@@ -239,10 +240,10 @@ class KafkaSource:
         self._committed |= offsets
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """Return the committed offset of each partition; 0 where nothing is.
+        """Return the committed offset of each partition; 0 where there is none.
 
         Raises:
-            KafkaUnavailable: nobody answered.
+            KafkaUnavailable: no broker answered.
         """
         found: dict[Partition, int] = {}
         try:
@@ -256,7 +257,7 @@ class KafkaSource:
         return found
 
     def rewind(self, offsets: Mapping[Partition, int]) -> None:
-        """Read these partitions again from these offsets, where they are still ours."""
+        """Read these partitions again from these offsets, if they are still ours."""
         for partition, offset in offsets.items():
             with suppress(*NOT_OURS):
                 self._consumer.seek(TopicPartition(*partition), offset)
@@ -279,7 +280,7 @@ class KafkaSource:
     def leave(self, topics: frozenset[str]) -> None:
         """Fetch nothing of these topics from now on, even after `resume`; stay in the group.
 
-        Topics that are no longer named are fetched from the next `resume` on.
+        Topics that are not named again are fetched from the next `resume` on.
         """
         if topics == self._left:
             return
@@ -320,7 +321,7 @@ class KafkaSource:
             records = sum(max(0, self._committed.get(one, 0) - again[one]) for one in again)
             log.info("partitions.handed_over", partitions=len(again), read_again=records)
         except KafkaError as error:
-            # They were lost and not handed over: the next owner goes on from the committed offset.
+            # They were lost, not handed over: the next owner goes on from the committed offset.
             log.warning("partitions.lost", reason=type(error).__name__, not_rewound=len(again))
 
     def _stay_paused(self, assigned: Collection[TopicPartition]) -> None:
@@ -333,7 +334,7 @@ class KafkaSource:
         return sorted((one.topic, one.partition) for one in self._consumer.assignment())
 
     def is_read(self, partition: Partition) -> bool:
-        """Whether a partition was read to its end, as of the last answer of its leader."""
+        """Whether a partition was read to its end, by the last answer of its leader."""
         one = TopicPartition(*partition)
         with suppress(*NOT_OURS):
             end = self._consumer.highwater(one)
@@ -346,8 +347,11 @@ class KafkaSource:
         return not self.is_away and self._consumer.group_metadata().state is MemberState.STABLE
 
     def position(self, partition: Partition) -> int:
-        """Return the next offset to be read, behind those that compaction took and those that hold
-        no record; -1 where it is not known, or the partition is not ours."""
+        """Return the next offset to read.
+
+        It is behind records that compaction removed, and behind offsets without a record; -1 where
+        it is not known, or the partition is not ours.
+        """
         try:
             found = self._consumer.position(TopicPartition(*partition), timeout_ms=1)
         except NOT_OURS:
@@ -358,7 +362,7 @@ class KafkaSource:
         """Leave the group, so that the others take over at once.
 
         Raises:
-            KafkaUnavailable: the group could not be told.
+            KafkaUnavailable: the group could not be reached.
         """
         try:
             self._consumer.close(autocommit=False, timeout_ms=5000)
@@ -377,7 +381,7 @@ def _committable(offsets: Mapping[Partition, int]) -> dict[TopicPartition, Offse
 
 
 class _OnAssigned(AsyncConsumerRebalanceListener):  # type: ignore[misc]
-    """Hears of new partitions on kafka-python's own thread, before anything of them is read."""
+    """Receives new partitions on kafka-python's own thread, before any of their records is read."""
 
     def __init__(
         self,
@@ -388,9 +392,9 @@ class _OnAssigned(AsyncConsumerRebalanceListener):  # type: ignore[misc]
         self._hear_revoked = hear_revoked
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Hand them over: records that were read are committed before they run, or dropped."""
+        """Hand the partitions over: their records are committed before they run, or dropped."""
         await self._hear_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Hand the new partitions over; returns at once, a slow listener costs the membership."""
+        """Hand the new partitions over, at once: a slow listener costs the membership."""
         self._hear(assigned)

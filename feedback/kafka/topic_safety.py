@@ -1,7 +1,7 @@
-"""Whether a topic keeps acknowledged records when a broker dies: asked of Kafka once for each.
+"""Checks whether a topic keeps acknowledged records when a broker dies; asks Kafka once for each.
 
-A refusal is asked for again after a while, so that nobody has to restart a client when the topic
-has been mended.
+After a refusal Kafka is asked again a while later, so that a repaired topic needs no restart of a
+client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ASKED_AGAIN_S = 5.0
 
 
 class TopicSafety:
-    """Knows which topics are safe. Safe to share between threads.
+    """Remembers which topics are safe. Safe to share between threads.
 
     Args:
         settings: brokers and security.
@@ -39,7 +39,7 @@ class TopicSafety:
         """Return why a topic is not safe, None when it is.
 
         Args:
-            until_s: monotonic time until which Kafka may take to say.
+            until_s: monotonic time until which Kafka may answer.
 
         Raises:
             KafkaUnavailable: Kafka did not answer.
@@ -47,7 +47,7 @@ class TopicSafety:
         if topic in self._safe:
             return None
         if not self._lock.acquire(timeout=max(0.0, until_s - monotonic_s())):
-            raise KafkaUnavailable(f"Kafka did not say in time how safe topic {topic!r} is")
+            raise KafkaUnavailable(f"Kafka did not say in time whether topic {topic!r} is safe")
         try:
             if topic in self._safe:
                 return None
@@ -64,7 +64,7 @@ class TopicSafety:
 
     def _ask(self, topic: str, timeout_s: float) -> str:
         found = min_insync_replicas(self._settings, topic, timeout_s=timeout_s)
-        told_otherwise = "or say that it will do: [client] min_insync_replicas = "
+        told_otherwise = "or accept it by [client] min_insync_replicas = "
         if found is None:
             return (
                 f"topic {topic!r}: this user may not read its min.insync.replicas; allow it "
@@ -74,7 +74,7 @@ class TopicSafety:
             return ""
         return (
             f"topic {topic!r} has min.insync.replicas = {found}, durability 'safe' wants "
-            f"{self._at_least}: what it acknowledges may be lost with "
+            f"{self._at_least}: acknowledged records may be lost with "
             f"{'one broker' if found < 2 else f'{found} brokers'}; "
             f"raise it (with a replication factor above it), {told_otherwise}{found}"
         )

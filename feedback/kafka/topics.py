@@ -1,6 +1,6 @@
-"""Topics that stand beside a topic of the user's: its dead letters, its retries.
+"""Makes the topics beside a user's topic: its dead letters, its retries.
 
-They are made with the partitions and the replication of their source, where they are missing, or
+They get the partitions and the replication of their source, where they are missing; or they are
 expected to exist. A topic that a user makes beforehand is taken as it is.
 """
 
@@ -22,7 +22,7 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.admin import administrator, kafka_faults
 from feedback.settings.settings import KafkaSection
 
-# Kafka's own default, of brokers and topics, for who may not read their settings.
+# Kafka's own default, of brokers and topics, for users who may not read their settings.
 MAX_MESSAGE_BYTES = 1_048_588
 _LIMIT = "max.message.bytes"
 _MIN_INSYNC = "min.insync.replicas"
@@ -30,11 +30,11 @@ CLEANUP, COMPACT = "cleanup.policy", "compact"
 
 
 class TopicMissing(KafkaUnavailable):
-    """The topic does not exist and is not made: a person has to."""
+    """The topic does not exist and is not made: a person has to make it."""
 
 
 class KafkaTopics:
-    """Sees to it that topics exist; asks Kafka once for each. Belongs to one thread.
+    """Makes sure that topics exist; asks Kafka once for each. Belongs to one thread.
 
     Args:
         settings: brokers and security.
@@ -54,10 +54,10 @@ class KafkaTopics:
         Args:
             like: the topic whose partitions and replication a new one gets.
             room_bytes: how much larger than a record there a record here may be.
-            compacted: whether a new one keeps the last record of each key, and nothing else.
+            compacted: whether a new topic keeps the last record of each key, and nothing else.
 
         Raises:
-            TopicMissing: it does not, and may not be made.
+            TopicMissing: it does not exist, and may not be made.
             KafkaUnavailable: Kafka did not answer, or refused to make it.
         """
         if name in self._known:
@@ -72,7 +72,7 @@ class KafkaTopics:
         self._known.add(name)
 
     def missing(self, names: list[str]) -> list[str]:
-        """Return those that do not exist.
+        """Return those of the topics that do not exist.
 
         Raises:
             KafkaUnavailable: Kafka did not answer.
@@ -102,7 +102,7 @@ class KafkaTopics:
         return 0 if found is None else len(found["partitions"])
 
     def is_compacted(self, name: str) -> bool | None:
-        """Return whether a topic keeps the last record of each key; None when it does not say.
+        """Return whether a topic keeps the last record of each key; None when Kafka does not say.
 
         Raises:
             KafkaUnavailable: Kafka did not answer.
@@ -117,7 +117,7 @@ class KafkaTopics:
 
     def _make(self, admin: Any, name: str, like: str, room_bytes: int, *, compacted: bool) -> None:
         source = _described(admin, like)
-        wanted: dict[str, Any] = {}  # a source that is gone: as the broker makes topics
+        wanted: dict[str, Any] = {}  # a source that is gone: the broker's defaults
         if source is not None:
             partitions = source["partitions"]
             wanted["num_partitions"] = len(partitions)
@@ -170,12 +170,13 @@ def topic_setting(admin: Any, name: str, setting: str) -> str | None:
         found = admin.describe_configs([wanted], config_filter="all")
         return str(found["topic"][name][setting]["value"])
     except (KafkaError, KeyError):
-        return None  # who may make topics may still not read their settings
+        return None  # a user who may make topics may still not read their settings
 
 
 def min_insync_replicas(settings: KafkaSection, topic: str, *, timeout_s: float) -> int | None:
-    """Return how many replicas of a topic must have a record before `acks=all` is answered; None
-    when this user may not know, or there is no such topic.
+    """Return how many replicas must have a record before `acks=all` is answered.
+
+    None when this user may not read it, or there is no such topic.
 
     Args:
         timeout_s: how long Kafka may take for one answer.

@@ -1,4 +1,4 @@
-"""Single requests of Kafka's protocol to one broker, for which its clients have no call."""
+"""Sends single requests of Kafka's protocol to one broker; kafka-python has no call for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNCOMMITTED = 0
 
 
 class CoordinatorAway(KafkaUnavailable):
-    """The broker that knows a transactional id is being looked for: asking again is right."""
+    """The broker that has a transactional id is being looked for: asking again is right."""
 
 
 class KafkaWire:
@@ -41,10 +41,10 @@ class KafkaWire:
         self._client: Any = None
 
     def ask(self, node_id: int, request: Any) -> Any:
-        """Return a broker's answer, an error as well.
+        """Return a broker's answer, even if it is an error.
 
         Raises:
-            KafkaUnavailable: it gave none; whether it heard the question is unknown.
+            KafkaUnavailable: there was none; whether the broker got the question is unknown.
         """
         limit_ms = int(self.timeout_s * 1000)
         with self._faults():
@@ -54,7 +54,7 @@ class KafkaWire:
         """Return the broker that takes records of a partition.
 
         Raises:
-            KafkaUnavailable: nobody does now.
+            KafkaUnavailable: the partition has no leader now.
         """
         place = TopicPartition(topic, partition)
         with self._faults():
@@ -70,10 +70,10 @@ class KafkaWire:
         return int(found)
 
     def end(self, topic: str, partition: int) -> int:
-        """Return the offset behind the last record of a partition, also of an open transaction.
+        """Return the offset behind a partition's last record, even of an open transaction.
 
         Raises:
-            KafkaUnavailable: nobody answers for it now.
+            KafkaUnavailable: the partition has no leader now.
         """
         of_topic = ListOffsetsRequest.ListOffsetsTopic
         asked = of_topic.ListOffsetsPartition(partition_index=partition, timestamp=_LATEST)
@@ -92,10 +92,10 @@ class KafkaWire:
         return int(found.offset)
 
     def transaction_coordinator(self, name: str) -> int:
-        """Return the broker that knows a transactional id.
+        """Return the broker that has a transactional id.
 
         Raises:
-            KafkaUnavailable: nobody answers for it now.
+            KafkaUnavailable: there is no such broker now.
         """
         question = FindCoordinatorRequest(key=name, key_type=_TRANSACTION, max_version=3)
         with self._faults():
@@ -103,7 +103,7 @@ class KafkaWire:
         answer = self.ask(node_id, question)
         if answer.error_code:
             raise CoordinatorAway(f"Kafka: {for_code(answer.error_code).__name__}")
-        # It may be a broker that was not heard of yet.
+        # The broker may be a new one.
         with self._faults():
             client = self._connected()
             if client.cluster.broker_metadata(answer.node_id) is None:

@@ -1,9 +1,9 @@
-"""Records that a worker writes itself, in batches: each is acknowledged, or the reason is named.
+"""Writes a worker's own records, in batches: each is acknowledged, or the reason is named.
 
 Its producer is not the idempotent one, which in kafka-python 3.0.12 never sends again after a
-record has run out of time: a record that is written twice (a wake-up, a dead letter) does no harm
-here. Batches are compressed, so that a record that came compressed fits into a topic of the same
-limit again.
+record has timed out. A record that is written twice (a wake-up, a dead letter) does no harm here.
+Batches are compressed, so that a record that came compressed fits into a topic of the same limit
+again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka.sockets import closed_at_a_fault
 from feedback.settings.settings import KafkaSection
 
-# The broker's limit is the one that counts, and it says so for one record alone.
+# The broker's limit is the one that counts, and it refuses that one record alone.
 ANY_SIZE_BYTES = 2**30
 # Records that are written together go in few batches; the last ones do not wait for it.
 LINGER_MS = 50
@@ -43,7 +43,7 @@ class Outgoing(NamedTuple):
     """A record to be written.
 
     Args:
-        partition: where the topic has it; else, and with None, the key decides.
+        partition: its partition, if the topic has it; otherwise, and with None, the key decides.
     """
 
     topic: str
@@ -54,7 +54,7 @@ class Outgoing(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """About its share of a batch."""
+        """About its share of a batch, in bytes."""
         headers = sum(len(name) + len(value) for name, value in self.headers)
         return len(self.key or b"") + len(self.value or b"") + headers
 
@@ -63,15 +63,15 @@ class Outgoing(NamedTuple):
 
 
 class NotAcknowledged(KafkaUnavailable):
-    """Nobody acknowledged in time: Kafka, the topic or its leader is away."""
+    """No acknowledgement came in time: Kafka, the topic or its leader is away."""
 
 
 class RecordRefused(KafkaUnavailable):
-    """The broker does not take this record as it is, however often it is written."""
+    """The broker never takes this record as it is."""
 
 
 class RecordTooLarge(RecordRefused):
-    """It is larger than the topic's limit."""
+    """The record is larger than the topic's limit."""
 
 
 class KafkaWriter:
@@ -88,7 +88,7 @@ class KafkaWriter:
         self._producer: Any = None
 
     def prepare(self, topics: Iterable[str]) -> None:
-        """Connect and learn of these topics, so that the first record need not wait for it.
+        """Connect and load these topics' metadata, so that the first record need not wait.
 
         Raises:
             KafkaUnavailable: Kafka or one of them is away.
@@ -103,11 +103,11 @@ class KafkaWriter:
     def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]:
         """Return for each record None when Kafka has it, else the error.
 
-        After `RecordRefused` Kafka does not have it, after any other error it may.
+        After `RecordRefused` Kafka does not have it; after any other error it may.
         """
         away: dict[str, KafkaUnavailable] = {}
         handed = [self._hand_over(one, away) for one in records]
-        # Counted from here: handing over may have waited for a topic that is away.
+        # Counted from here: the handing over may have waited for a topic that is away.
         deadline_s = monotonic_s() + self._timeout_s
         if self._producer is not None:
             # The result of each is reported below; a batch that had to be split is not known here.
@@ -122,12 +122,12 @@ class KafkaWriter:
         """Close the connection; a record without an acknowledgement may or may not be written."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            # Its closing flushes first, and raises when that takes too long.
+            # Its closing flushes first, and raises if that takes too long.
             with contextlib.suppress(KafkaTimeoutError):
                 producer.close(timeout=timeout_s)
 
     def _hand_over(self, one: Outgoing, away: dict[str, KafkaUnavailable]) -> Any:
-        """Return the future of a record; an error where its topic is away, asked for once."""
+        """Return the future of a record, or the error of its topic, which is asked for once."""
         if one.topic in away:
             return away[one.topic]
         try:
@@ -144,7 +144,8 @@ class KafkaWriter:
         partition = one.partition
         if partition is not None and partition not in producer.partitions_for(one.topic):
             partition = None
-        # A tombstone without a key is a record like any other; kafka-python takes it only so.
+        # A tombstone without a key is a record like any other; kafka-python takes it only in this
+        # form.
         value = _NULL if one.key is None and one.value is None else one.value
         return producer.send(
             one.topic, key=one.key, value=value, headers=list(one.headers), partition=partition
@@ -187,7 +188,7 @@ class KafkaWriter:
                     reconnect_backoff_max_ms=1000,
                 )
         except (ValueError, OSError) as error:
-            # An address that is none, a certificate that cannot be read.
+            # For example an invalid address, or a certificate that cannot be read.
             raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
         return self._producer
 

@@ -1,8 +1,8 @@
-"""Redis: statuses, kept payloads, deadlines, heartbeats, events (contract, section 6).
+"""Redis: statuses, stored payloads, deadlines, heartbeats, events (contract, section 6).
 
-- `store` for threads and `async_store` for asyncio carry out the calls of `store_calls`;
-  `request_coalescing` makes calls of many tasks one, `split_batch` finds the one call at fault.
-- `status_script` is the status rule as Lua, `script_call` the arguments of one call.
+- `store` for threads and `async_store` for asyncio make the calls of `store_calls`;
+  `request_coalescing` makes the calls of many tasks one, `split_batch` finds the write at fault.
+- `status_script` is the status rule as Lua, `script_call` makes the arguments of one call.
 - `events` and `async_events` wait for a change; `deadlines` is the set of open requests.
 - `server` and `sockets` are the connection; `memory` says how far back Redis remembers.
 """

@@ -1,13 +1,13 @@
-"""Waiting for a status to change, for asyncio: by event, with polling as the fallback.
+"""Waits for a status to change, for asyncio: by event, with polling as the fallback.
 
 One connection serves all waits of a loop. A missed event costs one polling interval, never
-correctness: whoever waits reads the status itself again.
+correctness: the caller reads the status itself again.
 
 Theory of operation. Only two tasks of the listener touch the connection: one reads and replaces it
-after a fault, the other subscribes to new channels and leaves old ones. Whoever begins or ends a
-watch only notes it, so a wait that is cancelled at any point breaks nothing and leaves nothing. A
-watch begins when Redis has confirmed it: until then a change could pass between the caller's read
-and the first event.
+after a fault, the other subscribes to new channels and leaves old ones. A caller that begins or
+ends a watch only notes it, so a wait that is cancelled at any point breaks nothing and leaves
+nothing. A watch begins when Redis has confirmed it: before that a change could pass between the
+caller's read and the first event.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FAULTS = (RedisError, OSError, ValueError, AttributeError, TypeError, RuntimeErr
 
 
 class AsyncWatch:
-    """The changes of some requests, as they are published. Made by `AsyncEventListener.watch`."""
+    """The published changes of some requests. Made by `AsyncEventListener.watch`."""
 
     def __init__(self) -> None:
         self.has_begun = False
@@ -39,7 +39,7 @@ class AsyncWatch:
         self._is_told = asyncio.Event()
 
     def tell(self, request_id: str) -> None:
-        """Note that a request changed, and wake whoever waits."""
+        """Note that a request changed, and wake the waiting caller."""
         self._changed.add(request_id)
         self._is_told.set()
 
@@ -54,11 +54,11 @@ class AsyncWatch:
 
 
 class AsyncEventListener:
-    """Hears the events of the requests that somebody of this loop waits for.
+    """Receives the events of the requests that tasks of this loop wait for.
 
     Args:
-        redis: from `feedback.redis.async_store.connect_async`; one of its connections is used from
-            the first wait on.
+        redis: from `feedback.redis.async_store.connect_async`; the first wait takes one of its
+            connections.
         calls: names the channels.
     """
 
@@ -76,10 +76,10 @@ class AsyncEventListener:
 
     @contextlib.asynccontextmanager
     async def watch(self, request_ids: Sequence[str]) -> AsyncIterator[AsyncWatch]:
-        """Hear the changes of these requests until the block is left.
+        """Receive the changes of these requests until the block is left.
 
-        With Redis away nothing is heard and nothing is raised: the caller's polling finds out. When
-        it is back all watched requests count as changed.
+        With Redis away there are no events and no error: the caller's polling finds out. When it is
+        back all watched requests count as changed.
         """
         watch = AsyncWatch()
         channels = {self._calls.events_channel(one): one for one in request_ids}
@@ -103,14 +103,14 @@ class AsyncEventListener:
             self._leave(watch, channels)
 
     def wake_all(self) -> None:
-        """Note that it closes, and wake whoever waits."""
+        """Note the closing, and wake the waiting callers."""
         self.is_closed = True
         for channel, watches in self._watches.items():
             for watch in watches:
                 watch.tell(self._ids[channel])
 
     async def aclose(self) -> None:
-        """Stop hearing and give the connection back."""
+        """Stop listening and close the connection."""
         self.wake_all()
         tasks, self._tasks = self._tasks, []
         await end_tasks(tasks)
@@ -127,7 +127,7 @@ class AsyncEventListener:
             pubsub: PubSub = self._redis.pubsub()
             self._subscribed, self._heard = set(), set()
             try:
-                # Nobody publishes here: a connection always has one channel, and so can be read.
+                # Nobody publishes here. A connection always has one channel, and so can be read.
                 await pubsub.subscribe(f"{self._calls.prefix}events")
                 await self._read_and_subscribe(pubsub)
             except FAULTS:

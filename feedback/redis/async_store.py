@@ -1,6 +1,6 @@
 """Statuses in Redis for asyncio: only a client's reads and writes; the calls are `store`'s.
 
-A thousand tasks share few connections: their writes and reads at the same time are one call
+A thousand tasks share few connections: their simultaneous writes and reads are one call
 (`grouped`). Each call waits for its turn, for no longer than Redis may take to answer; a call that
 waited in vain has certainly done nothing. A write or a read ends within twice that time.
 """
@@ -36,13 +36,12 @@ from feedback.statuses import (
     status_of,
 )
 
-# One process keeps no more of them busy.
+# One process has no more connections busy.
 CONNECTIONS = 16
 
 
 def connect_async(settings: RedisSettings) -> Redis:
-    """Return a client for asyncio; as for `redis_server.connect`, a call that failed is not
-    repeated here."""
+    """Return a client for asyncio; like `server.connect`, it repeats no failed call."""
     keepalive = {} if settings.url.startswith("unix:") else {"socket_keepalive": True}
     pool = ConnectionPool.from_url(
         settings.url,
@@ -56,7 +55,7 @@ def connect_async(settings: RedisSettings) -> Redis:
 
 
 class AsyncStatusStore(StoreCalls):
-    """The statuses of one group, as a client of asyncio needs them. Belongs to one loop.
+    """The statuses of one group, for a client of asyncio. Belongs to one loop.
 
     Args:
         redis: a client from `connect_async`, or a fake that passes the store's contract suite.
@@ -70,7 +69,7 @@ class AsyncStatusStore(StoreCalls):
         self._timeout_s = settings.timeout_s
         self._turns = asyncio.Semaphore(CONNECTIONS)
         self._is_closed = False
-        # One time to begin, and one to be answered.
+        # One limit to begin, and one to be answered.
         limit_s = 2 * settings.timeout_s
         self._writing = Grouped(
             self._write_with_looks, size_of=lambda one: one[0].size_bytes, limit_s=limit_s
@@ -80,8 +79,9 @@ class AsyncStatusStore(StoreCalls):
     async def write(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
     ) -> list[Refused | None]:
-        """Tell a batch of statuses; see `StatusStore.write`. The look may be that of others who
-        tell at the same moment, if that is sooner.
+        """Write a batch of statuses; see `StatusStore.write`.
+
+        The next check may be that of other writers at the same moment, if that is sooner.
 
         Raises:
             RedisRefused: one of the writes is at fault.
@@ -104,7 +104,7 @@ class AsyncStatusStore(StoreCalls):
         return await self._writing([(write, look_at) for write in writes])
 
     async def written(self) -> None:
-        """Return when the writes under way have been done, or have failed."""
+        """Return when the writes under way have ended, with or without an error."""
         await self._writing.settled()
 
     async def _write_with_looks(self, writes: Sequence[tuple[StatusWrite, int]]) -> list[Answer]:
@@ -122,7 +122,7 @@ class AsyncStatusStore(StoreCalls):
         return [decode_answer(reply) for reply in replies]
 
     async def _place(self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]) -> None:
-        """Tell where requests came from, where Redis did not know; rare, so a trip of its own."""
+        """Write the coordinates of records that Redis lacks; rare, so a trip of its own."""
         keys, words = self.unplaced(writes, replies)
         if keys:
             await cast("Any", self.redis.eval(PLACE, len(keys), *keys, *words))
@@ -152,7 +152,7 @@ class AsyncStatusStore(StoreCalls):
             RedisUnavailable: Redis did not answer.
         """
         found: list[Status] = []
-        # In parts: each has its own time, however many there are.
+        # In parts: each has a time limit of its own, however many there are.
         for at in range(0, len(request_ids), GROUP):
             found += await self._reading(request_ids[at : at + GROUP])
         return found
@@ -220,7 +220,7 @@ class AsyncStatusStore(StoreCalls):
             return decode_look(await cast("Any", self.redis.eval(LOOK, len(keys), *keys)))
 
     async def aclose(self) -> None:
-        """Give the connections back; who asks for one from now on gets none."""
+        """Close the connections; later calls get none."""
         self._is_closed = True
         await self._writing.settled()
         await self._reading.settled()

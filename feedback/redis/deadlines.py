@@ -1,16 +1,16 @@
-"""The set of open requests by their next look, shared by any number of resenders.
+"""The set of open requests by their next check, shared by any number of resenders.
 
-Whoever takes a request that is due leases it: its next look moves into the future, so that no other
-takes it, and one whose resender was killed comes back by itself. A lease, and a look that was put
-off on purpose, end in half a millisecond: the scan for lost requests brings others forward and
-leaves those alone, and whoever takes one knows that somebody began with it and did not finish. A
-look that a resender has set ends in a quarter: it is as far ahead as it should be.
+A resender that takes a due request leases it: its next check moves into the future, so that no
+other takes it. If the resender is killed, the request comes back by itself. A lease, and a check
+that was put off on purpose, end in half a millisecond. So the scan for lost requests brings other
+checks forward and leaves these alone, and the next resender knows that an earlier one began and did
+not finish. A check that a resender has set ends in a quarter: it is as far ahead as it should be.
 
-One clock decides when a look is due, that of Redis, so that all resenders agree. The first look of
-a request is written by a client or a worker with its own clock: one that is ahead delays it, one
-that is behind makes it due at once, which costs one look more, since how old a status is Redis'
-clock says as well; a client that still sends it cannot take back what a resender has leased
-(`SendUnknown`). A look further ahead than any of ours is brought back by `hasten` (see
+One clock decides when a check is due, that of Redis, so that all resenders agree. The first check
+of a request is written by a client or a worker with its own clock. A clock that is ahead delays it.
+One that is behind makes it due at once, which costs one check more, since Redis' clock also tells
+how old a status is. A client that is still sending cannot take back a request that a resender has
+leased (`SendUnknown`). `hasten` brings back a check further ahead than any of ours (see
 `Deadlines.page`).
 """
 
@@ -99,14 +99,14 @@ return found
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Requests that were due and are ours until the lease ends.
+    """Due requests that are this resender's until the lease ends.
 
     Attributes:
         now_ms: Redis' clock, epoch ms.
         lease: names the lease to `settle`.
-        unfinished: those of them that somebody took or put off before, and did not settle.
+        unfinished: those of them that a resender took or put off before, and did not settle.
         strays: members of the set that are no request ids; they were removed.
-        run_id: the start of the server that was asked; empty where it does not say.
+        run_id: the start of the server that answered; empty where it is not known.
     """
 
     now_ms: int
@@ -123,7 +123,7 @@ class DuePage:
 
     Attributes:
         cursor: for the next page; 0 after the last.
-        looks: request id to its next look, in ms from now on Redis' clock.
+        looks: request id to its next check, in ms from now on Redis' clock.
     """
 
     cursor: int
@@ -167,11 +167,12 @@ class Deadlines:
         return Taken(int(now), lease.decode(), request_ids, again, len(strays), run_id.decode())
 
     def settle(self, taken: Taken, looks_s: Mapping[str, float], *, fixed: bool = False) -> None:
-        """Set the next looks of requests whose lease is still ours; leave the others alone.
+        """Set the next checks of requests whose lease is still ours; leave the others alone.
 
         Args:
             looks_s: seconds from now.
-            fixed: put off on purpose, with nothing done: not to be hastened, and then unfinished.
+            fixed: put off on purpose, with nothing done: not to be hastened, and unfinished for the
+                next resender.
 
         Raises:
             RedisUnavailable: Redis did not answer; they are due again when the lease ends.
@@ -184,11 +185,11 @@ class Deadlines:
             self._settle(keys=[self._key], args=[taken.lease, *pairs])
 
     def remove(self, taken: Taken, request_ids: Sequence[str]) -> None:
-        """Take requests out of the set that nobody needs to look at any more.
+        """Remove finished requests from the set.
 
         A request that was reopened meanwhile stays, and is due: its writer found it in the set, and
-        left it there. Redis looks and removes in one step: between two steps the caller could die,
-        and an open request without a look would be sent again by nobody.
+        left it there. Redis checks and removes in one step. Between two steps the caller could die,
+        and then nobody would send an open request without a check.
 
         Raises:
             RedisUnavailable: Redis did not answer; they are due again when the lease ends.
@@ -200,7 +201,7 @@ class Deadlines:
             self._remove(keys=[self._key, *keys], args=[taken.lease, *request_ids])
 
     def page(self, cursor: int, size: int) -> DuePage:
-        """Return about `size` entries; all of them once the cursor is 0 again.
+        """Return about `size` entries; the set is complete once the cursor is 0 again.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -216,7 +217,7 @@ class Deadlines:
         return DuePage(following, {one: scores[one.encode()] - now_ms for one in request_ids})
 
     def lost_among(self, request_ids: Sequence[str]) -> list[str]:
-        """Return those that a worker accepted that has no heartbeat any more, or gave up.
+        """Return the requests whose worker has no heartbeat any more, or gave them up.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -240,11 +241,11 @@ class Deadlines:
     def hasten(
         self, request_ids: Sequence[str], *, look_s: float = 0.0, only_first: bool = False
     ) -> int:
-        """Bring forward looks that are further away; return how many were.
+        """Bring forward checks that are further away; return how many.
 
         Args:
             look_s: seconds from now.
-            only_first: those that clients and workers set by clocks of their own.
+            only_first: only those that clients and workers set by clocks of their own.
 
         Raises:
             RedisUnavailable: Redis did not answer.

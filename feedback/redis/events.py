@@ -1,18 +1,19 @@
-"""Waiting for a status to change: by event, with polling as the fallback.
+"""Waits for a status to change: by event, with polling as the fallback.
 
 One thread and one Redis connection serve all waits of a process. A missed event costs one polling
-interval, never correctness: whoever waits reads the status itself again.
+interval, never correctness: the caller reads the status itself again.
 
 Theory of operation. Callers subscribe and unsubscribe in their own threads, under the lock, because
-a subscription that waited for the listening thread would come too late for a fast request. That
-thread alone reads, and it alone replaces a connection after a fault, with all subscriptions at
-once. Two things bite the next editor:
+a subscription that waited for the listening thread would come too late for a fast request. Only
+that thread reads, and only it replaces a connection after a fault, with all subscriptions at once.
+Two facts to know before editing:
 
-- A watch begins when Redis has confirmed its subscriptions. Until then a change that is published
-  over another connection could pass between the caller's read and the first event. One that begins
-  without it, because Redis takes long or is away, counts as changed when it is confirmed.
-- A connection always has one channel that nobody publishes on: redis-py's PubSub forgets that it is
-  subscribed when its last channel goes while another thread adds the next.
+- A watch begins when Redis has confirmed its subscriptions. Before that, a change that is published
+  over another connection could pass between the caller's read and the first event. A watch may
+  begin without the confirmation, because Redis is slow or away. It counts as changed when it is
+  confirmed.
+- A connection always has one channel that nobody publishes on. Without it, redis-py's PubSub
+  forgets its subscriptions when its last channel goes while another thread adds the next.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from feedback.redis.store import StatusStore
 CONFIRMED_S = 0.25
 READ_S = 0.25
 AWAY_PAUSE_S = 0.5
-# The last three: a send that fails closes the socket, and redis-py stumbles over that in our read.
+# The last three: a send that fails closes the socket, and redis-py's read then raises them.
 FAULTS = (RedisError, OSError, ValueError, AttributeError, TypeError)
 
 
 class ChangeWatch:
-    """The changes of some requests, as they are published. Made by `EventListener.watch`."""
+    """The published changes of some requests. Made by `EventListener.watch`."""
 
     def __init__(self, states: Collection[str] | None = None) -> None:
         self._states = states
@@ -44,7 +45,7 @@ class ChangeWatch:
         self._condition = threading.Condition()
 
     def tell(self, request_ids: Iterable[str], state: str | None = None) -> None:
-        """Note that requests changed to `state` (None: nobody knows), and wake whoever waits."""
+        """Note that requests changed to `state` (None: unknown), and wake the waiting caller."""
         if state is not None and self._states is not None and state not in self._states:
             return
         with self._condition:
@@ -61,11 +62,10 @@ class ChangeWatch:
 
 
 class EventListener:
-    """Hears the events of the requests that somebody of this process waits for.
+    """Receives the events of the requests that threads of this process wait for.
 
     Args:
-        redis: from `feedback.redis.server.connect`; one of its connections is used from the first
-            wait on.
+        redis: from `feedback.redis.server.connect`; the first wait takes one of its connections.
         store: names the channels.
     """
 
@@ -89,10 +89,10 @@ class EventListener:
         states: Collection[str] | None = None,
         within_s: float | None = None,
     ) -> Iterator[ChangeWatch]:
-        """Hear the changes of these requests until the block is left.
+        """Receive the changes of these requests until the block is left.
 
-        With Redis away nothing is heard and nothing is raised: the caller's polling finds out. When
-        it is back all watched requests count as changed.
+        With Redis away there are no events and no error: the caller's polling finds out. When it is
+        back all watched requests count as changed.
 
         Args:
             states: only changes to one of these; None for all.
@@ -118,11 +118,11 @@ class EventListener:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is heard any more; every watch has then been woken."""
+        """Whether listening has ended; every watch has then been woken."""
         return self._closed.is_set()
 
     def wake_all(self) -> None:
-        """Hear nothing more, and wake whoever waits."""
+        """Stop listening, and wake the waiting callers."""
         self._closed.set()
         with self._lock:
             for channel, watches in self._watches.items():
@@ -130,7 +130,7 @@ class EventListener:
                     watch.tell([self._ids[channel]])
 
     def close(self) -> None:
-        """Stop hearing and give the connection back."""
+        """Stop listening and close the connection."""
         self.wake_all()
         if self._thread is not None:
             self._thread.join()
@@ -150,9 +150,9 @@ class EventListener:
                     self._pubsub.unsubscribe(*gone)  # type: ignore[no-untyped-call]
 
     def _hear(self, fresh: Sequence[str]) -> None:
-        """Subscribe, under the lock; the listening thread makes a failure here good."""
+        """Subscribe, under the lock; after a failure here the listening thread subscribes again."""
         with self._noting_faults():
-            # The thread connects, which may take long, and subscribes to all that it finds.
+            # The thread connects, which may take long, and then subscribes to all channels.
             if fresh and self._pubsub is not None and not self._broken:
                 self._pubsub.subscribe(*fresh)
         if self._thread is None:

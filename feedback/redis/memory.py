@@ -1,19 +1,20 @@
 """How far back Redis remembers the requests of a group.
 
-A client needs to know it when it finds nothing under an id.
+A client asks when it finds nothing under an id.
 
-A key beside the journal's id is the witness: which Redis the workers have seen, and since when
-that has forgotten nothing (`KEEP`, with each heartbeat). A Redis is named by its `run_id` and by
-how many keys it has evicted: another start, and a promoted replica, may be empty or older than it
-was. Where the name changes, or the witness is gone, it begins anew, at the time of Redis. Only the
-first worker that a group ever has writes it for the group's whole life (0): before it nothing ran.
+A key beside the journal's id is the witness. It names the Redis that the workers have seen, and the
+time since which that has forgotten nothing (`KEEP`, with each heartbeat). A Redis is named by its
+`run_id` and by how many keys it has evicted: after another start, and as a promoted replica, it may
+be empty or have older data. When the name changes, or the witness is gone, the time begins anew, by
+Redis' clock. Only the first worker that a group ever has writes it for the group's whole life (0):
+before it nothing ran.
 
-A client reads the witness when it is about to say `NotSent` of an id that its caller gave (`LOOK`).
-A request that was forgotten longer ago than any deadline can run no more, and its end was written
-again from the journal. Where no witness stands the group has no worker yet, or Redis was emptied
-and no worker has told a heartbeat since. Nothing in Redis tells these two apart, and a user who
-begins with an empty Redis must not hear `SendUnknown` of everything. So no witness is no reason for
-doubt, unless the process knows better (`producer_client.sent_before`).
+A client reads the witness when it is about to raise `NotSent` for an id that its caller gave
+(`LOOK`). A request that was forgotten longer ago than any deadline can run no more, and its end was
+written again from the journal. Without a witness the group has no worker yet, or Redis was emptied
+and no worker has written a heartbeat since. Nothing in Redis tells these two apart, and a user who
+begins with an empty Redis must not get `SendUnknown` for everything. So a missing witness is no
+reason for doubt, unless the process knows better (`producer_client.sent_before`).
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-# Clocks of clients and of the database, by which deadlines are told and judged, may be off by this.
+# The clocks of clients and of the database may differ by this: clients set deadlines, the database
+# judges them.
 MARGIN_S = 60.0
 
 _NOW = """
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 """
-# A server of others may forbid INFO: then neither is known, here and there alike.
+# A foreign server may forbid INFO: then neither is known, in clients and workers alike.
 _NAME = """
 local function said(section, pattern)
   local text = redis.pcall('INFO', section)
@@ -39,7 +41,7 @@ local name = said('server', 'run_id:(%w+)') .. '.' .. said('stats', 'evicted_key
 """
 
 # KEYS: the journal's id, the word that goes with it, the witness. ARGV: the id, a new word, and "1"
-# from the first worker of the group's life. Returns the word that stands.
+# from the first worker of the group's life. Returns the current word.
 KEEP = f"""{_NOW}{_NAME}
 local word = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('GET', KEYS[2])
 local witness = redis.call('GET', KEYS[3])
@@ -63,14 +65,15 @@ return {{redis.call('GET', KEYS[1]) or '', name, now, is_there and 1 or 0}}
 
 @dataclass(frozen=True, slots=True)
 class RedisMemory:
-    """The facts about Redis' own memory.
+    """The facts about Redis' memory.
 
     Attributes:
-        witness: the Redis that the workers have seen, empty where no witness stands.
-        since_ms: since when that has forgotten nothing, epoch ms; 0: for the group's whole life.
-        name: the Redis that answers.
-        now_ms: by its clock.
-        is_known_there: the request that was asked about besides is still known.
+        witness: the Redis that the workers have seen, empty without a witness.
+        since_ms: the time since which that has forgotten nothing, epoch ms; 0: the group's whole
+            life.
+        name: the Redis that answered.
+        now_ms: the time of its clock.
+        is_known_there: the request in the question is still known.
     """
 
     witness: str

@@ -1,8 +1,8 @@
-"""Calls that tasks make at the same time, made as one: a thousand tasks, a few round trips.
+"""Makes one call of many tasks' simultaneous ones: a thousand tasks, a few round trips.
 
-While calls are under way, new requests gather for the next; so a call alone is made at once, and
-the more requests there are, the more share one. Nobody waits for longer than a limit, though Redis
-hang and the calls before with it.
+While calls are under way, new requests gather for the next. So a single call is made at once, and
+the more requests there are, the more of them share a call. No caller waits longer than a limit,
+even if Redis hangs and earlier calls with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from feedback.errors import RedisRefused, RedisUnavailable
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-# As much as one call carries at most, unless one asks for more, and calls under way at a time.
+# One call has at most so many items, unless a caller asks for more; and so many calls are under
+# way.
 GROUP = 128
 GROUP_BYTES = 1_000_000
 AT_A_TIME = 4
@@ -33,12 +34,12 @@ class _Asked(Generic[Item, Answer]):
 
 
 class Grouped(Generic[Item, Answer]):
-    """One call for the items of many. Belongs to one loop.
+    """One call for the items of many callers. Belongs to one loop.
 
     Args:
-        call: gives the answers in the order of the items.
+        call: returns the answers in the order of the items.
         size_of: about how many bytes of a call an item takes.
-        limit_s: nobody waits longer.
+        limit_s: the longest wait of a caller.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Grouped(Generic[Item, Answer]):
     async def __call__(self, items: Sequence[Item]) -> list[Answer]:
         """Return the answers to these items.
 
-        A task that is cancelled takes nothing back that is under way; see `settled`.
+        A cancelled task takes nothing back that is under way; see `settled`.
 
         Raises:
             RedisUnavailable: there was no answer within the limit.
@@ -87,7 +88,7 @@ class Grouped(Generic[Item, Answer]):
             while group := self._next():
                 await self._answer(group)
         finally:
-            # In the same turn in which nothing was left: who asks after it begins a call anew.
+            # In the same turn in which nothing was left: a later caller begins a call anew.
             self._under_way -= {asyncio.current_task()}
 
     def _next(self) -> list[_Asked[Item, Answer]]:
@@ -95,7 +96,7 @@ class Grouped(Generic[Item, Answer]):
         room, room_bytes = GROUP, GROUP_BYTES
         while self._waiting:
             first = self._waiting[0]
-            if not first.answers.done():  # given up before it began
+            if not first.answers.done():  # its caller gave up before it began
                 room -= len(first.items)
                 room_bytes -= first.size_bytes
                 if group and min(room, room_bytes) < 0:
@@ -110,12 +111,12 @@ class Grouped(Generic[Item, Answer]):
             found = await self._call([item for asked in group for item in asked.items])
         except RedisRefused as error:
             if len(group) > 1:
-                # Of one at fault the others are not to suffer.
+                # One item's error must not reach the others.
                 for one in group:
                     await self._answer([one])
                 return
             _fail(group, error)
-        except Exception as error:  # told to those who asked
+        except Exception as error:  # its callers raise it
             _fail(group, error)
         else:
             at = 0

@@ -23,8 +23,8 @@ from feedback.redis.sockets import connection_class
 MAX_CONNECTIONS = 64
 _NO_CONNECTION = (ConnectionRefusedError, FileNotFoundError, socket.gaierror, queue.Empty)
 _NO_CLUSTER = "this is a Redis Cluster, which we do not support; name one primary in [redis] url"
-# A server that answers one of these refuses every command now: it is as good as away, and it did
-# nothing. With each stands the operator's next step.
+# A server that answers one of these refuses every command now: it counts as away, and it did
+# nothing. Each has the operator's next step.
 REFUSES_ALL = MappingProxyType(
     {
         "OOM": "raise its maxmemory, or keep statuses for less long (status_ttl_s)",
@@ -49,7 +49,7 @@ REFUSES_ALL = MappingProxyType(
 # The report of a script whose user may not publish: by then it has written.
 _NO_CHANNEL = re.compile(r"publish|channel")
 _ALLOW_CHANNELS = "allow this user the channels as well (&onceward:*)"
-# At the beginning; before Redis 7, with a dash in front, somewhere in a script's report.
+# At the beginning. Before Redis 7, with a dash in front, somewhere in a script's report.
 _CODE = re.compile(r"(?:^|\s-)([A-Z]{3,})\b")
 
 
@@ -65,7 +65,7 @@ class Packer:
         try:
             return [hiredis.pack_command(arguments)]
         except (TypeError, UnicodeEncodeError) as error:
-            # Its text may quote a payload.
+            # redis-py's text may quote a payload.
             raise DataError(f"{type(error).__name__} in an argument of {name}") from None
 
 
@@ -83,14 +83,14 @@ class RedisSettings(Protocol):
 
 
 def connect(settings: RedisSettings) -> Redis:
-    """Return a client that fails within `timeout_s` instead of waiting for an absent server.
+    """Return a client that fails within `timeout_s` instead of waiting for a server that is away.
 
     An idle connection that the server dropped is replaced when it is taken from the pool. A call
     that failed is not repeated here: redis-py's default would sleep and retry for seconds in the
-    middle of a worker's loop, and after a second try that was refused nobody could tell any more
-    that the first one had reached the server (`RedisUnavailable.never_reached`).
+    middle of a worker's loop. And after a refused second try nobody could tell whether the first
+    had reached the server (`RedisUnavailable.never_reached`).
     """
-    # A socket file has no such thing, and redis-py refuses the argument.
+    # A socket file has no keepalive, and redis-py refuses the argument.
     keepalive = {} if settings.url.startswith("unix:") else {"socket_keepalive": True}
     pool = BlockingConnectionPool.from_url(
         settings.url,
@@ -112,17 +112,17 @@ def execute(pipe: Any) -> list[Any]:
     """Return a pipeline's replies.
 
     Raises:
-        RedisError: the first error, as the server said it: redis-py's own text would quote the
+        RedisError: the first error, in the server's words: redis-py's own text would quote the
             command, and with it ids and keys.
     """
     return replies_of(pipe.execute(raise_on_error=False))
 
 
 def replies_of(replies: list[Any]) -> list[Any]:
-    """Return the results of a pipeline that raises nothing.
+    """Return the results of a pipeline that does not raise by itself.
 
     Raises:
-        RedisError: the first error among the replies, as the server said it.
+        RedisError: the first error among the replies, in the server's words.
     """
     for reply in replies:
         if isinstance(reply, Exception):
@@ -141,7 +141,7 @@ def guarded(*, reached: bool = False) -> Iterator[None]:
         RedisRefused: the arguments of the call are at fault.
         RedisUnavailable: with the cause in one line.
     """
-    # Our caller may be handling an error of its own, which Python puts behind any later one.
+    # Our caller may be handling an error of its own, which Python attaches to any later one.
     handled = sys.exception()
     try:
         yield
@@ -155,7 +155,7 @@ def guarded(*, reached: bool = False) -> Iterator[None]:
 
 
 def refusal_code(error: BaseException) -> str:
-    """Return the word by which a server says why it refuses; empty when it said none.
+    """Return the code of a server's refusal; empty where it has none.
 
     >>> refusal_code(ResponseError("MISCONF Redis is configured to save"))
     'MISCONF'
@@ -182,7 +182,7 @@ def _one_line(error: BaseException, code: str) -> str:
 
 
 def _never_reached(error: BaseException, handled: BaseException | None) -> bool:
-    # redis-py wraps the error of the socket; refused and unresolved connections carried no command,
+    # redis-py wraps the error of the socket. Refused and unresolved connections carried no command,
     # and neither did one that the pool could not give in time (Empty). An error that was being
     # handled when the call began says nothing about the call.
     cause: BaseException | None = error

@@ -1,5 +1,7 @@
-"""Connections to Redis whose names are looked up in bounded time: redis-py waits for the resolver
-for as long as that takes, before any of its own timeouts begins."""
+"""Connections to Redis that look names up in bounded time.
+
+redis-py waits for the resolver for as long as that takes, before any of its own timeouts begins.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,7 @@ from feedback.names import addresses
 
 
 class TcpConnection(Connection):
-    """A connection that is made within `socket_connect_timeout` for the name and for each of its
-    addresses."""
+    """A connection with `socket_connect_timeout` for the name, and for each address."""
 
     def _connect(self) -> socket.socket:
         longest_s = float(self.socket_connect_timeout or 0.0)
@@ -42,7 +43,7 @@ class TcpConnection(Connection):
 
 
 class TlsConnection(SSLConnection, TcpConnection):
-    """The same within TLS."""
+    """The same over TLS."""
 
 
 def connection_class(url: str) -> dict[str, type[Connection]]:

@@ -1,4 +1,4 @@
-"""Statuses of which one may be at fault: the others are told, and read, all the same."""
+"""Splits batches with a status at fault: the others are still written, and read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from feedback.redis.store import StatusStore
 from feedback.statuses import Refused, Status, StatusWrite
 
 BATCH = 256
-# Far below the server's limit for one command, and short enough for others to get a word in.
+# Far below the server's limit for one command, and short enough to let others in.
 BATCH_BYTES = 4_000_000
 
 
@@ -43,9 +43,9 @@ def batches(
 def write_apart(
     store: StatusStore, writes: Sequence[StatusWrite], *, look_at: int | None = None
 ) -> list[Refused | RedisRefused | None]:
-    """Tell a batch as `StatusStore.write` does; an error for each write that Redis refuses.
+    """Write a batch as `StatusStore.write` does; an error for each write that Redis refuses.
 
-    A batch that is refused as a whole is halved until the offender stands alone: about 2 log2(n)
+    A batch that is refused as a whole is halved until the write at fault is alone: about 2 log2(n)
     calls.
 
     Raises:
@@ -66,12 +66,12 @@ def write_apart(
 def read_apart(
     statuses: Reads, request_ids: Sequence[str], unreadable: list[str]
 ) -> Iterator[Status]:
-    """Yield the statuses that are statuses; other values are left out.
+    """Yield the valid statuses; other values are left out.
 
-    A batch with one that cannot be read is halved until that stands alone.
+    A batch with an unreadable status is halved until that is alone.
 
     Args:
-        unreadable: gets the requests of which something else stands there.
+        unreadable: gets the requests whose key has another value.
 
     Raises:
         RedisUnavailable: Redis did not answer.

@@ -1,34 +1,35 @@
-"""The status rule as the one Lua script that Redis runs, written from the table in `status.py`.
+"""The status rule as the one Lua script that Redis runs, generated from the table in `status.py`.
 
 One call carries a batch: `KEYS` holds the request hash and the payload key of each write in turn,
-and last the resender's set. `ARGV` holds the next look of requests that enter that set (empty: none
-does), then for each write a fixed head followed by its fields. The rule is enforced inside Redis so
-that two writers cannot interleave between reading and writing, and the set changes in the same
-step: an open status without a look would be sent again by nobody. Reply: for each write an empty
-string when it was taken, 1 when it was taken and nobody had told the record's coordinates before,
-`=` and the old status when a PENDING took the place of an earlier attempt, `=` alone when that
-PENDING was there already, else `refusal|state|attempt|generation|resend`; the state of nothing is
-UNKNOWN.
+and last the resender's set. `ARGV` holds the next check of requests that enter that set (empty:
+none does), then for each write a fixed head followed by its fields. The rule is enforced inside
+Redis so that two writers cannot interleave between reading and writing. The set changes in the same
+step: nobody would send an open status without a check. The reply has one item for each write. It is
+an empty string for an accepted write, and 1 for one where nobody had written the record's
+coordinates before. It is `=` and the old status when a PENDING replaced an earlier attempt, and `=`
+alone when that PENDING was there already. Otherwise it is
+`refusal|state|attempt|generation|resend`; the state of nothing is UNKNOWN.
 
-Several sends may tell PENDING of one attempt at the same time, and each that fails takes back its
+Several sends may write PENDING for one attempt at the same time, and each that fails takes back its
 own (`FORGET`). While they do, and until the next status, the hash has a field `tellings`: the
-deadline that each of them told, by which it is known. Only the last one's failure puts back the
-status before them, or removes all; the first that fails leaves that to it in the field `replaced`.
-A resend stays where the status that it replaced is unknown: it is the only trace of its request.
-The PENDING of a resender, and of who waits for an id alone, says which attempt it follows: it may
-have read that, slept, and wake when that was taken back and its client told so. Then it is refused,
-and nothing is sent. Who has found no status, but a payload (a Redis may throw single keys away),
-follows nothing: refused where a status stands by then, or the payload has gone as well.
+deadlines that they wrote, by which each knows its own. Only the last one's failure restores the
+status before them, or removes all; the first that fails leaves that status to it in the field
+`replaced`. A resend stays where the status that it replaced is unknown: it is the only trace of its
+request. The PENDING of a resender, and of a wait that only knows an id, names the attempt that it
+follows. Its writer may have read that, slept, and woken when that was taken back and its client had
+got `NotSent`. Then it is refused, and nothing is sent. A writer that has found no status, but a
+payload (a Redis may evict single keys), follows nothing: it is refused where a status stands by
+then, or the payload has gone as well.
 
-PENDING says as well by which start of the server it was told (`told_in`, its `run_id`). Where that
-is another one than answers now, Redis may be older than it was, by a promoted replica or a
-snapshot: a status there may have been taken back since, and its client told so
-(`may_be_taken_back`). A PENDING that names the attempt it follows is refused there, too.
+PENDING also names the start of the server at which it was written (`told_in`, its `run_id`). After
+another start Redis may have older data, by a promoted replica or a snapshot: a status there may
+have been taken back since, and its client may have got `NotSent` (`may_be_taken_back`). A PENDING
+that names the attempt it follows is refused there, too.
 
-`updated_at` is the time of the server's clock: writers whose clocks differ would let it go back.
+`updated_at` is the time of the server's clock: with the writers' own clocks it could go back.
 
-A full server refuses commands that could grow and lets deletions through, from the first command of
-a script to its last: so each deletion here follows a write.
+A full server refuses commands that could grow and accepts deletions, from a script's first command
+to its last. So each deletion here follows a write.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ from feedback.statuses import REPLACED
 
 UNPLACED = 1
 HEAD_LENGTH = 15
-# States that may carry a code, a result or a due time; so does an ACCEPTED whose worker gave up.
+# States that may have a code, a result or a due time; so may an ACCEPTED whose worker gave up.
 OUTSPOKEN = FINAL | {State.RETRYING}
 # Seconds after the PENDING that set the lifetimes.
 SOON_AFTER = frozenset({State.ACCEPTED})
 PAYLOAD_KEEP, PAYLOAD_DROP, PAYLOAD_SET = "keep", "drop", "set"
-# A send that told no deadline takes nothing back, nor does one of so many at once.
+# A send that wrote no deadline takes nothing back, nor does one of so many at once.
 STAYS = "*"
 MOST_TELLINGS = 256
 # The fields that a PENDING of the next attempt changes.
@@ -233,7 +234,7 @@ end
 return replies
 """
 
-# KEYS: hashes. ARGV: four names and values for each, written only where nobody has.
+# KEYS: hashes. ARGV: four names and values for each, written only if they are not there yet.
 PLACE = """
 for i, key in ipairs(KEYS) do
   if redis.call('EXISTS', key) == 1 then
@@ -243,8 +244,8 @@ end
 """
 
 # KEYS: hash, payload, the resender's set. ARGV: attempt, payload hash, deadline, request id, the
-# status it replaced (empty for none), channel. Only the status of this very sending, if nobody has
-# taken it up: another's trace is not ours to remove.
+# status it replaced (empty for none), channel. Only the status of this very sending is removed, and
+# only if nobody has taken it up.
 FORGET = f"""
 local PUT_BACK = {_PUT_BACK_NAMES}
 local found = redis.call('HMGET', KEYS[1], 'status', 'attempt', 'payload_sha256', 'deadline_at',

@@ -1,8 +1,8 @@
 """Statuses, kept payloads, deadlines, heartbeats, the journal's id in Redis (contract, section 6).
 
 The store writes as `status.judge` allows; the rule itself runs inside Redis as one script. Every
-method is one round trip for its whole batch, a second where nobody had told where a request came
-from, or a worker's heartbeat must be looked at. Safe to share between threads.
+method is one round trip for its whole batch. There is a second one where a record's coordinates are
+missing, or a worker's heartbeat must be read. Safe to share between threads.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StatusStore(StoreCalls):
         redis: a client from `connect`, or a fake that passes the store's contract suite.
         group: the Kafka consumer group; it is part of every key.
         settings: lifetimes, in seconds.
-        observers: hear of writes.
+        observers: receive the writes.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class StatusStore(StoreCalls):
 
     @property
     def timeline_key(self) -> str:
-        """Key of the timeline that the journal's database writes on."""
+        """The key of the timeline that the journal's database writes on."""
         return f"{self.journal_key}:timeline"
 
     @property
@@ -77,15 +77,15 @@ class StatusStore(StoreCalls):
     def write(
         self, writes: Sequence[StatusWrite], *, look_at: int | None = None
     ) -> list[Refused | None]:
-        """Tell a batch of statuses; None for each that was taken.
+        """Write a batch of statuses; None for each that was accepted.
 
         Args:
             writes: at most one for a request, or they are applied in their order.
-            look_at: epoch ms of the resender's next look at those that are not in its set yet.
+            look_at: epoch ms of the resender's next check of those that are not in its set yet.
                 Requests that cannot be reopened leave the set.
 
         Raises:
-            RedisRefused: one of the writes is at fault, or its key holds something else;
+            RedisRefused: one of the writes is at fault, or its key has another type of value;
                 `write_apart` finds out which.
             RedisUnavailable: the write may or may not have been done; repeating is harmless.
         """
@@ -111,7 +111,7 @@ class StatusStore(StoreCalls):
         return [decode_answer(reply) for reply in replies]
 
     def _place(self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]) -> None:
-        """Tell where requests came from, where Redis did not know; rare, so a trip of its own."""
+        """Write the coordinates of records that Redis lacks; rare, so a trip of its own."""
         keys, words = self.unplaced(writes, replies)
         if keys:
             with guarded(reached=True):
@@ -184,12 +184,12 @@ class StatusStore(StoreCalls):
         """Take back the status of a sending that failed; return whether clients see a change.
 
         Only the status of this very sending is taken back: PENDING with the same attempt, payload
-        and deadline. Then the replaced status stands there again, or no trace is left of a first
-        attempt. A later status of others stays, and so does a PENDING that another sending told
+        and deadline. Then the replaced status is restored, or no trace is left of a first attempt.
+        A later status of another writer stays, and so does a PENDING that another sending wrote
         too.
 
         Args:
-            deadline_at: epoch ms, as PENDING told it.
+            deadline_at: epoch ms, as in its PENDING.
             replaced: the answer of `replace` to that PENDING.
 
         Raises:
@@ -206,10 +206,10 @@ class StatusStore(StoreCalls):
             return bool(self.redis.eval(FORGET, len(keys), *keys, *facts))
 
     def beat(self, worker_id: str, load: Mapping[str, object]) -> str:
-        """Say that the worker is alive for another `heartbeat_ttl_s`.
+        """Record that the worker is alive for another `heartbeat_ttl_s`.
 
-        Returns the server's `run_id`, another one after each of its starts; empty when it may not
-        be asked for it.
+        Returns the server's `run_id`, a new one after each of its starts; empty when this user may
+        not read it.
 
         Raises:
             RedisUnavailable: readers may soon take the worker for dead.
@@ -220,25 +220,25 @@ class StatusStore(StoreCalls):
             pipe.set(key, json.dumps(load), px=self._heartbeat_ttl_ms)
             pipe.info("server")
             told, server = pipe.execute(raise_on_error=False)
-            # A full server takes no new value, but lets the one that is there live on.
+            # A full server takes no new value, but a value that is there may live on.
             is_full = isinstance(told, OutOfMemoryError)
             lives_on = is_full and self.redis.pexpire(key, self._heartbeat_ttl_ms)
             if isinstance(told, Exception) and not lives_on:
                 raise told
-        # A server of others may forbid INFO.
+        # A foreign server may forbid INFO.
         return "" if isinstance(server, ResponseError) else str(server["run_id"])
 
     def end_heartbeat(self, worker_id: str) -> None:
-        """Say that the worker is gone, at once.
+        """Record that the worker is gone, at once.
 
         Raises:
-            RedisUnavailable: the key goes by itself after `heartbeat_ttl_s`.
+            RedisUnavailable: the key expires by itself after `heartbeat_ttl_s`.
         """
         with guarded():
             self.redis.delete(self.worker_key(worker_id))
 
     def agree_on_journal(self, journal_id: str) -> str:
-        """Put the journal's id there if none is, and return the one that stands.
+        """Store the journal's id if there is none, and return the one that is stored.
 
         Two workers of a group with two journals would run requests twice (contract, section 8).
 
@@ -252,12 +252,13 @@ class StatusStore(StoreCalls):
         return journal_id if stands is None else stands.decode()
 
     def agree_on_contents(self, journal_id: str, *, is_first: bool = False) -> str:
-        """Return a word that stands in Redis as long as the journal's id does, put there now if
-        there is none: another one says that Redis has lost its contents since. With it goes the
-        witness of how far back this Redis remembers; see `redis_memory`.
+        """Return the word that is stored in Redis beside the journal's id; make a missing one.
+
+        A new word says that Redis has lost its contents since. With it goes the witness of how far
+        back this Redis remembers; see `memory`.
 
         Args:
-            journal_id: put there with it, if none is.
+            journal_id: stored with it, if there is none.
             is_first: whether the group had no worker before, so that there is nothing to forget.
 
         Raises:
@@ -273,7 +274,7 @@ class StatusStore(StoreCalls):
         """Return how far back Redis remembers.
 
         Args:
-            request_id: whether it is still known there is said as well.
+            request_id: a request; the answer also says whether it is still known there.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -283,8 +284,7 @@ class StatusStore(StoreCalls):
             return decode_look(self.redis.eval(LOOK, len(keys), *keys))
 
     def agree_on_timeline(self, timeline: int) -> int:
-        """Put the timeline of the journal's database there unless a higher one is, and return the
-        one that stands.
+        """Store the timeline of the journal's database if it is the highest; return the highest.
 
         Raises:
             RedisUnavailable: Redis did not answer.
@@ -296,7 +296,7 @@ class StatusStore(StoreCalls):
         """Return the server's version.
 
         Raises:
-            SettingsError: it is no Redis that this works with.
+            SettingsError: this kind or version of Redis is not supported.
             RedisUnavailable: Redis did not answer, with its reason.
         """
         with guarded():
@@ -308,7 +308,7 @@ class StatusStore(StoreCalls):
         return str(info.get("redis_version", "unknown"))
 
     def evicts_by(self) -> str:
-        """Return the policy by which a full server drops keys; empty where it does not.
+        """Return the policy by which a full server evicts keys; empty where it does not.
 
         Raises:
             RedisUnavailable: Redis did not answer, with its reason.
@@ -318,5 +318,5 @@ class StatusStore(StoreCalls):
         return "" if policy == "noeviction" else policy
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self.redis.close()

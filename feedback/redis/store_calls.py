@@ -1,7 +1,7 @@
 """The calls of the status store to Redis, and the meaning of the answers. Pure.
 
-They are the same for threads (`store`) and for asyncio (`async_store`), which only carry them there
-and back. A pipeline is filled here and never sent.
+They are the same for threads (`store`) and for asyncio (`async_store`), which only send them and
+return the replies. A pipeline is filled here and never sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StoreCalls:
         return f"{self.prefix}request:{{{request_id}}}"
 
     def payload_key(self, request_id: str) -> str:
-        """Return the key of the kept payload; it shares the hash's cluster slot."""
+        """Return the key of the stored payload; it shares the hash's cluster slot."""
         return f"{self.prefix}payload:{{{request_id}}}"
 
     def events_channel(self, request_id: str) -> str:
@@ -45,12 +45,12 @@ class StoreCalls:
 
     @property
     def deadlines_key(self) -> str:
-        """The sorted set of requests by the time of the next look (epoch ms)."""
+        """The sorted set of requests by the time of the next check (epoch ms)."""
         return f"{self.prefix}deadlines"
 
     @property
     def witness_key(self) -> str:
-        """The key that says how far back Redis remembers; see `redis_memory`."""
+        """The key of the witness of how far back Redis remembers; see `memory`."""
         return f"{self.prefix}witness"
 
     def worker_key(self, worker_id: str) -> str:
@@ -71,7 +71,7 @@ class StoreCalls:
     def unplaced(
         self, writes: Sequence[StatusWrite], replies: Sequence[bytes | int]
     ) -> tuple[list[str], list[str]]:
-        """Return keys and words that tell where requests came from, where Redis did not know."""
+        """Return keys and values for the coordinates of records that Redis lacks."""
         keys: list[str] = []
         words: list[str] = []
         for write, reply in zip(writes, replies, strict=True):
@@ -91,7 +91,7 @@ class StoreCalls:
             pipe.exists(self.worker_key(worker_id))
 
     def remembering(self, request_id: str | None) -> tuple[str, ...]:
-        """Return the keys of the script that says how far back Redis remembers."""
+        """Return the keys of the script that reads how far back Redis remembers."""
         asked = () if request_id is None else (self.request_key(request_id),)
         return self.witness_key, *asked
 
@@ -113,6 +113,6 @@ class StoreCalls:
 
 
 def holders_of(hashes: Iterable[Mapping[str, str]]) -> set[str]:
-    """Return the workers on whose heartbeat it depends whether a request is LOST."""
+    """Return the workers whose heartbeats decide whether a request is LOST."""
     holders = {one.get("worker", "") for one in hashes if one.get("status") == State.ACCEPTED}
     return holders - {""}

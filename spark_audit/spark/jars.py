@@ -1,4 +1,4 @@
-"""The jars that Spark needs for Kafka and for the journal's database: where they lie."""
+"""Finds the jars that Spark needs for Kafka and for the journal's database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from feedback.errors import NotAvailable
 # Spark's own version, as config/audit/pom.xml names it: the folder is called after it.
 VERSION = "4.2.0"
 POM = "config/audit/pom.xml"
-# Every run needs these; a driver is asked for when its kind of journal is read.
+# Every run needs these; a driver is needed when its kind of journal is read.
 _NEEDED = (
     "spark-sql-kafka-0-10_",
     "spark-token-provider-kafka-",
@@ -20,7 +20,7 @@ _NEEDED = (
 
 
 def jars_folder(setting: str = "") -> Path:
-    """Return the folder the jars belong into, there or not.
+    """Return the folder of the jars, whether it exists or not.
 
     Args:
         setting: `[audit] jars`; empty for the one in the user's cache.
@@ -35,7 +35,7 @@ def find_jars(folder: Path) -> list[Path]:
     """Return the jars of a folder.
 
     Raises:
-        NotAvailable: it is missing, or one that every run needs is; names the command that
+        NotAvailable: the folder or a jar that every run needs is missing; names the command that
             fetches them.
     """
     found = sorted(folder.glob("*.jar"))

@@ -1,4 +1,4 @@
-"""Rows of the driver's own as a frame, made by the JVM alone."""
+"""Turns rows of the driver into a frame, in the JVM alone."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def ids_frame(spark: SparkSession, ids: Iterable[str]) -> DataFrame:
 def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], schema: str) -> DataFrame:
     """Return rows as a frame.
 
-    Spark's own `createDataFrame` hands them to a Python process beside each executor: it would be
-    the one thing for which a cluster's machines need Python.
+    Spark's own `createDataFrame` hands them to a Python process beside each executor. It would be
+    the only reason for a cluster's machines to have Python.
 
     Args:
         rows: of text, whole numbers, booleans and None.

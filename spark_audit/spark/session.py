@@ -1,4 +1,4 @@
-"""Spark's session as the audit needs it, and Spark's errors as one sentence."""
+"""Makes Spark's session for the audit, and one sentence of each of Spark's errors."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from pyspark.sql import SparkSession
 from feedback.errors import NotAvailable
 
 NAME = "onceward-audit"
-# Beside the settings that Spark hides by itself: a user's name and key for Kafka.
+# Besides the settings that Spark hides by itself: a user's name and key for Kafka.
 _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore"
 _LONGEST = 400
-# Of Spark's Kafka consumers and the records that they fetched: how long they stay without use, and
-# how often that is looked at.
+# For Spark's Kafka consumers and the records that they fetched: how long they stay without use, and
+# how often that is checked.
 _KAFKA_LIMITS = tuple(
     f"spark.kafka.consumer.{kept}.{limit}"
     for kept in ("cache", "fetchedData.cache")
     for limit in ("timeout", "evictorThreadRunInterval")
 )
 _LOCAL = {
-    # A laptop's own name need not lead anywhere.
+    # A laptop's own name may not resolve.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # It serves throughput; Java's default serves short pauses, and takes more of the processor.
+    # It is made for throughput; Java's default is made for short pauses, and takes more of the
+    # processor.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
-    # A failure becomes a sentence, see `explained`: not in a stack for each task before it.
+    # A failure becomes a sentence, see `explained`: no stack trace for each task.
     "spark.log.level": "FATAL",
     # Nobody looks at its pages, and they would take a port.
     "spark.ui.enabled": "false",
-    # Each task writes a file for each of them: 200, Spark's default, cost more than the data.
+    # Each task writes a file for each partition: 200, Spark's default, cost more than the data.
     "spark.sql.shuffle.partitions": "16",
 }
 
@@ -57,23 +58,23 @@ def open_session(
     conf: Mapping[str, str] | None = None,
     progress: bool = False,
 ) -> SparkSession:
-    """Return the session; the one that `spark-submit` has made, when it has made one.
+    """Return the session: the one that `spark-submit` has made, if there is one.
 
     Args:
         master: where Spark runs; None leaves it to `spark-submit`.
         jars: for Kafka and JDBC.
-        conf: settings of Spark that stand above those made here.
+        conf: settings of Spark that override the ones made here.
         progress: whether Spark draws its progress on the terminal.
 
     Raises:
-        NotAvailable: Spark does not start, as where Java or the master is missing.
+        NotAvailable: Spark does not start, for example without Java or without its master.
     """
     settings = _settings(master, jars, progress=progress)
     if _is_local(master):
-        # Spark would take the first `python3` of the path, which may be another version; elsewhere
-        # that is all there is to go by.
+        # Spark would take the first `python3` of the path, which may be another version. On other
+        # machines there is nothing better to go by.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # It logs that its connection ends, as it does each time.
+    # It logs the end of its connection, which is normal.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     builder = SparkSession.builder.appName(NAME)
     for name, value in (settings | dict(conf or {})).items():
@@ -90,8 +91,8 @@ def open_session(
             f"Spark does not start: {cause_of(error).rstrip('.')}; its own log says more. On a "
             "cluster, is its master there?"
         ) from error
-    # Paths without a scheme are files of this machine, not of the cluster. Not for all of it: YARN
-    # needs its own place for the files that it hands out.
+    # Paths without a scheme are files of this machine, not of the cluster. This is set for the
+    # session only: YARN needs its own default for the files that it hands out.
     session.conf.set("fs.defaultFS", "file:///")
     return session
 
@@ -103,15 +104,15 @@ def _settings(master: str | None, jars: Sequence[Path], *, progress: bool) -> di
         "spark.log.level": "WARN",
         "spark.redaction.regex": _SECRETS,
         "spark.ui.showConsoleProgress": str(progress).lower(),
-        # The text of a query is cut: the ids that are still open may be 100,000.
+        # The text of a query is cut: up to 100,000 ids may still be open.
         "spark.sql.maxPlanStringLength": "100000",
         # Reading ahead takes memory outside the heap: 0.5 GB of 2 for 10 million requests.
         "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
-        # Java compiles no method of more bytes: Spark writes one for a whole stage, up to eight
-        # times as long, and it would be interpreted. Reading Kafka costs half with this.
+        # Java compiles no method with more bytes. Spark writes one method for a whole stage, up to
+        # eight times as long, and it would be interpreted. Reading Kafka costs half with this.
         "spark.sql.codegen.hugeMethodLimit": "8000",
-        # Each query has consumers of its own, and the records fetched ahead stay in the heap until
-        # they are closed: after five minutes, unless it is said otherwise.
+        # Each query has consumers of its own. The records fetched ahead stay in the heap until they
+        # are closed: by default after five minutes.
         **dict.fromkeys(_KAFKA_LIMITS, "5s"),
     }
     if jars:
@@ -131,18 +132,18 @@ def _is_local(master: str | None) -> bool:
 def explained(what: str) -> Iterator[None]:
     """Turn a failure of Spark or of the disk into one sentence.
 
-    A query of ours that Spark does not understand is our fault and passes as it is.
+    A query of ours that Spark does not understand is a fault of this program and passes unchanged.
 
     Args:
-        what: the failed step, as in "Kafka cannot be read".
+        what: names the failed step, as in "Kafka cannot be read".
 
     Raises:
-        NotAvailable: `what`, and the first line of the cause that lies deepest.
+        NotAvailable: `what`, and the first line of the deepest cause.
     """
     try:
         yield
     except AnalysisException as error:
-        # Spark counts a lack of files or rights among them as well.
+        # Spark reports missing files and rights as this, too.
         if "Failed to find data source" in str(error):
             raise NotAvailable(
                 f"{what}: Spark was given no jar for it; give those of config/audit/pom.xml to "
@@ -158,7 +159,7 @@ def explained(what: str) -> Iterator[None]:
 
 
 def cause_of(error: Py4JJavaError | PySparkException) -> str:
-    """Return the first line of the cause that lies deepest."""
+    """Return the first line of the deepest cause."""
     thrown: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if thrown is None:
         return _first_line(str(error))
