@@ -67,9 +67,10 @@ simulate: $(READY) ## schedules of a simulated world with faults: ARGS="--schedu
 	$(RUN) -m tests.simulation $(ARGS)
 
 .PHONY: lint
-lint: $(READY) ## ruff, codespell, mypy, and the layers of the rooms
+lint: $(READY) ## ruff, codespell, mypy, the layers of the rooms, and the prose
 	$(BIN)/ruff check .
 	$(BIN)/codespell
+	$(RUN) -m tests.prose
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config setup.cfg --no-cache
 	$(BIN)/mypy

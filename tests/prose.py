@@ -2,7 +2,7 @@
 
 Nobody can search for "what was written"; a reader finds "the record". Manuals of our peers say
 "what" at most 1.7 times in 1,000 words. `python -m tests.prose` prints the rate of each room and
-fails above its limit; with a path it prints the lines.
+fails above its limit (`make lint`); with a path it prints the lines.
 """
 
 from __future__ import annotations
