@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from feedback import ABOVE
+
 # Read past metaclasses and subclasses, which may have properties of these names.
 _get_name: Any = type.__dict__["__name__"].__get__
 _get_qualname: Any = type.__dict__["__qualname__"].__get__
@@ -36,13 +38,18 @@ def name_of(kind: type) -> str:
 def qualified_name(value: object) -> str:
     """Return the name of an object's class, with its module unless that is `builtins`.
 
+    Dead letters and their filters have this name. So a class of ours has the same one in a
+    checkout and where it is installed below `onceward`.
+
     >>> qualified_name(7), qualified_name(class_name)
     ('int', 'function')
     """
     kind = type(value)
     name = str(_get_qualname(kind))
     module = _get_module(kind)
-    return f"{module}.{name}" if type(module) is str and module != "builtins" else name
+    if type(module) is not str or module == "builtins":
+        return name
+    return f"{module.removeprefix(ABOVE)}.{name}"
 
 
 def text_of(value: object) -> str:

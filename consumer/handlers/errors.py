@@ -63,4 +63,4 @@ class EffectRefused(Exception):
 
 for _named in (Rejected, InDoubt, EffectRefused):
     # Dead letters name the class of an exception, and their readers filter by it: it stays.
-    _named.__module__ = "consumer.handlers"
+    _named.__module__ = __name__.rpartition(".")[0]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import feedback.sql.session
 from consumer.journal.faults import translate
+from feedback.sql.session import Session as DatabaseSession
 
 
-class JournalSession(feedback.sql.session.Session):
+class JournalSession(DatabaseSession):
     """Keeps one connection for one thread and opens it again after a fault.
 
     Its transactions raise JournalUnavailable when the database is away or busy (a commit's outcome

@@ -14,11 +14,12 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+from feedback import ABOVE
 from feedback.errors import NotAvailable, SettingsError
 
-PACKAGES = ("feedback", "spark_audit")
+PACKAGES = (f"{ABOVE}feedback", f"{ABOVE}spark_audit")
 SUFFIX = ".py"
-_MAIN = "from spark_audit.__main__ import main\n\nmain()\n"
+_MAIN = f"from {ABOVE}spark_audit.__main__ import main\n\nmain()\n"
 # Not the files' own: the same version is the same file, byte by byte.
 _MOMENT = (1980, 1, 1, 0, 0, 0)
 _READABLE = 0o644 << 16
@@ -40,8 +41,11 @@ def write_package(target: Path) -> None:
         try:
             with ZipFile(part, "w") as archive:
                 _write(archive, "__main__.py", _MAIN.encode())
+                if ABOVE:
+                    face = files(ABOVE.removesuffix(".")).joinpath("__init__.py")
+                    _write(archive, ABOVE.replace(".", "/") + "__init__.py", face.read_bytes())
                 for package in PACKAGES:
-                    for name, file in _files(files(package), package):
+                    for name, file in _files(files(package), package.replace(".", "/")):
                         _write(archive, name, file.read_bytes())
             part.replace(target)
         finally:

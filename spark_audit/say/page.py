@@ -183,7 +183,7 @@ def _hash_of(script: str) -> str:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("spark_audit.say"),
+        loader=PackageLoader(__name__.rpartition(".")[0]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -5,7 +5,7 @@ from typing import Any
 
 import requests
 
-from consumer import Request, handler
+from onceward import Request, handler
 
 TOPIC = os.environ["DEMO_TOPIC"]
 BANK = os.environ["DEMO_BANK"]

@@ -1,4 +1,4 @@
-"""A user's program imports from `consumer` and `producer_client` alone, and loads what it uses."""
+"""A user's program imports from `onceward` alone, and loads what it uses."""
 
 import ast
 import importlib
@@ -13,11 +13,12 @@ from types import ModuleType
 import pytest
 
 import consumer
+import onceward
 import producer_client
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("consumer", "feedback", "producer_client", "spark_audit")
-FACES = (consumer, producer_client)
+OURS = ("consumer", "feedback", "onceward", "producer_client", "spark_audit")
+FACES = (consumer, onceward, producer_client)
 # Programs as users write them.
 PROGRAMS = ("tests/demo/handlers.py", "tests/producer_client/fastapi_example.py")
 
@@ -41,15 +42,15 @@ def programs() -> dict[str, str]:
 
 @pytest.mark.parametrize(("place", "program"), programs().items(), ids=programs())
 def test_a_program_imports_public_names_of_public_packages(place: str, program: str) -> None:
-    found = [one for one in imports_of(ast.parse(program)) if one[0].split(".")[0] in ROOMS]
+    found = [one for one in imports_of(ast.parse(program)) if one[0].split(".")[0] in OURS]
     for module, name in found:
-        assert module in ("consumer", "producer_client"), f"{place}: {module}.{name}"
-        assert name in importlib.import_module(module).__all__
+        assert module == "onceward", f"{place}: {module}.{name}"
+        assert name in onceward.__all__
 
 
 def test_the_examples_of_the_readme_import_something() -> None:
     imported = {one for program in programs().values() for one in imports_of(ast.parse(program))}
-    assert {("consumer", "handler"), ("producer_client", "AsyncClient")} <= imported
+    assert {("onceward", "handler"), ("onceward", "AsyncClient")} <= imported
 
 
 @pytest.mark.parametrize("face", FACES, ids=lambda face: str(face.__name__))
@@ -84,7 +85,9 @@ def loaded_by(program: str) -> set[str]:
 @pytest.mark.parametrize(
     "program",
     [
+        "import onceward",
         "import producer_client",
+        "from onceward import DeadLetter, InvalidMessage, NotSent, Request, State, Status, handler",
         "from producer_client import NotSent, PayloadMismatch, SendUnknown, State, Status",
         "from consumer import InvalidMessage, Request, Tiers, handler",
     ],
@@ -94,7 +97,7 @@ def test_who_uses_no_client_loads_none_of_its_libraries(program: str) -> None:
 
 
 def test_a_client_for_threads_loads_nothing_of_ours_for_asyncio() -> None:
-    loaded = loaded_by("from producer_client import Client, Handle, RedisUnavailable")
+    loaded = loaded_by("from onceward import Client, Handle, RedisUnavailable, handler")
     assert "producer_client.client" in loaded
     assert not {"producer_client.async_client", "feedback.redis.async_store"} & loaded
     assert "sqlalchemy" not in loaded

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Header, HTTPException, Response
 from pydantic import BaseModel
 
-from producer_client import (
+from onceward import (
     AsyncClient,
     InvalidMessage,
     NotSent,

@@ -1,7 +1,7 @@
 """Handlers of dead letters: a user's function that is given each letter of a topic.
 
 ```python
-from consumer import Request, handler
+from onceward import Request, handler
 
 
 @handler(dead_letters_of="payments", on_error="retry")

@@ -1,7 +1,7 @@
 """Automatic retries: which failures run again, when, and how they are woken up.
 
 ```python
-from consumer import Exponential, handler
+from onceward import Exponential, handler
 
 
 @handler(topic="payments", effect="marked", retry_on=("BANK_BUSY", ConnectionRefusedError),

@@ -1,0 +1,53 @@
+"""`onceward`: the commands of all rooms under one name, each loaded when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from feedback import ABOVE, __version__
+from feedback.console.commands import Group
+
+# Name, module with its `cli`, and the line that the list of commands shows without loading it.
+ROOMS = {
+    "audit": ("spark_audit.run.commands", "Prove from the topics what became of each request."),
+    "client": ("producer_client.commands", "Send requests, follow them, send them again."),
+    "dlq": ("consumer.dlq.commands", "Show requests that failed for good, and repair them."),
+    "worker": ("consumer.ops.commands", "Run requests; the journal and paused topics."),
+}
+
+
+class Rooms(Group):
+    """A group whose commands are the groups of the rooms."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Return the names of the rooms' groups."""
+        return list(ROOMS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Return a room's group, which imports the room; None for other names."""
+        if name not in ROOMS:
+            return None
+        group: click.Command = import_module(ABOVE + ROOMS[name][0]).cli
+        return group
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of groups, and load none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in ROOMS.items()])
+
+
+@click.group(cls=Rooms)
+@click.version_option(__version__)
+def cli() -> None:
+    """Runs requests that must not run twice, and proves that they did not.
+
+    `onceward worker run` is `onceward-worker run`, and so on for each command.
+
+    \b
+    Examples:
+      onceward worker run --config onceward.toml
+      onceward client send '{"amount": 5}' --id order-7 --topic payments --wait 10
+      onceward dlq list --since 2h
+    """

@@ -1,0 +1,71 @@
+"""A project that installed Onceward, and has a `consumer.py` and a `feedback/` of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from onceward.checkout.wheel_tree import write_tree
+from tests.kit.settings import environment
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 120.0
+HANDLERS = """
+from onceward import Rejected, Request, handler
+
+
+@handler(topic={topic!r}, effect="marked")
+def charge(request: Request) -> dict[str, object]:
+    with request.effect():
+        return {{"of": __name__, "by": Rejected.__module__}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A user's folder.
+
+    Attributes:
+        installed: the folder in the place of `site-packages`.
+    """
+
+    folder: Path
+    installed: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment in which its programs run."""
+        return environment(PYTHONPATH=str(self.installed))
+
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run an interpreter in the folder to its end."""
+        return subprocess.run(
+            (sys.executable, *arguments),
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the packages of the wheel."""
+    folder = tmp_path_factory.mktemp("installed")
+    write_tree(ROOT, folder)
+    return folder
+
+
+@pytest.fixture
+def project(installed: Path, tmp_path: Path) -> Project:
+    """Return a project whose own names are those of our rooms."""
+    folder = tmp_path / "project"
+    (folder / "feedback").mkdir(parents=True)
+    (folder / "feedback" / "__init__.py").write_text("OWN = True\n")
+    (folder / "consumer.py").write_text(HANDLERS.format(topic="payments"))
+    return Project(folder, installed)
