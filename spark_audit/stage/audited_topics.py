@@ -26,7 +26,7 @@ def kind_of(name: str, topics: Iterable[str], group: str) -> TopicKind | None:
     these also where it is named: its records are no requests of their own.
 
     >>> kind_of("pay.g.retry.5s", ["pay"], "g")
-    <Kind.RETRY: 'retry'>
+    <TopicKind.RETRY: 'retry'>
     >>> kind_of("pay.other.dlq", ["pay"], "g") is None
     True
     """
