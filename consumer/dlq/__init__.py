@@ -5,7 +5,7 @@ Kafka ── reading, page by page ── dialects ──▶ letters ── filt
 journal ── states of requests ──── standing ─────────────┘   ├── tally ──▶ list_page, as_json
                                                              └── columns ──▶ exporting
 one id ── case: letters, journal row, runs, actions, status ── show_page, as_json
-chosen ── redriving: reopen, write PENDING, send ── redrive_traces: records of a killed redrive
+chosen ── redrive: reopen, write PENDING, send
 ```
 
 Reading: `letter` is the dead letter; `dialects` understand the headers that other systems write;
@@ -15,14 +15,9 @@ analysis. `decoded` and `reindent` show bytes, `histogram` the times of a list. 
 `show` and `export` are in `commands`, whose group the acting commands join as well; `options` and
 `moments` read their options.
 
-Acting: `acting_commands` imports `redrive_commands`, `deciding_commands`, `discarding_commands` and
-`expire_commands` (the registry itself is `consumer/features/waits/registry`), with
-`acting_options`. `redrive_sessions` begins, resumes and rehearses a redrive, from its
-`redrive_plan`, with `redrive_tools`; `redriving` is its loop. It reads one page `ahead`, and
-reopens a batch while `redrive_carrying` sends the batch before. `redrive_record` makes the records
-to send (`setting` replaces one value in them), `redrive_telling` writes the statuses to Redis.
-`redrive_progress` counts, and knows the pages that are done and those under way. `redrive_owner`
-names the process that runs a redrive; `redrive_said` prints redrives.
+Acting: `redrive` sends letters back; `deciding_commands`, `discarding_commands` and
+`expire_commands` are the other acting commands (the registry itself is
+`consumer/features/waits/registry`), with `acting_options`.
 
 Decisions, and their cost. A letter in Kafka never changes, so the state of its request is asked of
 the journal each time: a list of 100,000 letters takes 100 queries of 1,000 ids. Memory does not

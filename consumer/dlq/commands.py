@@ -6,7 +6,7 @@ import json
 
 import click
 
-from consumer.dlq.acting_commands import COMMANDS
+from consumer.dlq import deciding_commands, discarding_commands, expire_commands
 from consumer.dlq.as_json import case_json, listed_json, summary_json
 from consumer.dlq.case import case_of
 from consumer.dlq.exporting import export
@@ -14,6 +14,7 @@ from consumer.dlq.filter import Filter
 from consumer.dlq.list_page import BARS, console_for, list_page
 from consumer.dlq.listing import judged_letters, shown_standings, tally_of
 from consumer.dlq.options import Given, filter_options
+from consumer.dlq.redrive import commands as redrive_commands
 from consumer.dlq.show_page import VALUE_LIMIT, show_page
 from feedback import __version__
 from feedback.console.commands import Group, config_option, json_option, settings_of
@@ -37,8 +38,9 @@ def cli() -> None:
     """Shows requests that failed for good, and repairs them."""
 
 
-for one in COMMANDS:
-    cli.add_command(one)
+for room in (redrive_commands, deciding_commands, discarding_commands, expire_commands):
+    for one in room.COMMANDS:
+        cli.add_command(one)
 
 
 @cli.command("list")

@@ -9,15 +9,13 @@ from contextlib import ExitStack, closing
 import click
 
 from consumer.dlq.acting_options import by_option, reason_option
-from consumer.dlq.redrive_telling import Tellings
+from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
 from consumer.journal.records import JournalState, Row
 from consumer.journal.resolving import RESOLVED, Decisions
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.printable import printable
 from feedback.errors import ExitCode
 from feedback.records.envelope import check_request_id
-from feedback.redis.server import connect
-from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
@@ -57,7 +55,7 @@ def resolve(
     given = _as_json(result)
     settings = settings_of(config)
     with ExitStack() as stack:
-        decisions, tellings = opened(settings, stack)
+        decisions, statuses = opened(settings, stack)
         is_done, row = decisions.resolve(
             request_id,
             has_succeeded=has_succeeded,
@@ -66,7 +64,7 @@ def resolve(
             reason=reason,
             by=by,
         )
-        is_told = is_done and row is not None and tellings.row(row)
+        is_told = is_done and row is not None and statuses.row(row)
         if is_told and row is not None:
             decisions.note_published(row)
     if as_json:
@@ -113,7 +111,7 @@ def _no_number(name: str) -> None:
     raise ValueError(name)
 
 
-def opened(settings: Settings, stack: ExitStack) -> tuple[Decisions, Tellings]:
+def opened(settings: Settings, stack: ExitStack) -> tuple[Decisions, RedriveStatuses]:
     """Return the journal's decisions and the status writer; the stack closes both."""
     decisions = Decisions(
         settings.journal.url,
@@ -121,11 +119,7 @@ def opened(settings: Settings, stack: ExitStack) -> tuple[Decisions, Tellings]:
         statement_timeout_s=settings.journal.timeout_s,
     )
     stack.enter_context(closing(decisions))
-    store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
-    tellings = Tellings(store, resend_after_s=settings.client.resend_after_s)
-    stack.enter_context(closing(tellings))
-    tellings.require_same_journal(decisions.journal_id())
-    return decisions, tellings
+    return decisions, stack.enter_context(opened_statuses(settings, decisions.journal_id()))
 
 
 def _of_resolved(request_id: str, row: Row | None, *, is_done: bool, is_told: bool) -> str:

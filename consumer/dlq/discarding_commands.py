@@ -24,9 +24,9 @@ from consumer.dlq.deciding_commands import opened
 from consumer.dlq.listing import lookup_of
 from consumer.dlq.options import Given, filter_options_as
 from consumer.dlq.reading import DeadLetters
-from consumer.dlq.redrive_progress import NO_LETTER, refused
-from consumer.dlq.redrive_record import candidate_of
-from consumer.dlq.redrive_said import without_letter
+from consumer.dlq.redrive.commands import without_letter
+from consumer.dlq.redrive.progress import NO_LETTER, refused
+from consumer.dlq.redrive.record import candidate_of
 from consumer.journal.redrive_rule import IN_WORDS, Redrivable
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.progress import progress_bar

@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 from sqlalchemy import NullPool, create_engine, select
 
-from consumer.dlq.redrive_record import sent_by
+from consumer.dlq.redrive.record import sent_by
 from consumer.journal import migrate
 from consumer.journal.tables import redrive
 from feedback.clock import monotonic_s

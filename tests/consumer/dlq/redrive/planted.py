@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import NullPool, create_engine, select
 from sqlalchemy.engine import RowMapping
 
-from consumer.dlq.redrive_record import sent_by
+from consumer.dlq.redrive.record import sent_by
 from consumer.journal.redrive_row import Redrive
 from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.tables import action

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from consumer.dlq.filter import Filter
-from consumer.dlq.redrive_plan import RedrivePlan
-from consumer.dlq.redrive_sessions import Ending, How, NotResumed, begin, resume
-from consumer.dlq.redrive_telling import Tellings
-from consumer.dlq.setting import Setting
+from consumer.dlq.redrive.batch_sender import RedriveStatuses
+from consumer.dlq.redrive.plan import RedrivePlan, Setting
+from consumer.dlq.redrive.session import Ending, How, NotResumed, begin, resume
 from consumer.journal.redrive_work import RedriveWork
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.writer import KafkaWriter, NotAcknowledged, Outgoing
@@ -94,8 +93,8 @@ PLACES = {
     "after a reopening": Place(RedriveWork, "reopen", 3, after=True),
     "before a reopening that saves a page": Place(RedriveWork, "reopen", 5, after=False),
     "after a reopening that saves a page": Place(RedriveWork, "reopen", 5, after=True),
-    "after FAILED that may be sent again": Place(Tellings, "reopened", 2, after=True),
-    "after PENDING": Place(Tellings, "sent_back", 3, after=True),
+    "after FAILED that may be sent again": Place(RedriveStatuses, "reopened", 2, after=True),
+    "after PENDING": Place(RedriveStatuses, "sent_back", 3, after=True),
     "in the middle of a write": HalfWritten(KafkaWriter, "write", 1, after=False),
     "in the middle of a later write": HalfWritten(KafkaWriter, "write", 4, after=False),
     "after a write": Place(KafkaWriter, "write", 2, after=True),
@@ -112,7 +111,7 @@ EVERYTHING = RedrivePlan(Filter())
 @pytest.fixture(autouse=True)
 def _the_dead_are_gone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let a process that was killed here count as gone, though this one lives; pages are small."""
-    monkeypatch.setattr("consumer.dlq.redrive_sessions.is_gone", lambda owner: True)
+    monkeypatch.setattr("consumer.dlq.redrive.session.is_gone", lambda owner: True)
     monkeypatch.setattr("feedback.kafka.scan.PAGE_RECORDS", PAGE)
     yield
 
@@ -218,7 +217,7 @@ def test_a_redrive_that_lives_elsewhere_is_left_to_it(
     planted: Planted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redrive_id = cut(planted, "after a reopening")
-    monkeypatch.setattr("consumer.dlq.redrive_sessions.is_gone", lambda owner: False)
+    monkeypatch.setattr("consumer.dlq.redrive.session.is_gone", lambda owner: False)
     how = How()
     how.stopping.set()
     with pytest.raises(NotResumed, match="goes on in the process"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.dlq.redrive_progress import Answers, Passing, Progress
+from consumer.dlq.redrive.progress import NamedResults, PageUnderWay, Progress
 from consumer.journal.records import Published
 from consumer.journal.redrive_row import Redrive
 
@@ -14,10 +14,10 @@ def stands(**changes: object) -> Redrive:
 
 
 def begun(**changes: object) -> Progress:
-    return Progress(stands(**changes), (), Answers(()))
+    return Progress(stands(**changes), (), NamedResults(()))
 
 
-def begin(progress: Progress, position: int, *names: str, mark: int = 9) -> Passing:
+def begin(progress: Progress, position: int, *names: str, mark: int = 9) -> PageUnderWay:
     page = progress.begin({("d", 0): position}, read=position, total=9)
     page.reopening(names, {("t", 0): mark})
     return page
@@ -53,7 +53,7 @@ def test_of_the_pages_on_their_way_the_oldest_marks_count() -> None:
 
 def test_what_an_earlier_process_left_keeps_its_marks_until_it_is_come_upon() -> None:
     left = stands(unconfirmed=["a", "b"], marks={("t", 0): 5})
-    progress = Progress(left, {"a", "z"}, Answers(()))
+    progress = Progress(left, {"a", "z"}, NamedResults(()))
     assert (progress.sent, progress.owed) == ({"a"}, {"b"})
     for position, name in ((2, "a"), (3, "b")):
         assert progress.so_far().marks == {("t", 0): 5}
@@ -77,7 +77,7 @@ def test_what_redis_was_told_is_saved_once_and_not_before_its_page() -> None:
 
 
 def test_of_several_letters_of_a_named_request_the_sent_one_is_its_answer() -> None:
-    answers = Answers(["a", "b", "c"], {"c": "done"})
+    answers = NamedResults(["a", "b", "c"], {"c": "done"})
     page = Progress(stands(), (), answers).begin({}, read=0, total=0)
     for what in ("older_failure", "sent", "older_failure"):
         page.became("a", what)

@@ -7,9 +7,8 @@ import pytest
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import DeadLetter, Dialect
-from consumer.dlq.redrive_plan import RedrivePlan, chunk_size
-from consumer.dlq.redrive_record import attempt_of, candidate_of, sending_of, sent_by
-from consumer.dlq.setting import Setting
+from consumer.dlq.redrive.plan import RedrivePlan, Setting, chunk_size
+from consumer.dlq.redrive.record import attempt_of, candidate_of, sending_of, sent_by
 from consumer.features.dead_letters.letter import headers_of
 from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row

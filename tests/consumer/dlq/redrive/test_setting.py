@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.dlq.setting import CannotBeSet, Setting
+from consumer.dlq.redrive.plan import CannotBeSet, Setting
 from feedback.errors import SettingsError
 
 

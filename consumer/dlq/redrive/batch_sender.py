@@ -1,4 +1,4 @@
-"""Writes the statuses of a redrive: the failure that a resend may help, and then PENDING.
+"""Sends reopened requests: writes their statuses to Redis, then their records to Kafka.
 
 A redrive does not need Redis. When Redis is away, it is left alone for a while. The workers' sweep
 writes the missed statuses; a run writes its own.
@@ -6,17 +6,22 @@ writes the missed statuses; a run writes its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import NamedTuple, Protocol, cast
 
-from consumer.dlq.redrive_record import Sending
+from consumer.dlq.letter import DeadLetter
+from consumer.dlq.redrive.record import Sending
 from consumer.journal.records import Published, Row
-from consumer.status import status_messages as telling
+from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.errors import RedisRefused, RedisUnavailable, SettingsError
-from feedback.redis.server import guarded
+from feedback.errors import KafkaUnavailable, RedisRefused, RedisUnavailable, SettingsError
+from feedback.kafka.writer import Outgoing
+from feedback.redis.server import connect, guarded
 from feedback.redis.split_batch import batches, write_apart
 from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Refused, StatusWrite
 
@@ -35,7 +40,7 @@ return attempts
 """
 
 
-class Tellings:
+class RedriveStatuses:
     """Writes statuses, while Redis answers. One thread at a time may use it.
 
     Args:
@@ -92,7 +97,7 @@ class Tellings:
 
     def sent_back(self, sendings: Sequence[Sending]) -> list[Published]:
         """Write PENDING for these before they are sent; return the rows whose status Redis has."""
-        answers = self._tell([_pending(one) for one in sendings])
+        answers = self._write([_pending(one) for one in sendings])
         # A status that Redis refused is corrected by a sweep, from the journal.
         return [
             Published(one.reopened.request_id, one.reopened.generation, one.reopened.state)
@@ -107,7 +112,7 @@ class Tellings:
             attempts: those that PENDING was written with.
         """
         pairs = zip(rows, attempts, strict=True)
-        self._tell([telling.from_row(row, attempt=one) for row, one in pairs])
+        self._write([status_messages.from_row(row, attempt=one) for row, one in pairs])
 
     def forget(self, one: Sending) -> None:
         """Remove the status of a new request that was certainly not sent."""
@@ -123,7 +128,7 @@ class Tellings:
 
     def row(self, row: Row) -> bool:
         """Write the status of a request; say whether its client can see it."""
-        answers = self._tell([telling.from_row(row, restore=True)])
+        answers = self._write([status_messages.from_row(row, restore=True)])
         return bool(answers) and not isinstance(answers[0], RedisRefused)
 
     def close(self) -> None:
@@ -134,7 +139,7 @@ class Tellings:
     def _rests(self) -> bool:
         return monotonic_s() < self._rests_until_s
 
-    def _tell(self, writes: Sequence[StatusWrite]) -> list[Refused | RedisRefused | None]:
+    def _write(self, writes: Sequence[StatusWrite]) -> list[Refused | RedisRefused | None]:
         """Return Redis's answer to each write; nothing where it is away."""
         answers: list[Refused | RedisRefused | None] = []
         if self._rests:
@@ -165,3 +170,88 @@ def _pending(one: Sending) -> StatusWrite:
         fields={"deadline_at": str(one.deadline_at), "topic": one.payload.topic},
         payload=one.payload,
     )
+
+
+@contextmanager
+def opened_statuses(settings: Settings, journal_id: str) -> Iterator[RedriveStatuses]:
+    """Yield the status writer of the settings; close it afterwards.
+
+    Raises:
+        SettingsError: the group's workers have another journal.
+    """
+    store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
+    with closing(RedriveStatuses(store, resend_after_s=settings.client.resend_after_s)) as statuses:
+        statuses.require_same_journal(journal_id)
+        yield statuses
+
+
+class Writer(Protocol):
+    """Writes records to Kafka; returns None for each that is acknowledged."""
+
+    def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]: ...
+
+
+class Ready(NamedTuple):
+    """A letter that may be sent back, with its new value where `--set` asked for one."""
+
+    letter: DeadLetter
+    value: bytes | None
+
+
+class Reopened(NamedTuple):
+    """A letter to send, with its reopened row; None where it has no row."""
+
+    ready: Ready
+    row: Row | None
+
+
+class SentBatch(NamedTuple):
+    """The results of a batch.
+
+    Args:
+        errors: None for each record that Kafka has.
+        published: reopened rows whose status Redis has.
+    """
+
+    sendings: list[Sending]
+    errors: list[KafkaUnavailable | None]
+    published: list[Published]
+
+
+class BatchSender:
+    """Writes the statuses and the records of requests, one batch after the other.
+
+    Args:
+        record: makes the record of a letter, from the latest attempt that Redis has.
+        replaces: whether new requests replace those that failed.
+        pool: has one thread.
+    """
+
+    def __init__(
+        self,
+        statuses: RedriveStatuses,
+        writer: Writer,
+        *,
+        record: Callable[[Reopened, int], Sending],
+        replaces: bool,
+        pool: ThreadPoolExecutor,
+    ) -> None:
+        self._statuses = statuses
+        self._writer = writer
+        self._record = record
+        self._replaces = replaces
+        self._pool = pool
+
+    def start(self, batch: Sequence[Reopened]) -> Future[SentBatch]:
+        """Begin with a batch."""
+        return self._pool.submit(self._send, batch)
+
+    def _send(self, batch: Sequence[Reopened]) -> SentBatch:
+        attempts = self._statuses.reopened(
+            [one.ready.letter.request_id for one in batch],
+            [None if self._replaces else one.row for one in batch],
+        )
+        sendings = [self._record(*one) for one in zip(batch, attempts, strict=True)]
+        published = self._statuses.sent_back(sendings)
+        errors = self._writer.write([one.outgoing for one in sendings])
+        return SentBatch(sendings, errors, published)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import Any
 
 import click
 
@@ -17,12 +19,21 @@ from consumer.dlq.acting_options import (
     stopping_at_signals,
 )
 from consumer.dlq.options import Given, filter_options
-from consumer.dlq.redrive_owner import new_owner
-from consumer.dlq.redrive_plan import MAX_REDRIVES, RedrivePlan
-from consumer.dlq.redrive_said import print_ending, redrive_json, redrive_line
-from consumer.dlq.redrive_sessions import How, begin, letters_there, rehearse, resume
-from consumer.dlq.setting import Setting
-from consumer.journal.redrives import Redrives
+from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting
+from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, refused
+from consumer.dlq.redrive.session import (
+    REHEARSED,
+    STOPPED,
+    Ending,
+    How,
+    begin,
+    letters_there,
+    redrives_of,
+    rehearse,
+    resume,
+)
+from consumer.journal.redrive_row import CANCELLED, RUNNING, Redrive
+from consumer.journal.redrive_rule import IN_WORDS, Redrivable
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
@@ -151,7 +162,7 @@ def redrives(config: str | None, as_json: bool, limit: int) -> None:
     Example:
       onceward-dlq redrives --config payments.toml
     """
-    with closing(_redrives(settings_of(config))) as rows:
+    with closing(redrives_of(settings_of(config))) as rows:
         rows.journal_id()
         found = rows.latest(limit)
     for one in found:
@@ -162,7 +173,7 @@ COMMANDS = (redrive, redrives)
 
 
 def _cancel(settings: Settings, redrive_id: str, *, by: str, because: str | None) -> int:
-    with closing(_redrives(settings)) as rows:
+    with closing(redrives_of(settings)) as rows:
         rows.journal_id()
         if rows.cancel(redrive_id, by=by, reason=because):
             click.echo(f"redrive {redrive_id} is cancelled: it stops before its next batch")
@@ -173,16 +184,83 @@ def _cancel(settings: Settings, redrive_id: str, *, by: str, because: str | None
     return int(ExitCode.BAD_ANSWER)
 
 
-def _redrives(settings: Settings) -> Redrives:
-    return Redrives(
-        settings.journal.url,
-        group=settings.kafka.group,
-        owner=new_owner(),
-        statement_timeout_s=settings.journal.timeout_s,
-    )
-
-
 @contextmanager
 def _how(rate: float | None, what: str) -> Iterator[How]:
     with progress_bar(what) as advance, stopping_at_signals() as stopping:
         yield How(rate, stopping, advance)
+
+
+def print_ending(ending: Ending, *, as_json: bool) -> int:
+    """Print the result of a redrive and return the command's exit code.
+
+    1 when a request that was named was not sent, or when Kafka refused a record. A filter is
+    expected to skip settled letters. 5 when the redrive was cut off.
+    """
+    counts = ending.counts
+    if as_json:
+        words: dict[str, Any] = {"redrive_id": ending.redrive_id or None, "state": ending.state}
+        words |= {name: counts.get(name, 0) for name in (READ, CHOSEN, SENT)}
+        words |= {"refused": refused(counts), "untold": ending.untold}
+        click.echo(json.dumps(words | {"requests": ending.of_named}))
+    else:
+        for line in _lines(ending):
+            click.echo(line)
+    if ending.state == STOPPED:
+        return int(ExitCode.CUT)
+    is_bad = any(what != SENT for what in ending.of_named.values()) or bool(
+        counts.get(Redrivable.NOT_TAKEN.value)
+    )
+    return int(ExitCode.BAD_ANSWER if is_bad or ending.state == CANCELLED else ExitCode.FINE)
+
+
+def _lines(ending: Ending) -> list[str]:
+    counts = ending.counts
+    sent, chosen = counts.get(SENT, 0), counts.get(CHOSEN, 0)
+    if ending.state == REHEARSED:
+        lines = [f"{sent:,} of {chosen:,} letters would be sent back; nothing was changed"]
+    else:
+        lines = [f"redrive {ending.redrive_id}: {sent:,} of {chosen:,} letters sent back"]
+    for name, count in refused(counts).items():
+        lines.append(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")
+    lines += without_letter(ending.of_named)
+    if ending.untold:
+        lines.append(f"  Redis is away: {ending.untold:,} clients are told by the workers")
+    if ending.state in (STOPPED, CANCELLED):
+        how = f"onceward-dlq redrive --resume {ending.redrive_id}"
+        lines.append(f"{ending.state} before the end; go on with: {how}")
+    return lines
+
+
+def without_letter(of_named: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each named request that has no letter."""
+    without = (name for name, what in of_named.items() if what == NO_LETTER)
+    return [f"  {printable(one)}: no dead letter is of it" for one in without]
+
+
+def redrive_json(one: Redrive) -> dict[str, Any]:
+    """Return a redrive as JSON values."""
+    return {
+        "redrive_id": one.redrive_id,
+        "state": _state(one),
+        "by": one.by,
+        "because": one.reason,
+        "started_at": one.started_at,
+        "updated_at": one.updated_at,
+        "plan": json.loads(one.filter),
+        **{name: one.counts.get(name, 0) for name in (READ, CHOSEN, SENT)},
+        "refused": refused(one.counts),
+        "letters": sum(end - begin for begin, end in one.spans.values()),
+    }
+
+
+def redrive_line(one: Redrive) -> str:
+    """Return a redrive on one line."""
+    began = datetime.fromtimestamp(one.started_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    sent, left = one.counts.get(SENT, 0), sum(refused(one.counts).values())
+    line = f"{one.redrive_id}  {began}  {_state(one):9}  {sent:>9,} sent  {left:>7,} left  {one.by}"
+    return printable(line if one.reason is None else f"{line}: {one.reason}")
+
+
+def _state(one: Redrive) -> str:
+    """Return the state; a running redrive whose process has ended is `stopped`."""
+    return STOPPED if one.state == RUNNING and one.owner is None else one.state

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumer.dlq.ahead import ahead
+from consumer.dlq.redrive.loop import prefetched
 
 LIMIT_S = 60.0
 
 
 def test_all_items_come_in_their_order() -> None:
-    assert list(ahead(iter(range(100)))) == list(range(100))
-    assert list(ahead(iter(()))) == []
+    assert list(prefetched(iter(range(100)))) == list(range(100))
+    assert list(prefetched(iter(()))) == []
 
 
 def test_the_next_is_made_while_this_one_is_in_use_and_none_beyond() -> None:
@@ -25,7 +25,7 @@ def test_the_next_is_made_while_this_one_is_in_use_and_none_beyond() -> None:
             event.set()
             yield number
 
-    coming = ahead(items())
+    coming = prefetched(items())
     assert next(coming) == 0
     assert made[1].wait(LIMIT_S)
     assert next(coming) == 1
@@ -39,7 +39,7 @@ def test_an_error_comes_behind_the_items_before_it() -> None:
         yield 1
         raise OSError("away")
 
-    coming = ahead(items())
+    coming = prefetched(items())
     assert next(coming) == 1
     with pytest.raises(OSError, match="away"):
         next(coming)
@@ -53,7 +53,7 @@ def test_whoever_stops_early_waits_for_what_is_being_made() -> None:
         ended.set()
         yield 2
 
-    coming = ahead(items())
+    coming = prefetched(items())
     next(coming)
     coming.close()
     assert ended.is_set()

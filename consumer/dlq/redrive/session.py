@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from consumer.dlq.reading import DeadLetters
-from consumer.dlq.redrive_owner import SILENT_MS, is_gone, new_owner
-from consumer.dlq.redrive_plan import RedrivePlan
-from consumer.dlq.redrive_progress import CHOSEN, READ, SENT, Answers, Passing
-from consumer.dlq.redrive_record import candidate_of
-from consumer.dlq.redrive_telling import Tellings
-from consumer.dlq.redrive_tools import Tools
-from consumer.dlq.redrive_traces import Traces
-from consumer.dlq.redriving import Redriving
+from consumer.dlq.redrive.batch_sender import opened_statuses
+from consumer.dlq.redrive.loop import Redriving, Tools
+from consumer.dlq.redrive.plan import RedrivePlan
+from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
+from consumer.dlq.redrive.record import SentScan, candidate_of
 from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
 from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import TO_SEND
@@ -23,8 +23,6 @@ from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.kafka.scan import KafkaScan
 from feedback.kafka.writer import KafkaWriter
 from feedback.records.envelope import new_request_id
-from feedback.redis.server import connect
-from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 
 STOPPED, REHEARSED = "stopped", "rehearsed"
@@ -97,8 +95,8 @@ def begin(
         NotAvailable: a server is away; the text says how to go on.
         SettingsError: the settings are wrong.
     """
-    with opened(settings, plan) as (tools, letters):
-        spans = letters.spans(since_ms=plan.filter.since_ms)
+    with opened(settings, plan) as tools:
+        spans = tools.letters.spans(since_ms=plan.filter.since_ms)
         redrive_id = new_request_id()
         tools.work.begin(
             redrive_id,
@@ -125,12 +123,12 @@ def resume(
         NotResumed: there is no such redrive, or another process runs it.
         NotAvailable: a server is away; the text says how to go on.
     """
-    with closing(_work(settings)) as work:
+    with closing(redrives_of(settings)) as work:
         plan = RedrivePlan.from_json(_found(work, redrive_id).filter)
-    with opened(settings, plan) as (tools, _):
+    with opened(settings, plan) as tools:
         stands = _taken(tools.work, redrive_id, how.stopping, by=by, because=because)
         if stands.state == DONE:
-            answers = Answers(plan.filter.ids, stands.named)
+            answers = NamedResults(plan.filter.ids, stands.named)
             return Ending(redrive_id, DONE, stands.counts, answers.of_named)
         reason = stands.reason if because is None else because
         return _run(stands._replace(by=by, reason=reason), tools, how)
@@ -142,11 +140,11 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
     Raises:
         NotAvailable: a server is away.
     """
-    answers = Answers(plan.filter.ids)
-    all_letters = Passing(answers, {}, read=0, total=0)
+    answers = NamedResults(plan.filter.ids)
+    all_letters = PageUnderWay(answers, {}, read=0, total=0)
     wish = plan.wish("")
-    with opened(settings, plan) as (tools, letters):
-        for page in letters.pages(letters.spans(since_ms=plan.filter.since_ms)):
+    with opened(settings, plan) as tools:
+        for page in tools.letters.pages(tools.letters.spans(since_ms=plan.filter.since_ms)):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
             all_letters.add(READ, len(page.letters))
             all_letters.add(CHOSEN, len(chosen))
@@ -162,24 +160,21 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
 
 
 @contextmanager
-def opened(settings: Settings, plan: RedrivePlan) -> Iterator[tuple[Tools, DeadLetters]]:
+def opened(settings: Settings, plan: RedrivePlan) -> Iterator[Tools]:
     """Yield the tools of a redrive; close them afterwards."""
     with ExitStack() as stack:
-        work = stack.enter_context(closing(_work(settings)))
-        journal_id = work.journal_id()
-        store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
-        tellings = Tellings(store, resend_after_s=settings.client.resend_after_s)
-        stack.enter_context(closing(tellings))
-        tellings.require_same_journal(journal_id)
+        work = stack.enter_context(closing(redrives_of(settings)))
+        statuses = stack.enter_context(opened_statuses(settings, work.journal_id()))
         letters = DeadLetters(settings.kafka, topics=plan.topics, dlqs=plan.dlqs)
         stack.enter_context(letters)
         scan = stack.enter_context(KafkaScan(settings.kafka, committed_only=False))
         writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))
         topics = frozenset(scan.topics())
-        yield Tools(letters, work, Traces(scan), tellings, writer, topics), letters
+        yield Tools(letters, work, SentScan(scan), statuses, writer, topics)
 
 
-def _work(settings: Settings) -> RedriveWork:
+def redrives_of(settings: Settings) -> RedriveWork:
+    """Return the redrives in the journal of the settings, for this process."""
     return RedriveWork(
         settings.journal.url,
         group=settings.kafka.group,
@@ -208,7 +203,7 @@ def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
         ) from error
     progress = redriving.progress
     named = progress.answers.of_named
-    return Ending(stands.redrive_id, state, progress.counts, named, tools.tellings.missed)
+    return Ending(stands.redrive_id, state, progress.counts, named, tools.statuses.missed)
 
 
 def _found(work: RedriveWork, redrive_id: str) -> Redrive:
@@ -239,3 +234,27 @@ def _taken(
             stopping.wait(ASK_AGAIN_S)
         stands = _found(work, redrive_id)
     return stands
+
+
+# A process that has written nothing for so long has nothing under way any more: its slowest batch
+# waits for Redis, for Kafka's topics and for the acknowledgements, each for seconds.
+SILENT_MS = 30_000
+
+
+def new_owner() -> str:
+    """Return a name for this process that no other process has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether the owner is a process of this host that has certainly ended."""
+    host, _, rest = owner.rpartition("-")[0].rpartition("-")
+    if host != socket.gethostname() or not rest.isdigit():
+        return False
+    try:
+        os.kill(int(rest), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

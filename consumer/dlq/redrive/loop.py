@@ -2,7 +2,7 @@
 
 ```
 letters ─▶ chosen ─▶ reopen, save (journal) ─▶ PENDING (Redis) ─▶ origin topic (Kafka)
- one page ahead              the next batch      while this one is carried
+ one page ahead              the next batch      while this one is sent
 ```
 
 There is one batch of letters at each stage, so memory does not grow with their number. If the
@@ -15,20 +15,27 @@ transaction.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from typing import NamedTuple, TypeVar
 
-from consumer.dlq.ahead import ahead
 from consumer.dlq.letter import DeadLetter
-from consumer.dlq.reading import LetterPage
-from consumer.dlq.redrive_carrying import Carried, Carrying, Ready, Reopened
-from consumer.dlq.redrive_plan import RedrivePlan, chunk_size
-from consumer.dlq.redrive_progress import CHOSEN, READ, SENT, Answers, Passing, Progress
-from consumer.dlq.redrive_record import Sending, attempt_of, candidate_of, sending_of
-from consumer.dlq.redrive_tools import Tools
+from consumer.dlq.reading import DeadLetters, LetterPage
+from consumer.dlq.redrive.batch_sender import (
+    BatchSender,
+    Ready,
+    RedriveStatuses,
+    Reopened,
+    SentBatch,
+    Writer,
+)
+from consumer.dlq.redrive.plan import RedrivePlan, chunk_size
+from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay, Progress
+from consumer.dlq.redrive.record import Sending, SentScan, attempt_of, candidate_of, sending_of
 from consumer.journal.redrive_row import Redrive, RedriveStopped
 from consumer.journal.redrive_rule import Redrivable
+from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import TO_SEND, RedriveVerdict
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
@@ -37,6 +44,21 @@ from feedback.kafka.writer import RecordRefused
 
 # While nothing is reopened, the progress is saved so often: it also proves that the process lives.
 SAVE_S = 1.0
+
+
+class Tools(NamedTuple):
+    """The connections that a redrive needs.
+
+    Args:
+        topics: the topics that exist.
+    """
+
+    letters: DeadLetters
+    work: RedriveWork
+    sent_scan: SentScan
+    statuses: RedriveStatuses
+    writer: Writer
+    topics: Collection[str]
 
 
 class Redriving:
@@ -69,8 +91,8 @@ class Redriving:
         self._on_progress = on_progress
         self._free_s = 0.0
         self._saved_s = monotonic_s()
-        self._under_way: tuple[Passing, Future[Carried]] | None = None
-        self._answers = Answers(self._plan.filter.ids, stands.named)
+        self._under_way: tuple[PageUnderWay, Future[SentBatch]] | None = None
+        self._answers = NamedResults(self._plan.filter.ids, stands.named)
         self.progress = Progress(stands, (), self._answers)
 
     def run(self) -> bool:
@@ -84,23 +106,23 @@ class Redriving:
         """
         stands, tools = self._stands, self._tools
         if stands.unconfirmed:
-            sent = tools.traces.sent(stands.redrive_id, stands.marks)
+            sent = tools.sent_scan.sent(stands.redrive_id, stands.marks)
             self.progress = Progress(stands, sent, self._answers)
         spans = {place: OffsetSpan(*span) for place, span in stands.spans.items()}
         left = resumed(spans, stands.positions)
         with (
-            ThreadPoolExecutor(1, thread_name_prefix="carrying") as pool,
-            closing(ahead(tools.letters.pages(left))) as pages,
+            ThreadPoolExecutor(1, thread_name_prefix="sender") as pool,
+            closing(prefetched(tools.letters.pages(left))) as pages,
         ):
-            carrying = Carrying(
-                tools.tellings,
+            sender = BatchSender(
+                tools.statuses,
                 tools.writer,
                 record=self._record,
                 replaces=self._plan.setting is not None,
                 pool=pool,
             )
             try:
-                is_done = all(self._go_through(page, carrying) for page in pages)
+                is_done = all(self._go_through(page, sender) for page in pages)
             except RedriveStopped:
                 self._settle()  # the batch under way is sent all the same
                 raise
@@ -109,7 +131,7 @@ class Redriving:
         tools.work.leave(stands.redrive_id, is_done=is_done)
         return is_done
 
-    def _go_through(self, page: LetterPage, carrying: Carrying) -> bool:
+    def _go_through(self, page: LetterPage, sender: BatchSender) -> bool:
         """Send back the chosen letters of a page; say whether to go on behind it."""
         chosen = [one for one in page.letters if self._plan.filter.takes(one)]
         passing = self.progress.begin(page.positions, read=page.read, total=page.total)
@@ -120,7 +142,7 @@ class Redriving:
         for at in range(0, len(ready), size):
             if self._wait_is_cut():
                 return False
-            self._send_back(passing, ready[at : at + size], carrying)
+            self._send_back(passing, ready[at : at + size], sender)
         passing.is_handed_over = True
         if self._under_way is None:
             self._finish()
@@ -128,7 +150,7 @@ class Redriving:
             self._save()
         return not self._stopping.is_set() or page.read == page.total
 
-    def _ready(self, letters: Sequence[DeadLetter], passing: Passing) -> Iterator[Ready]:
+    def _ready(self, letters: Sequence[DeadLetter], passing: PageUnderWay) -> Iterator[Ready]:
         for one in letters:
             fault = self._plan.fault_of(one, self._tools.topics)
             if fault is None:
@@ -140,10 +162,12 @@ class Redriving:
         """Wait until the rate allows more; say whether it is time to stop."""
         return self._stopping.wait(max(0.0, self._free_s - monotonic_s()))
 
-    def _send_back(self, passing: Passing, ready: Sequence[Ready], carrying: Carrying) -> None:
+    def _send_back(
+        self, passing: PageUnderWay, ready: Sequence[Ready], sender: BatchSender
+    ) -> None:
         passing.reopening(
             [one.letter.request_id for one in ready],
-            self._tools.traces.marks({one.letter.home for one in ready}),
+            self._tools.sent_scan.marks({one.letter.home for one in ready}),
         )
         so_far = self.progress.so_far()
         judged = self._tools.work.reopen(
@@ -160,10 +184,10 @@ class Redriving:
         batch = self._to_send(passing, ready, judged)
         if self._rate is not None:
             self._free_s = max(self._free_s, monotonic_s()) + len(batch) / self._rate
-        self._under_way = passing, carrying.start(batch)
+        self._under_way = passing, sender.start(batch)
 
     def _to_send(
-        self, passing: Passing, ready: Sequence[Ready], judged: Sequence[RedriveVerdict]
+        self, passing: PageUnderWay, ready: Sequence[Ready], judged: Sequence[RedriveVerdict]
     ) -> list[Reopened]:
         batch = []
         for one, found in zip(ready, judged, strict=True):
@@ -204,15 +228,15 @@ class Redriving:
             return
         passing, coming = self._under_way
         self._under_way = None
-        carried = coming.result()
-        passing.published += carried.published
-        self._note(passing, carried)
+        batch = coming.result()
+        passing.published += batch.published
+        self._note(passing, batch)
         self._finish()
 
-    def _note(self, passing: Passing, carried: Carried) -> None:
+    def _note(self, passing: PageUnderWay, batch: SentBatch) -> None:
         away: KafkaUnavailable | None = None
         not_taken = []
-        for one, error in zip(carried.sendings, carried.errors, strict=True):
+        for one, error in zip(batch.sendings, batch.errors, strict=True):
             if error is None:
                 passing.became(one.letter.request_id, SENT)
             elif isinstance(error, RecordRefused):
@@ -246,7 +270,24 @@ class Redriving:
             self._stands.redrive_id, names, by=self._stands.by, reason="Kafka takes no such record"
         )
         attempts = {one.request_id: one.attempt for one in not_taken}
-        self._tools.tellings.failed(rows, [attempts[row.request_id] for row in rows])
+        self._tools.statuses.failed(rows, [attempts[row.request_id] for row in rows])
         for one in not_taken:
             if one.reopened is None:
-                self._tools.tellings.forget(one)
+                self._tools.statuses.forget(one)
+
+
+Item = TypeVar("Item")
+_END = object()
+
+
+def prefetched(items: Iterator[Item]) -> Generator[Item]:
+    """Yield the same items; each is made in a thread of its own while the one before is in use.
+
+    At most one item is made ahead. A caller that stops early closes this iterator, which waits for
+    the item that is being made. An error of `items` is raised here, in its turn.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as pool:
+        coming = pool.submit(next, items, _END)
+        while (item := coming.result()) is not _END:
+            coming = pool.submit(next, items, _END)
+            yield item  # type: ignore[misc]

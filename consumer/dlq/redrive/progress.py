@@ -18,7 +18,7 @@ from consumer.journal.redrive_rule import Redrivable
 READ, CHOSEN, SENT, NO_LETTER = "read", "chosen", "sent", "no_letter"
 
 
-class Answers:
+class NamedResults:
     """The results of the requests that were named by their ids.
 
     Args:
@@ -43,7 +43,7 @@ class Answers:
             self.of_named[request_id] = what
 
 
-class Passing:
+class PageUnderWay:
     """A page of letters under way.
 
     Attributes:
@@ -55,7 +55,7 @@ class Passing:
     """
 
     def __init__(
-        self, answers: Answers, positions: Mapping[Place, int], *, read: int, total: int
+        self, answers: NamedResults, positions: Mapping[Place, int], *, read: int, total: int
     ) -> None:
         self.positions = positions
         self.read = read
@@ -95,7 +95,7 @@ class Progress:
         owed: requests that an earlier process has reopened and not sent.
     """
 
-    def __init__(self, stands: Redrive, sent: Collection[str], answers: Answers) -> None:
+    def __init__(self, stands: Redrive, sent: Collection[str], answers: NamedResults) -> None:
         self.answers = answers
         self._inherited = set(stands.unconfirmed)
         self._inherited_marks = dict(stands.marks)
@@ -104,20 +104,20 @@ class Progress:
         self._positions: Mapping[Place, int] = stands.positions
         self._done = Counter(stands.counts)
         self._published: list[Published] = []
-        self._pages: deque[Passing] = deque()
+        self._pages: deque[PageUnderWay] = deque()
 
     @property
     def counts(self) -> dict[str, int]:
         """All counts, with those of the pages under way."""
         return dict(sum((one.counts for one in self._pages), self._done))
 
-    def begin(self, positions: Mapping[Place, int], *, read: int, total: int) -> Passing:
+    def begin(self, positions: Mapping[Place, int], *, read: int, total: int) -> PageUnderWay:
         """Return a new page, behind the others."""
-        one = Passing(self.answers, positions, read=read, total=total)
+        one = PageUnderWay(self.answers, positions, read=read, total=total)
         self._pages.append(one)
         return one
 
-    def finish(self) -> Passing | None:
+    def finish(self) -> PageUnderWay | None:
         """Note that the pages handed over are sent; return the last page that is done now."""
         last = None
         while self._pages and self._pages[0].is_handed_over:

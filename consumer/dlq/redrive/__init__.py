@@ -1,0 +1,8 @@
+"""Sends letters back to their topics, so that each failed request runs once more.
+
+`commands` reads the command line and prints. `session` begins, resumes and rehearses a redrive,
+with its connections. `plan` is the plan that the journal stores, with the one value that `--set`
+replaces. `loop` goes through the letters: it reads one page ahead, and reopens a batch while
+`batch_sender` sends the batch before. `record` makes the records to send, and finds those that a
+killed redrive has sent. `progress` counts, and knows the pages that are done and those under way.
+"""
