@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from consumer.dlq.dialects.said import simple_name
+from consumer.dlq.dialects.headers import simple_name
 from consumer.dlq.letter import DeadLetter
 from consumer.dlq.standing import Standing
 

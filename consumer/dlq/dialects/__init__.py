@@ -1,8 +1,7 @@
 """The failure in a dead letter's headers, in each dialect found in the wild. Pure.
 
-Each dialect has one function. It takes `Said`, the headers of a letter, and returns a `Failure`, or
-None where the headers are not of its dialect. `reading` tries them in turn, ours first: a letter of
-another system that a worker of ours took and failed is ours.
+`table` has the header names of each dialect, in the order in which they are tried; `reading` makes
+a letter by it, from the `headers` of a record.
 
 A header may come several times. For the origin of the record the first one counts, for the failure
 the last one (contract, section 7). SmallRye writes its own headers before the others, so there the

@@ -1,60 +1,97 @@
-"""Reads a record of a dead letter topic, in any dialect."""
+"""Reads a record of a dead letter topic, in any dialect. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from consumer.dlq.dialects.connect import connect
-from consumer.dlq.dialects.karafka import karafka, key_of
-from consumer.dlq.dialects.onceward import onceward
-from consumer.dlq.dialects.said import Said
-from consumer.dlq.dialects.share import share
-from consumer.dlq.dialects.smallrye import smallrye
-from consumer.dlq.dialects.spring import spring
-from consumer.dlq.dialects.streams import streams
+from consumer.dlq.dialects.headers import LetterHeaders, simple_name
+from consumer.dlq.dialects.table import FORMATS, HeaderFormat
 from consumer.dlq.letter import DeadLetter, Dialect, Failure, Original
 from feedback.errors import InvalidMessage
 from feedback.records.dead_letters import DLQ_REQUEST_ID
-from feedback.records.envelope import REQUEST_ID, Record, check_request_id
+from feedback.records.envelope import REQUEST_ID, Headers, Record, check_request_id
 
 # A letter that was itself sent again, to the handler of dead letters, has an id of its own.
 _ID_HEADERS = (DLQ_REQUEST_ID, REQUEST_ID)
 
-_DIALECTS: tuple[tuple[Dialect, Callable[[Said], Failure | None]], ...] = (
-    (Dialect.ONCEWARD, onceward),
-    (Dialect.CONNECT, connect),
-    (Dialect.STREAMS, streams),
-    (Dialect.SHARE, share),
-    (Dialect.SPRING, spring),
-    (Dialect.SMALLRYE, smallrye),
-    (Dialect.KARAFKA, karafka),
-)
-
 
 def letter_of(record: Record) -> DeadLetter:
     """Return a record as a dead letter; without known headers it still is one."""
-    said = Said(record.headers)
-    dialect, failure = _understood(said)
-    request_id = _request_id(said, record, failure.original)
-    key = key_of(said) if dialect is Dialect.KARAFKA else record.key
-    return DeadLetter(record, dialect, request_id, failure, key)
+    headers = LetterHeaders(record.headers)
+    written = next((one for one in FORMATS if _is_of(headers, one)), None)
+    if written is None:
+        request_id = _request_id(headers, record, Original())
+        return DeadLetter(record, Dialect.NONE, request_id, Failure(), record.key)
+    failure = _failure(headers, written)
+    request_id = _request_id(headers, record, failure.original)
+    key = record.key
+    if written.dialect is Dialect.KARAFKA:
+        # A record without a key and one with an empty key leave the same letter; the first is the
+        # likelier by far.
+        key = headers.raw(written.key, first=True) or None
+    return DeadLetter(record, written.dialect, request_id, failure, key)
 
 
-def _understood(said: Said) -> tuple[Dialect, Failure]:
-    for dialect, understand in _DIALECTS:
-        failure = understand(said)
-        if failure is not None:
-            return dialect, failure
-    return Dialect.NONE, Failure()
+def without_own(dialect: Dialect, headers: Headers) -> Headers:
+    """Return the headers that the dialect did not write, in their order; for our dialect all."""
+    for one in FORMATS:
+        own = one.own
+        if one.dialect is dialect and own and any(own.match(name) for name, _ in headers):
+            return [header for header in headers if not own.match(header[0])]
+    return headers
 
 
-def _request_id(said: Said, record: Record, original: Original) -> str:
+def _is_of(headers: LetterHeaders, written: HeaderFormat) -> bool:
+    if written.needs_all_marks:
+        return all(headers.has(mark) for mark in written.marks)
+    return headers.has(*written.marks)
+
+
+def _failure(headers: LetterHeaders, of: HeaderFormat) -> Failure:
+    number = headers.binary if of.is_binary else headers.decimal
+    first = of.is_first
+    classes = (headers.text(name, first=first) for name in of.exception_class)
+    error_class = next((one for one in classes if one is not None), None)
+    if error_class is not None and of.class_end is not None:
+        error_class = error_class.partition(of.class_end)[0]
+    reason = headers.text(of.reason)
+    is_ours = of.dialect is Dialect.ONCEWARD
+    return Failure(
+        original=Original(
+            topic=headers.text(of.topic, first=True),
+            partition=number(of.partition, first=True),
+            offset=number(of.offset, first=True),
+            timestamp_ms=number(of.timestamp, first=True),
+            key=headers.text(of.key, first=True),
+        ),
+        reason=reason if is_ours else of.constant_reason or simple_name(error_class),
+        code=reason if is_ours else None,
+        stage=headers.text(of.stage),
+        exception_class=error_class,
+        exception_message=_message(headers, of),
+        stack=headers.text(of.stack),
+        attempts=number(of.attempts),
+        first_failed_at=number(of.first_failed_at),
+        failed_at=number(of.failed_at),
+        redrive_count=number(of.redrive_count) or 0,
+        redrive_id=headers.text(of.redrive_id),
+        redrive_by=headers.text(of.redrive_by),
+        group=headers.text(of.group),
+    )
+
+
+def _message(headers: LetterHeaders, of: HeaderFormat) -> str | None:
+    message = headers.text(of.exception_message, first=of.is_first)
+    cause = headers.text(of.cause, first=of.is_first)
+    if cause is None or cause == message:
+        return message
+    return cause if message is None else f"{message}; caused by {cause}"
+
+
+def _request_id(headers: LetterHeaders, record: Record, original: Original) -> str:
     for name in _ID_HEADERS:
-        given = said.text(name)
+        given = headers.text(name)
         if given is not None and _is_request_id(given):
             return given
-    where = (original.topic, original.partition, original.offset, original.timestamp_ms)
-    topic, partition, offset, timestamp_ms = where
+    topic, partition, offset, timestamp_ms, _ = original
     if topic is None or partition is None or offset is None or timestamp_ms is None:
         return record.coordinates_id
     return Record(topic, partition, offset, timestamp_ms, None, None, ()).coordinates_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from consumer.dlq.dialects.own import without_own
+from consumer.dlq.dialects.reading import without_own
 from consumer.dlq.letter import DeadLetter, Dialect
 from consumer.features.retries.headers import DUE, GENERATION
 from consumer.journal.records import Row

@@ -12,7 +12,7 @@ MAX_DIGITS = 19
 _BIG_ENDIAN = {1: ">b", 2: ">h", 4: ">i", 8: ">q"}
 
 
-class Said:
+class LetterHeaders:
     """Headers by name.
 
     Args:
@@ -20,7 +20,8 @@ class Said:
     """
 
     def __init__(self, headers: Headers) -> None:
-        self._last = dict(headers)
+        # Looked up by None too: a dialect without such a header.
+        self._last: dict[str | None, bytes] = dict(headers)
         # Most letters have no name twice.
         is_once = len(self._last) == len(headers)
         self._first = self._last if is_once else dict(reversed(headers))
@@ -29,16 +30,16 @@ class Said:
         """Whether any of these names is there."""
         return not self._last.keys().isdisjoint(names)
 
-    def raw(self, name: str, *, first: bool = False) -> bytes | None:
+    def raw(self, name: str | None, *, first: bool = False) -> bytes | None:
         """Return a header's bytes."""
         return (self._first if first else self._last).get(name)
 
-    def text(self, name: str, *, first: bool = False) -> str | None:
+    def text(self, name: str | None, *, first: bool = False) -> str | None:
         """Return a header as text; None for an empty one and for null."""
         raw = (self._first if first else self._last).get(name)
         return raw.decode("utf-8", "replace") if raw else None
 
-    def decimal(self, name: str, *, first: bool = False) -> int | None:
+    def decimal(self, name: str | None, *, first: bool = False) -> int | None:
         """Return a number that was written as text."""
         raw = (self._first if first else self._last).get(name)
         # No sign, no space, no digits of other scripts: only 0 to 9.
@@ -47,7 +48,7 @@ class Said:
         number = int(raw)
         return number if number <= MAX_NUMBER else None
 
-    def binary(self, name: str, *, first: bool = False) -> int | None:
+    def binary(self, name: str | None, *, first: bool = False) -> int | None:
         """Return a number that was written big-endian, in as many bytes as it has."""
         raw = self.raw(name, first=first)
         if raw is None or len(raw) not in _BIG_ENDIAN:
