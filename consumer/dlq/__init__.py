@@ -1,23 +1,22 @@
 """`onceward-dlq`: shows dead letters to a person, and repairs them.
 
 ```
-Kafka ── reading, page by page ── dialects ──▶ letters ── filter, seen ──▶ chosen, once each
-journal ── states of requests ──── standing ─────────────┘   ├── tally ──▶ list_page, as_json
-                                                             └── columns ──▶ exporting
-one id ── case: letters, journal row, runs, actions, status ── show_page, as_json
+Kafka ── reading, page by page ── dialects ──▶ letters ── filter ──▶ chosen, once each
+journal ── states of requests ── letter_state ─────────────┘   ├── tally ──▶ list_page, as_json
+                                                               └── exporting
+one id ── report: letters, journal row, runs, actions, status ── show_page, as_json
 chosen ── redrive: reopen, write PENDING, send
 ```
 
 Reading: `letter` is the dead letter; `dialects` understand the headers that other systems write;
-`reading` reads the group's topics, over `feedback/kafka/scan`. `standing` is the state of a letter
-now. `listing` goes through letters; `columns`, `parquet` and `exporting` write them to a file for
-analysis. `decoded` and `reindent` show bytes, `histogram` the times of a list. The commands `list`,
-`show` and `export` are in `commands`, whose group the acting commands join as well; `options` and
-`moments` read their options.
+`reading` reads the group's topics, over `feedback/kafka/scan`. `letter_state` is the state of its
+request now. `listing` goes through letters, each once; `exporting` writes them to a file for
+analysis, as Parquet or JSON lines. `decoded` shows bytes. The commands `list`, `show` and `export`
+are in `commands`, whose group the acting commands join as well; `options` has the options of all,
+and `dates` reads and writes points in time.
 
-Acting: `redrive` sends letters back; `deciding_commands`, `discarding_commands` and
-`expire_commands` are the other acting commands (the registry itself is
-`consumer/features/waits/registry`), with `acting_options`.
+Acting: `redrive` sends letters back. `decision_commands` are `resolve` and `discard`;
+`expire_commands` starts the registry of `consumer/features/waits/registry`.
 
 Decisions, and their cost. A letter in Kafka never changes, so the state of its request is asked of
 the journal each time: a list of 100,000 letters takes 100 queries of 1,000 ids. Memory does not

@@ -9,24 +9,30 @@ import base64
 from dataclasses import asdict
 from typing import Any
 
-from consumer.dlq.case import Case
 from consumer.dlq.letter import DeadLetter, Failure
-from consumer.dlq.standing import Standing
+from consumer.dlq.letter_state import LetterState
+from consumer.dlq.report import RequestReport
 from consumer.dlq.tally import Listed, Tally
 
 
 def listed_json(one: Listed) -> dict[str, Any]:
     """Return a line of a list."""
-    topic, partition, offset, timestamp_ms = one.place
     return {
         "request_id": one.request_id,
-        "state": one.standing.value,
+        "state": one.state.value,
         "dialect": one.dialect.value,
+        **place_json(*one.place),
+        **failure_json(one.failure),
+    }
+
+
+def place_json(topic: str, partition: int, offset: int, timestamp_ms: int) -> dict[str, Any]:
+    """Return the place of a letter, and the time of its record."""
+    return {
         "dlq_topic": topic,
         "dlq_partition": partition,
         "dlq_offset": offset,
         "dlq_timestamp": timestamp_ms,
-        **failure_json(one.failure),
     }
 
 
@@ -69,10 +75,7 @@ def letter_json(letter: DeadLetter, *, value: bool) -> dict[str, Any]:
     whole = {
         "request_id": letter.request_id,
         "dialect": letter.dialect.value,
-        "dlq_topic": record.topic,
-        "dlq_partition": record.partition,
-        "dlq_offset": record.offset,
-        "dlq_timestamp": record.timestamp_ms,
+        **place_json(*record[:4]),
         **failure_json(letter.failure),
         **bytes_json("key", letter.key),
         "headers": [{"name": name, **bytes_json("value", raw)} for name, raw in letter.headers],
@@ -80,28 +83,28 @@ def letter_json(letter: DeadLetter, *, value: bool) -> dict[str, Any]:
     return whole | (bytes_json("value", letter.value) if value else {})
 
 
-def case_json(case: Case, *, value: bool) -> dict[str, Any]:
+def report_json(report: RequestReport, *, value: bool) -> dict[str, Any]:
     """Return all that is known of a request; a missing part is null.
 
     Args:
         value: whether to include the letters' values.
     """
     row = None
-    if case.row is not None:
-        row = case.row._asdict()
+    if report.row is not None:
+        row = report.row._asdict()
         row |= bytes_json("message_key", row.pop("message_key"))
     status = None
-    if case.status is not None:
-        status = {name: one for name, one in asdict(case.status).items() if one is not None}
+    if report.status is not None:
+        status = {name: one for name, one in asdict(report.status).items() if one is not None}
     return {
-        "request_id": case.request_id,
-        "state": None if case.standing is None else case.standing.value,
-        "letters": [letter_json(one, value=value) for one in case.letters],
+        "request_id": report.request_id,
+        "state": None if report.state is None else report.state.value,
+        "letters": [letter_json(one, value=value) for one in report.letters],
         "row": row,
-        "runs": [one._asdict() for one in case.runs],
-        "actions": [one._asdict() for one in case.actions],
+        "runs": [one._asdict() for one in report.runs],
+        "actions": [one._asdict() for one in report.actions],
         "status": status,
-        "status_away": case.away,
+        "status_away": report.away,
     }
 
 
@@ -129,7 +132,7 @@ def summary_json(tally: Tally, *, bars: int) -> dict[str, Any]:
     """
     return {
         "shown": tally.shown,
-        "states": {one.value: tally.standings[one] for one in Standing if tally.standings[one]},
+        "states": {one.value: tally.states[one] for one in LetterState if tally.states[one]},
         "reasons": dict(tally.reasons.most_common()),
         "codes": dict(tally.codes.most_common()),
         "exception_classes": dict(tally.classes.most_common()),

@@ -6,15 +6,15 @@ import json
 
 import click
 
-from consumer.dlq import deciding_commands, discarding_commands, expire_commands
-from consumer.dlq.as_json import case_json, listed_json, summary_json
-from consumer.dlq.case import case_of
+from consumer.dlq import decision_commands, expire_commands
+from consumer.dlq.as_json import listed_json, report_json, summary_json
 from consumer.dlq.exporting import export
 from consumer.dlq.filter import Filter
 from consumer.dlq.list_page import BARS, console_for, list_page
-from consumer.dlq.listing import judged_letters, shown_standings, tally_of
+from consumer.dlq.listing import judged_letters, shown_states, tally_of
 from consumer.dlq.options import Given, filter_options
 from consumer.dlq.redrive import commands as redrive_commands
+from consumer.dlq.report import report_of
 from consumer.dlq.show_page import VALUE_LIMIT, show_page
 from feedback import __version__
 from feedback.console.commands import Group, config_option, json_option, settings_of
@@ -38,7 +38,7 @@ def cli() -> None:
     """Shows requests that failed for good, and repairs them."""
 
 
-for room in (redrive_commands, deciding_commands, discarding_commands, expire_commands):
+for room in (redrive_commands, decision_commands, expire_commands):
     for one in room.COMMANDS:
         cli.add_command(one)
 
@@ -75,7 +75,7 @@ def list_command(
       onceward-dlq list --dlq connect-dlq --no-journal
     """
     settings = settings_of(config)
-    shown = shown_standings(given, everything=everything)
+    shown = shown_states(given, everything=everything)
     with progress_bar("reading dead letters") as advance:
         pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
         tally = tally_of(pages, shown=shown, limit=limit)
@@ -121,16 +121,16 @@ def show(
     check_request_id(request_id)
     given = Given(Filter(), topics=frozenset(topics), dlqs=frozenset(dlqs))
     with progress_bar("looking for its letters") as advance:
-        case = case_of(settings, request_id, given, advance=advance)
+        report = report_of(settings, request_id, given, advance=advance)
     if as_json:
-        click.echo(json.dumps(case_json(case, value=not no_value)))
-    elif case.is_known:
+        click.echo(json.dumps(report_json(report, value=not no_value)))
+    elif report.is_known:
         console = console_for()
         limit = None if no_value else ENDLESS if whole_value else VALUE_LIMIT
-        console.print(show_page(case, width=console.width, value_limit=limit))
+        console.print(show_page(report, width=console.width, value_limit=limit))
     else:
         click.echo(f"there is no letter and no row of {request_id}", err=True)
-    return int(ExitCode.FINE if case.is_known else ExitCode.BAD_ANSWER)
+    return int(ExitCode.FINE if report.is_known else ExitCode.BAD_ANSWER)
 
 
 @cli.command("export")
@@ -150,7 +150,7 @@ def export_command(
       onceward-dlq export - --since 1d | jq .exception_message
     """
     settings = settings_of(config)
-    shown = shown_standings(given, everything=everything)
+    shown = shown_states(given, everything=everything)
     with progress_bar("reading dead letters") as advance:
         pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
         count = export(pages, file, shown=shown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from consumer.dlq.acting_options import stopping_at_signals
+from consumer.dlq.options import stopping_at_signals
 from consumer.dlq.redrive.session import new_owner
 from feedback import logs
 from feedback.console.commands import config_option, log_level_option, settings_of

@@ -1,84 +1,142 @@
 """Writes letters to a file for analysis: whole, or not at all under its name.
 
-Letters are written page by page: memory does not grow with their number.
+Letters are written page by page: memory does not grow with their number. There is a row for each
+letter. Bytes stand as text where they are UTF-8, else in base64; a column beside says which. Times
+are epoch milliseconds; one that no calendar has is left out.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
-from consumer.dlq.columns import row_of
+from consumer.dlq.as_json import bytes_json, failure_facts, place_json, utf8_or_none
+from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter_state import LetterState
 from consumer.dlq.listing import Judged
-from consumer.dlq.standing import Standing
 from feedback.errors import NotAvailable, SettingsError
+from feedback.records.envelope import MAX_EPOCH_MS
 
 STDOUT = "-"
+TEXT, NUMBER, TIME = "text", "number", "time"
+# The rows of one group before it is written; they must fit into memory several times.
+GROUP_ROWS = 20_000
+GROUP_BYTES = 8 * 2**20
+
+AddRows = Callable[[list[dict[str, Any]]], None]
+
+COLUMNS = {
+    "request_id": TEXT,
+    "state": TEXT,
+    "dialect": TEXT,
+    "dlq_topic": TEXT,
+    "dlq_partition": NUMBER,
+    "dlq_offset": NUMBER,
+    "dlq_timestamp": TIME,
+    "topic": TEXT,
+    "partition": NUMBER,
+    "offset": NUMBER,
+    "timestamp": TIME,
+    "reason": TEXT,
+    "code": TEXT,
+    "stage": TEXT,
+    "exception_class": TEXT,
+    "exception_message": TEXT,
+    "stacktrace": TEXT,
+    "attempts": NUMBER,
+    "first_failed_at": TIME,
+    "failed_at": TIME,
+    "redrive_count": NUMBER,
+    "redrive_id": TEXT,
+    "redrive_by": TEXT,
+    "group": TEXT,
+    "key": TEXT,
+    "key_encoding": TEXT,
+    "value": TEXT,
+    "value_encoding": TEXT,
+    # A JSON list, since names may be repeated.
+    "headers": TEXT,
+}
 
 
-class Sheet(Protocol):
-    """Takes rows."""
-
-    def add(self, rows: list[dict[str, Any]]) -> None: ...
-
-
-class JsonLines:
-    """Rows as JSON, one a line.
-
-    Args:
-        stream: where to.
-    """
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-
-    def add(self, rows: list[dict[str, Any]]) -> None:
-        """Write rows."""
-        self._stream.write(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+def row_of(letter: DeadLetter, state: LetterState) -> dict[str, Any]:
+    """Return all columns of a letter."""
+    record = letter.record
+    headers = [{"name": name, **bytes_json("value", raw)} for name, raw in letter.headers]
+    facts: dict[str, Any] = {
+        "request_id": letter.request_id,
+        "state": state.value,
+        "dialect": letter.dialect.value,
+        **place_json(*record[:4]),
+        **failure_facts(letter.failure),
+    }
+    return {
+        **{name: _time(one) if COLUMNS[name] == TIME else one for name, one in facts.items()},
+        **_bytes("key", letter.key),
+        **_bytes("value", letter.value),
+        "headers": json.dumps(headers),
+    }
 
 
-def export(pages: Iterable[list[Judged]], target: str, *, shown: Collection[Standing]) -> int:
+def _time(ms: int | None) -> int | None:
+    return ms if ms is not None and 0 <= ms <= MAX_EPOCH_MS else None
+
+
+def _bytes(name: str, raw: bytes | None) -> dict[str, str | None]:
+    if raw is None:
+        return {name: None, f"{name}_encoding": None}
+    text = utf8_or_none(raw)
+    if text is not None:
+        return {name: text, f"{name}_encoding": "utf-8"}
+    return {name: base64.b64encode(raw).decode(), f"{name}_encoding": "base64"}
+
+
+def export(pages: Iterable[list[Judged]], target: str, *, shown: Collection[LetterState]) -> int:
     """Write letters; return how many.
 
     Args:
         target: a file whose name ends in `.parquet` or `.jsonl`, or `-` for standard output.
-        shown: the standings to write.
+        shown: the states to write.
 
     Raises:
         SettingsError: the name has another ending.
         NotAvailable: the file cannot be written, or Parquet's library is not installed.
     """
     count = 0
-    with _sheet(target) as sheet:
+    with _opened(target) as add:
         for page in pages:
-            rows = [row_of(*one) for one in page if one.standing in shown]
-            sheet.add(rows)
+            rows = [row_of(*one) for one in page if one.state in shown]
+            add(rows)
             count += len(rows)
     return count
 
 
 @contextmanager
-def _sheet(target: str) -> Iterator[Sheet]:
+def _opened(target: str) -> Iterator[AddRows]:
+    """Yield the function that writes rows to a target."""
     if target == STDOUT:
-        yield JsonLines(sys.stdout.buffer)
+        yield partial(_add_json_lines, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     elif target.endswith(".jsonl"):
         with _whole_or_not(Path(target)) as part, part.open("xb") as stream:
-            yield JsonLines(stream)
+            yield partial(_add_json_lines, stream)
     elif target.endswith(".parquet"):
-        # Imported only here: most exports do not need it.
-        from consumer.dlq.parquet import parquet_sheet
-
         with _whole_or_not(Path(target)) as part, parquet_sheet(part) as sheet:
-            yield sheet
+            yield sheet.add
     else:
         raise SettingsError(f"{target}: name a file that ends in .parquet or .jsonl, or - alone")
+
+
+def _add_json_lines(stream: IO[bytes], rows: list[dict[str, Any]]) -> None:
+    stream.write(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
 
 
 @contextmanager
@@ -98,3 +156,60 @@ def _whole_or_not(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             part.unlink()
+
+
+class ParquetSheet:
+    """Collects rows and writes them group by group.
+
+    Args:
+        arrow: the module.
+        schema: of the columns.
+        writer: takes the groups.
+    """
+
+    def __init__(self, arrow: Any, schema: Any, writer: Any) -> None:
+        self._arrow = arrow
+        self._schema = schema
+        self._writer = writer
+        self._rows: list[dict[str, Any]] = []
+        self._size_bytes = 0
+
+    def add(self, rows: list[dict[str, Any]]) -> None:
+        """Write rows, some of them later."""
+        for row in rows:
+            self._rows.append(row)
+            self._size_bytes += len(row["value"] or "") + len(row["headers"])
+            if len(self._rows) >= GROUP_ROWS or self._size_bytes >= GROUP_BYTES:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write the collected rows."""
+        if self._rows:
+            self._writer.write_table(self._arrow.Table.from_pylist(self._rows, self._schema))
+        self._rows, self._size_bytes = [], 0
+
+
+@contextmanager
+def parquet_sheet(path: Path) -> Iterator[ParquetSheet]:
+    """Yield a sheet that writes rows into a new file; without rows it still has its columns.
+
+    Raises:
+        NotAvailable: pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError as error:
+        raise NotAvailable(
+            "Parquet needs pyarrow: pip install 'onceward[parquet]', or name a .jsonl file"
+        ) from error
+    types = {
+        TEXT: pyarrow.large_string(),
+        NUMBER: pyarrow.int64(),
+        TIME: pyarrow.timestamp("ms", tz="UTC"),
+    }
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        sheet = ParquetSheet(pyarrow, schema, writer)
+        yield sheet
+        sheet.flush()

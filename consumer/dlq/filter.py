@@ -8,7 +8,7 @@ from typing import Any
 
 from consumer.dlq.dialects.headers import simple_name
 from consumer.dlq.letter import DeadLetter
-from consumer.dlq.standing import Standing
+from consumer.dlq.letter_state import LetterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Filter:
         until_ms: epoch ms; failed before.
         text: part of the exception's message, in any case.
         key: the record's key, as text.
-        standings: the states of their requests.
+        states: the states of their requests.
     """
 
     ids: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ class Filter:
     until_ms: int | None = None
     text: str | None = None
     key: str | None = None
-    standings: frozenset[Standing] = frozenset()
+    states: frozenset[LetterState] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -59,9 +59,9 @@ class Filter:
             and (self.key is None or letter.key == self.key.encode())
         )
 
-    def takes_standing(self, standing: Standing) -> bool:
-        """Whether a letter of this standing is meant."""
-        return not self.standings or standing in self.standings
+    def takes_state(self, state: LetterState) -> bool:
+        """Whether a letter of this state is meant."""
+        return not self.states or state in self.states
 
     def to_json(self) -> str:
         """Return it as text that `from_json` reads."""
@@ -88,7 +88,7 @@ class Filter:
             name: frozenset(value) if isinstance(value, list) else value
             for name, value in given.items()
         }
-        values["standings"] = frozenset(Standing(one) for one in values.get("standings", ()))
+        values["states"] = frozenset(LetterState(one) for one in values.get("states", ()))
         return cls(**values)
 
     def _takes_class(self, error_class: str | None) -> bool:

@@ -6,10 +6,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from consumer.dlq.histogram import Bar
-from consumer.dlq.moments import moment
-from consumer.dlq.standing import Standing
-from consumer.dlq.tally import Listed, Names, Tally
+from consumer.dlq.dates import moment
+from consumer.dlq.letter_state import LetterState
+from consumer.dlq.tally import Bar, Listed, Names, Tally
 from feedback.console.printable import printable
 
 BARS = 24
@@ -24,10 +23,10 @@ WITH_PLACE = 110
 WITH_MESSAGE = 140
 
 _COLOURS = {
-    Standing.OPEN: "red",
-    Standing.IN_DOUBT: "yellow",
-    Standing.UNKNOWN: "yellow",
-    Standing.REPAIRED: "green",
+    LetterState.OPEN: "red",
+    LetterState.IN_DOUBT: "yellow",
+    LetterState.UNKNOWN: "yellow",
+    LetterState.REPAIRED: "green",
 }
 
 
@@ -59,16 +58,16 @@ def plain(text: str | None) -> Text:
     return Text(printable(text or ""))
 
 
-def standing_text(standing: Standing) -> Text:
-    """Return a standing in its colour."""
-    return Text(standing.value.replace("_", " "), style=_COLOURS.get(standing, ""))
+def state_text(state: LetterState) -> Text:
+    """Return a state in its colour."""
+    return Text(state.value.replace("_", " "), style=_COLOURS.get(state, ""))
 
 
 def _heading(tally: Tally) -> Text:
     heading = Text(f"{tally.shown:,} dead letters", style="bold")
     if tally.shown:
         heading.append(f", {moment(tally.oldest_ms)} to {moment(tally.newest_ms)}", style="none")
-    counted = [f"{tally.standings[one]:,} {one.value}" for one in Standing if tally.standings[one]]
+    counted = [f"{tally.states[one]:,} {one.value}" for one in LetterState if tally.states[one]]
     if counted:
         heading.append(f"   all: {', '.join(counted)}".replace("_", " "), style="dim")
     return heading
@@ -122,7 +121,7 @@ def _letters(newest: list[Listed], width: int) -> Table:
     # A cut id is of no use.
     longest = max(len(printable(one.request_id)) for one in newest)
     table.add_column("request", no_wrap=True, min_width=longest)
-    table.add_column("state", no_wrap=True, min_width=max(len(one.standing) for one in newest))
+    table.add_column("state", no_wrap=True, min_width=max(len(one.state) for one in newest))
     table.add_column("reason", overflow="fold")
     if width >= WITH_PLACE:
         table.add_column("runs", justify="right", no_wrap=True)
@@ -143,7 +142,7 @@ def _cells(one: Listed) -> list[Text]:
     return [
         Text(moment(one.failed_at)),
         plain(one.request_id),
-        standing_text(one.standing),
+        state_text(one.state),
         plain(failure.reason),
         Text("" if failure.attempts is None else str(failure.attempts)),
         plain(where),

@@ -2,41 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import hashlib
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter_state import UNSETTLED, LetterState, LetterStates
 from consumer.dlq.options import Given
 from consumer.dlq.reading import DeadLetters
-from consumer.dlq.seen import Seen
-from consumer.dlq.standing import UNSETTLED, Standing, Standings
 from consumer.dlq.tally import Tally
 from consumer.journal.lookup import Lookup
 from feedback.settings.settings import Settings
 
+# SQLite's page cache; more goes to the disk.
+CACHE_KIB = 16_384
+
+
+class SeenLetters:
+    """Remembers letters by request and attempts. Belongs to one thread."""
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("", isolation_level=None)
+        self._database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        self._database.execute("PRAGMA synchronous = OFF")
+        self._database.execute("CREATE TABLE seen (name BLOB PRIMARY KEY) WITHOUT ROWID")
+
+    def __enter__(self) -> SeenLetters:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fresh(self, letters: Iterable[DeadLetter]) -> list[DeadLetter]:
+        """Return the letters that are new, and remember them."""
+        insert = "INSERT OR IGNORE INTO seen VALUES (?)"
+        self._database.execute("BEGIN")
+        fresh = [one for one in letters if self._database.execute(insert, (_name(one),)).rowcount]
+        self._database.execute("COMMIT")
+        return fresh
+
+    def close(self) -> None:
+        """Forget all."""
+        self._database.close()
+
+
+def _name(letter: DeadLetter) -> bytes:
+    text = f"{letter.failure.attempts} {letter.request_id}"
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
 Advance = Callable[[int, int], None]
-
-
-class Judge(Protocol):
-    """Finds the states of the requests behind letters."""
-
-    def of(self, letters: Sequence[DeadLetter]) -> list[Standing]: ...
-
-
-class NoJournal:
-    """Knows no letter: those of other systems have no row anywhere."""
-
-    def of(self, letters: Sequence[DeadLetter]) -> list[Standing]:
-        """Return UNKNOWN for each."""
-        return [Standing.UNKNOWN] * len(letters)
 
 
 class Judged(NamedTuple):
     """A letter that the filter takes, with the state of its request."""
 
     letter: DeadLetter
-    standing: Standing
+    state: LetterState
 
 
 def judged_letters(
@@ -55,39 +79,38 @@ def judged_letters(
         reader = stack.enter_context(
             DeadLetters(settings.kafka, topics=given.topics, dlqs=given.dlqs)
         )
-        seen = stack.enter_context(Seen())
-        judge: Judge = NoJournal()
-        if ask_journal:
-            judge = Standings(stack.enter_context(lookup_of(settings)))
+        seen = stack.enter_context(SeenLetters())
+        asked = LetterStates(stack.enter_context(lookup_of(settings))) if ask_journal else None
         for page in reader.pages(reader.spans(since_ms=given.filter.since_ms)):
             letters = seen.fresh(one for one in page.letters if given.filter.takes(one))
-            standings = judge.of(letters)
-            yield [Judged(*one) for one in zip(letters, standings, strict=True)]
+            # The letters of other systems have no row anywhere.
+            states = asked.of(letters) if asked else [LetterState.UNKNOWN] * len(letters)
+            yield [Judged(*one) for one in zip(letters, states, strict=True)]
             advance(page.read, page.total)
 
 
-def tally_of(pages: Iterator[list[Judged]], *, shown: Collection[Standing], limit: int) -> Tally:
+def tally_of(pages: Iterator[list[Judged]], *, shown: Collection[LetterState], limit: int) -> Tally:
     """Return the counts of many letters.
 
     Args:
-        shown: the standings that are listed too, not only counted.
+        shown: the states that are listed too, not only counted.
         limit: how many letters are stored for the list.
     """
     tally = Tally(limit)
     for page in pages:
-        for letter, standing in page:
-            if standing in shown:
-                tally.add(letter, standing)
+        for letter, state in page:
+            if state in shown:
+                tally.add(letter, state)
             else:
-                tally.pass_over(standing)
+                tally.pass_over(state)
     return tally
 
 
-def shown_standings(given: Given, *, everything: bool) -> frozenset[Standing]:
-    """Return the standings to list: those asked for, else the unsettled ones."""
-    if given.filter.standings:
-        return given.filter.standings
-    return frozenset(Standing) if everything else UNSETTLED
+def shown_states(given: Given, *, everything: bool) -> frozenset[LetterState]:
+    """Return the states to list: those asked for, else the unsettled ones."""
+    if given.filter.states:
+        return given.filter.states
+    return frozenset(LetterState) if everything else UNSETTLED
 
 
 def lookup_of(settings: Settings) -> Lookup:

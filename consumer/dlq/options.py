@@ -1,19 +1,25 @@
-"""The options that choose letters, shared by several commands of `onceward-dlq`."""
+"""The options that several commands of `onceward-dlq` share, and what they ask of a person."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import wraps
+from types import FrameType
 from typing import Any, TypeVar, cast
 
 import click
 
+from consumer.dlq.dates import moment_ms
 from consumer.dlq.filter import Filter
-from consumer.dlq.moments import moment_ms
-from consumer.dlq.standing import Standing
+from consumer.dlq.letter_state import LetterState
 from feedback.clock import epoch_ms
-from feedback.errors import SettingsError
+from feedback.console.commands import user_name
+from feedback.errors import ExitCode, OncewardError, SettingsError
+from feedback.records.envelope import check_request_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NAMES = (
     *("ids", "reasons", "codes", "classes", "topics", "dlqs"),
-    *("since", "until", "text", "key", "standings"),
+    *("since", "until", "text", "key", "states"),
 )
 
 
@@ -69,9 +75,9 @@ def _options(reason: str) -> Sequence[Callable[..., Any]]:
         click.option("--key", help="With this key."),
         click.option(
             "--state",
-            "standings",
+            "states",
             multiple=True,
-            type=click.Choice([one.value for one in Standing]),
+            type=click.Choice([one.value for one in LetterState]),
             help="In this state now; repeatable.",
         ),
     )
@@ -115,7 +121,7 @@ def _given(
     until: str | None,
     text: str | None,
     key: str | None,
-    standings: tuple[str, ...],
+    states: tuple[str, ...],
 ) -> Given:
     now_ms = epoch_ms()
     since_ms = None if since is None else moment_ms("since", since, now_ms=now_ms)
@@ -132,7 +138,90 @@ def _given(
         until_ms=until_ms,
         text=text,
         key=key,
-        standings=frozenset(Standing(one) for one in standings),
+        states=frozenset(LetterState(one) for one in states),
     )
     # The dead letter topic of another system may have failures of many topics.
     return Given(chosen, topics=frozenset() if dlqs else chosen.topics, dlqs=frozenset(dlqs))
+
+
+def by_option(command: Command) -> Command:
+    """Add `--by`: who did it, for the record."""
+    return click.option(
+        "--by",
+        default=user_name,
+        show_default="the user's name",
+        help="The person who does it; recorded.",
+    )(command)
+
+
+def reason_option(*names: str, help: str) -> Callable[[Command], Command]:
+    """Add the option, under `names`, for the reason of a decision: recorded, and never empty."""
+    return click.option(*names, required=True, callback=_said, help=help)
+
+
+def given_with(given: Given, request_ids: tuple[str, ...]) -> Given:
+    """Return the given filter, with the requests that were named as arguments added.
+
+    Raises:
+        InvalidMessage: one of them is no id.
+    """
+    ids = frozenset(check_request_id(one) for one in request_ids)
+    return replace(given, filter=replace(given.filter, ids=given.filter.ids | ids))
+
+
+def require_some(given: Given, *, everything: bool) -> None:
+    """Return when the command line says which letters are meant.
+
+    Raises:
+        UsageError: it says nothing, or two things that exclude each other.
+    """
+    if given.filter.states:
+        raise click.UsageError("--state is for looking: here only what is open is taken anyway")
+    is_chosen = bool(given.dlqs) or given.filter != Filter()
+    if not is_chosen and not everything:
+        raise click.UsageError("say which letters: their ids, a filter, or --all")
+
+
+class NotConfirmed(OncewardError):
+    """A person was asked, and did not say yes."""
+
+    exit_code = ExitCode.BAD_ANSWER
+
+
+def require_yes(question: str) -> None:
+    """Return when the person at the terminal says yes.
+
+    Raises:
+        NotConfirmed: the answer is no, or empty.
+    """
+    try:
+        if click.confirm(question, err=True):
+            return
+    except click.Abort:
+        click.echo(err=True)  # behind the question
+    raise NotConfirmed("it was not confirmed, so nothing was changed")
+
+
+def _said(context: click.Context, option: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("say it in a few words: it is recorded")
+    return value
+
+
+@contextmanager
+def stopping_at_signals() -> Iterator[threading.Event]:
+    """Yield an event that SIGINT and SIGTERM set; a second signal ends the process as usual."""
+    stopping = threading.Event()
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for one in before:
+        signal.signal(one, stop)
+    try:
+        yield stopping
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -13,11 +13,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from consumer.dlq.case import Case
+from consumer.dlq.dates import moment
 from consumer.dlq.decoded import decoded, header_text
 from consumer.dlq.letter import DeadLetter
-from consumer.dlq.list_page import plain, standing_text
-from consumer.dlq.moments import moment
+from consumer.dlq.list_page import plain, state_text
+from consumer.dlq.report import RequestReport
 from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
 from consumer.journal.records import Row
@@ -33,15 +33,17 @@ HEADER_LIMIT = 300
 Fact = tuple[str, RenderableType]
 
 
-def show_page(case: Case, *, width: int, value_limit: int | None = VALUE_LIMIT) -> RenderableType:
+def show_page(
+    report: RequestReport, *, width: int, value_limit: int | None = VALUE_LIMIT
+) -> RenderableType:
     """Return the page.
 
     Args:
         width: of the terminal.
         value_limit: so many characters of the value at most; None hides it.
     """
-    letter = _letter_side(case, value_limit)
-    journal = _journal_side(case)
+    letter = _letter_side(report, value_limit)
+    journal = _journal_side(report)
     if width < WIDE:
         return Group(*letter, *journal)
     grid = Table.grid(expand=True, padding=(0, 1))
@@ -51,12 +53,12 @@ def show_page(case: Case, *, width: int, value_limit: int | None = VALUE_LIMIT) 
     return grid
 
 
-def _letter_side(case: Case, value_limit: int | None) -> list[RenderableType]:
-    if not case.letters:
+def _letter_side(report: RequestReport, value_limit: int | None) -> list[RenderableType]:
+    if not report.letters:
         return [_panel("dead letter", Text("none", style="dim"))]
-    *earlier, letter = case.letters
+    *earlier, letter = report.letters
     parts: list[RenderableType] = [
-        _panel("dead letter", _facts(_letter_facts(case, letter))),
+        _panel("dead letter", _facts(_letter_facts(report, letter))),
         _panel("headers as sent", _headers(letter)),
     ]
     if value_limit is not None:
@@ -71,13 +73,13 @@ def _letter_side(case: Case, value_limit: int | None) -> list[RenderableType]:
     return parts
 
 
-def _letter_facts(case: Case, letter: DeadLetter) -> list[Fact]:
+def _letter_facts(report: RequestReport, letter: DeadLetter) -> list[Fact]:
     failure, record = letter.failure, letter.record
     original = failure.original
     key = decoded(letter.key, limit=HEADER_LIMIT)
-    facts: list[Fact] = [("request", plain(case.request_id))]
-    if case.standing is not None:
-        facts.append(("state now", standing_text(case.standing)))
+    facts: list[Fact] = [("request", plain(report.request_id))]
+    if report.state is not None:
+        facts.append(("state now", state_text(report.state)))
     facts += [
         ("lies in", plain(f"{record.topic} {record.partition}/{record.offset}")),
         ("written by", plain(f"{letter.dialect.value} {failure.group or ''}".strip())),
@@ -98,14 +100,14 @@ def _letter_facts(case: Case, letter: DeadLetter) -> list[Fact]:
     return facts
 
 
-def _journal_side(case: Case) -> list[RenderableType]:
-    row = Text("nothing", style="dim") if case.row is None else _facts(_row_facts(case.row))
+def _journal_side(report: RequestReport) -> list[RenderableType]:
+    row = Text("nothing", style="dim") if report.row is None else _facts(_row_facts(report.row))
     parts: list[RenderableType] = [_panel("journal", row)]
-    if case.runs:
-        parts.append(_panel("runs before", _runs(case.runs)))
-    if case.actions:
-        parts.append(_panel("what people did", _actions(case.actions)))
-    parts.append(_panel("what the client sees", _status(case.status, case.away)))
+    if report.runs:
+        parts.append(_panel("runs before", _runs(report.runs)))
+    if report.actions:
+        parts.append(_panel("what people did", _actions(report.actions)))
+    parts.append(_panel("what the client sees", _status(report.status, report.away)))
     return parts
 
 

@@ -7,14 +7,67 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.dlq.histogram import Histogram
 from consumer.dlq.letter import DeadLetter, Dialect, Failure
-from consumer.dlq.standing import Standing
+from consumer.dlq.letter_state import LetterState
 
+# The units in which people count time; beyond them, each step is twice as long.
+_STEPS_MS = tuple(
+    minutes * 60_000 for minutes in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 7 * 1440, 28 * 1440)
+)
+# How many steps are counted separately: memory stays the same however long the time is.
+MOST_KEPT = 1000
 # Anybody can write reasons: beyond so many different ones they are counted together.
 MOST_NAMES = 1000
 OTHERS = "(others)"
 NONE = "(none)"
+
+
+class Bar(NamedTuple):
+    """The count from `begin_ms` on, for `step_ms`."""
+
+    begin_ms: int
+    step_ms: int
+    letters: int
+
+
+class Histogram:
+    """Counts points in time."""
+
+    def __init__(self) -> None:
+        self._step_ms = _STEPS_MS[0]
+        self._counts: dict[int, int] = {}
+
+    def add(self, at_ms: int) -> None:
+        """Count one more at this epoch ms."""
+        step = at_ms // self._step_ms
+        self._counts[step] = self._counts.get(step, 0) + 1
+        while len(self._counts) > MOST_KEPT:
+            self._widen()
+
+    def bars(self, most: int) -> list[Bar]:
+        """Return the counts from the first step to the last, with the empty ones between.
+
+        Args:
+            most: so many bars at most, at least 2.
+        """
+        if not self._counts:
+            return []
+        while max(self._counts) - min(self._counts) >= most:
+            self._widen()
+        steps = range(min(self._counts), max(self._counts) + 1)
+        return [
+            Bar(step * self._step_ms, self._step_ms, self._counts.get(step, 0)) for step in steps
+        ]
+
+    def _widen(self) -> None:
+        longer = [step for step in _STEPS_MS if step > self._step_ms]
+        wider = longer[0] if longer else 2 * self._step_ms
+        counts: dict[int, int] = {}
+        for step, count in self._counts.items():
+            # Every step is a multiple of the smaller ones, so that a whole step goes into one.
+            place = step * self._step_ms // wider
+            counts[place] = counts.get(place, 0) + count
+        self._step_ms, self._counts = wider, counts
 
 
 class Listed(NamedTuple):
@@ -24,7 +77,7 @@ class Listed(NamedTuple):
     # Breaks ties of `failed_at`: how many letters had been counted before.
     met: int
     request_id: str
-    standing: Standing
+    state: LetterState
     dialect: Dialect
     topic: str
     place: tuple[str, int, int, int]
@@ -57,12 +110,12 @@ class Tally:
         limit: how many of the newest letters are stored for the list.
 
     Attributes:
-        standings: of all letters that the filter takes, listed or not.
+        states: of all letters that the filter takes, listed or not.
         shown: how many are listed; the other counts are of these only.
     """
 
     limit: int
-    standings: Counter[Standing] = field(default_factory=Counter)
+    states: Counter[LetterState] = field(default_factory=Counter)
     shown: int = 0
     reasons: Names = field(default_factory=Names)
     codes: Names = field(default_factory=Names)
@@ -74,14 +127,14 @@ class Tally:
     times: Histogram = field(default_factory=Histogram)
     _newest: list[Listed] = field(default_factory=list)
 
-    def pass_over(self, standing: Standing) -> None:
+    def pass_over(self, state: LetterState) -> None:
         """Count a letter that is not listed."""
-        self.standings[standing] += 1
+        self.states[state] += 1
 
-    def add(self, letter: DeadLetter, standing: Standing) -> None:
+    def add(self, letter: DeadLetter, state: LetterState) -> None:
         """Count a letter that is listed."""
         failure, failed_at = letter.failure, letter.failed_at
-        self.standings[standing] += 1
+        self.states[state] += 1
         self.shown += 1
         self.reasons.add(failure.reason)
         self.codes.add(failure.code)
@@ -92,13 +145,13 @@ class Tally:
         self.newest_ms = failed_at if self.newest_ms is None else max(failed_at, self.newest_ms)
         self.times.add(failed_at)
         if self.limit:
-            self._keep(letter, standing)
+            self._keep(letter, state)
 
     def newest(self) -> list[Listed]:
         """Return the newest letters, the newest of them first."""
         return sorted(self._newest, reverse=True)
 
-    def _keep(self, letter: DeadLetter, standing: Standing) -> None:
+    def _keep(self, letter: DeadLetter, state: LetterState) -> None:
         listed = (letter.failed_at, self.shown)
         if len(self._newest) >= self.limit and listed < self._newest[0][:2]:
             return
@@ -106,7 +159,7 @@ class Tally:
         one = Listed(
             *listed,
             letter.request_id,
-            standing,
+            state,
             letter.dialect,
             letter.topic,
             (record.topic, record.partition, record.offset, record.timestamp_ms),

@@ -24,7 +24,7 @@ class LetterHeaders:
         self._last: dict[str | None, bytes] = dict(headers)
         # Most letters have no name twice.
         is_once = len(self._last) == len(headers)
-        self._first = self._last if is_once else dict(reversed(headers))
+        self._first: dict[str | None, bytes] = self._last if is_once else dict(reversed(headers))
 
     def has(self, *names: str) -> bool:
         """Whether any of these names is there."""

@@ -11,14 +11,15 @@ from typing import Any
 
 import click
 
-from consumer.dlq.acting_options import (
+from consumer.dlq.options import (
+    Given,
     by_option,
+    filter_options,
     given_with,
     require_some,
     require_yes,
     stopping_at_signals,
 )
-from consumer.dlq.options import Given, filter_options
 from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting
 from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, refused
 from consumer.dlq.redrive.session import (

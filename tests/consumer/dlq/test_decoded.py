@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from consumer.dlq.decoded import decoded, header_text
-from consumer.dlq.moments import moment, moment_ms
-from consumer.dlq.reindent import is_json, reindented
+from consumer.dlq.dates import moment, moment_ms
+from consumer.dlq.decoded import decoded, header_text, is_json, reindented
 from feedback.console.printable import printable
 from feedback.errors import SettingsError
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from consumer.dlq import parquet
-from consumer.dlq.columns import COLUMNS, row_of
-from consumer.dlq.exporting import export
+from consumer.dlq import exporting
+from consumer.dlq.exporting import COLUMNS, export, row_of
+from consumer.dlq.letter_state import UNSETTLED, LetterState
 from consumer.dlq.listing import Judged
-from consumer.dlq.standing import UNSETTLED, Standing
 from feedback.errors import KafkaUnavailable, NotAvailable, SettingsError
 from tests.consumer.dlq.samples import FAILED_AT, letter, record
 
@@ -22,7 +21,7 @@ Pages = Iterator[list[Judged]]
 def pages(count: int, *, size: int = 100) -> Pages:
     for begin in range(0, count, size):
         yield [
-            Judged(letter(f"r{number:05d}"), Standing.OPEN)
+            Judged(letter(f"r{number:05d}"), LetterState.OPEN)
             for number in range(begin, min(begin + size, count))
         ]
 
@@ -33,13 +32,13 @@ def cut_off() -> Pages:
 
 
 def test_a_row_has_every_column_and_bytes_that_are_no_text_are_in_base64() -> None:
-    bare = row_of(letter(), Standing.OPEN)
+    bare = row_of(letter(), LetterState.OPEN)
     assert list(bare) == list(COLUMNS)
     assert (bare["value"], bare["value_encoding"]) == ('{"amount": 5}', "utf-8")
     assert json.loads(bare["headers"])[0] == {"name": "onceward-request-id", "value": "a"}
     odd = row_of(
         letter(of={"key": None, "value": b"\xff", "timestamp_ms": 2**62}, DLQ_FAILED_AT="9" * 18),
-        Standing.UNKNOWN,
+        LetterState.UNKNOWN,
     )
     assert (odd["value"], odd["value_encoding"]) == ("/w==", "base64")
     assert (odd["key"], odd["key_encoding"]) == (None, None)
@@ -50,7 +49,7 @@ def test_a_row_has_every_column_and_bytes_that_are_no_text_are_in_base64() -> No
 def test_letters_that_are_meant_are_written_with_their_types(name: str, tmp_path: Path) -> None:
     target = tmp_path / name
     target.write_text("an older export")
-    settled = [Judged(letter("done"), Standing.REPAIRED)]
+    settled = [Judged(letter("done"), LetterState.REPAIRED)]
     given = iter([*pages(250), settled])
     assert export(given, str(target), shown=UNSETTLED) == 250
     read = "read_parquet" if name.endswith("parquet") else "read_json"
@@ -99,9 +98,11 @@ def test_rows_are_written_before_they_are_too_many_or_too_large(
 ) -> None:
     from pyarrow import parquet as arrow_parquet
 
-    monkeypatch.setattr(parquet, "GROUP_ROWS", 100)
-    monkeypatch.setattr(parquet, "GROUP_BYTES", 200_000)
-    large = [Judged(letter(f"l{n}", of={"value": b"x" * 150_000}), Standing.OPEN) for n in range(4)]
+    monkeypatch.setattr(exporting, "GROUP_ROWS", 100)
+    monkeypatch.setattr(exporting, "GROUP_BYTES", 200_000)
+    large = [
+        Judged(letter(f"l{n}", of={"value": b"x" * 150_000}), LetterState.OPEN) for n in range(4)
+    ]
     target = tmp_path / "letters.parquet"
     assert export(iter([*pages(250), large]), str(target), shown=UNSETTLED) == 254
     file = arrow_parquet.ParquetFile(target)
@@ -113,5 +114,5 @@ def test_rows_are_written_before_they_are_too_many_or_too_large(
 def test_a_letter_of_nobody_can_be_exported() -> None:
     from consumer.dlq.dialects.reading import letter_of
 
-    row = row_of(letter_of(record([], key=None, value=None)), Standing.UNKNOWN)
+    row = row_of(letter_of(record([], key=None, value=None)), LetterState.UNKNOWN)
     assert (row["dialect"], row["topic"], row["value"]) == ("none", None, None)

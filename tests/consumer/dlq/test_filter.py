@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from consumer.dlq.filter import Filter
-from consumer.dlq.standing import Standing
+from consumer.dlq.letter_state import LetterState
 from tests.consumer.dlq.samples import FAILED_AT, letter
 
 WHOLE = Filter(
@@ -18,7 +18,7 @@ WHOLE = Filter(
     until_ms=FAILED_AT + 1,
     text="BANK IS",
     key="card-1",
-    standings=frozenset({Standing.OPEN}),
+    states=frozenset({LetterState.OPEN}),
 )
 
 
@@ -48,16 +48,16 @@ def test_a_class_is_named_whole_or_by_its_last_part(name: str) -> None:
 
 def test_an_empty_filter_takes_everything() -> None:
     assert Filter().is_empty and Filter().takes(letter()) and not WHOLE.is_empty
-    assert all(Filter().takes_standing(one) for one in Standing)
+    assert all(Filter().takes_state(one) for one in LetterState)
 
 
 def test_a_filter_comes_back_from_its_json() -> None:
     assert Filter.from_json(WHOLE.to_json()) == WHOLE
     assert Filter.from_json(Filter().to_json()) == Filter()
-    assert not Filter.from_json(WHOLE.to_json()).takes_standing(Standing.UNKNOWN)
+    assert not Filter.from_json(WHOLE.to_json()).takes_state(LetterState.UNKNOWN)
 
 
-@pytest.mark.parametrize("text", ['{"colour": "red"}', "{", '{"standings": ["dead"]}'])
+@pytest.mark.parametrize("text", ['{"colour": "red"}', "{", '{"states": ["dead"]}'])
 def test_what_is_no_filter_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         Filter.from_json(text)

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from consumer.dlq.case import Case
+from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_page import WITH_MESSAGE, console_for, list_page
+from consumer.dlq.report import RequestReport
 from consumer.dlq.show_page import WIDE, show_page
-from consumer.dlq.standing import Standing
 from consumer.dlq.tally import MOST_NAMES, Tally
 from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
@@ -28,24 +28,24 @@ def drawn(page: RenderableType, *, width: int) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def case(**changes: Any) -> Case:
+def report(**changes: Any) -> RequestReport:
     """Return all that may be known of a request."""
     facts: dict[str, Any] = {
         "request_id": "a",
         "letters": [letter(DLQ_ATTEMPTS="1"), letter(DLQ_ATTEMPTS="2")],
-        "standing": Standing.OPEN,
+        "state": LetterState.OPEN,
         "row": failed(generation=2),
         "runs": [RUN],
         "actions": [Action("a", "redrive", "ann@host", FAILED_AT, "the bank is back", "r-1", 1)],
         "status": Status("a", State.FAILED, code="HANDLER_ERROR"),
         "away": None,
     }
-    return Case(**{**facts, **changes})
+    return RequestReport(**{**facts, **changes})
 
 
 @pytest.mark.parametrize("width", [80, WIDE])
 def test_a_request_is_shown_whole_at_every_width(width: int) -> None:
-    lines = drawn(show_page(case(), width=width), width=width)
+    lines = drawn(show_page(report(), width=width), width=width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
     for part in ("dead letter", "headers as sent", "value: JSON, 13 bytes", "stack", "journal"):
@@ -56,22 +56,22 @@ def test_a_request_is_shown_whole_at_every_width(width: int) -> None:
 
 
 def test_letter_and_journal_stand_side_by_side_where_there_is_room() -> None:
-    wide = drawn(show_page(case(), width=WIDE), width=WIDE)
+    wide = drawn(show_page(report(), width=WIDE), width=WIDE)
     assert "dead letter" in wide[0] and "journal" in wide[0]
-    narrow = drawn(show_page(case(), width=80), width=80)
+    narrow = drawn(show_page(report(), width=80), width=80)
     assert "dead letter" in narrow[0] and "journal" not in narrow[0]
 
 
 def test_what_is_not_known_is_said() -> None:
-    unknown = case(letters=[], standing=None, row=None, runs=[], actions=[], status=None)
+    unknown = report(letters=[], state=None, row=None, runs=[], actions=[], status=None)
     text = "\n".join(drawn(show_page(unknown, width=80), width=80))
     assert text.count("none") == 1 and text.count("nothing") == 1
-    away = case(status=None, away="Redis is away: [b]refused[/b]")
+    away = report(status=None, away="Redis is away: [b]refused[/b]")
     assert "[b]refused[/b]" in "\n".join(drawn(show_page(away, width=80), width=80))
 
 
 def test_a_value_is_hidden_or_cut_as_it_is_asked_for() -> None:
-    long = case(letters=[letter(of={"value": b"v" * 5000})])
+    long = report(letters=[letter(of={"value": b"v" * 5000})])
     hidden = "\n".join(drawn(show_page(long, width=80, value_limit=None), width=80))
     assert "vvvv" not in hidden
     cut = "\n".join(drawn(show_page(long, width=80), width=80))
@@ -83,7 +83,7 @@ def test_a_value_is_hidden_or_cut_as_it_is_asked_for() -> None:
 def test_a_list_names_the_most_frequent_and_counts_the_rest() -> None:
     tally = Tally(limit=3)
     for number in range(MOST_NAMES // 50):
-        tally.add(letter(f"r{number}", DLQ_REASON=f"REASON_{number:02d}"), Standing.OPEN)
+        tally.add(letter(f"r{number}", DLQ_REASON=f"REASON_{number:02d}"), LetterState.OPEN)
     lines = drawn(list_page(tally, width=160), width=160)
     text = "\n".join(lines)
     assert lines[0].startswith("20 dead letters, 2023-11-14 22:13:25Z")
@@ -95,7 +95,7 @@ def test_a_list_names_the_most_frequent_and_counts_the_rest() -> None:
 def test_ids_are_never_cut(width: int) -> None:
     tally = Tally(limit=3)
     name = "0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11"
-    tally.add(letter(name), Standing.IN_DOUBT)
+    tally.add(letter(name), LetterState.IN_DOUBT)
     lines = drawn(list_page(tally, width=width), width=width)
     (line,) = (one for one in lines if name in one)
     assert line.startswith(f"2023-11-14 22:13:25Z  {name}")

@@ -1,10 +1,9 @@
 """What many letters come to, in memory that does not grow."""
 
-from consumer.dlq import histogram, tally
-from consumer.dlq.histogram import Bar, Histogram
-from consumer.dlq.seen import Seen
-from consumer.dlq.standing import Standing
-from consumer.dlq.tally import NONE, OTHERS, Names, Tally
+from consumer.dlq import tally
+from consumer.dlq.letter_state import LetterState
+from consumer.dlq.listing import SeenLetters
+from consumer.dlq.tally import NONE, OTHERS, Bar, Histogram, Names, Tally
 from tests.consumer.dlq.samples import FAILED_AT, letter
 
 MINUTE_MS = 60_000
@@ -16,19 +15,19 @@ def test_letters_are_counted_and_the_newest_are_kept_without_their_stacks() -> N
         one = letter(
             f"r{number}", DLQ_FAILED_AT=str(FAILED_AT + number), DLQ_REASON=f"R{number % 2}"
         )
-        counted.add(one, Standing.OPEN)
-    counted.pass_over(Standing.REPAIRED)
+        counted.add(one, LetterState.OPEN)
+    counted.pass_over(LetterState.REPAIRED)
     assert [one.request_id for one in counted.newest()] == ["r3", "r2"]
     assert all(one.failure.stack is None for one in counted.newest())
     assert counted.shown == 4
-    assert counted.standings == {Standing.OPEN: 4, Standing.REPAIRED: 1}
+    assert counted.states == {LetterState.OPEN: 4, LetterState.REPAIRED: 1}
     assert counted.reasons.most_common() == [("R0", 2), ("R1", 2)]
     assert (counted.oldest_ms, counted.newest_ms) == (FAILED_AT, FAILED_AT + 3)
 
 
 def test_nothing_is_kept_where_no_list_is_wanted() -> None:
     counted = Tally(limit=0)
-    counted.add(letter(), Standing.OPEN)
+    counted.add(letter(), LetterState.OPEN)
     assert counted.newest() == [] and counted.shown == 1
 
 
@@ -69,7 +68,7 @@ def test_a_time_beyond_all_calendars_costs_no_memory() -> None:
     times.add(2**63 - 1)
     for number in range(5000):
         times.add(number * MINUTE_MS)
-    assert len(times._counts) <= histogram.MOST_KEPT
+    assert len(times._counts) <= tally.MOST_KEPT
     bars = times.bars(24)
     assert len(bars) <= 24
     assert [bar.letters for bar in bars if bar.letters] == [5000, 1]
@@ -80,7 +79,7 @@ def test_no_letters_have_no_times() -> None:
 
 
 def test_a_letter_that_was_written_twice_is_met_once() -> None:
-    with Seen() as seen:
+    with SeenLetters() as seen:
         first = seen.fresh([letter("a"), letter("b"), letter("a")])
         assert [one.request_id for one in first] == ["a", "b"]
         again = [letter("b"), letter("b", DLQ_ATTEMPTS="2"), letter("c", DLQ_ATTEMPTS=None)]

@@ -12,7 +12,7 @@ from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive_rule import is_discarded, shown_generation
 
 
-class Standing(StrEnum):
+class LetterState(StrEnum):
     """The state of a letter's request, seen from the letter.
 
     OPEN: it failed and nobody has acted, or it was sent back and no run began before its deadline.
@@ -33,21 +33,21 @@ class Standing(StrEnum):
 
 
 # The states that may need a decision.
-UNSETTLED = frozenset({Standing.OPEN, Standing.IN_DOUBT, Standing.UNKNOWN})
+UNSETTLED = frozenset({LetterState.OPEN, LetterState.IN_DOUBT, LetterState.UNKNOWN})
 
 _OF_STATE = {
-    JournalState.CLAIMED: Standing.RUNNING,
-    JournalState.RETRYING: Standing.RUNNING,
-    JournalState.SUCCEEDED: Standing.REPAIRED,
-    JournalState.SKIPPED: Standing.REPAIRED,
-    JournalState.IN_DOUBT: Standing.IN_DOUBT,
-    JournalState.EXPIRED: Standing.EXPIRED,
+    JournalState.CLAIMED: LetterState.RUNNING,
+    JournalState.RETRYING: LetterState.RUNNING,
+    JournalState.SUCCEEDED: LetterState.REPAIRED,
+    JournalState.SKIPPED: LetterState.REPAIRED,
+    JournalState.IN_DOUBT: LetterState.IN_DOUBT,
+    JournalState.EXPIRED: LetterState.EXPIRED,
 }
 
 
-def standing_of(
+def state_of(
     letter: DeadLetter, row: Row | None, actions: Sequence[Action], *, now: int
-) -> Standing:
+) -> LetterState:
     """Return the state of a letter's request.
 
     Args:
@@ -56,19 +56,19 @@ def standing_of(
         now: epoch ms, by the database's clock.
     """
     if row is None:
-        return Standing.UNKNOWN
+        return LetterState.UNKNOWN
     if row.state != JournalState.FAILED:
         return _OF_STATE[JournalState(row.state)]
     # Other systems count deliveries.
     attempts = letter.failure.attempts if letter.dialect is Dialect.ONCEWARD else None
     if attempts is not None and attempts < shown_generation(row):
-        return Standing.OLDER
+        return LetterState.OLDER
     if row.resend and now < row.deadline_at:
-        return Standing.RUNNING
-    return Standing.DISCARDED if is_discarded(actions, row) else Standing.OPEN
+        return LetterState.RUNNING
+    return LetterState.DISCARDED if is_discarded(actions, row) else LetterState.OPEN
 
 
-class Standings:
+class LetterStates:
     """Asks the journal for the states of letters. Belongs to one thread.
 
     Args:
@@ -78,8 +78,8 @@ class Standings:
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    def of(self, letters: Sequence[DeadLetter]) -> list[Standing]:
-        """Return the standing of each.
+    def of(self, letters: Sequence[DeadLetter]) -> list[LetterState]:
+        """Return the state of each.
 
         Raises:
             JournalUnavailable: the journal is away.
@@ -89,6 +89,6 @@ class Standings:
         failed = {name for name, row in rows.items() if row.state == JournalState.FAILED}
         actions = self._lookup.actions(failed)
         return [
-            standing_of(one, rows.get(one.request_id), actions.get(one.request_id, ()), now=now)
+            state_of(one, rows.get(one.request_id), actions.get(one.request_id, ()), now=now)
             for one in letters
         ]

@@ -1,37 +1,154 @@
-"""`onceward-dlq discard`: a person closes the cases of failures."""
+"""`onceward-dlq resolve` and `discard`: record the decisions of a person."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from itertools import chain
 
 import click
 
-from consumer.dlq.acting_options import (
+from consumer.dlq.listing import lookup_of
+from consumer.dlq.options import (
+    Given,
     by_option,
+    filter_options_as,
     given_with,
     reason_option,
     require_some,
     require_yes,
     stopping_at_signals,
 )
-from consumer.dlq.deciding_commands import opened
-from consumer.dlq.listing import lookup_of
-from consumer.dlq.options import Given, filter_options_as
 from consumer.dlq.reading import DeadLetters
+from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
 from consumer.dlq.redrive.commands import without_letter
 from consumer.dlq.redrive.progress import NO_LETTER, refused
 from consumer.dlq.redrive.record import candidate_of
+from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive_rule import IN_WORDS, Redrivable
+from consumer.journal.resolving import RESOLVED, Decisions
 from feedback.console.commands import config_option, json_option, settings_of
+from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
+from feedback.records.envelope import check_request_id
 from feedback.settings.settings import Settings
+
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
+
+
+@click.command()
+@config_option
+@json_option
+@click.argument("request_id")
+@click.option("--succeeded", "outcome", flag_value="succeeded", help="Its effect happened.")
+@click.option("--failed", "outcome", flag_value="failed", help="Its effect did not happen.")
+@click.option("--result", help="JSON: its client gets it, as if the handler had returned it.")
+@click.option("--code", help=f"Why it failed, in upper case. Default: {RESOLVED}.")
+@reason_option("--reason", "--because", "reason", help="How you know.")
+@by_option
+def resolve(
+    config: str | None,
+    as_json: bool,
+    request_id: str,
+    outcome: str | None,
+    result: str | None,
+    code: str | None,
+    reason: str,
+    by: str,
+) -> int:
+    """End the doubt about a request: the only way for one that is IN_DOUBT.
+
+    Its client is told the outcome. One that failed gets a dead letter, and can then be sent back.
+
+    \b
+    Examples:
+      onceward-dlq resolve 0198f0c0-… --succeeded --result '{"receipt": 7}' --reason "bank's list"
+      onceward-dlq resolve 0198f0c0-… --failed --reason "the bank has no such charge"
+    """
+    check_request_id(request_id)
+    has_succeeded = _has_succeeded(outcome, result, code)
+    given = _as_json(result)
+    settings = settings_of(config)
+    with ExitStack() as stack:
+        decisions, statuses = _opened(settings, stack)
+        is_done, row = decisions.resolve(
+            request_id,
+            has_succeeded=has_succeeded,
+            result=given,
+            code=None if has_succeeded else code or RESOLVED,
+            reason=reason,
+            by=by,
+        )
+        is_told = is_done and row is not None and statuses.row(row)
+        if is_told and row is not None:
+            decisions.note_published(row)
+    if as_json:
+        state = None if row is None else row.state
+        words = {"request_id": request_id, "resolved": is_done, "status": state, "told": is_told}
+        click.echo(json.dumps(words))
+    else:
+        click.echo(_of_resolved(request_id, row, is_done=is_done, is_told=is_told))
+    return int(ExitCode.FINE if is_done else ExitCode.BAD_ANSWER)
+
+
+def _has_succeeded(outcome: str | None, result: str | None, code: str | None) -> bool:
+    """Return whether the decision is SUCCEEDED.
+
+    Raises:
+        UsageError: there is no decision, or the options exclude each other.
+    """
+    if outcome is None:
+        raise click.UsageError("say --succeeded or --failed")
+    if outcome == "succeeded":
+        if code is not None:
+            raise click.UsageError("--code belongs to --failed")
+        return True
+    if result is not None:
+        raise click.UsageError("--result belongs to --succeeded")
+    if code is not None and not _CODE.match(code):
+        raise click.UsageError("--code: upper case letters, digits and _, like NOT_CHARGED")
+    return False
+
+
+def _as_json(result: str | None) -> str | None:
+    if result is None:
+        return None
+    try:
+        return json.dumps(json.loads(result, parse_constant=_no_number))
+    except (ValueError, RecursionError):
+        raise click.UsageError("--result is no JSON") from None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def _opened(settings: Settings, stack: ExitStack) -> tuple[Decisions, RedriveStatuses]:
+    """Return the journal's decisions and the status writer; the stack closes both."""
+    decisions = Decisions(
+        settings.journal.url,
+        group=settings.kafka.group,
+        statement_timeout_s=settings.journal.timeout_s,
+    )
+    stack.enter_context(closing(decisions))
+    return decisions, stack.enter_context(opened_statuses(settings, decisions.journal_id()))
+
+
+def _of_resolved(request_id: str, row: Row | None, *, is_done: bool, is_told: bool) -> str:
+    if row is None:
+        return f"{printable(request_id)}: the journal knows no such request"
+    if not is_done:
+        return f"{printable(request_id)} is {row.state}: only an IN_DOUBT request can be resolved"
+    told = "its client can see it" if is_told else "Redis is away: a worker will write it there"
+    letter = "" if row.state == JournalState.SUCCEEDED else "; a dead letter follows"
+    return f"{printable(request_id)} is {row.state}: {told}{letter}"
+
 
 TAKEN = "taken"
 
@@ -74,7 +191,7 @@ def discard(
     counts: Counter[str] = Counter()
     told: dict[str, str] = {}
     with ExitStack() as stack:
-        decisions, _ = opened(settings, stack)
+        decisions, _ = _opened(settings, stack)
         stopping = stack.enter_context(stopping_at_signals())
         known = _known(settings, request_ids) if only_ids else {}
         left = named.filter.ids - known.keys()
@@ -99,7 +216,7 @@ def discard(
     return int(ExitCode.BAD_ANSWER if is_bad else ExitCode.FINE)
 
 
-COMMANDS = (discard,)
+COMMANDS = (resolve, discard)
 
 
 def _known(settings: Settings, request_ids: Collection[str]) -> dict[str, int | None]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter_state import LetterState, state_of
 from consumer.dlq.listing import Advance, lookup_of
 from consumer.dlq.options import Given
 from consumer.dlq.reading import DeadLetters
-from consumer.dlq.standing import Standing, standing_of
 from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
 from consumer.journal.records import Row
@@ -26,12 +26,12 @@ MOST_LETTERS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RequestReport:
     """All that is known of one request.
 
     Attributes:
         letters: the last ones, the newest of them last; each once.
-        standing: the state of the last letter; None without one.
+        state: the state of the last letter; None without one.
         row: None where the journal has nothing.
         runs: those before the row's.
         status: the status that a client sees; None where Redis is away.
@@ -40,7 +40,7 @@ class Case:
 
     request_id: str
     letters: list[DeadLetter]
-    standing: Standing | None
+    state: LetterState | None
     row: Row | None
     runs: list[PastRun]
     actions: list[Action]
@@ -53,7 +53,9 @@ class Case:
         return bool(self.letters) or self.row is not None
 
 
-def case_of(settings: Settings, request_id: str, given: Given, *, advance: Advance) -> Case:
+def report_of(
+    settings: Settings, request_id: str, given: Given, *, advance: Advance
+) -> RequestReport:
     """Return all that is known of a request.
 
     Args:
@@ -69,9 +71,9 @@ def case_of(settings: Settings, request_id: str, given: Given, *, advance: Advan
         runs = lookup.runs(request_id)
         actions = lookup.actions([request_id]).get(request_id, [])
     letters = _letters(settings, request_id, given, _failed_since(row, runs), advance=advance)
-    standing = standing_of(letters[-1], row, actions, now=now) if letters else None
+    state = state_of(letters[-1], row, actions, now=now) if letters else None
     status, away = _status(settings, request_id)
-    return Case(request_id, letters, standing, row, runs, actions, status, away)
+    return RequestReport(request_id, letters, state, row, runs, actions, status, away)
 
 
 def _letters(
