@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 from consumer.dlq.letter import DeadLetter
 from consumer.dlq.redrive.record import Sending
+from consumer.features.outgoing.posting import Writer
 from consumer.journal.records import Published, Row
 from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable, RedisRefused, RedisUnavailable, SettingsError
-from feedback.kafka.writer import Outgoing
 from feedback.redis.server import connect, guarded
 from feedback.redis.split_batch import batches, write_apart
 from feedback.redis.store import StatusStore
@@ -183,12 +183,6 @@ def opened_statuses(settings: Settings, journal_id: str) -> Iterator[RedriveStat
     with closing(RedriveStatuses(store, resend_after_s=settings.client.resend_after_s)) as statuses:
         statuses.require_same_journal(journal_id)
         yield statuses
-
-
-class Writer(Protocol):
-    """Writes records to Kafka; returns None for each that is acknowledged."""
-
-    def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]: ...
 
 
 class Ready(NamedTuple):

@@ -20,13 +20,13 @@ from consumer.dlq.options import (
     require_yes,
     stopping_at_signals,
 )
+from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting
 from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, refused
 from consumer.dlq.redrive.session import (
     REHEARSED,
     STOPPED,
     Ending,
-    How,
     begin,
     letters_there,
     redrives_of,

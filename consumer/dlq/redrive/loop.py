@@ -15,12 +15,14 @@ transaction.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from consumer.dlq.letter import DeadLetter
+from consumer.dlq.listing import Advance
 from consumer.dlq.reading import DeadLetters, LetterPage
 from consumer.dlq.redrive.batch_sender import (
     BatchSender,
@@ -28,11 +30,11 @@ from consumer.dlq.redrive.batch_sender import (
     RedriveStatuses,
     Reopened,
     SentBatch,
-    Writer,
 )
 from consumer.dlq.redrive.plan import RedrivePlan, chunk_size
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay, Progress
 from consumer.dlq.redrive.record import Sending, SentScan, attempt_of, candidate_of, sending_of
+from consumer.features.outgoing.posting import Writer
 from consumer.journal.redrive_row import Redrive, RedriveStopped
 from consumer.journal.redrive_rule import Redrivable
 from consumer.journal.redrive_work import RedriveWork
@@ -61,34 +63,36 @@ class Tools(NamedTuple):
     topics: Collection[str]
 
 
+@dataclass(frozen=True, slots=True)
+class How:
+    """The pace of a redrive, and how to stop and watch it.
+
+    Attributes:
+        rate: letters a second at most.
+        stopping: set to leave the rest.
+        on_progress: called with the number of letters read, and their total.
+    """
+
+    rate: float | None = None
+    stopping: threading.Event = field(default_factory=threading.Event)
+    on_progress: Advance = lambda read, total: None
+
+
 class Redriving:
     """Goes through letters until the end, or until it is asked to stop.
 
     Args:
         stands: the redrive's row in the journal, owned by this process.
-        rate: letters a second at most.
-        stopping: set to leave the rest.
-        on_progress: called after each page with the number of letters read, and their total.
 
     Attributes:
         progress: how far it is.
     """
 
-    def __init__(
-        self,
-        stands: Redrive,
-        tools: Tools,
-        *,
-        rate: float | None,
-        stopping: threading.Event,
-        on_progress: Callable[[int, int], None] = lambda read, total: None,
-    ) -> None:
+    def __init__(self, stands: Redrive, tools: Tools, how: How) -> None:
         self._stands = stands
         self._plan = RedrivePlan.from_json(stands.filter)
         self._tools = tools
-        self._rate = rate
-        self._stopping = stopping
-        self._on_progress = on_progress
+        self._how = how
         self._free_s = 0.0
         self._saved_s = monotonic_s()
         self._under_way: tuple[PageUnderWay, Future[SentBatch]] | None = None
@@ -138,7 +142,7 @@ class Redriving:
         passing.add(READ, len(page.letters))
         passing.add(CHOSEN, len(chosen))
         ready = list(self._ready(chosen, passing))
-        size = chunk_size(self._rate)
+        size = chunk_size(self._how.rate)
         for at in range(0, len(ready), size):
             if self._wait_is_cut():
                 return False
@@ -148,7 +152,7 @@ class Redriving:
             self._finish()
         if monotonic_s() - self._saved_s > SAVE_S:
             self._save()
-        return not self._stopping.is_set() or page.read == page.total
+        return not self._how.stopping.is_set() or page.read == page.total
 
     def _ready(self, letters: Sequence[DeadLetter], passing: PageUnderWay) -> Iterator[Ready]:
         for one in letters:
@@ -160,7 +164,7 @@ class Redriving:
 
     def _wait_is_cut(self) -> bool:
         """Wait until the rate allows more; say whether it is time to stop."""
-        return self._stopping.wait(max(0.0, self._free_s - monotonic_s()))
+        return self._how.stopping.wait(max(0.0, self._free_s - monotonic_s()))
 
     def _send_back(
         self, passing: PageUnderWay, ready: Sequence[Ready], sender: BatchSender
@@ -182,8 +186,8 @@ class Redriving:
         self._saved_s = monotonic_s()
         self._settle()
         batch = self._to_send(passing, ready, judged)
-        if self._rate is not None:
-            self._free_s = max(self._free_s, monotonic_s()) + len(batch) / self._rate
+        if self._how.rate is not None:
+            self._free_s = max(self._free_s, monotonic_s()) + len(batch) / self._how.rate
         self._under_way = passing, sender.start(batch)
 
     def _to_send(
@@ -252,7 +256,7 @@ class Redriving:
     def _finish(self) -> None:
         done = self.progress.finish()
         if done is not None:
-            self._on_progress(done.read, done.total)
+            self._how.on_progress(done.read, done.total)
 
     def _save(self) -> None:
         so_far = self.progress.so_far()

@@ -6,13 +6,13 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from consumer.dlq.reading import DeadLetters
 from consumer.dlq.redrive.batch_sender import opened_statuses
-from consumer.dlq.redrive.loop import Redriving, Tools
+from consumer.dlq.redrive.loop import How, Redriving, Tools
 from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of
@@ -27,8 +27,6 @@ from feedback.settings.settings import Settings
 
 STOPPED, REHEARSED = "stopped", "rehearsed"
 ASK_AGAIN_S = 0.5
-
-Progress = Callable[[int, int], None]
 
 
 class NotResumed(OncewardError):
@@ -53,21 +51,6 @@ class Ending:
     counts: dict[str, int]
     of_named: dict[str, str] = field(default_factory=dict)
     untold: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class How:
-    """The pace of a redrive, and how to stop and watch it.
-
-    Attributes:
-        rate: letters a second at most.
-        stopping: set to leave the rest.
-        on_progress: called with the number of letters read, and their total.
-    """
-
-    rate: float | None = None
-    stopping: threading.Event = field(default_factory=threading.Event)
-    on_progress: Progress = lambda read, total: None
 
 
 def letters_there(settings: Settings, plan: RedrivePlan) -> int:
@@ -184,9 +167,7 @@ def redrives_of(settings: Settings) -> RedriveWork:
 
 
 def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
-    redriving = Redriving(
-        stands, tools, rate=how.rate, stopping=how.stopping, on_progress=how.on_progress
-    )
+    redriving = Redriving(stands, tools, how)
     try:
         state = DONE if redriving.run() else STOPPED
     except RedriveStopped:

@@ -14,8 +14,9 @@ import pytest
 
 from consumer.dlq.filter import Filter
 from consumer.dlq.redrive.batch_sender import RedriveStatuses
+from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import RedrivePlan, Setting
-from consumer.dlq.redrive.session import Ending, How, NotResumed, begin, resume
+from consumer.dlq.redrive.session import Ending, NotResumed, begin, resume
 from consumer.journal.redrive_work import RedriveWork
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.writer import KafkaWriter, NotAcknowledged, Outgoing
