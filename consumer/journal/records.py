@@ -221,6 +221,7 @@ class Takeover(NamedTuple):
         effect_kind: of the run that follows; its handler may have been declared anew since. None:
             as before.
         in_doubt: its policy; None: as before.
+        error: the text of the error that the run ended with; None where it died.
     """
 
     request_id: str
@@ -229,6 +230,7 @@ class Takeover(NamedTuple):
     because: str
     effect_kind: str | None = None
     in_doubt: str | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

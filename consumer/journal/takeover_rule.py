@@ -13,6 +13,7 @@ from consumer.journal.records import (
     Takeover,
     TakeoverKind,
     TakeoverResultKind,
+    cleaned,
 )
 
 CRASH_LOOP = "CRASH_LOOP"
@@ -98,6 +99,8 @@ def _too_late(wish: Takeover, nothing_happened: bool) -> TakeoverDecision:
         why = "its run left nothing, and the deadline was over before another"
         return TakeoverDecision(TakeoverResultKind.ENDED, JournalState.EXPIRED, DEADLINE_OVER, why)
     why = "the deadline was over before another run could settle whether the effect happened"
+    if wish.error:
+        why += f"; the last error: {cleaned(wish.error)}"
     return TakeoverDecision(TakeoverResultKind.ENDED, JournalState.IN_DOUBT, wish.because, why)
 
 
@@ -114,4 +117,9 @@ def _crash_loop(wish: Takeover, nothing_happened: bool) -> TakeoverDecision:
     state = JournalState.FAILED if nothing_happened else JournalState.IN_DOUBT
     limit = WORKERS_LIMIT if wish.because == WORKER_DIED else RUNS_LIMIT
     why = f"{limit} runs ended without an outcome, the last one: {wish.because}"
-    return TakeoverDecision(TakeoverResultKind.ENDED, state, CRASH_LOOP, why)
+    if wish.error is None:
+        return TakeoverDecision(TakeoverResultKind.ENDED, state, CRASH_LOOP, why)
+    # It raised, and nothing crashed: the code is the error's own.
+    if wish.error:
+        why += f", {cleaned(wish.error)}"
+    return TakeoverDecision(TakeoverResultKind.ENDED, state, wish.because, why)

@@ -93,15 +93,23 @@ def policy_of_dead(claimed: str | None, declared: InDoubtPolicy) -> InDoubtPolic
 
 
 def continuation(
-    delivery: Delivery, generation: int, after: After, *, because: str, due_s: float = 0.0
+    delivery: Delivery,
+    generation: int,
+    after: After,
+    *,
+    because: str,
+    error: str | None = None,
+    due_s: float = 0.0,
 ) -> Continuation:
     """Return how a request goes on after its run of this generation.
 
     Args:
         after: anything but PARK.
         because: the code that becomes the run's outcome in the history.
+        error: the text of the error that the run ended with; None where it died.
     """
-    return Continuation(delivery, _wish(delivery, generation, _KINDS[after], because), due_s)
+    wish = _wish(delivery, generation, _KINDS[after], because)
+    return Continuation(delivery, wish._replace(error=error), due_s)
 
 
 def after_voided(delivery: Delivery, generation: int) -> Continuation:

@@ -108,6 +108,12 @@ class Feature(Gate):
     def answered(self, row: Row, record: Record) -> None:
         """Hear how a request stands that was delivered or ended here: its row says otherwise."""
 
+    def concluded(self, row: Row) -> None:
+        """Hear of a request that the journal concluded for want of a run's own end. Any thread.
+
+        Its run died or failed, and no other may follow: a takeover ended it, or a sweep.
+        """
+
     def told(self, writes: Sequence[StatusWrite]) -> None:
         """Hear what clients are told, which the journal has. Any thread."""
 

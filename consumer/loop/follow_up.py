@@ -206,6 +206,9 @@ class FollowUp:
                 yield retried(claimed(one.delivery, row), result.retried), row
             elif ours or result.kind is TakeoverResultKind.ENDED:
                 self._answer(row, one.delivery)
+                if result.kind is TakeoverResultKind.ENDED:
+                    for feature in self._features:
+                        feature.concluded(row)
 
     def given_up(
         self, received: Iterable[Delivery | RefusedRecord], *, code: str = JOURNAL_UNAVAILABLE

@@ -141,7 +141,10 @@ def of_outcome(known: KnownRun, outcome: Outcome, *, now_ms: int, now_s: float) 
         return Settlement(run, delivery, follows=after_voided(delivery, run[1]))
     if not (known.asks or is_transactional) and _leaves_doubt(known, outcome):
         because = outcome.code or State.IN_DOUBT
-        return in_doubt(known, because, outcome.message, due_s=now_s + PAUSE_AFTER_ERROR_S)
+        error = outcome.message or ""
+        return in_doubt(
+            known, because, outcome.message, error=error, due_s=now_s + PAUSE_AFTER_ERROR_S
+        )
     return Settlement(run, delivery, finish, raised=outcome.raised)
 
 
@@ -162,13 +165,19 @@ def of_death(known: KnownRun, because: str, why: str) -> Settlement:
 
 
 def in_doubt(
-    known: KnownRun, because: str, message: str | None, *, due_s: float = 0.0
+    known: KnownRun,
+    because: str,
+    message: str | None,
+    *,
+    error: str | None = None,
+    due_s: float = 0.0,
 ) -> Settlement:
     """Return the settlement of a run whose effect may have happened: its handler's policy decides.
 
     Args:
         because: a stable code.
         message: one line for the person who may have to decide.
+        error: the text of the error that the run ended with; None where it died.
         due_s: monotonic time before which nothing else is tried.
     """
     run, delivery = known.run, known.delivery
@@ -176,7 +185,7 @@ def in_doubt(
     after = after_run(handler.effect, handler.in_doubt, effect_begun=True)
     if after is After.PARK:
         return Settlement(run, delivery, mapping.in_doubt(run, because, message))
-    follows = continuation(delivery, run[1], after, because=because, due_s=due_s)
+    follows = continuation(delivery, run[1], after, because=because, error=error, due_s=due_s)
     return Settlement(run, delivery, follows=follows)
 
 

@@ -327,6 +327,8 @@ class Sweeper:
                 code=row.code,
             )
             self._hear_swept(row.state)
+            for feature in self._core.features:
+                feature.concluded(row)
             self._teller.tell([telling.from_row(row)])
 
     def _tell_retrying(self, found: Sequence[tuple[Row, Continuation]]) -> None:

@@ -100,13 +100,15 @@ def report(config: str | None, as_json: bool, date: str | None) -> int:
     Example:
       onceward-audit report --config payments.toml --date 2026-11-20
 
-    It ends with 3 where a later run has read the day again and died before its verdict.
+    It ends with 3 where a later run has read the day again and died before its verdict, and where
+    the day was judged before it was over, and is over now.
     """
     with output_folder(settings_of(config).audit) as output:
         day = _window(date, None, None).date
         places = Places(output, day)
         page, summary = places.page, _summary(places.summary)
         _require_latest(summary, output, day)
+        _require_whole(summary, day)
     if as_json:
         click.echo(json.dumps(summary))
     else:
@@ -195,6 +197,16 @@ def _summary(path: Location) -> Summary:
     except ValueError as error:
         raise NotAvailable(f"{path} is no summary: judge the day again") from error
     return found
+
+
+def _require_whole(summary: Summary, date: str) -> None:
+    """Return when a verdict is of the whole day, or the day is not over yet."""
+    judged, until_ms = summary.get("frozen_at_ms"), summary.get("until_ms")
+    if judged is not None and until_ms is not None and judged < until_ms <= epoch_ms():
+        raise NotAvailable(
+            f"{date} was judged before it was over, at {summary['frozen_at']}: "
+            f"onceward-audit run --date {date}"
+        )
 
 
 def _require_latest(summary: Summary, output: Location, date: str) -> None:

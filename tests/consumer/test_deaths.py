@@ -95,6 +95,9 @@ def test_a_crash_loop_whose_effect_may_have_happened_is_in_doubt_and_not_failed(
     stage.start()
     found = send(stage, "keyed", dies=99).wait(LIMIT_S)
     assert (found.state, found.code) == (State.IN_DOUBT, "CRASH_LOOP")
+    raising = send(stage, "keyed", raises=99).wait(LIMIT_S)
+    assert (raising.state, raising.code) == (State.IN_DOUBT, "HANDLER_ERROR")
+    assert "the bank is on fire" in (raising.message or "")
 
 
 @pytest.mark.parametrize(

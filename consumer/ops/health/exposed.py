@@ -104,6 +104,10 @@ class ExposedMetrics(Feature, OutgoingListener, Observer):
         """Count a request that has ended without a run."""
         self._count_outcome(record.topic, row.state, row.code)
 
+    def concluded(self, row: Row) -> None:
+        """Count a request that a takeover or a sweep has ended."""
+        self._count_outcome(row.topic, row.state, row.code)
+
     def _count_outcome(self, topic: str, state: str, code: str | None) -> None:
         """Count one outcome; codes beyond a hundred are counted together."""
         name = topic, state, code or ""

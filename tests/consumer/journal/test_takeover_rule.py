@@ -38,6 +38,7 @@ def decided(
     kind: TakeoverKind = KIND.EXCLUDED,
     *,
     because: str = "CHILD_DIED",
+    error: str | None = None,
     now: int = NOW,
     owner_lives: bool = True,
     ended_runs: dict[str, int] | None = None,
@@ -45,7 +46,7 @@ def decided(
 ) -> TakeoverDecision:
     """Return the decision about worker `me` taking over generation 1 of request `a`."""
     return decide_takeover(
-        Takeover("a", 1, kind, because),
+        Takeover("a", 1, kind, because, error=error),
         stands,
         now,
         worker_id="me",
@@ -142,6 +143,19 @@ def test_three_runs_without_an_end_are_a_crash_loop(
     assert decided(stands, kind, ended_runs=earlier).kind is RESULT.GRANTED
     found = decided(stands, kind, ended_runs={**earlier, "TIMEOUT": 1})
     assert (found.kind, found.state, found.code) == (RESULT.ENDED, state, CRASH_LOOP)
+
+
+def test_three_errors_are_no_crash_loop_and_the_last_one_is_named() -> None:
+    found = decided(
+        claimed(effect_at=5),
+        KIND.SAME_KEY,
+        because="HANDLER_ERROR",
+        error="ReadTimeout: the bank\0 is slow",
+        ended_runs={"HANDLER_ERROR": RUNS_LIMIT - 1},
+    )
+    assert (found.state, found.code) == (JournalState.IN_DOUBT, "HANDLER_ERROR")
+    assert found.message is not None
+    assert found.message.endswith("HANDLER_ERROR, ReadTimeout: the bank\ufffd is slow")
 
 
 def test_workers_that_die_are_not_held_against_a_request_so_soon() -> None:

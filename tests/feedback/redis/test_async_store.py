@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -73,7 +74,9 @@ def test_the_time_of_a_status_is_the_servers_whatever_its_writers_clock_says(
 ) -> None:
     store.write([a_write(State.PENDING)])
     before = store.read("r").updated_at or 0
-    monkeypatch.setattr("feedback.clock.time", SimpleNamespace(time_ns=lambda: 1))
+    monkeypatch.setattr(
+        "feedback.clock.time", SimpleNamespace(time_ns=lambda: 1, monotonic=time.monotonic)
+    )
     assert run(lambda own: own.write([a_write(State.RUNNING)])) == [None]
     assert 0 < before <= (store.read("r").updated_at or 0)
 

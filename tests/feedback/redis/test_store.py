@@ -1,6 +1,7 @@
 """The store's contract: the same for a real Redis and for the fake."""
 
 import json
+import time
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -96,7 +97,8 @@ def test_the_time_of_a_status_is_the_servers_whatever_its_writers_clocks_say(
     times: list[int | None] = []
     for state, clock_ms in ((State.PENDING, 10**15), (State.RUNNING, 1), (State.SUCCEEDED, 10**15)):
         monkeypatch.setattr(
-            "feedback.clock.time", SimpleNamespace(time_ns=lambda ms=clock_ms: ms * 10**6)
+            "feedback.clock.time",
+            SimpleNamespace(time_ns=lambda ms=clock_ms: ms * 10**6, monotonic=time.monotonic),
         )
         assert told(store, a_write(state)) == [None]
         times.append(store.read("r").updated_at)

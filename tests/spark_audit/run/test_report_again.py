@@ -15,9 +15,11 @@ from tests.spark_audit.say.samples import summary
 from tests.spark_audit.stage.samples import DATE
 
 
-def _report(folder: Path, *, read_at_ms: int) -> subprocess.CompletedProcess[str]:
+def _report(
+    folder: Path, *, read_at_ms: int, **changed: object
+) -> subprocess.CompletedProcess[str]:
     """Report a day whose good verdict is of another reading than its snapshot, if that differs."""
-    found = summary() | {"date": DATE}
+    found = summary() | {"date": DATE} | changed
     files = {
         folder / "audit" / "reports" / f"date={DATE}" / "summary.json": found,
         Snapshot.of(folder / "audit", DATE).manifest: {
@@ -47,3 +49,10 @@ def test_a_verdict_of_an_earlier_reading_is_not_taken_for_the_days(tmp_path: Pat
     ended = _report(tmp_path, read_at_ms=2)
     assert ended.returncode == ExitCode.NOT_AVAILABLE
     assert "was read again and has not been judged since" in ended.stderr
+
+
+def test_a_verdict_of_a_part_of_a_day_is_not_taken_for_the_days(tmp_path: Path) -> None:
+    noon = summary()["until_ms"] - 1
+    ended = _report(tmp_path, read_at_ms=noon, frozen_at_ms=noon)
+    assert ended.returncode == ExitCode.NOT_AVAILABLE
+    assert "was judged before it was over" in ended.stderr

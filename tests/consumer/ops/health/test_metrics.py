@@ -43,12 +43,14 @@ def test_what_the_road_reports_is_counted() -> None:
     metrics.counted("deliveries", "pay", 5)
     for _ in range(2):
         metrics.swept("IN_DOUBT")
+    metrics.concluded(row("b", "IN_DOUBT", topic="pay"))
     metrics.repaired(7)
     for what in ("commit", "claim", "finish", "status"):
         metrics.took(what, 0.004)
     samples = scrape(metrics)
     assert value(samples, "requests_total", topic="pay", state="SUCCEEDED", code="") == 1
     assert value(samples, "requests_total", topic="pay", state="FAILED", code="CARD_EXPIRED") == 2
+    assert value(samples, "requests_total", topic="pay", state="IN_DOUBT", code="") == 1
     assert value(samples, "deliveries_total", topic="pay") == 5
     assert value(samples, "claims_swept_total", state="IN_DOUBT") == 2
     assert value(samples, "statuses_repaired_total") == 7
