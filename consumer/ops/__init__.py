@@ -1,7 +1,8 @@
 """The worker as a process: started, stopped, watched, checked, and its command line.
 
 - `build` makes one worker, each feature of it in one line; `startup` has the facts that come first.
-  `components` lists what is started, in order; `component` starts a list and stops it in reverse.
+  `components` lists the components in the order of their start; `component` starts a list and stops
+  it in reverse.
 - `service` starts the components and runs the loop; `drain` ends the runs; `signals` end it.
 - `commands` is `onceward-worker`; `check` is its command that asks each server and setting.
 - `health/` says whether the worker gets on, can take work, and its latest figures: pages and

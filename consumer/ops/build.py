@@ -49,8 +49,8 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
 from feedback.statuses import StatusWrite
 
-# One line for each feature: its factory returns nothing where the feature is off. Those that are
-# told stand before those that tell them (`Core.made`): they start first, and stop last.
+# One line for each feature: its factory returns nothing where the feature is off. Listeners stand
+# before the features that call them (`Core.made`): they start first, and stop last.
 FEATURES: Sequence[Callable[[Core], Sequence[Feature]]] = (
     alerts.make,
     watching.make,

@@ -131,7 +131,7 @@ def _look_at_kafka(settings: Settings) -> str:
         version = source.broker_version()
         handlers = _handlers(settings)
         topics = expected(handlers)
-        # One may be named by two: who writes there, and who reads.
+        # One topic may be named by two settings: the writer's and the reader's.
         missing = source.missing([*dict.fromkeys([*topics, *_beside(settings, handlers)])])
     finally:
         source.close()
@@ -149,7 +149,7 @@ def _handlers(settings: Settings) -> tuple[Handler, ...]:
 
 
 def _beside(settings: Settings, handlers: Iterable[Handler]) -> Iterator[str]:
-    """Yield the topics beside those of the handlers that somebody has to have made."""
+    """Yield the topics beside those of the handlers that a person has to make."""
     if settings.worker.create_topics:
         return
     for one in handlers:

@@ -119,7 +119,7 @@ for command in PAUSING:
 
 
 def _prune(settings: Settings, retention_ms: int) -> tuple[int, int]:
-    """Delete in small batches, so that workers are never kept waiting for long."""
+    """Delete in small batches, so that workers never wait for long."""
     journal = Journal(settings.journal.url, group=settings.kafka.group, worker_id="")
     requests = runs = 0
     try:

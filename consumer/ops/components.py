@@ -17,9 +17,9 @@ from consumer.ops.drain import tell_rest
 def components_of(built: Build) -> Iterator[Component]:
     """Yield the components of a worker; nothing of it is started."""
     if own := built.own_journal:
-        # Its folder goes when nobody uses it any more.
+        # Its folder goes when nothing uses it any more.
         yield Component("private_journal", own.start, stop=own.stop, stop_s=5.0)
-    # It watches from the first moment to the last, and answers those who ask how it ends.
+    # It watches from the first moment to the last, and answers the pages until then.
     health, probe = built.health, built.probe
     yield Component("health", lambda: health.start(probe), stop=health.stop, stop_s=5.0)
     # Connections close behind all that use them.
@@ -39,7 +39,7 @@ def components_of(built: Build) -> Iterator[Component]:
     yield from (_of_feature(one) for one in built.features if one.name)
     restore = built.restore
     yield Component("status_restore", restore.start, stop=restore.stop, stop_s=1.0)
-    # Clients are told when neither a run nor a sweep can add anything, and before the wait topics
+    # Statuses are written when neither a run nor a sweep can add any, and before the wait topics
     # end: a tombstone follows the status of its client.
     rest = Component("rest", stop=lambda s: tell_rest(built.worker, built.teller, s), stop_s=3.0)
     yield rest

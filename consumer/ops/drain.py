@@ -1,4 +1,4 @@
-"""The end of a worker: nothing more comes in, runs end or are cut, and clients are told.
+"""The end of a worker: nothing more comes in, runs end or are cut, and statuses are written.
 
 Order of the drain, and why:
 1. The loop takes nothing more before the readers leave, so that no request begins in between.
@@ -7,8 +7,8 @@ Order of the drain, and why:
 3. The journal says of each run how it ended, while the lease still holds: afterwards peers judge.
 4. The readers have left before the last requests are given up, since one may still commit a poll;
    and before the children end, since a reader wakes the pool.
-5. The children end, or are cut. They do so here, and not with the components, since everything
-   that is told of a run comes from them.
+5. The children end, or are cut. They do so here, and not with the components, since every report of
+   a run comes from them.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Drain:
 
 
 def tell_rest(worker: Worker, teller: StatusWriter, timeout_s: float) -> None:
-    """Write the last refusals, tell clients all that waits, and note that they know it.
+    """Write the last refusals and all waiting statuses; note which statuses are written.
 
     Args:
         timeout_s: how long Redis may take.

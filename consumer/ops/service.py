@@ -78,7 +78,7 @@ class Service:
             try:
                 cut = self._drain.run()
             except Exception as fault:
-                # Statuses are still told and requests given back; the fault ends the worker
+                # Statuses are still written and requests given back; the fault ends the worker
                 # afterwards.
                 self._stop.fail(fault)
             finally:

@@ -115,7 +115,7 @@ def run_audit(
             # It is Spark's Java that knows the way there.
             spark = opened.enter_context(session_of(settings.audit, jars, progress=progress))
         places = Places(output_of(settings.audit.output, spark), window.date)
-        # Here before Spark starts, which takes seconds: of two audits one is told at once.
+        # Here before Spark starts, which takes seconds: of two audits one fails at once.
         opened.enter_context(alone(places.output, unlock=unlock))
         with explained("the audit cannot begin"):
             source = prepare(settings, window, places, again=again)
@@ -196,7 +196,7 @@ def _audited(
         ids = [one.request_id for one in compared.disagreements] if compared else []
         write_findings(judged, folder, disagreeing=ids)
     findings = read_findings(spark, settled(places.findings), judged.schema)
-    # Executors come and go: whoever wrote since must have written here as well.
+    # Executors come and go: one that wrote since must have written here as well.
     require_shared(spark, places.output)
     take_out(places.output, manifest.date)
     with replacing(places.report) as folder:

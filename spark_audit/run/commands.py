@@ -35,7 +35,7 @@ _unlock = click.option(
 @click.group(cls=Group)
 @click.version_option(__version__)
 def cli() -> None:
-    """Proves from the topics and the journal what became of each request."""
+    """Proves from the topics and the journal how each request ended."""
 
 
 @cli.command()
@@ -61,8 +61,8 @@ def run(
 ) -> int:
     """Read a day's requests, judge them, and write the report.
 
-    It goes on where the last run ended, and judges what came since: also records of other times,
-    but for those of a later day. A day that was read before is judged again from its snapshot.
+    It goes on where the last run ended, and judges the records since: also records of other times,
+    but not those of a later day. A day that was read before is judged again from its snapshot.
 
     \b
     Example:
@@ -94,7 +94,7 @@ def run(
 @json_option
 @click.option("--date", help="The day in UTC, YYYY-MM-DD; yesterday by default.")
 def report(config: str | None, as_json: bool, date: str | None) -> int:
-    """Say again what an earlier run has found, and end as it ended.
+    """Print an earlier run's findings again, and end with its exit code.
 
     \b
     Example:
@@ -128,7 +128,7 @@ def report(config: str | None, as_json: bool, date: str | None) -> int:
 def package(output: Path) -> None:
     """Write the audit as one file for spark-submit.
 
-    Where the driver runs, what Onceward depends on must be installed; executors need none of it.
+    The driver's machine needs Onceward's dependencies installed; executors need none of it.
 
     \b
     Example:
@@ -219,7 +219,7 @@ def _require_latest(summary: Summary, output: Location, date: str) -> None:
     try:
         read = json.loads(manifest.read_text(encoding="utf-8")).get("frozen_at_ms")
     except (OSError, ValueError, AttributeError):
-        return  # no snapshot to compare with; the next run of the day says what is wrong with it
+        return  # no snapshot to compare with; the next run of the day names the fault
     if judged is not None and read is not None and judged != read:
         raise NotAvailable(
             f"{date} was read again and has not been judged since: onceward-audit run --date {date}"

@@ -28,7 +28,7 @@ TIMEOUTS_S = (3.0, 5.0)
 
 
 def make(core: Core) -> Sequence[Feature]:
-    """Return the thread that tells the owners of topics, where a webhook is named."""
+    """Return the thread that alerts the owners of topics, if a webhook is configured."""
     settings, section = core.settings, core.settings.alerts
     if not section.has_webhooks:
         return ()
@@ -61,10 +61,10 @@ class Alerts(Feature, OutgoingListener, PauseListener):
     Events are counted together at once, so that many events take little memory.
 
     Args:
-        settings: from when on somebody is told.
-        url_of: who is told about a topic; empty for nobody.
+        settings: from when on an alert is sent.
+        url_of: the webhook of a topic; empty for none.
         outlet: makes the outlet of a URL.
-        is_mine: whether an alert is for this worker to tell.
+        is_mine: whether this worker has to send an alert.
     """
 
     name: ClassVar[str] = "alerts"
@@ -119,7 +119,7 @@ class Alerts(Feature, OutgoingListener, PauseListener):
         self._hear(Event(AlertKind.PAUSED, topic, epoch_ms(), detail=reason, by=by))
 
     def start(self) -> None:
-        """Begin to tell."""
+        """Begin to send alerts."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
@@ -151,7 +151,7 @@ class Alerts(Feature, OutgoingListener, PauseListener):
         self._tell(rest)
 
     def _patience_s(self) -> float | None:
-        """Return how long there is nothing to do; the lock is held, so nothing comes meanwhile."""
+        """Return how long there is nothing to do; the lock is ours, so nothing comes meanwhile."""
         if self._stopping:
             return 0.0
         times = [self._grouping.next_due_s, *(one.next_due_s for one in self._outlets.values())]
@@ -172,7 +172,7 @@ class Alerts(Feature, OutgoingListener, PauseListener):
 def _said_of(row: Row) -> str:
     """Return the text for a failure; for an undeclared error its class alone.
 
-    The text of such an error is nobody's choice and may quote the payload.
+    Nobody checks the text of such an error; it may quote the payload.
     """
     said = row.message or ""
     return said.partition(":")[0] if row.code == HANDLER_ERROR else said

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class AlertKind(StrEnum):
-    """Why the owner of a topic is told something."""
+    """The reason of an alert to the owner of a topic."""
 
     FIRST = "first"  # a failure of a code that was not seen for a day
     RATE = "rate"  # more dead letters a minute than is usual
@@ -24,8 +24,8 @@ class Event(NamedTuple):
         requests: how many it is about.
         code: why they failed.
         request_id: one of them.
-        detail: one line from wherever it came: text that nobody has checked.
-        by: who did it.
+        detail: one line of unchecked text.
+        by: the person who did it.
         level: how many in a minute, or for how many seconds, by the kind.
         is_more: nothing by itself, but counted where an alert of its kind and code waits.
     """

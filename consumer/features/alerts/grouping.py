@@ -56,7 +56,7 @@ class Grouping:
     """Gathers events into alerts. Belongs to one thread at a time.
 
     Args:
-        every_s: for how long a topic is quiet about a kind that it was told of.
+        every_s: for how long a topic gets no second alert of a kind.
     """
 
     def __init__(self, every_s: float) -> None:
@@ -97,5 +97,5 @@ class Grouping:
 
     @property
     def next_due_s(self) -> float | None:
-        """The monotonic time at which there is something to tell."""
+        """The monotonic time at which there is an alert to send."""
         return min((due_s for _, due_s in self._waiting.values()), default=None)

@@ -24,7 +24,7 @@ _ELLIPSIS = "…"
 
 
 class AlertSender(NamedTuple):
-    """Who tells it.
+    """The worker that sends it.
 
     Attributes:
         config: the settings file for the commands, None without one.

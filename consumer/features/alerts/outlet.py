@@ -32,7 +32,7 @@ class Outlet:
     Args:
         url: a secret.
         post: posts; returns why it was not taken, None when it was.
-        sender: who tells it.
+        sender: the worker that sends it.
         observers: hear how many alerts were `sent`, `failed` (a try) or `dropped`.
     """
 

@@ -20,8 +20,8 @@ class Turns:
     Args:
         store: the group's Redis.
         redis_away: whether asking it would only cost time.
-        worker_id: who asks.
-        every_s: for how long nobody else tells the same.
+        worker_id: this worker.
+        every_s: for how long no other worker sends the same alert.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Turns:
         self._every_ms = int(every_s * 1000)
 
     def is_mine(self, alert: Alert) -> bool:
-        """Whether this worker tells it; without Redis everybody does."""
+        """Whether this worker sends it; without Redis every worker does."""
         if alert.kind not in _SEEN_BY_ALL or self._redis_away():
             return True
         key = f"{self._store.prefix}alert:{alert.kind}:{alert.topic}"

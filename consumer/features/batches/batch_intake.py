@@ -154,8 +154,8 @@ class BatchIntake(Intake, Feature):
         self._ended.clear()
         self._was_gone = False
         self._batch = self._receive(records)
-        # It is not committed, so whoever dies here leaves nothing that is lost. But its last owner
-        # may have run some of it, and Redis says so.
+        # It is not committed, so a worker that dies here loses nothing. But its last owner may have
+        # run some of it, and Redis says so.
         self._batch = self._accepted(self._batch)
         self._running = [*self._batch]
         self._buffer.put(self._batch)
@@ -180,7 +180,7 @@ class BatchIntake(Intake, Feature):
         return (*one.record[:3],) in self._given_up or not names.isdisjoint(self._ended)
 
     def _is_left(self) -> bool:
-        """Whether the worker has nothing of it any more, though nobody was told how it ended.
+        """Whether the worker is done with it, though no status says how it ended.
 
         Looked at twice: on its way from one hand to the next a request may not be seen.
         """

@@ -5,8 +5,8 @@
 def recalculate(request): ...
 ```
 
-- `checks`: declarations that cannot be kept, pure. `collapsing`: who stands in for whom, from the
-  moment at which a run begins.
+- `checks`: declarations that cannot be kept, pure. `collapsing`: which request stands in for which,
+  from the moment at which a run begins.
 - `consumer/pool/predicates.py` asks the user's function, in the child.
 - `consumer/loop/order/key_queues.py` gathers: of such a handler a request waits in its queue for
   others, until none has come for `QUIET_S`, at most `GATHER_S` after the first.
@@ -26,10 +26,10 @@ for those that wait behind it at that moment. The child asks the predicate about
 The state if the worker dies
 - before the finish of the one: nothing is skipped. The others have no rows: they are LOST, and once
   they are sent again they are a round of their own, behind the outcome of the one;
-- after it: the one has SUCCEEDED and the others are SKIPPED, together. Clients that were not told
-  are told by a sweep. Of a transactional handler the child commits the finish, and the others
-  follow in the worker's next transaction: between the two they are LOST, and none is skipped.
-No row says SKIPPED by one that has not succeeded: the statement itself looks.
+- after it: the one has SUCCEEDED and the others are SKIPPED, together. A sweep writes the statuses
+  that are missing then. Of a transactional handler the child commits the finish, and the others
+  follow in the worker's next transaction: between the two they are LOST, and none is skipped. No
+  row says SKIPPED by one that has not succeeded: the statement itself looks.
 
 Decisions, and their cost. The predicate is the user's code, so a child runs it, under the claim of
 its request. An error of it fails that request (`HANDLER_ERROR`, nothing has happened). A predicate

@@ -18,7 +18,7 @@ from feedback.status import State
 
 
 def make(core: Core) -> Sequence[Feature]:
-    """Return what knows who stands in for whom, where a handler collapses."""
+    """Return the feature that finds which request stands in for which, if a handler collapses."""
     if all(one.collapse is None for one in core.handlers):
         return ()
     return (Collapsing(core.scheduler.key_queues),)

@@ -1,6 +1,6 @@
 """The topics that handlers of dead letters read: made beforehand where that can be, else awaited.
 
-Nothing may have failed yet, so that nobody has made them. Their readers are subscribed all the
+Perhaps nothing has failed yet, so the topics are not made. Their readers are subscribed all the
 same: a topic that is made later is read then.
 """
 

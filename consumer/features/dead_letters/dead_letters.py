@@ -1,4 +1,4 @@
-"""The dead letters of a worker: kept until Kafka has them, or only counted."""
+"""The dead letters of a worker: stored until Kafka has them, or only counted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ class DeadLetters(Rounds[Dead]):
         strategies: `keep` or `drop` for each topic that has dead letters here; failures of other
             topics are left alone.
         lease_s: how often to look for rows of dead workers.
-        may_sweep: asked with the monotonic time whether the dead can be told from the living.
+        may_sweep: called with the monotonic time; returns whether dead workers can be told from
+            living ones.
         listeners: hear how many letters wait, and the end of each.
     """
 
@@ -103,7 +104,7 @@ class DeadLetters(Rounds[Dead]):
             self._evidence.failed((row.request_id, row.generation), record, None)
 
     def settle(self, page: Sequence[Dead]) -> Iterator[Posted]:
-        """Write the letters that are kept, and count those that are dropped."""
+        """Write the letters that are stored, and count those that are dropped."""
         dropped = [one.row for one in page if self._strategies[one.row.topic] == DROP]
         if dropped:
             self.close_cases(dropped, DROPPED)

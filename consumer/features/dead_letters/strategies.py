@@ -9,7 +9,8 @@ from feedback.records.dead_letter_topics import is_dead_letter_topic
 from feedback.settings.settings import Settings
 
 KEEP, DROP = "keep", "drop"
-# Kept, and nothing else of its topic runs until a person says so: see `consumer.features.pausing`.
+# The letter is stored, and nothing else of its topic runs until a person resumes it: see
+# `consumer.features.pausing`.
 STOP = "stop"
 NONE = "none"
 

@@ -12,11 +12,11 @@ the row says so (`consumer.journal.outcomes`): how that goes stands in `consumer
 Decisions, and their cost.
 - Ended is SUCCEEDED, EXPIRED, SKIPPED, and FAILED: at once where no resend may help, else when the
   deadline is over. IN_DOUBT is not an end: an outcome that may be taken back is none. Its record
-  follows when somebody has resolved it.
+  follows when a person has resolved it.
 - There is one record for each generation that a request ended with. That is one for each request,
   but for one that failed and was redriven: then another follows, with a higher generation.
-- Written again after a crash, a record is the same byte for byte, in the same partition: whoever
-  reads them goes by `onceward-outcome-id`, and a worker of ours does so by itself.
+- Written again after a crash, a record is the same byte for byte, in the same partition: a reader
+  finds duplicates by `onceward-outcome-id`, and a worker of ours does so by itself.
 - A result is never cut to fit: a topic that is too small for it is an alarm, and the record waits.
 - Requests that were first claimed before their handler named a topic have no outcome.
 """

@@ -1,7 +1,7 @@
 """The record of an outcome. Pure.
 
-It is made of the row alone, but for the trace context, so that whoever writes it again writes the
-same key and value.
+It is made of the row alone, but for the trace context. So a second writer writes the same key and
+value.
 """
 
 from __future__ import annotations

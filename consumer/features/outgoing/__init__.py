@@ -12,7 +12,7 @@ its record follows, and then the row says so. `consumer.journal.waiting` finds t
 nothing now, and when they are tried again.
 
 Decisions, and their cost. A worker writes the records of its own rows, and those of dead workers
-when it is its turn: no claim on a record is kept, so that a crash, or two workers at once, may
-write one twice; a reader goes by the id. Waiting rows are gone through from the oldest on and never
-again before a pause. So a record that Kafka can never take costs no other record anything.
+when it is its turn: there is no claim on a record, so a crash, or two workers at once, may write
+one twice; a reader finds duplicates by the id. Waiting rows are gone through from the oldest on and
+never again before a pause. So a record that Kafka can never take costs no other record anything.
 """

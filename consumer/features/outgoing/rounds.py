@@ -82,7 +82,8 @@ class Rounds(Feature, ABC, Generic[Item]):
         memory: this worker's memory of waiting rows; a new one wakes this thread.
         topics: those that this worker writes for; rows of other topics are left alone.
         lease_s: how often to look for rows of dead workers.
-        may_sweep: asked with the monotonic time whether the dead can be told from the living.
+        may_sweep: called with the monotonic time; returns whether dead workers can be told from
+            living ones.
         listeners: hear how many records wait, and the end of each.
 
     Attributes:

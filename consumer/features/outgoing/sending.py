@@ -22,8 +22,8 @@ class Sending(Generic[Item]):
         close: closes its connections, in the thread.
         gather_s: how long the first item waits for others: a record that is sent alone costs as
             much as a hundred.
-        limit: how many wait at most; the oldest is dropped first. None: all are kept, because
-            their number is bounded elsewhere.
+        limit: how many wait at most; the oldest is dropped first. None: no limit, because their
+            number is bounded elsewhere.
         is_ordered: whether a record that is tried again goes before later ones. Else it goes behind
             them, so that one that can never be written holds up no other.
     """

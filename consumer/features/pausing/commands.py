@@ -33,7 +33,7 @@ def _by_option(command: Command) -> Command:
 def pause(topic: str, reason: str, by: str | None, config: str | None) -> None:
     """Let no worker of the group run requests of TOPIC, until it is resumed.
 
-    Workers know within about a second. What runs is finished; requests stay in Kafka, and read as
+    Workers know within about a second. Running requests finish; the others stay in Kafka, and show
     PENDING or LOST meanwhile. Where TOPIC is paused already, the first reason stands.
 
     \b
@@ -54,8 +54,8 @@ def pause(topic: str, reason: str, by: str | None, config: str | None) -> None:
 def resume(topic: str, by: str | None, config: str | None) -> int:
     """Let requests of TOPIC run again. Ends with 1 when the group has not paused it.
 
-    What a worker's guard has paused because of an outage goes on by itself, as soon as a request
-    succeeds.
+    A topic that a worker's guard has paused because of an outage goes on by itself, as soon as a
+    request succeeds.
 
     \b
     Example:
@@ -77,7 +77,8 @@ def resume(topic: str, by: str | None, config: str | None) -> int:
 def paused(as_json: bool, config: str | None) -> None:
     """Name the topics that are paused for the group: since when, by whom and why.
 
-    What a single worker's guard has paused stands on its page /ready, in its metrics and its log.
+    A topic that only one worker's guard has paused is shown on that worker's page /ready, in its
+    metrics and its log.
 
     \b
     Example:
@@ -108,7 +109,7 @@ def _pauses(settings: Settings) -> Iterator[Pauses]:
 
 
 def _require_topic(settings: Settings, topic: str) -> None:
-    """Return when the topic exists, or nobody can tell: a pause must not wait for Kafka.
+    """Return when the topic exists, or when that is not known: a pause must not wait for Kafka.
 
     Raises:
         SettingsError: it does not, so that a misspelt name stops nothing in silence.

@@ -1,9 +1,9 @@
 """When failures are an outage, and when it is over. Pure but for its own state.
 
-Of each topic the last runs are kept in mind. When more than a share of them failed the same way,
-the topic is to be paused: requests that wait in Kafka cost nothing, dead letters a person has to
-repair. From then on one request after the other is let through, after 1, 2, 4 seconds and then
-every 4, until one succeeds.
+The last runs of each topic are remembered. When more than a share of them failed the same way, the
+topic is paused: requests that wait in Kafka cost nothing, but a person has to repair dead letters.
+From then on one request after the other is let through, after 1, 2, 4 seconds and then every 4,
+until one succeeds.
 
 A run that began before the pause neither lengthens nor ends it. A probe that is rejected for its
 own reasons, or turns out to be no run at all, says nothing: the next one goes at once. The
@@ -60,7 +60,7 @@ class _Runs:
         self._counts: Counter[FailureKind] = Counter()
 
     def add(self, way: FailureKind) -> int:
-        """Take one in; return how many of those that are kept ended like it."""
+        """Add a run; return how many of the remembered ones ended like it."""
         if len(self._ways) == self._ways.maxlen:
             oldest = self._ways[0]
             self._counts[oldest] -= 1

@@ -1,4 +1,4 @@
-"""What others hear of topics that this worker pauses."""
+"""The listener for topics that this worker pauses."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ GUARD = "guard"
 
 
 class Paused(NamedTuple):
-    """A topic that is paused, for who asks.
+    """A paused topic, as the pages show it.
 
     Attributes:
         since: epoch ms.
-        by: `guard`, or who has paused it for the group.
+        by: `guard`, or the person who has paused it for the group.
     """
 
     topic: str

@@ -34,7 +34,7 @@ class Pausing(Feature):
         guard: judges how runs end.
         topics: those of this worker's handlers.
         stopping: those of which a dead letter stops the group.
-        me: who it is that stops them.
+        me: the worker that stops them.
         listeners: hear of the topics that this worker pauses.
         wake: wakes the worker's loop; called when a topic goes on.
     """
@@ -73,8 +73,7 @@ class Pausing(Feature):
 
     @property
     def unread(self) -> frozenset[str]:
-        """Topics of which nothing is to be read now: all that are paused, but those of which a
-        request is needed to see how they do now."""
+        """Topics to read nothing of now: the paused ones, except those that need a probe."""
         return self.closed - self._hungry
 
     def lets(self, topic: str) -> bool:
@@ -154,8 +153,7 @@ class Pausing(Feature):
     def next_s(self, now_s: float) -> float | None:
         """Return the monotonic time at which the next request is to be let through.
 
-        None: no topic is paused, or it is due and nothing was there; then whoever reads wakes the
-        loop.
+        None: no topic is paused, or one is due and had no request; then the reader wakes the loop.
         """
         if not self._outages:
             return None
@@ -194,7 +192,7 @@ class Pausing(Feature):
     # the journal ---------------------------------------------------------------------------
 
     def unwritten(self) -> list[Paused]:
-        """Return the pauses that the journal is to tell the group."""
+        """Return the pauses that the journal has yet to store for the group."""
         with self._lock:
             return list(self._stops.values())
 

@@ -1,8 +1,8 @@
-"""The thread by which a worker tells the journal which topics it has stopped, and learns of others.
+"""The thread that writes a worker's stopped topics to the journal, and reads those of others.
 
-A stop is in force in its own worker from the failure on; here it is written, again and again until
-the journal has it. If the worker dies in between, the group goes on: the dead letter is kept all
-the same.
+A stop is in force in its own worker from the failure on; this thread writes it, again and again,
+until the journal has it. If the worker dies in between, the group goes on: the dead letter is
+stored all the same.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from feedback.logs import EventLog
 log = EventLog("onceward.pausing")
 
 LOOK_EVERY_S = (0.6, 0.9)
-# How many slots a counterparty that hangs may hold with probes, beside those it held before.
+# How many slots a hanging counterparty may fill with probes, besides those that it filled before.
 PROBES_SHARE = 4
 
 
 def make(core: Core) -> Sequence[Feature]:
-    """Return what knows the paused topics, and the thread that shares them with the group.
+    """Return the paused topics' gate, and the thread that shares them with the group.
 
     Always: a person may pause any topic.
     """

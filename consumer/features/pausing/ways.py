@@ -47,14 +47,14 @@ FINE = FailureKind()
 
 
 def way_of(one: Settlement) -> FailureKind | None:
-    """Return how a run ended; None when that says nothing of whoever the handler calls."""
+    """Return how a run ended; None when that says nothing about the handler's counterparty."""
     finish = one.finish
     if finish is None:
         return (
             None if one.follows is None else FailureKind(one.follows.takeover.because[:_CODE_LIMIT])
         )
     if finish.state == State.SKIPPED:
-        return None  # nobody was called
+        return None  # no counterparty was called
     if finish.state not in (State.FAILED, State.RETRYING, State.IN_DOUBT):
         return FINE
     code = finish.code or str(finish.state)
@@ -73,6 +73,6 @@ def _class(code: str, message: str | None, raised: Raised | None) -> str:
         return ""
     if raised is not None:
         return raised.error_class.rpartition(".")[2]
-    # In doubt, only the one line is kept: `Class: text`.
+    # In doubt, only the one line is stored: `Class: text`.
     head = (message or "").partition(":")[0]
     return head if head.isidentifier() else ""

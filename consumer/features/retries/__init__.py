@@ -10,7 +10,7 @@ def charge(request): ...
 ```
 
 - `classes`: whether an error says that nothing happened and another run may help, pure. `checks`:
-  declarations that could run twice, or never do what they say.
+  declarations that could run twice, or could never be kept.
 - `durations`, `backoff`: how long to wait before which retry, pure. `decision`: whether there is a
   next one at all, pure.
 - `blocking`: tries within one run, in the child, for errors that pass in milliseconds.

@@ -19,7 +19,7 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
     After the last one no resend helps either: it is a dead letter, for a person.
 
     Args:
-        finish: as its child told it.
+        finish: as its child reported it.
         delivery: the request that ran, with the number of its retries.
         now_ms: epoch ms.
     """
@@ -27,7 +27,7 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
     if finish.state != JournalState.FAILED or not finish.resend:
         return finish
     if handler.retries is None:
-        # Where nobody waits for it, nobody resends it.
+        # No client waits for it, so none resends it.
         is_waited_for = handler.delivery is not DeliveryKind.AT_LEAST_ONCE
         return finish if is_waited_for else finish._replace(resend=False)
     within_s = handler.retries_within_s
@@ -45,7 +45,7 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
         state=JournalState.RETRYING,
         resend=False,
         delay_ms=delay_ms,
-        # Where an order is kept, a resend would come behind those that ran meanwhile.
+        # In an ordered topic a resend would come behind the requests that ran meanwhile.
         resend_if_late=handler.order is Order.NONE,
     )
 

@@ -2,7 +2,7 @@
 
 Its record was never sent (the worker died between the row and it), or it was read by a worker that
 died before it ran. It is sent once more; when that does not help either (the topic is away, the
-record too large for it, nobody reads it any more), it goes on here, without a record.
+record too large for it, no worker reads it any more), it goes on here, without a record.
 
 Overdue retries are gone through from the oldest on, a bounded part with each sweep. Those that can
 neither be sent nor ended yet stay where they are, however many they are, and those behind them go
@@ -29,12 +29,12 @@ log = EventLog("onceward.retries")
 
 # A busy worker is late by itself: its late retries need no second record.
 OVERDUE_MS = 3_000
-# Of one sweep: how many rows a page has, how many pages are looked through, and after how many
-# rows about which somebody else had to be asked no other page is begun.
+# Limits of one sweep: the rows of a page, the pages that are read, and the number of rows with a
+# question to another server after which no other page is begun.
 PAGE = 100
 PAGES = 10
 ASKED_LIMIT = 100
-# Longer than a session: who reads the record next may have to wait for the end of a dead member.
+# Longer than a session: the record's next reader may have to wait for the end of a dead member.
 FIRST_PAUSE_S, FACTOR = 10.0, 2.0
 REMEMBERED = 10_000
 GONE_AFTER_S = 60.0

@@ -6,9 +6,10 @@ journal's row allows its run once, however often it is read. If the process dies
 - before the commit: the next owner of the partition reads it again, and waits as long as is left;
 - after it: the row is overdue, and a sweep wakes it up.
 
-A partition of which enough is held is paused, and polled all the same, so that a delay of an hour
-costs no membership. So is one whose committed offset is unknown, after a commit that was not
-answered: it is read again from that offset when it is known, and nothing of it goes on before.
+A partition with enough records in memory is paused, and polled all the same, so that a delay of an
+hour costs no membership. A partition is also paused while its committed offset is unknown, after a
+commit that was not answered. When the offset is known it is read again from there, and nothing of
+it goes on before.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Taken = tuple[Partition, int, Delivery]
 
 
 class RetryReader(KafkaThread):
-    """Feeds the buffer of due retries from Kafka until it is told to stop.
+    """Feeds the buffer with due retries from Kafka until it is asked to stop.
 
     Args:
         context: its worker.
@@ -81,13 +82,13 @@ class RetryReader(KafkaThread):
         self._note_kafka(None)
         self._let_go(source)
         for record in records:
-            # A rebalance in the middle of a poll does not touch the records held here.
+            # A rebalance in the middle of a poll does not touch the records in memory.
             if (record.topic, record.partition) not in self._unknown:
                 self._hold(record)
         self._hand_on(source)
 
     def _let_go(self, source: KafkaSource) -> None:
-        """Forget partitions that were taken away: whoever has them now reads them again.
+        """Forget partitions that were taken away: their new owner reads them again.
 
         That may be us: kafka-python keeps the positions of our partitions across a rebalance.
         """

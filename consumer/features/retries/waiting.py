@@ -2,7 +2,7 @@
 
 Pure but for its own state; belongs to the thread that reads. A partition of one fixed delay comes
 in the order of its due times; where delays are drawn, a later record may be due first, so some are
-held and the earliest of them goes on.
+in memory and the earliest of them goes on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from consumer.handlers.delivery import Delivery
 
 Partition = tuple[str, int]
 
-# The most records held of one partition before it is paused: these are payloads in memory.
+# So many records of one partition are in memory at most before it is paused: these are payloads.
 WINDOW = 200
 WINDOW_BYTES = 2_000_000
 
@@ -40,7 +40,7 @@ class _Place:
 
 
 class Waiting:
-    """The records held of each partition, by offset."""
+    """The records in memory of each partition, by offset."""
 
     def __init__(self) -> None:
         self._places: dict[Partition, _Place] = {}
@@ -100,7 +100,7 @@ class Waiting:
         return min(times, default=None)
 
     def full(self) -> set[Partition]:
-        """Return the partitions of which enough is held."""
+        """Return the partitions with enough records in memory."""
         return {
             partition
             for partition, place in self._places.items()

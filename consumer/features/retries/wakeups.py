@@ -1,7 +1,7 @@
 """The thread that sends wake-ups to the retry topics.
 
-Their RETRYING rows are committed before: a sweep finds those that it cannot send when they are
-overdue. So it waits for nobody, and its memory is bounded.
+Their RETRYING rows are committed before: a sweep finds the rows whose record cannot be sent, when
+they are overdue. So nothing waits for a send, and memory is bounded.
 """
 
 from __future__ import annotations

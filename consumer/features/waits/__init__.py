@@ -15,11 +15,11 @@ on with requests of dead workers: `table` has the unfinished requests and their 
 them, `checks` refuses promises that cannot be kept, and `looking` names the faults of topics.
 `private_journal` stands in where there is no journal.
 
-Decisions taken, and their cost. The log itself decides who goes on, so no database is needed: a
-taking is a record, and the first one counts; each taking costs a write and waiting until it is read
-back. Wait records stand where their id says and not beside their source, so that a resend without a
-key meets them; partitions must not be added to a wait topic that is not empty. A keeper reads its
-partitions from their begin after each rebalance, which compaction keeps short.
+Decisions taken, and their cost. The log itself decides which worker goes on, so no database is
+needed: a taking is a record, and the first one counts; each taking costs a write and waiting until
+it is read back. Wait records stand where their id says and not beside their source, so that a
+resend without a key meets them; partitions must not be added to a wait topic that is not empty. A
+keeper reads its partitions from their begin after each rebalance, which compaction keeps short.
 
 Not obvious: a tombstone follows the status for the client, since all that is final goes that way. A
 first taking is never too late: its record was read from the request's own topic again. Requests

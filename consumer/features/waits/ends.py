@@ -4,9 +4,9 @@ A tombstone follows the final row of the journal: if the process dies before it,
 takes the request over, its claim is answered from the row, and the tombstone follows then. Without
 a journal that outlives the worker it also follows the dead letter and the outcome's record.
 
-Some ends leave no dead letter otherwise, and nobody waits for these requests: one that has expired,
-and one of which nobody knows whether a dead worker has done it. They get theirs here, first, by a
-thread of its own: a letter that cannot be written must not hold up the tombstones of others.
+Some requests end without another dead letter, and no client waits for them: expired ones, and those
+that a dead worker may have done. They get their letter here, first, by a thread of its own: a
+letter that cannot be written must not delay the tombstones of others.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Ends:
         writer: used by one thread alone.
         letters: writes dead letters, in another one.
         evidence: records and errors of failures, where they are known here.
-        outage: told when wait records cannot be written.
+        outage: notified when wait records cannot be written.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Ends:
                 self._ended(self._end_of(write), self._awaited(write))
 
     def given_back(self, deliveries: Iterable[Delivery]) -> None:
-        """Hear of requests that this worker does not run: whoever comes first may."""
+        """Note requests that this worker does not run: any worker may take them."""
         self._saying.send(
             Right(
                 Wait(one.request_id, one.taken + 1, GIVEN_BACK, one.deadline_at, one.record),
@@ -149,7 +149,7 @@ class Ends:
         with self._lock:
             for name in ((row.request_id, row.generation) for row in rows):
                 if name not in self._kept:
-                    # It is told a moment later.
+                    # Its status is written a moment later.
                     self._closed[kind, name] = None
                     continue
                 end, awaited = self._kept[name]
@@ -234,7 +234,7 @@ class Ends:
     def in_doubt(self, one: Delivery) -> None:
         """End a request whose worker died, and that must not run again: for a person."""
         self._evidence.failed((one.request_id, one.begins_at), one.record, None)
-        # Whoever tells clients is heard by us.
+        # The writer of the status notifies us.
         self._teller.tell([doubt(one, worker_id=self._worker_id)])
 
     # writing -------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Who of the workers that wait records name is alive, by their heartbeats in Redis.
+"""Finds which of the workers in wait records are alive, by their heartbeats in Redis.
 
-One that has none may have lost it together with Redis' data, and beats again within a third of its
-length: so nobody is taken for gone before he was missing for a while.
+A worker without a heartbeat may have lost it together with Redis' data, and writes it again within
+a third of its length. So a worker counts as gone only after it was missing for a while.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Holders(NamedTuple):
     """Holders, sorted.
 
     Args:
-        gone: those that do not live, and nobody.
+        gone: the workers that are not alive, and `NOBODY`.
         living: those that have a heartbeat.
         missing: those that have none, and perhaps will again in a moment.
     """
@@ -37,8 +37,8 @@ class Heartbeats:
 
     Args:
         store: of the group.
-        grace_s: for how long a holder was missing who is gone; more than a third of the length of
-            a heartbeat.
+        grace_s: after so long without a heartbeat a holder counts as gone; more than a third of the
+            length of a heartbeat.
     """
 
     def __init__(self, store: HeartbeatStore, *, grace_s: float) -> None:
@@ -53,9 +53,9 @@ class Heartbeats:
             now_s: monotonic.
 
         Raises:
-            RedisUnavailable: nobody is known to be gone now, whoever was missing before.
+            RedisUnavailable: no worker is known to be gone now, even if it was missing before.
         """
-        # Nobody is asked for as well: without Redis nothing is known, of anybody.
+        # `NOBODY` is looked up as well: without Redis nothing is known about any holder.
         asked = sorted(set(holders))
         alive = self._store.alive(asked)
         gone: list[str] = []
@@ -72,5 +72,5 @@ class Heartbeats:
         return Holders(tuple(gone), living, tuple(missing))
 
     def forget(self) -> None:
-        """Begin anew: nobody was looking for a while, or Redis was away."""
+        """Begin anew: nothing was read for a while, or Redis was away."""
         self._missing_since_s.clear()

@@ -43,7 +43,7 @@ READ_TIMEOUT_S = 5.0
 LOOK_EVERY_S = 0.5
 # The share of the buffer: takeovers must not keep others from reading their own.
 SHARE = 2
-# Of a heartbeat's length: who lives beats three times within it.
+# A share of a heartbeat's length: a living worker writes it three times within that length.
 GRACE = 0.5
 
 
@@ -59,7 +59,7 @@ class Asked(NamedTuple):
 
 
 class Keeper(KafkaThread):
-    """Feeds the buffer with requests that no living worker holds, until it is told to stop.
+    """Feeds the buffer with requests that no living worker holds, until it is asked to stop.
 
     Args:
         core: the worker.
@@ -157,7 +157,7 @@ class Keeper(KafkaThread):
             case Taking.OVER:
                 self._ends.ended_before(asked.wait, partition[1])
             case Taking.LOST if known is not None:
-                # Ours is the latest record now: it has to say who has it.
+                # Ours is the latest record now: it has to name the new holder.
                 other = asked.wait._replace(
                     holder=known.holder,
                     generation=known.generation,
@@ -188,7 +188,7 @@ class Keeper(KafkaThread):
             self._ask(partition, table, found)
 
     def _gone(self, holders: set[str], now_s: float) -> Collection[str]:
-        """Return those who do not live; while nobody knows, nobody is taken for gone."""
+        """Return the holders that are not alive; none while that is not known."""
         try:
             return self._heartbeats.look(holders - {self._worker_id}, now_s=now_s).gone
         except RedisUnavailable as error:
@@ -208,7 +208,7 @@ class Keeper(KafkaThread):
                 generation = table.ask(entry)
                 ours = self._resuming.taken(wait, worker_id=self._worker_id, generation=generation)
                 taking.append(Asked(ours, wait))
-        # Noted before they are written: nobody knows which of them a dying connection has taken.
+        # Noted before they are written: a dying connection may have sent any of them.
         for one in taking:
             self._asked[partition, one.wait.request_id] = one
         said = self._takings.hold((one.wait, partition[1]) for one in taking)

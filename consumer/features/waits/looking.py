@@ -1,4 +1,4 @@
-"""Faults of wait topics that somebody else has made; for `onceward-worker check`."""
+"""Faults of wait topics that a person has made; for `onceward-worker check`."""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ class Preparing(Feature, BeforeCommit):
     """Writes wait records for those topics that want them. Belongs to the intake's thread.
 
     Args:
-        worker_id: who holds them from now on.
+        worker_id: the holder from now on.
         topics: those with `delivery="at_least_once"`.
         holding: writes the records.
-        outage: told when they cannot be written.
+        outage: notified when they cannot be written.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Preparing(Feature, BeforeCommit):
         return prepared
 
     def _refused(self, one: Received, error: KafkaUnavailable) -> RefusedRecord:
-        """Return the refusal of a request that cannot be kept: else its topic would stand still."""
+        """Return the refusal of a request that cannot be stored: its topic would stand still."""
         log.error("wait.refused", request_id=one.request_id, reason=str(error))
         why = f"its wait record cannot be written: {error}"
         if isinstance(one, Delivery):

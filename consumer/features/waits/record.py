@@ -28,7 +28,7 @@ from feedback.records.failure_headers import (
 
 EXPIRES = "onceward-expires"
 GENERATION = "onceward-generation"
-# The worker that runs it or is about to; nobody, where it was given back before it began.
+# The worker that runs it or is about to; empty where it was given back before it began.
 HOLDER = "onceward-worker"
 STATUS = "onceward-status"
 # Of the holder's declaration: a keeper without a journal goes by it.
@@ -69,8 +69,8 @@ class Wait(NamedTuple):
         request_id: as in the contract, section 2.
         generation: of the taking that this record stands for: 1 is the first, each worker that
             takes it over adds 1.
-        holder: the worker that has it; `GIVEN_BACK` where nobody does and it has not begun; None
-            where the record does not say, as one that was written by hand.
+        holder: the worker that has it; `GIVEN_BACK` where none has it and it has not begun; None
+            where the record has no holder, as one that was written by hand.
         expires_at: epoch ms after which it is a dead letter.
         record: the request as it was read, with its place in its own topic.
         effect, in_doubt: as its holder declares them; None where the record does not say.
@@ -141,8 +141,8 @@ def tombstone(
     Args:
         topic: of the request itself.
         generation: of the wait record that it ends, as far as it is known; else 0.
-        worker: who says so.
-        status: how it ended; for who reads the topic, nothing is decided by it.
+        worker: the writer.
+        status: how it ended; for readers of the topic, no decision depends on it.
         partition: as for `encode`.
     """
     return Outgoing(

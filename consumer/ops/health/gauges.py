@@ -15,7 +15,7 @@ SERVERS = ("kafka", "redis", "journal")
 
 
 class Gauges(Collector):
-    """Reads the worker anew at each scrape; nothing is kept up while nobody scrapes.
+    """Reads the worker anew at each scrape; without scrapes nothing is updated.
 
     Args:
         look: sees the worker now.

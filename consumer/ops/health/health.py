@@ -29,7 +29,7 @@ log = EventLog("onceward.health")
 
 
 class Health:
-    """Hears the loops, watches them, and answers who asks.
+    """Receives the loops' signs of life, watches them, and answers the pages.
 
     Args:
         settings: those of the worker.
@@ -38,7 +38,7 @@ class Health:
     Attributes:
         progress: for the loops to tick.
         metrics: a feature and a listener that counts for Prometheus; none without a port.
-        observers: for the parts of the worker, which tell them how they get on.
+        observers: for the parts of the worker, which report their progress to them.
     """
 
     def __init__(self, *, settings: Settings, worker_id: str) -> None:
@@ -60,7 +60,7 @@ class Health:
             probe: sees the worker, from now on.
 
         Raises:
-            NotAvailable: nobody can listen on `http_port`.
+            NotAvailable: `http_port` cannot be listened on.
         """
         self._probe = probe
         self._watch = watch = HealthWatch(
@@ -74,7 +74,7 @@ class Health:
         watch.start()
 
     def drain(self) -> None:
-        """Tell that the worker ends: who asks learns it, and systemd does."""
+        """Report that the worker ends, on the pages and to systemd."""
         if self._probe is not None:
             self._probe.is_draining = True
         self._unit.notify("STOPPING=1", "STATUS=draining")
@@ -87,7 +87,7 @@ class Health:
             self._server.close()
 
     def _serve(self, exposed: ExposedMetrics, probe: Probe, watch: HealthWatch) -> PageServer:
-        # Only here: who has no port pays neither their memory nor the time of their import.
+        # Imported only here: a worker without a port pays neither memory nor time for it.
         from consumer.ops.health.gauges import Gauges
         from consumer.ops.health.pages import pages
         from feedback.web.page_server import PageServer

@@ -21,7 +21,7 @@ class Probe:
 
     Attributes:
         sources: the worker's members of the group, as soon as they are there.
-        is_draining: whether the worker was told to end.
+        is_draining: whether the worker was asked to end.
     """
 
     def __init__(

@@ -76,8 +76,8 @@ def stalled(
         ticks: monotonic time at which each loop last got on; one without a time owes nothing.
         now_s: monotonic now.
         limits: seconds that each loop may take; one without a limit is not judged.
-        awake_since_s: monotonic time since which the process was certainly not stopped as a
-            whole: nobody owes anything for the time before.
+        awake_since_s: monotonic time since which the process was certainly not stopped as a whole:
+            no loop owes anything for the time before.
 
     >>> stalled({"loop": 10.0, "intake": 39.0}, 41.0, limits={"loop": 30.0, "intake": 30.0})
     {'loop': 31.0}

@@ -1,4 +1,4 @@
-"""The conditions that a worker lacks to take requests and to tell how they end. Pure."""
+"""The conditions that a worker lacks to take requests and to write their statuses. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from consumer.ops.health.vitals import Vitals
 def missing(seen: Vitals) -> dict[str, str]:
     """Return the missing conditions, in words; none when the worker is ready.
 
-    A worker without a partition is ready: it stands by for the others. Without Redis it works,
-    but nobody hears of it, so it is not.
+    A worker without a partition is ready: it stands by for the others. Without Redis it works, but
+    no client can see that, so it is not ready.
     """
     lacks = {
         "kafka": _kafka(seen),

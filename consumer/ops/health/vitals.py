@@ -17,9 +17,9 @@ class Vitals:
     Attributes:
         waiting: committed requests in the buffer.
         order_held: requests that wait for another one of their key, by topic.
-        order_held_limit: how many of a topic may, before nothing more of it is read.
+        order_held_limit: at so many of a topic, no more of it is read.
         order_held_s: since the oldest of them was read.
-        held: claimed and not yet finished in the journal.
+        held: requests that are claimed and not yet finished in the journal.
         free_slots: jobs that the ready children would take now.
         children_late: ready children that do not start their jobs.
         children_late_s: for how long the first of them has not.
@@ -65,7 +65,7 @@ class Vitals:
 class Oldest(NamedTuple):
     """The request that has been in the worker's hands for longest: at a stop, the one that blocks.
 
-    Not its key: that may be a card number, and the page is for whoever asks.
+    Not its key: that may be a card number, and anybody may read the page.
 
     Attributes:
         age_s: since it was read.
@@ -82,8 +82,8 @@ class Oldest(NamedTuple):
 def excused(seen: Vitals) -> tuple[str, ...]:
     """Return the loops that cannot be expected to get on now.
 
-    Redis and Kafka away excuse nobody else: the requests in the buffer can run without them. A
-    worker that ends is bounded by `drain_timeout_s`, and by who told it to end.
+    Redis and Kafka away excuse no other loop: the requests in the buffer can run without them. A
+    worker that ends is bounded by `drain_timeout_s`, and by the service manager.
     """
     if seen.is_draining:
         return ALL

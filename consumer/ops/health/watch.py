@@ -27,8 +27,8 @@ class HealthWatch:
         progress: ticked by the loops.
         limits: seconds that each loop may take to come round.
         look: sees the worker now.
-        unit: systemd's, which is told READY when there is somebody to work and something to read
-            from, then how much there is to do, and that the worker gets on.
+        unit: systemd's. It gets READY when the worker has children and a source, then its status
+            in a line, and the signs of life.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from feedback.errors import InvalidMessage
 from feedback.records.envelope import Record
 from feedback.records.failure_headers import ORIGINAL_TOPIC
 
-# A worker's id is far shorter; whoever wrote more is no worker of ours.
+# A worker's id is far shorter; the writer of a longer one is no worker of ours.
 HOLDER_LIMIT = 256
 
 
@@ -62,8 +62,7 @@ def changes_of(records: Iterable[Record], *, group: str) -> Changes:
 
 
 def _require_own(record: Record, group: str) -> None:
-    """Raise for a record of another group: `a.b.c.wait` is that of group `c` on `a.b`, and of group
-    `b.c` on `a`."""
+    """Raise for another group's record: `a.b.c.wait` is `c`'s on `a.b`, and `b.c`'s on `a`."""
     names = [name for name, _ in record.headers]
     if EXPIRES not in names:
         return

@@ -15,8 +15,8 @@ class Unfinished(NamedTuple):
     Args:
         offset: of that record.
         expires_at: epoch ms.
-        holder: the worker that has it; `NOBODY` where it was given back or does not say.
-        written_at: epoch ms, by the clock of who wrote it.
+        holder: the worker that has it; `NOBODY` where it was given back or has no holder.
+        written_at: epoch ms, by the writer's clock.
     """
 
     request_id: str

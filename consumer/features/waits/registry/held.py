@@ -35,13 +35,12 @@ class Stopping(OncewardError):
 
 
 class PartitionsOwned:
-    """Keeps the table of unfinished requests for the partitions that are ours. Belongs to one
-    thread.
+    """Maintains the table of unfinished requests for our partitions. Belongs to one thread.
 
     Args:
         group: whose requests they are.
         source: a member of the registries' group.
-        table: where it is kept.
+        table: stores it.
         wire: for the fences.
         topics: the wait topics, by name.
         lease_s: how long a partition stays ours without a word.
@@ -79,7 +78,7 @@ class PartitionsOwned:
         self.owned: dict[Place, Owned] = {}
 
     def has_all(self) -> bool:
-        """Whether each partition is ours, or certainly another's who lives.
+        """Whether each partition is ours, or certainly another living registry's.
 
         Raises:
             JournalUnavailable: the database is away.

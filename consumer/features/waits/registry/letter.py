@@ -1,7 +1,7 @@
 """The dead letter of a request that expired. Pure.
 
-It says with `DLQ_WAIT_RECORD` which wait record it stands for, so that it is found again behind the
-mark by who goes on for a registry that died after sending it.
+`DLQ_WAIT_RECORD` names the wait record of a letter. If a registry dies after sending it, its
+successor finds the letter by that behind the mark.
 """
 
 from __future__ import annotations

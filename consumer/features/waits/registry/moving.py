@@ -182,8 +182,11 @@ class Moving:
         return waits
 
     def _note_lost(self, owned: Owned, rows: Sequence[Unfinished]) -> None:
-        """Leave to the next reading whose record is gone, and forget it where that brought nothing:
-        compaction takes a record only for a later one of its request, retention takes any."""
+        """Note the rows whose record is gone, and forget those that were noted before.
+
+        Compaction removes a record only for a later one of its request, which the next reading
+        brings; retention removes any.
+        """
         again = [one for one in rows if one.offset in owned.lost]
         owned.lost = {one.offset for one in rows}
         for one in again:
@@ -192,7 +195,7 @@ class Moving:
             self._table.forget(owned.place, again, position=owned.position)
 
     def _fenced(self, owned: Owned) -> list[OffsetSpan]:
-        """Keep others out, and return the letters in the topic since nobody else writes."""
+        """Exclude other writers, and return the letters that stand in the topic since then."""
         dlq = self._dlq(owned)
         self._topics.ensure(dlq, like=owned.source, room_bytes=ROOM_BYTES)
         places = list(self._letters.spans([dlq]))

@@ -11,7 +11,7 @@ from feedback.records.envelope import Record
 
 # Records between two that are wanted: so many are read over sooner than another place is sought.
 NEAR = 2000
-# Of values that are held at the same time.
+# The most values in memory at the same time.
 MOST_BYTES = 8 * 2**20
 
 

@@ -1,4 +1,4 @@
-"""The table of unfinished requests, kept as the wait topics say.
+"""The table of unfinished requests, as the wait topics have them.
 
 Records and the position behind them are one transaction: a kill loses nothing and repeats nothing.
 An older record never overwrites a newer one, nor brings back a request that a tombstone has ended:
@@ -73,7 +73,7 @@ class WaitTable(GroupJournal):
             return self._owner.take(connection, place, topic_id)
 
     def count_leases(self, places: Collection[Place]) -> int:
-        """Return how many of these partitions are somebody's."""
+        """Return how many of these partitions have an owner."""
         with self._session.transaction(read_only=True) as connection:
             return sum(self._owner.is_leased(connection, place) for place in places)
 
