@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable
@@ -104,7 +104,7 @@ class AsyncClient:
         *,
         model: type | None = None,
         schema: Path | str | None = None,
-        durability: str | None = None,
+        durability: Literal["safe", "fast"] | None = None,
     ) -> None:
         self.settings = settings if isinstance(settings, Settings) else load(settings)
         file = schema_of(self.settings, model, schema)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from feedback.clock import monotonic_s
 from feedback.errors import SettingsError
@@ -113,7 +113,7 @@ class Client:
         *,
         model: type | None = None,
         schema: Path | str | None = None,
-        durability: str | None = None,
+        durability: Literal["safe", "fast"] | None = None,
         outbox: str | None = None,
     ) -> None:
         self.settings = settings if isinstance(settings, Settings) else load(settings)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from consumer.handlers.backoff import Backoff
 from consumer.handlers.checks.retries import backoff_of
@@ -25,10 +25,18 @@ from consumer.handlers.declaration import (
     Order,
     choose,
 )
+from consumer.handlers.query_result import Answer
 from consumer.handlers.registry import DECLARED
+from consumer.handlers.request import Request
 from feedback.records.schemas import SchemaFile
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Json = Mapping[Any, Any] | list[Any] | tuple[Any, ...] | str | int | float | None
+Answered = Answer | Literal["happened", "voided", "unknown"] | tuple[Literal["happened"], Any]
+# Of the request alone, as a plain function or a coroutine: a type checker refuses any other.
+Function = TypeVar("Function", bound=Callable[[Request], Json | Awaitable[Json]])
+Query = Callable[[Request], Answered | Awaitable[Answered]]
+DeliveryMode = DeliveryKind | Literal["at_most_once", "at_least_once", "batch"]
+Predicate = Callable[[Request], object]
 Named = Iterable[type[BaseException] | str] | type[BaseException] | str
 
 
@@ -36,10 +44,10 @@ def handler(
     *,
     topic: str | None = None,
     dead_letters_of: str | None = None,
-    on_error: str | None = None,
-    effect: str = EffectKind.EXTERNAL,
-    in_doubt: str = InDoubtPolicy.PARK,
-    query: Callable[..., Any] | None = None,
+    on_error: OnError | Literal["fail", "retry"] | None = None,
+    effect: EffectKind | Literal["external", "marked", "transactional"] = "external",
+    in_doubt: InDoubtPolicy | Literal["park", "retry_same_key", "query"] = "park",
+    query: Query | None = None,
     time_limit_s: float | None = None,
     deadline_s: float | None = None,
     model: type | None = None,
@@ -50,11 +58,11 @@ def handler(
     retries_within_s: float | None = None,
     blocking: Backoff | str | None = None,
     blocking_within_s: float = 0.5,
-    order: str = Order.NONE,
+    order: Order | Literal["none", "key"] = "none",
     outcome_topic: str | None = None,
     schema: str | Path | None = None,
-    delivery: str = DeliveryKind.AT_MOST_ONCE,
-    collapse: Callable[..., Any] | None = None,
+    delivery: DeliveryMode = "at_most_once",
+    collapse: Predicate | None = None,
 ) -> Callable[[Function], Function]:
     """Make the function the handler of `topic`; it stays callable as it was (contract, section 9).
 

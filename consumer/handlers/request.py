@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.effect_gate import EffectGate
@@ -131,7 +131,7 @@ class Request:
         cls,
         body: object = None,
         *,
-        effect: str = EffectKind.MARKED,
+        effect: EffectKind | Literal["external", "marked", "transactional"] = "marked",
         refuse_effect: bool = False,
         connection: Connection | None = None,
         **facts: Any,

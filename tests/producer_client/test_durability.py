@@ -46,7 +46,7 @@ def test_another_word_is_refused_at_once(make_settings: MakeSettings) -> None:
     with pytest.raises(SettingsError, match=r"\[client\] durability"):
         make_settings(durability="sure")
     with pytest.raises(SettingsError, match="durability 'sure': 'safe' or 'fast'"):
-        Client(make_settings(), durability="sure")
+        Client(make_settings(), durability="sure")  # type: ignore[arg-type]
 
 
 def test_safe_refuses_a_topic_of_one_replica_in_time_and_says_what_to_do(

@@ -14,6 +14,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 
 from consumer import Request, handler
+from consumer.handlers.declaration import DeliveryKind
 from tests.bench.modes.mode import Mode
 from tests.bench.plan import TOPIC_VARIABLE
 
@@ -30,7 +31,7 @@ _local = threading.local()
 # parked; the others run it again, so their counterparty has to know it again by its key.
 @handler(
     topic=os.environ.get(TOPIC_VARIABLE, "bench"),
-    delivery=_MODE,
+    delivery=DeliveryKind(_MODE),
     effect="external",
     in_doubt="park" if _MODE is Mode.AT_MOST_ONCE else "retry_same_key",
 )

@@ -49,8 +49,8 @@ async def _async_generator(request: object) -> AsyncIterator[int]:
 
 
 def test_a_function_stays_callable_as_it_was() -> None:
-    def add(left: int, right: int = 1) -> int:
-        return left + right
+    def add(left: Any, right: int = 1) -> int:
+        return int(left) + right
 
     registered = handler(topic=_topic())(add)
     assert registered is add

@@ -4,6 +4,7 @@ import asyncio
 import doctest
 import subprocess
 import sys
+from typing import Literal
 
 import pytest
 from pydantic import BaseModel
@@ -91,7 +92,9 @@ def test_the_trace_context_comes_from_the_headers(
 @pytest.mark.parametrize(
     ("effect", "why"), [("external", "whole run"), ("transactional", "one transaction")]
 )
-def test_only_a_marked_handler_has_an_effect_to_enter(effect: str, why: str) -> None:
+def test_only_a_marked_handler_has_an_effect_to_enter(
+    effect: Literal["external", "transactional"], why: str
+) -> None:
     with pytest.raises(RuntimeError, match=why):
         Request.for_tests(effect=effect).effect()
 

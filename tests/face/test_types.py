@@ -1,0 +1,124 @@
+"""A type checker refuses a handler that a worker would refuse, and a word that is misspelt."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.face.conftest import LIMIT_S, ROOT
+
+RIGHT = """
+from typing import Any, TypedDict
+
+from onceward import Happened, Request, Tiers, Unknown, handler
+
+
+class Receipt(TypedDict):
+    number: int
+
+
+def ask(request: Request) -> Happened | Unknown:
+    return Unknown()
+
+
+async def ask_slowly(request: Request) -> Happened:
+    return Happened()
+
+
+@handler(topic="a", effect="marked", in_doubt="query", query=ask, retries="1s x 2")
+def answers_a_dict(request: Request) -> dict[str, object]:
+    return {"receipt": request.idempotency_key}
+
+
+@handler(topic="b", retry_on=("BUSY", ConnectionRefusedError), retries=Tiers(("1s", 2)))
+async def answers_a_typed_dict(request: Request) -> Receipt:
+    return {"number": 1}
+
+
+@handler(topic="c", delivery="at_least_once", in_doubt="query", query=ask_slowly)
+async def answers_nothing(request: Request, *, again: bool = False) -> None: ...
+
+
+@handler(dead_letters_of="a", on_error="retry")
+def answers_anything(request: Request) -> Any: ...
+
+
+@handler(topic="d", order="key", collapse=lambda request: request.json()["is_current"])
+def keeps_its_type(request: Request) -> int:
+    return 1
+
+
+one: int = keeps_its_type(Request.for_tests({}, effect="marked"))
+"""
+# Each line that a checker must refuse ends with its code.
+WRONG = """
+from onceward import Client, Request, handler
+
+
+@handler(topic="a")  # type-var
+def takes_nothing() -> None: ...
+
+
+@handler(topic="b")  # type-var
+def takes_two(request: Request, connection: object) -> None: ...
+
+
+@handler(topic="c")  # type-var
+def takes_something_else(payment: dict[str, int]) -> None: ...
+
+
+@handler(topic="d")  # type-var
+def answers_no_json(request: Request) -> set[int]:
+    raise NotImplementedError
+
+
+@handler(topic="e")  # type-var
+async def answers_no_json_later(request: Request) -> Request:
+    raise NotImplementedError
+
+
+def ask(request: Request) -> bool:
+    raise NotImplementedError
+
+
+handler(topic="f", in_doubt="query", query=ask)  # arg-type
+handler(topic="g", effect="mark")  # arg-type
+handler(topic="g", in_doubt="retry")  # arg-type
+handler(topic="g", delivery="exactly_once")  # arg-type
+handler(topic="g", order="topic")  # arg-type
+handler(dead_letters_of="g", on_error="again")  # arg-type
+handler(topic="g", retrys="1s")  # call-arg
+Client(durability="sure")  # arg-type
+Request.for_tests({}, effect="mark")  # arg-type
+"""
+
+
+def refused(folder: Path, text: str) -> list[tuple[int, str]]:
+    """Return line and code of each error that mypy finds."""
+    file = folder / "payments.py"
+    file.write_text(text)
+    done = subprocess.run(
+        (sys.executable, "-m", "mypy", "--no-error-summary", str(file)),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    found = re.findall(rf"{re.escape(str(file))}:(\d+): error: .*\[(.*)\]", done.stdout)
+    # Else it has found nothing because it did not run.
+    assert done.returncode == bool(found), done.stdout + done.stderr
+    return [(int(line), code) for line, code in found]
+
+
+def test_a_checker_accepts_what_a_worker_accepts(tmp_path: Path) -> None:
+    assert refused(tmp_path, RIGHT) == []
+
+
+def test_a_checker_refuses_a_wrong_signature_and_a_wrong_word(tmp_path: Path) -> None:
+    marked = [
+        (number, line.rpartition("  # ")[2])
+        for number, line in enumerate(WRONG.split("\n"), 1)
+        if "  # " in line
+    ]
+    assert len(marked) == 14
+    assert refused(tmp_path, WRONG) == marked
