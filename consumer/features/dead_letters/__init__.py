@@ -2,13 +2,14 @@
 
 ```
 worker's loop ── FAILED row ──▶ journal ◀── what waits? ── dead_letters, a thread of `posting`
-      └── record, stack ──▶ evidence, payloads ──▶ letter ──▶ posting ──▶ <topic>.<group>.dlq
+      └── record, stack ──▶ recent_failures, payloads ──▶ letter ──▶ posting ──▶ <topic>.<group>.dlq
 ```
 
 The row is the truth and comes first; a letter follows until Kafka has acknowledged it, and then the
-row says so (contract, section 7): how that goes stands in `consumer.features.outgoing`. `evidence`
-is this worker's memory of its failures; `payloads` reads other records from their topics. `letter`
-makes the headers of a letter, `strategies` says which failures become one; both are pure.
+row says so (contract, section 7): how that goes stands in `consumer.features.outgoing`.
+`recent_failures` is this worker's memory of its failures; `payloads` reads other records from their
+topics. `letter` makes the headers of a letter, `strategies` says which failures become one; both
+are pure.
 
 Not obvious: a letter's payload is read from Kafka before Redis is asked. It is to be written to
 Kafka anyway, and only the record has the headers and the time as they were sent.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from consumer.features.dead_letters.evidence import Evidence
 from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, dead_letter_topic, headers_of
 from consumer.features.dead_letters.payloads import Payloads
-from consumer.features.outgoing.posting import Posted, Target, Topics, Writer
-from consumer.features.outgoing.posting import Posting as Pages
-from consumer.journal.dead_letters import Dead
+from consumer.features.dead_letters.recent_failures import RecentFailures
+from consumer.features.outgoing.listener import DEAD_LETTERS
+from consumer.features.outgoing.posting import Posting, Target, Topics, Writer
 from consumer.journal.records import Row
+from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.pool.outcome import Raised
 from feedback.kafka.reader import RecordReader
@@ -29,7 +29,7 @@ class Source(Protocol):
 class Letter(NamedTuple):
     """A failure with everything that its letter is made of."""
 
-    dead: Dead
+    dead: OwedRow
     record: Record
     raised: Raised | None
     group: str
@@ -48,12 +48,12 @@ class Letter(NamedTuple):
             yield Outgoing(topic, row.partition, record.key, record.value, tuple(headers))
 
 
-class Posting:
+class LetterPosting(Posting):
     """Writes letters. Belongs to one thread.
 
     Args:
         group: whose failures they are.
-        evidence: this worker's memory of failures.
+        recent: this worker's memory of failures.
         payloads: finds the rest.
         topics: makes dead letter topics.
         writer: writes the records.
@@ -64,48 +64,46 @@ class Posting:
         self,
         *,
         group: str,
-        evidence: Evidence,
+        recent: RecentFailures,
         payloads: Source,
         topics: Topics,
         writer: Writer,
         stopping: Callable[[], bool],
     ) -> None:
-        self._group = group
-        self._evidence = evidence
-        self._payloads = payloads
-        self._posting = Pages[Dead](
-            kind="dead_letters",
+        super().__init__(
+            kind=DEAD_LETTERS,
             target=lambda topic: Target(dead_letter_topic(topic, group), ROOM_BYTES),
             draft=self._letter,
             topics=topics,
             writer=writer,
             stopping=stopping,
         )
-
-    def post(self, page: Sequence[Dead]) -> Iterator[Posted]:
-        """Write a page; yield the results, some at a time, so that they are noted early."""
-        return self._posting.post(page)
+        self._group = group
+        self._recent = recent
+        self._payloads = payloads
 
     def close(self) -> None:
         """Close the connections to Kafka; a later page opens them again."""
-        self._posting.close()
+        super().close()
         self._payloads.close()
 
-    def _letter(self, dead: Dead) -> Letter | None:
+    def _letter(self, dead: OwedRow) -> Letter | None:
         row = dead.row
-        known = self._evidence.of((row.request_id, row.generation))
+        known = self._recent.of((row.request_id, row.generation))
         if known is not None:
             return Letter(dead, known.record, known.raised, self._group)
         record = self._payloads.of(row)
         return None if record is None else Letter(dead, record, None, self._group)
 
 
-def posting_of(core: Core, evidence: Evidence, *, stopping: Callable[[], bool]) -> Posting:
-    """Return a worker's writer of letters, for one thread; see `Posting`."""
+def posting_of(
+    core: Core, recent: RecentFailures, *, stopping: Callable[[], bool]
+) -> LetterPosting:
+    """Return a worker's writer of letters, for one thread; see `LetterPosting`."""
     kafka = core.settings.kafka
-    return Posting(
+    return LetterPosting(
         group=core.group,
-        evidence=evidence,
+        recent=recent,
         payloads=Payloads(reader=RecordReader(kafka), store=core.store, redis_away=core.redis_away),
         topics=core.kafka_topics(),
         writer=KafkaWriter(kafka),

@@ -2,12 +2,12 @@
 
 ```
 worker's loop ── final row ──▶ journal ◀── what waits? ── outcomes, a thread of `posting`
-      └── ended ──▶ news ───────────────────────▲           └──▶ record ──▶ <outcome_topic>
+      └── ended ──▶ recent_ends ────────────────▲           └──▶ record ──▶ <outcome_topic>
 ```
 
 The row is the truth and comes first; its record follows until Kafka has acknowledged it, and then
 the row says so (`consumer.journal.outcomes`): how that goes stands in `consumer.features.outgoing`.
-`news` wakes the thread and remembers trace contexts; `record` makes the record, pure.
+`recent_ends` wakes the thread and remembers trace contexts; `record` makes the record, pure.
 
 Decisions, and their cost.
 - Ended is SUCCEEDED, EXPIRED, SKIPPED, and FAILED: at once where no resend may help, else when the

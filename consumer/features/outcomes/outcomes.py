@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from consumer.features.outcomes.news import News
+from consumer.features.outcomes.recent_ends import RecentEnds
 from consumer.features.outcomes.record import ROOM_BYTES, OutcomeRecord
 from consumer.features.outgoing.listener import OUTCOMES, WRITTEN, OutgoingListener
 from consumer.features.outgoing.posting import Posted, Posting, Target
 from consumer.features.outgoing.rounds import Rounds
 from consumer.handlers.declaration import Handler
-from consumer.journal.outcomes import OutcomeRows, OwedOutcome
+from consumer.journal.outcomes import OutcomeRows
 from consumer.journal.records import Row
+from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.loop.settlement import Settlement
@@ -39,7 +40,7 @@ def make(core: Core) -> Sequence[Feature]:
     return (Outcomes(core, targets),) if targets else ()
 
 
-class Outcomes(Rounds[OwedOutcome]):
+class Outcomes(Rounds):
     """Hears of ended requests, and writes their outcomes until stopped.
 
     Args:
@@ -52,7 +53,7 @@ class Outcomes(Rounds[OwedOutcome]):
     def __init__(self, core: Core, targets: Mapping[str, str]) -> None:
         self._group = core.group
         self._targets = targets
-        self._news = News(targets.keys())
+        self._ends = RecentEnds(targets.keys())
         self._writer, self._kafka_topics = KafkaWriter(core.settings.kafka), core.kafka_topics()
         # JSON in UTF-8, as the handler's result was measured, and all that stands round it.
         self._room_bytes = core.settings.worker.max_result_bytes + ROOM_BYTES
@@ -66,7 +67,7 @@ class Outcomes(Rounds[OwedOutcome]):
                 writer=self._writer,
                 stopping=lambda: self.is_stopping,
             ),
-            memory=self._news,
+            recent=self._ends,
             topics=targets.keys(),
             lease_s=core.settings.journal.lease_s,
             may_sweep=core.may_sweep,
@@ -76,11 +77,11 @@ class Outcomes(Rounds[OwedOutcome]):
     def ended(self, one: Settlement) -> None:
         """Hear how a run ended, as the journal has it."""
         if one.stands and one.finish is not None:
-            self._news.ended(one.run, one.delivery.record)
+            self._ends.ended(one.run, one.delivery.record)
 
     def never_ran(self, row: Row, record: Record) -> None:
         """Hear of a request that has ended without a run."""
-        self._news.ended((row.request_id, row.generation), record)
+        self._ends.ended((row.request_id, row.generation), record)
 
     answered = never_ran
 
@@ -93,7 +94,7 @@ class Outcomes(Rounds[OwedOutcome]):
             except KafkaUnavailable as error:
                 log.warning("outcomes.topic_away", topic=topic, reason=str(error))
 
-    def settle(self, page: Sequence[OwedOutcome]) -> Iterator[Posted]:
+    def settle(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
         """Write the outcomes of a page."""
         for posted in self._posting.post(page):
             self.close_cases(posted.written, WRITTEN)
@@ -101,7 +102,7 @@ class Outcomes(Rounds[OwedOutcome]):
                 log.debug("outcomes.written", topic=topic, count=count)
             yield posted
 
-    def _draft(self, one: OwedOutcome) -> OutcomeRecord:
+    def _draft(self, one: OwedRow) -> OutcomeRecord:
         row = one.row
-        traceparent = self._news.traceparent((row.request_id, row.generation))
+        traceparent = self._ends.of((row.request_id, row.generation))
         return OutcomeRecord(row, self._targets[row.topic], self._group, traceparent)

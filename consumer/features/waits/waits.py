@@ -11,8 +11,8 @@ import threading
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Protocol
 
-from consumer.features.dead_letters.evidence import Evidence
 from consumer.features.dead_letters.posting import posting_of
+from consumer.features.dead_letters.recent_failures import RecentFailures
 from consumer.features.outgoing.listener import OutgoingListener
 from consumer.features.waits.ends import Ends, is_kept
 from consumer.features.waits.holding import ROOM_BYTES, Holding
@@ -73,13 +73,13 @@ class Waits(Feature, OutgoingListener):
             holding=self._holding,
             outage=outage,
         )
-        evidence = Evidence()
+        recent = RecentFailures()
         self._ends = Ends(
             core,
             known,
             writer=KafkaWriter(core.settings.kafka),
-            letters=posting_of(core, evidence, stopping=lambda: False),
-            evidence=evidence,
+            letters=posting_of(core, recent, stopping=lambda: False),
+            recent=recent,
             outage=outage,
         )
         self._keeper = Keeper(

@@ -6,13 +6,11 @@ Class and stack of the error are lost then.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable
 from typing import NamedTuple
 
+from consumer.features.outgoing.recent_runs import RecentRuns
 from consumer.loop.mapping import Run
 from consumer.pool.outcome import Raised
-from feedback.clock import monotonic_s
 from feedback.records.envelope import Record
 
 LIMIT_BYTES = 32 * 2**20
@@ -25,12 +23,10 @@ class Failed(NamedTuple):
 
     Args:
         raised: the error of its handler, if there was one.
-        at_s: monotonic time at which its row was in the journal.
     """
 
     record: Record
     raised: Raised | None
-    at_s: float
 
     @property
     def size_bytes(self) -> int:
@@ -41,7 +37,7 @@ class Failed(NamedTuple):
         return ENTRY_BYTES + len(record.key or b"") + len(record.value or b"") + headers + stack
 
 
-class Evidence:
+class RecentFailures(RecentRuns[Failed]):
     """Remembers the latest failures. Safe to share between threads.
 
     Args:
@@ -49,41 +45,10 @@ class Evidence:
     """
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
-        self._limit_bytes = limit_bytes
-        self._size_bytes = 0
-        self._failed: dict[Run, Failed] = {}
-        self._lock = threading.Lock()
-        self.news = threading.Event()
+        super().__init__(limit_bytes)
 
     def failed(self, run: Run, record: Record, raised: Raised | None) -> None:
         """Hear of a failure whose row is in the journal; returns at once."""
-        one = Failed(record, raised, monotonic_s())
-        with self._lock:
-            self._drop(run)
-            self._failed[run] = one
-            self._size_bytes += one.size_bytes
-            while self._size_bytes > self._limit_bytes:
-                self._drop(next(iter(self._failed)))
+        one = Failed(record, raised)
+        self.remember(run, one, size=one.size_bytes)
         self.news.set()
-
-    def of(self, run: Run) -> Failed | None:
-        """Return the remembered record and error of a failure."""
-        with self._lock:
-            return self._failed.get(run)
-
-    def forget(self, runs: Iterable[Run]) -> None:
-        """Let go of these: they have their letters."""
-        with self._lock:
-            for run in runs:
-                self._drop(run)
-
-    def forget_before(self, at_s: float) -> None:
-        """Drop entries from before this monotonic time: they no longer wait."""
-        with self._lock:
-            for run in [run for run, one in self._failed.items() if one.at_s < at_s]:
-                self._drop(run)
-
-    def _drop(self, run: Run) -> None:
-        one = self._failed.pop(run, None)
-        if one is not None:
-            self._size_bytes -= one.size_bytes
