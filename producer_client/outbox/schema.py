@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, select, text
+from sqlalchemy.dialects import postgresql, sqlite
 
 from feedback.sql.session import Session
-from feedback.sql.versions import has_tables, lock_migration, read_value, write_value
 from producer_client.outbox.errors import OutboxVersionError
 from producer_client.outbox.faults import translate
 from producer_client.outbox.tables import (
@@ -21,6 +21,7 @@ from producer_client.outbox.tables import (
 
 # Any number that nobody else locks: "outboxes" in ASCII.
 _LOCK = 0x6F7574626F786573
+_READ_VERSION = select(meta.c.value).where(meta.c.name == VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,22 @@ def create(connection: Connection) -> OutboxMigrated:
     Raises:
         OutboxVersionError: there are tables of a newer version.
     """
-    lock_migration(connection, _LOCK)
-    found = _version(connection) if has_tables(connection, meta) else None
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    found = None
+    if inspect(connection).has_table(meta.name):
+        found = _version(connection)
     if found is not None and found > SCHEMA_VERSION:
         raise OutboxVersionError(found, SCHEMA_VERSION)
     metadata.create_all(connection)
     if found == 1:
         _index_by_topic(connection)
-    write_value(connection, meta, VERSION, str(SCHEMA_VERSION))
+    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    value = str(SCHEMA_VERSION)
+    written = make(meta).values(name=VERSION, value=value)
+    connection.execute(
+        written.on_conflict_do_update(index_elements=[meta.c.name], set_={"value": value})
+    )
     return OutboxMigrated(found, SCHEMA_VERSION)
 
 
@@ -94,5 +103,5 @@ def check_version(connection: Connection) -> None:
 
 
 def _version(connection: Connection) -> int | None:
-    value = read_value(connection, meta, VERSION)
+    value = connection.execute(_READ_VERSION).scalar()
     return None if value is None else int(value)

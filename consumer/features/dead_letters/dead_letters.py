@@ -18,9 +18,8 @@ from consumer.features.outgoing.listener import (
 )
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.rounds import Poster, Rounds, Rows
-from consumer.journal.dead_letters import DeadLetterRows
+from consumer.journal.dead_letters import Dead, DeadLetterRows
 from consumer.journal.records import Row
-from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.loop.settlement import Settlement
@@ -39,12 +38,12 @@ def make(core: Core) -> Sequence[Feature]:
     chosen = strategies(core.settings, core.by_topic)
     if not chosen:
         return ()
-    recent = RecentFailures()
-    posting = posting_of(core, recent, stopping=lambda: letters.is_stopping)
+    failures = RecentFailures()
+    posting = posting_of(core, failures, stopping=lambda: letters.is_stopping)
     letters = DeadLetters(
         rows=core.rows(DeadLetterRows),
         posting=posting,
-        recent=recent,
+        failures=failures,
         strategies=chosen,
         lease_s=core.settings.journal.lease_s,
         may_sweep=core.may_sweep,
@@ -53,13 +52,13 @@ def make(core: Core) -> Sequence[Feature]:
     return (letters,)
 
 
-class DeadLetters(Rounds):
+class DeadLetters(Rounds[Dead]):
     """Remembers requests that failed for good, and writes their letters until stopped.
 
     Args:
         rows: finds waiting rows; with a connection of its own.
         posting: writes a page of it.
-        recent: this worker's memory of failures; a new one wakes the thread.
+        failures: this worker's memory of failures; a new one wakes the thread.
         strategies: `keep` or `drop` for each topic that has dead letters here; failures of other
             topics are left alone.
         lease_s: how often to look for rows of dead workers.
@@ -74,9 +73,9 @@ class DeadLetters(Rounds):
     def __init__(
         self,
         *,
-        rows: Rows,
-        posting: Poster,
-        recent: RecentFailures,
+        rows: Rows[Dead],
+        posting: Poster[Dead],
+        failures: RecentFailures,
         strategies: Mapping[str, str],
         lease_s: float,
         may_sweep: Callable[[float], bool],
@@ -85,13 +84,13 @@ class DeadLetters(Rounds):
         super().__init__(
             rows=rows,
             posting=posting,
-            recent=recent,
+            memory=failures,
             topics=strategies.keys(),
             lease_s=lease_s,
             may_sweep=may_sweep,
             listeners=listeners,
         )
-        self._failures = recent
+        self._failures = failures
         self._strategies = strategies
 
     def ended(self, one: Settlement) -> None:
@@ -104,7 +103,7 @@ class DeadLetters(Rounds):
         if row.state == State.FAILED:
             self._failures.failed((row.request_id, row.generation), record, None)
 
-    def settle(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
+    def settle(self, page: Sequence[Dead]) -> Iterator[Posted]:
         """Write the letters that are stored, and count those that are dropped."""
         dropped = [one.row for one in page if self._strategies[one.row.topic] == DROP]
         if dropped:

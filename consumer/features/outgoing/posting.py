@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from consumer.journal.records import Row
-from consumer.journal.waiting import OwedRow
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge
 from feedback.logs import EventLog
 
 # The records on their way to Kafka at the same time.
 BATCH_BYTES = 8 * 2**20
+
+
+class OwedRow(Protocol):
+    """Something that waits for its record."""
+
+    @property
+    def row(self) -> Row: ...
+
+
+Item = TypeVar("Item", bound=OwedRow)
 
 
 class Draft(Protocol):
@@ -44,7 +53,7 @@ class Topics(Protocol):
     def forget(self, name: str) -> None: ...
 
 
-class Writer(Protocol):
+class RecordWriter(Protocol):
     """Writes records; None for each that Kafka has acknowledged."""
 
     def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]: ...
@@ -68,7 +77,7 @@ class Posted:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-class Posting:
+class Posting(Generic[Item]):
     """Writes records. Belongs to one thread.
 
     Args:
@@ -86,9 +95,9 @@ class Posting:
         *,
         kind: str,
         target: Callable[[str], Target],
-        draft: Callable[[OwedRow], Draft | None],
+        draft: Callable[[Item], Draft | None],
         topics: Topics,
-        writer: Writer,
+        writer: RecordWriter,
         stopping: Callable[[], bool],
     ) -> None:
         self._kind = kind
@@ -99,7 +108,7 @@ class Posting:
         self._writer = writer
         self._stopping = stopping
 
-    def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
+    def post(self, page: Sequence[Item]) -> Iterator[Posted]:
         """Write a page; yield the results, some at a time, so that they are noted early."""
         posted = Posted()
         batch: list[tuple[Row, Draft]] = []
@@ -123,7 +132,7 @@ class Posting:
         """Close the connection to Kafka; a later page opens it again."""
         self._writer.close()
 
-    def _drafted(self, item: OwedRow, posted: Posted) -> Draft | None:
+    def _drafted(self, item: Item, posted: Posted) -> Draft | None:
         topic = item.row.topic
         if topic in posted.closed:
             return None

@@ -137,15 +137,15 @@ def test_a_worker_without_its_topics_never_says_that_it_is_ready(
 
 STOPPED_SCRIPT = """
 import threading
-from consumer.ops.health.progress import LOOP, Progress
-from consumer.ops.health.watch import Watch
+from consumer.ops.health.progress import LOOP, LoopProgress
+from consumer.ops.health.watch import HealthWatch
 from feedback import logs
 from feedback.systemd import unit
 from tests.consumer.ops.health.samples import vitals
 
 logs.configure()
-progress, wake = Progress(), threading.Event()
-watch = Watch(progress=progress, limits={LOOP: 2.0}, look=vitals, unit=unit())
+progress, wake = LoopProgress(), threading.Event()
+watch = HealthWatch(progress=progress, limits={LOOP: 2.0}, look=vitals, unit=unit())
 watch.start()
 while not wake.wait(0.01):
     progress.tick(LOOP)
