@@ -44,6 +44,7 @@ from consumer.handlers.decorator import handler
 from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
 from consumer.handlers.query_result import Happened, Unknown, Voided
 from consumer.handlers.request import Request
+from consumer.handlers.retry_policy import RetryPolicy
 from feedback.errors import InvalidMessage, NotAvailable, OncewardError, SettingsError
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ __all__ = [
     "OncewardError",
     "Rejected",
     "Request",
+    "RetryPolicy",
     "Settings",
     "SettingsError",
     "Tiers",

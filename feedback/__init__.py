@@ -6,6 +6,7 @@ Redis (`redis/`) by the rule in `status`, and wait for changes by events.
 - `status`: the rule which status may follow which, pure. `statuses`: a status as it is written and
   read.
 - `errors`: the base error, exit codes. `clock`: the two clocks by name.
+  `doubling`: pauses between tries.
 - `records/`: headers in both directions, ids, schemas, the payload stored for a resend.
 - `redis/`: statuses, deadlines, heartbeats, events. `kafka/`: the only folder that imports a Kafka
   library, beside the clients that send. `sql/`: engine, session, clock and faults of a database.

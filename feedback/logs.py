@@ -4,6 +4,7 @@ Payloads and secrets are never logged. Ids and error texts from outside are esca
 request cannot forge a line or move a terminal's cursor.
 
 An application with its own formatter finds the fields in the message: `event name=value`.
+A line that is logged within `context` carries its fields, and those that `extra=` gave it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import logging
 import sys
 import time
 import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, TextIO
 
 from feedback.foreign import class_name
@@ -25,6 +30,10 @@ _LINKS: tuple[Any, ...] = tuple(
 _EVENT = "onceward_event"
 _FIELDS = "onceward_fields"
 _STACK = "onceward_stack"
+# All else that a record has, `extra=` has given it.
+_OWN = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", _EVENT, _FIELDS, _STACK}
+_NO_FIELDS: Mapping[str, object] = MappingProxyType({})
+_CONTEXT: ContextVar[Mapping[str, object]] = ContextVar("onceward_log_context", default=_NO_FIELDS)
 
 
 class EventLog:
@@ -94,6 +103,27 @@ class _Words:
         return _one_line(_words(self._fields))
 
 
+@contextmanager
+def context(**fields: object) -> Iterator[None]:
+    """Add fields to each line that is logged in the block, by this thread or asyncio task."""
+    token = _CONTEXT.set(fields)
+    try:
+        yield
+    finally:
+        _CONTEXT.reset(token)
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields of a line: of the context, of `extra=`, and of our own event.
+
+    >>> with context(request_id="a", topic="payments"):
+    ...     fields_of(logging.makeLogRecord({"msg": "charged", "amount": 5}))
+    {'request_id': 'a', 'topic': 'payments', 'amount': 5}
+    """
+    given = {name: value for name, value in vars(record).items() if name not in _OWN}
+    return {**_CONTEXT.get(), **given, **getattr(record, _FIELDS, {})}
+
+
 def event_of(record: logging.LogRecord) -> str:
     """Return the name of our event, or the message that another logger formatted."""
     return str(getattr(record, _EVENT, "")) or record.getMessage()
@@ -105,7 +135,7 @@ class TextFormat(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; control characters are escaped."""
         moment = time.strftime("%H:%M:%S", time.gmtime(record.created))
-        fields: dict[str, Any] = getattr(record, _FIELDS, {})
+        fields = fields_of(record)
         words = [f"{moment}.{int(record.msecs):03d}", f"{record.levelname:7}", event_of(record)]
         line = _one_line(" ".join([*words, _words(fields)] if fields else words))
         stack = _stack(self, record)
@@ -126,8 +156,9 @@ class JsonFormat(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": event_of(record),
-            **getattr(record, _FIELDS, {}),
         }
+        # A field of a user's `extra=` does not stand in for one of these.
+        line |= {name: value for name, value in fields_of(record).items() if name not in line}
         stack = _stack(self, record)
         if stack:
             line["stack"] = stack

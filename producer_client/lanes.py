@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from feedback.clock import monotonic_s
+from feedback.doubling import doubled
 from feedback.errors import RedisUnavailable
 from feedback.logs import EventLog
 from producer_client.resends import ResendBatch
@@ -159,8 +160,6 @@ class TopicLanes:
         if not lane.failures:
             log.warning("topic.away", topic=topic, reason=away)
         lane.failures += 1
-        shortest_s, longest_s = REST_S
-        rest_s = min(longest_s, shortest_s * 2 ** min(lane.failures - 1, 10))
-        lane.rests_until_s = monotonic_s() + rest_s
+        lane.rests_until_s = monotonic_s() + doubled(*REST_S, lane.failures)
         # Waiting batches would meet the same outage; they are due again when their lease ends.
         lane.waiting.clear()

@@ -15,6 +15,7 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
+from feedback.doubling import doubled
 from feedback.records.envelope import Envelope
 from feedback.status import FINAL, State, may_be_taken_back
 from feedback.statuses import Status
@@ -62,8 +63,8 @@ def next_step(
         # fails at once from being tried without end.
         pause_s = resend_after_s / 10 if resends or has_failed else 0.0
         return ClientStep.RESEND if since_send_s >= pause_s else ClientStep.WAIT
-    factor = min(MAX_BACKOFF_FACTOR, 2**resends)
-    return ClientStep.RESEND if since_send_s >= resend_after_s * factor else ClientStep.WAIT
+    pause_s = doubled(resend_after_s, resend_after_s * MAX_BACKOFF_FACTOR, resends + 1)
+    return ClientStep.RESEND if since_send_s >= pause_s else ClientStep.WAIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ def pause_s(attempt: int, draw: float, *, resend_after_s: float, past_s: float |
         past_s: seconds since the deadline; None before it.
     """
     if past_s is None:
-        high = min(MAX_BACKOFF_FACTOR, 2.0 ** min(max(0, attempt - 1), 16))
+        high = doubled(1.0, MAX_BACKOFF_FACTOR, max(1, attempt))
         return resend_after_s * (1.0 + draw * (high - 1.0))
     low, high = OVERDUE_PACE
     longest_s = max(resend_after_s, LONGEST_PAUSE_S / high)

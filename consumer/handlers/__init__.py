@@ -6,7 +6,7 @@
 - `delivery` is a record as it was received; `request` is the handler's argument, `effect_gate` the
   door to its marked effect; `query_result` is the answer of its `query=`.
 - `backoff`, `durations`, `error_classes` and `retry_decision`: whether and when a failed run is
-  retried.
+  retried. `retry_policy`: all that a handler says of it, as one value.
 - `dead_letters/`: the declaration of a handler of dead letters, and its argument.
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -28,6 +28,7 @@ from consumer.handlers.declaration import (
 from consumer.handlers.query_result import Answer
 from consumer.handlers.registry import DECLARED
 from consumer.handlers.request import Request
+from consumer.handlers.retry_policy import Named, RetryPolicy, named, policy_of
 from feedback.records.schemas import SchemaFile
 
 Json = Mapping[Any, Any] | list[Any] | tuple[Any, ...] | str | int | float | None
@@ -37,7 +38,6 @@ Function = TypeVar("Function", bound=Callable[[Request], Json | Awaitable[Json]]
 Query = Callable[[Request], Answered | Awaitable[Answered]]
 DeliveryMode = DeliveryKind | Literal["at_most_once", "at_least_once", "batch"]
 Predicate = Callable[[Request], object]
-Named = Iterable[type[BaseException] | str] | type[BaseException] | str
 
 
 def handler(
@@ -54,7 +54,7 @@ def handler(
     retry_on: Named = (),
     never_retry: Named = (),
     follow_causes: bool = False,
-    retries: Backoff | str | None = None,
+    retries: RetryPolicy | Backoff | str | None = None,
     retries_within_s: float | None = None,
     blocking: Backoff | str | None = None,
     blocking_within_s: float = 0.5,
@@ -87,7 +87,8 @@ def handler(
         follow_causes: also look at the error that an error was raised `from`.
         retries: when such a failure is run again, after its slot was given to others: tiers like
             `"1s x 2, 5s x 2"`, or a back-off, like `Exponential`. None: its client may have it
-            run again.
+            run again. A `RetryPolicy` holds this and the other six keywords of retries, for
+            handlers that share them.
         retries_within_s: how long after its first failure a request may be run again.
         blocking: when such a failure is tried again at once, within the same run, before that.
         blocking_within_s: how long after the run's beginning it may be tried again so.
@@ -106,12 +107,22 @@ def handler(
         HandlerDefinitionError: the declaration cannot be kept; the sentence says why.
     """
 
+    keywords = RetryPolicy(
+        on=retry_on,
+        never=never_retry,
+        follow_causes=follow_causes,
+        within_s=retries_within_s,
+        blocking=blocking,
+        blocking_within_s=blocking_within_s,
+    )
+
     def register(function: Function) -> Function:
         name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
         if (topic is None) is (dead_letters_of is None):
             raise HandlerDefinitionError(name, "give topic= or dead_letters_of=, and not both")
         try:
-            backoffs = backoff_of(retries), backoff_of(blocking)
+            policy = policy_of(retries, keywords)
+            backoffs = backoff_of(policy.backoff), backoff_of(policy.blocking)
         except ValueError as error:
             raise HandlerDefinitionError(name, str(error)) from None
         DECLARED.add(
@@ -125,13 +136,13 @@ def handler(
                 time_limit_s=time_limit_s,
                 deadline_s=deadline_s,
                 model=model,
-                retry_on=_named(retry_on),
-                never_retry=_named(never_retry),
-                follow_causes=follow_causes,
+                retry_on=named(policy.on),
+                never_retry=named(policy.never),
+                follow_causes=policy.follow_causes,
                 retries=backoffs[0],
-                retries_within_s=retries_within_s,
+                retries_within_s=policy.within_s,
                 blocking=backoffs[1],
-                blocking_within_s=blocking_within_s,
+                blocking_within_s=policy.blocking_within_s,
                 order=choose(Order, order, name=name, setting="order"),
                 delivery=choose(DeliveryKind, delivery, name=name, setting="delivery"),
                 collapse=collapse,
@@ -157,9 +168,3 @@ def _on_error(given: str | None, dead_letters_of: str | None, name: str) -> OnEr
     if given is None:
         return None if dead_letters_of is None else OnError.FAIL
     return choose(OnError, given, name=name, setting="on_error")
-
-
-def _named(given: Named) -> tuple[type[BaseException] | str, ...]:
-    # A text is iterable too, and a class may be.
-    is_one = isinstance(given, (str, type)) or not isinstance(given, Iterable)
-    return (given,) if is_one else tuple(given)  # type: ignore[arg-type,return-value]

@@ -9,45 +9,15 @@ request has not ended; any statement that resolves it lets it wait from then on.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from sqlalchemy import Update, literal_column, or_, update
 
 from consumer.journal import clock
 from consumer.journal.batch import RUNS
 from consumer.journal.history import same_request
-from consumer.journal.records import JournalState, Row
+from consumer.journal.records import JournalState
 from consumer.journal.tables import OUTCOME, request
 from consumer.journal.waiting import Kind, WaitingRows
-
-
-class OwedOutcome(NamedTuple):
-    """A request that has ended and waits for the record of its outcome."""
-
-    row: Row
-
-
-class OutcomeRows(WaitingRows[OwedOutcome]):
-    """The ended requests that wait for their records; see `WaitingRows`.
-
-    A failure that a resend may reopen has ended when its deadline is over.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        group: str,
-        worker_id: str,
-        statement_timeout_s: float = 10.0,
-    ) -> None:
-        super().__init__(
-            _ENDED,
-            url,
-            group=group,
-            worker_id=worker_id,
-            statement_timeout_s=statement_timeout_s,
-        )
 
 
 @lru_cache
@@ -71,6 +41,14 @@ _ENDED = Kind(
     index=OUTCOME,
     further=(_MAY_BE_REOPENED_NO_MORE,),
     columns=(),
-    item=OwedOutcome,
     closing=_written,
 )
+
+
+class OutcomeRows(WaitingRows):
+    """The ended requests that wait for their records; see `WaitingRows`.
+
+    A failure that a resend may reopen has ended when its deadline is over.
+    """
+
+    kind = _ENDED

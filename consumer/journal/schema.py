@@ -6,12 +6,12 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, select, text
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, text
 
 from consumer.journal.errors import JournalVersionError
 from consumer.journal.session import JournalSession
 from consumer.journal.tables import SCHEMA_VERSION, meta
+from feedback.sql.versions import has_tables, lock_migration, read_value, write_value
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION = "schema_version"
@@ -45,14 +45,13 @@ def migrate(url: str, *, timeout_s: float = 60.0) -> Migrated:
     session = JournalSession(url, timeout_s=timeout_s)
     try:
         with session.transaction() as connection:
-            if session.dialect == "postgresql":
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            lock_migration(connection, _LOCK)
             found = _version(connection)
             if found is not None and found > SCHEMA_VERSION:
                 raise JournalVersionError(found, SCHEMA_VERSION)
             _upgrade(connection)
-            _write(connection, _VERSION, str(SCHEMA_VERSION), overwrite=True)
-            _write(connection, _JOURNAL_ID, uuid.uuid4().hex, overwrite=False)
+            write_value(connection, meta, _VERSION, str(SCHEMA_VERSION))
+            write_value(connection, meta, _JOURNAL_ID, uuid.uuid4().hex, overwrite=False)
             return Migrated(found, SCHEMA_VERSION, read_journal_id(connection))
     finally:
         session.close()
@@ -75,10 +74,10 @@ def read_journal_id(connection: Connection) -> str:
     Raises:
         JournalVersionError: there was no migration yet.
     """
-    value = connection.execute(select(meta.c.value).where(meta.c.name == _JOURNAL_ID)).scalar()
+    value = read_value(connection, meta, _JOURNAL_ID)
     if value is None:
         raise JournalVersionError(None, SCHEMA_VERSION)
-    return str(value)
+    return value
 
 
 def server_version(connection: Connection) -> str:
@@ -89,10 +88,7 @@ def server_version(connection: Connection) -> str:
 
 
 def _version(connection: Connection) -> int | None:
-    # Asked for by name first: on PostgreSQL a failed statement ends the transaction.
-    if not inspect(connection).has_table(meta.name):
-        return None
-    value = connection.execute(select(meta.c.value).where(meta.c.name == _VERSION)).scalar()
+    value = read_value(connection, meta, _VERSION) if has_tables(connection, meta) else None
     return None if value is None else int(value)
 
 
@@ -106,14 +102,3 @@ def _upgrade(connection: Connection) -> None:
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
-
-
-def _write(connection: Connection, name: str, value: str, *, overwrite: bool) -> None:
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = make(meta).values(name=name, value=value)
-    key = [meta.c.name]
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=key, set_={"value": value})
-        if overwrite
-        else statement.on_conflict_do_nothing(index_elements=key)
-    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -35,8 +35,6 @@ from consumer.journal.sweep import take_turn
 from consumer.journal.tables import request
 from consumer.journal.takeover import owner_lives
 
-Item = TypeVar("Item")
-
 
 class OwedCount(NamedTuple):
     """How many requests of one topic wait for their records.
@@ -52,6 +50,18 @@ class OwedCount(NamedTuple):
     mine: int
 
 
+class OwedRow(NamedTuple):
+    """A row that waits for the record about it.
+
+    Args:
+        first_failed_at: epoch ms of the end of its first run, where the history has one; of a row
+            that waits for its dead letter.
+    """
+
+    row: Row
+    first_failed_at: int | None = None
+
+
 class Cursor(NamedTuple):
     """Where the next page begins: behind this end (epoch ms) and id."""
 
@@ -60,15 +70,14 @@ class Cursor(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Kind(Generic[Item]):
+class Kind:
     """The kinds of work that rows wait for.
 
     Args:
         name: of the turn that workers take for the dead.
         index: the condition of the partial index, in its own words: else SQLite would not take it.
         further: a further condition on rows that are due now.
-        columns: further columns to read.
-        item: makes an item of a page from a row and these columns.
+        columns: further columns to read, for the fields of `OwedRow` behind the row.
         closing: the statement that notes that a batch waits no longer, for each database.
     """
 
@@ -76,23 +85,24 @@ class Kind(Generic[Item]):
     index: str
     further: tuple[ColumnElement[bool], ...]
     columns: tuple[ColumnElement[Any], ...]
-    item: Callable[..., Item]
     closing: Callable[[str], Update]
 
 
-class WaitingRows(GroupJournal, Generic[Item]):
+class WaitingRows(GroupJournal):
     """The rows that wait, in the order of their ends; see `GroupJournal`.
 
     Args:
-        kind: the work they wait for.
         worker_id: whose rows are `mine`.
+
+    Attributes:
+        kind: the work they wait for.
     """
 
+    kind: ClassVar[Kind]
     _shapes = SHAPES
 
     def __init__(
         self,
-        kind: Kind[Item],
         url: str,
         *,
         group: str,
@@ -100,7 +110,6 @@ class WaitingRows(GroupJournal, Generic[Item]):
         statement_timeout_s: float = 10.0,
     ) -> None:
         super().__init__(url, group=group, statement_timeout_s=statement_timeout_s)
-        self._kind = kind
         self._worker_id = worker_id
 
     def waiting(self, within_ms: int = EVER_MS) -> list[OwedCount]:
@@ -118,7 +127,7 @@ class WaitingRows(GroupJournal, Generic[Item]):
             "within": within_ms,
         }
         with self._session.transaction(read_only=True) as connection:
-            answers = connection.execute(_count_waiting(self._kind), parameters).all()
+            answers = connection.execute(_count_waiting(self.kind), parameters).all()
         return [OwedCount(*answer) for answer in answers]
 
     def take_turn(self, every_ms: int) -> bool:
@@ -128,7 +137,7 @@ class WaitingRows(GroupJournal, Generic[Item]):
             JournalUnavailable: the outcome is unknown; call again.
         """
         with self._session.transaction() as connection:
-            return take_turn(connection, f"{self._kind.name}:{self._group}", every_ms)
+            return take_turn(connection, f"{self.kind.name}:{self._group}", every_ms)
 
     def page(
         self,
@@ -138,7 +147,7 @@ class WaitingRows(GroupJournal, Generic[Item]):
         limit: int,
         of_the_dead: bool,
         within_ms: int = EVER_MS,
-    ) -> list[Item]:
+    ) -> list[OwedRow]:
         """Return the waiting rows behind the cursor, the oldest first.
 
         Args:
@@ -160,8 +169,8 @@ class WaitingRows(GroupJournal, Generic[Item]):
         }
         width = len(ROW_COLUMNS)
         with self._session.transaction(read_only=True) as connection:
-            found = connection.execute(_page(self._kind, of_the_dead), parameters).all()
-        return [self._kind.item(Row(*answer[:width]), *answer[width:]) for answer in found]
+            found = connection.execute(_page(self.kind, of_the_dead), parameters).all()
+        return [OwedRow(Row(*answer[:width]), *answer[width:]) for answer in found]
 
     def close_case(self, names: Collection[tuple[str, int]]) -> None:
         """Note that these, by (request_id, generation), wait no longer, where they still do.
@@ -174,7 +183,7 @@ class WaitingRows(GroupJournal, Generic[Item]):
         with self._session.transaction() as connection:
             rows = [(self._group, *name) for name in sorted(set(names))]
             parameters = RUNS.load(connection, rows)
-            connection.execute(self._kind.closing(connection.dialect.name), parameters)
+            connection.execute(self.kind.closing(connection.dialect.name), parameters)
 
 
 def _ended_within() -> ColumnElement[bool]:
@@ -182,7 +191,7 @@ def _ended_within() -> ColumnElement[bool]:
 
 
 @lru_cache
-def _count_waiting(kind: Kind[Any]) -> Select[Any]:
+def _count_waiting(kind: Kind) -> Select[Any]:
     is_mine = case((request.c.owner == bindparam("this_worker"), 1), else_=0)
     return (
         select(
@@ -202,7 +211,7 @@ def _count_waiting(kind: Kind[Any]) -> Select[Any]:
 
 
 @lru_cache
-def _page(kind: Kind[Any], of_the_dead: bool) -> Select[Any]:
+def _page(kind: Kind, of_the_dead: bool) -> Select[Any]:
     mine = request.c.owner == bindparam("this_worker")
     key = request.c.finished_at, request.c.request_id
     return (

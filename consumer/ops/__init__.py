@@ -4,7 +4,8 @@
   `components` lists the components in the order of their start; `component` starts a list and stops
   it in reverse.
 - `service` starts the components and runs the loop; `drain` ends the runs; `signals` end it.
-- `commands` is `onceward-worker`; `check` is its command that asks each server and setting.
+- `commands` is `onceward-worker`; `check` asks each server and setting, `topics` lists the topics
+  that handlers need, and makes them.
 - `health/` says whether the worker gets on, can take work, and its latest figures: pages and
   metrics.
 """

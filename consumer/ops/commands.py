@@ -1,4 +1,4 @@
-"""`onceward-worker`: run, check, migrate, prune, pause, resume, paused."""
+"""`onceward-worker`: run, check, topics, migrate, prune, pause, resume, paused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from consumer.features.dead_letters.strategies import lettered_of
 from consumer.features.pausing.commands import COMMANDS as PAUSING
 from consumer.journal import Journal, migrate
 from consumer.ops.check import CheckResult, check_all
+from consumer.ops.startup import load_registry
+from consumer.ops.topics import TopicState, look_at_topics
 from feedback import logs
 from feedback.console.commands import (
     Group,
@@ -63,6 +65,49 @@ def check(config: str | None, as_json: bool) -> int:
         click.echo(_as_json(finding) if as_json else _as_text(finding))
     worst = max((finding.exit_code for finding in findings), default=ExitCode.FINE)
     return int(worst)
+
+
+@cli.command()
+@config_option
+@json_option
+@click.option("--create", is_flag=True, help="Make the missing ones.")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    help="Of new topics of requests; default the broker's. Those beside one get as many as it has.",
+)
+@click.option("--replication", type=click.IntRange(min=1), help="The same for their replication.")
+def topics(
+    config: str | None,
+    as_json: bool,
+    create: bool,
+    partitions: int | None,
+    replication: int | None,
+) -> int:
+    """List the topics that the handlers need; with --create, make those that are missing.
+
+    It ends with 1 when one is missing, or is not as it should be.
+
+    \b
+    Example:
+      onceward-worker topics --config payments.toml
+      onceward-worker topics --create --partitions 12 --config payments.toml
+    """
+    if not create and (partitions or replication):
+        raise click.UsageError("--partitions and --replication are of --create")
+    settings = settings_of(config)
+    found = look_at_topics(
+        settings,
+        load_registry(settings).handlers,
+        create=create,
+        partitions=partitions,
+        replication=replication,
+    )
+    code = ExitCode.FINE
+    for one in found:
+        click.echo(_topic_as_json(one) if as_json else _topic_as_text(one))
+        code = ExitCode.BAD_ANSWER if one.fault else code
+    return int(code)
 
 
 @cli.command("migrate")
@@ -140,3 +185,20 @@ def _as_json(finding: CheckResult) -> str:
 def _as_text(finding: CheckResult) -> str:
     mark = click.style("ok     ", fg="green") if finding.ok else click.style("WRONG  ", fg="red")
     return f"{mark}{finding.what:10} {finding.detail}"
+
+
+def _topic_as_json(one: TopicState) -> str:
+    return json.dumps(
+        {
+            "topic": one.topic.name,
+            "purpose": one.topic.purpose,
+            "partitions": one.partitions,
+            "created": one.is_new,
+            "fault": one.fault or None,
+        }
+    )
+
+
+def _topic_as_text(one: TopicState) -> str:
+    word = one.fault or ("created" if one.is_new else "there")
+    return f"{one.topic.name}  {one.topic.purpose}  {one.partitions} partitions  {word}"

@@ -80,6 +80,6 @@ def open_source(
         source.close()
         raise NotAvailable(
             f"Kafka at {settings.kafka.bootstrap_servers} has no topic {', '.join(missing)}: "
-            "create it, or correct the handler's topic"
+            "create it (onceward-worker topics --create), or correct the handler's topic"
         )
     return source

@@ -14,8 +14,8 @@ and those that have not, and touches no other child.
 
 Parent: `pool` (the loop's side), `supervisor` (starts and replaces children), `child_process` (one
 child), `jobs_in_child` (its jobs and their time limits), `handover` (jobs given but not started),
-`respawn_policy` and `backoff` (when another child is started), `memory`, `watch` and `wakeup` (the
-events that end a poll), `spawning`, `exit_watch`.
+`respawn_policy` (when another child is started), `memory`, `watch` and `wakeup` (the events that
+end a poll), `spawning`, `exit_watch`.
 Child: `child` (entry), `slots` (how many run), `coroutines`, `outbox` (its way out), `runs` (one
 run), `predicates` (asking first whether to run, for `consumer.features.collapse`), `queries`
 (asking the counterparty instead), `effects` (asking at a marked effect), `transactional`, `fatal`.

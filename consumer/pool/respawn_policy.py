@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterable
 from enum import StrEnum
 
-from consumer.pool.backoff import respawn_delay_s
+from feedback.doubling import doubled
 
 BROKEN_AFTER = 5
+# The first pause before another child is started, and the longest.
+DELAY_S = 0.1, 5.0
 
 
 class RespawnReason(StrEnum):
@@ -51,7 +53,7 @@ class RespawnPolicy:
         """
         self.replaced[RespawnReason.START_FAILED] += 1
         self._last_failure = reason
-        self._due.append((now_s + respawn_delay_s(failures), failures))
+        self._due.append((now_s + doubled(*DELAY_S, failures), failures))
 
     def take_due(self, now_s: float) -> list[int]:
         """Return the children to start now, each by the failures before it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from consumer.pool.outcome import (
 )
 from consumer.pool.predicates import refusal, refusal_coroutine
 from consumer.pool.queries import Queries
+from feedback import logs
 from feedback.logs import EventLog
 from feedback.status import State
 
@@ -67,6 +69,10 @@ class Runs:
 
     def run(self, number: int, job: Job) -> Outcome:
         """Call a plain handler; it may raise anything."""
+        with _log_context(job):
+            return self._run(number, job)
+
+    def _run(self, number: int, job: Job) -> Outcome:
         if job.asks:
             return self._queries.ask(job)
         handler = self._registry.for_topic(job.topic)
@@ -82,6 +88,10 @@ class Runs:
 
     async def run_coroutine(self, number: int, job: Job) -> Outcome:
         """Await a coroutine handler; it may raise anything, cancellation included."""
+        with _log_context(job):
+            return await self._run_coroutine(number, job)
+
+    async def _run_coroutine(self, number: int, job: Job) -> Outcome:
         if job.asks:
             return await self._queries.ask_coroutine(job)
         handler = self._registry.for_topic(job.topic)
@@ -150,6 +160,16 @@ class Runs:
         if gate is not None and gate.refused:
             return STALE  # the handler swallowed EffectRefused: the run still does not count
         return judge_return(value, max_result_bytes=self._settings.max_result_bytes)
+
+
+def _log_context(job: Job) -> AbstractContextManager[None]:
+    """Let the lines that a handler logs name its request."""
+    return logs.context(
+        request_id=job.request_id,
+        topic=job.topic,
+        attempt=job.attempt,
+        generation=job.generation,
+    )
 
 
 def _raised(

@@ -15,6 +15,7 @@ from consumer.journal import Published, Row
 from consumer.status.availability import ServerOutage
 from consumer.status.status_backlog import StatusBacklog
 from feedback.clock import epoch_ms, monotonic_s
+from feedback.doubling import doubled
 from feedback.errors import RedisRefused, RedisUnavailable
 from feedback.logs import EventLog
 from feedback.redis.split_batch import BATCH, write_apart
@@ -252,8 +253,8 @@ class StatusWriter:
     def _fail(self, batch: Sequence[StatusWrite], reason: str) -> None:
         """Keep the failed statuses, and wait a while, longer each time; under the lock."""
         self._outage.begins(_ME, reason)
-        pause_s = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(self._failures, 10))
         self._failures += 1
+        pause_s = doubled(FIRST_RETRY_S, LONGEST_RETRY_S, self._failures)
         self._retry_at_s = monotonic_s() + pause_s * random.uniform(0.8, 1.2)
         self._untold.put_back(batch)
 

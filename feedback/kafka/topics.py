@@ -48,13 +48,24 @@ class KafkaTopics:
         self._timeout_s = timeout_s
         self._known: set[str] = set()
 
-    def ensure(self, name: str, *, like: str, room_bytes: int = 0, compacted: bool = False) -> None:
+    def ensure(
+        self,
+        name: str,
+        *,
+        like: str,
+        room_bytes: int = 0,
+        compacted: bool = False,
+        partitions: int | None = None,
+        replication: int | None = None,
+    ) -> None:
         """Return when the topic exists.
 
         Args:
             like: the topic whose partitions and replication a new one gets.
             room_bytes: how much larger than a record there a record here may be.
             compacted: whether a new topic keeps the last record of each key, and nothing else.
+            partitions: of a new topic where `like` does not exist; None: the broker's default.
+            replication: the same.
 
         Raises:
             TopicMissing: it does not exist, and may not be made.
@@ -68,7 +79,8 @@ class KafkaTopics:
                     raise TopicMissing(
                         f"topic {name} does not exist: create it, or set [worker] create_topics"
                     )
-                self._make(admin, name, like, room_bytes, compacted=compacted)
+                wanted = _wanted(_described(admin, like), partitions, replication)
+                self._make(admin, name, like, room_bytes, wanted, compacted=compacted)
         self._known.add(name)
 
     def missing(self, names: list[str]) -> list[str]:
@@ -115,17 +127,20 @@ class KafkaTopics:
         """Ask Kafka again: writing there has failed."""
         self._known.discard(name)
 
-    def _make(self, admin: Any, name: str, like: str, room_bytes: int, *, compacted: bool) -> None:
-        source = _described(admin, like)
-        wanted: dict[str, Any] = {}  # a source that is gone: the broker's defaults
-        if source is not None:
-            partitions = source["partitions"]
-            wanted["num_partitions"] = len(partitions)
-            wanted["replication_factor"] = len(partitions[0]["replica_nodes"])
+    def _make(
+        self,
+        admin: Any,
+        name: str,
+        like: str,
+        room_bytes: int,
+        wanted: dict[str, Any],
+        *,
+        compacted: bool,
+    ) -> None:
         configs: dict[str, str] = {}
         if room_bytes:
-            limit = MAX_MESSAGE_BYTES if source is None else _max_message_bytes(admin, like)
-            configs[_LIMIT] = str(limit + room_bytes)
+            # Of a topic that does not exist Kafka says nothing: its default.
+            configs[_LIMIT] = str(_max_message_bytes(admin, like) + room_bytes)
         if compacted:
             configs[CLEANUP] = COMPACT
         if configs:
@@ -152,6 +167,17 @@ def _described(admin: Any, name: str) -> dict[str, Any] | None:
     if found["error_code"]:
         raise for_code(found["error_code"])(name)
     return found
+
+
+def _wanted(
+    source: dict[str, Any] | None, partitions: int | None, replication: int | None
+) -> dict[str, Any]:
+    """Return the partitions and the replication of a new topic; those left out are the broker's."""
+    if source is not None:
+        found = source["partitions"]
+        partitions, replication = len(found), len(found[0]["replica_nodes"])
+    wanted = {"num_partitions": partitions, "replication_factor": replication}
+    return {name: number for name, number in wanted.items() if number is not None}
 
 
 def _max_message_bytes(admin: Any, name: str) -> int:

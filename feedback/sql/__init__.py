@@ -4,7 +4,8 @@
   connection that is kept open. `reading`: opens a database without writing to it.
 - `bounded_connection`: a wait for PostgreSQL that ends. `clock`: the database's own.
 - `stuck_sessions`: ends sessions, and so the locks, of a process that stands still.
-- `faults`: a driver's errors, sorted by the caller's remedy.
+- `faults`: a driver's errors, sorted by the caller's remedy; `errors`: those that we raise instead.
+- `versions`: the version of the tables, and one migration at a time.
 
 Senders and status writers do not import it: a process without a database loads no SQLAlchemy.
 """

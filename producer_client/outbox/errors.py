@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from feedback.errors import ExitCode, NotAvailable, OncewardError
+from feedback.sql.errors import DatabaseUnavailable, ValuesRefused, WrongVersion
 
 
-class OutboxUnavailable(NotAvailable):
+class OutboxUnavailable(DatabaseUnavailable):
     """The outbox' database is away, full, read-only or busy.
 
     Within the caller's transaction nothing was written. If a commit of our own was not confirmed,
     nobody knows whether the row is there.
-
-    Args:
-        reason: one line that names the fault, without any data of a request.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the outbox is not available ({self.reason}): repeat the same call later"
+    database = "the outbox"
 
 
 class OutboxForbidden(OutboxUnavailable):
@@ -35,46 +28,18 @@ class OutboxForbidden(OutboxUnavailable):
         )
 
 
-class OutboxVersionError(NotAvailable):
-    """The outbox' tables are missing, or of another version than this program's.
+class OutboxVersionError(WrongVersion, NotAvailable):
+    """The outbox' tables are missing, or of another version than this program's."""
 
-    Args:
-        found: the version in the database; None when there are no tables.
-        wanted: the version that this program works with.
-    """
-
-    def __init__(self, found: int | None, wanted: int) -> None:
-        super().__init__(found, wanted)
-        self.found = found
-        self.wanted = wanted
-
-    def __str__(self) -> str:
-        if self.found is None:
-            return "this database has no outbox: run `onceward-client outbox migrate`"
-        if self.found < self.wanted:
-            return (
-                f"the outbox has version {self.found}, this program needs {self.wanted}: "
-                "run `onceward-client outbox migrate`"
-            )
-        return (
-            f"the outbox has version {self.found}, newer than this program's {self.wanted}: "
-            "install the newer Onceward"
-        )
+    database = "the outbox"
+    without_tables = "this database has no outbox"
+    migrate = "onceward-client outbox migrate"
 
 
-class RowRefused(OncewardError):
-    """The database refuses the row's values; nothing of it was written.
+class RowRefused(ValuesRefused):
+    """The database refuses the row's values; nothing of it was written."""
 
-    Args:
-        reason: kind and code of the refusal, never the data.
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the outbox' database refused the row ({self.reason}): nothing of it was written"
+    refusal = "the outbox' database refused the row"
 
 
 class NoTransaction(OncewardError):

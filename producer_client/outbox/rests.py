@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from feedback.doubling import doubled
+
 REST_S = (0.25, 2.0)
 # A person has to allow it, and each try costs a connection.
 FORBIDDEN_REST_S = (2.0, 60.0)
@@ -52,11 +54,10 @@ class Rests:
         new = [topic for topic in away if topic not in self._rests]
         for topic in away:
             known = self._rests.get(topic)
-            failures = 0 if known is None else known.failures
+            failures = 1 if known is None else known.failures + 1
             # It stays forbidden until it has taken a record: a silent Kafka says nothing of it.
             is_forbidden = topic in forbidden or (known is not None and known.is_forbidden)
-            shortest_s, longest_s = FORBIDDEN_REST_S if is_forbidden else REST_S
-            rest_s = min(longest_s, shortest_s * 2 ** min(failures, 10))
+            rest_s = doubled(*(FORBIDDEN_REST_S if is_forbidden else REST_S), failures)
             since_s = None if known is None else known.unknown_since_s
             if topic not in unknown:
                 # Only Kafka's own answer counts, and only while Kafka is there.
@@ -64,7 +65,7 @@ class Rests:
             elif since_s is None:
                 since_s = now_s
             is_lost = since_s is not None and now_s - since_s >= self._unknown_s
-            self._rests[topic] = _Rest(failures + 1, now_s + rest_s, since_s, is_lost, is_forbidden)
+            self._rests[topic] = _Rest(failures, now_s + rest_s, since_s, is_lost, is_forbidden)
         return new, back
 
     def resting(self, now_s: float) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, inspect, select, text
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, text
 
 from feedback.sql.session import Session
+from feedback.sql.versions import has_tables, lock_migration, read_value, write_value
 from producer_client.outbox.errors import OutboxVersionError
 from producer_client.outbox.faults import translate
 from producer_client.outbox.tables import (
@@ -21,7 +21,6 @@ from producer_client.outbox.tables import (
 
 # Any number that nobody else locks: "outboxes" in ASCII.
 _LOCK = 0x6F7574626F786573
-_READ_VERSION = select(meta.c.value).where(meta.c.name == VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +60,14 @@ def create(connection: Connection) -> OutboxMigrated:
     Raises:
         OutboxVersionError: there are tables of a newer version.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-    found = None
-    if inspect(connection).has_table(meta.name):
-        found = _version(connection)
+    lock_migration(connection, _LOCK)
+    found = _version(connection) if has_tables(connection, meta) else None
     if found is not None and found > SCHEMA_VERSION:
         raise OutboxVersionError(found, SCHEMA_VERSION)
     metadata.create_all(connection)
     if found == 1:
         _index_by_topic(connection)
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    value = str(SCHEMA_VERSION)
-    written = make(meta).values(name=VERSION, value=value)
-    connection.execute(
-        written.on_conflict_do_update(index_elements=[meta.c.name], set_={"value": value})
-    )
+    write_value(connection, meta, VERSION, str(SCHEMA_VERSION))
     return OutboxMigrated(found, SCHEMA_VERSION)
 
 
@@ -103,5 +94,5 @@ def check_version(connection: Connection) -> None:
 
 
 def _version(connection: Connection) -> int | None:
-    value = connection.execute(_READ_VERSION).scalar()
+    value = read_value(connection, meta, VERSION)
     return None if value is None else int(value)

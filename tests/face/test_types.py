@@ -10,7 +10,7 @@ from tests.face.conftest import LIMIT_S, ROOT
 RIGHT = """
 from typing import Any, TypedDict
 
-from onceward import Happened, Request, Tiers, Unknown, handler
+from onceward import Happened, Request, RetryPolicy, Tiers, Unknown, handler
 
 
 class Receipt(TypedDict):
@@ -39,6 +39,14 @@ async def answers_a_typed_dict(request: Request) -> Receipt:
 async def answers_nothing(request: Request, *, again: bool = False) -> None: ...
 
 
+BANK = RetryPolicy(on=("BUSY", TimeoutError), backoff="1s x 2", within_s=60)
+
+
+@handler(topic="e", retries=BANK, effect="marked")
+def shares_a_policy(request: Request) -> list[int]:
+    return [1]
+
+
 @handler(dead_letters_of="a", on_error="retry")
 def answers_anything(request: Request) -> Any: ...
 
@@ -52,7 +60,7 @@ one: int = keeps_its_type(Request.for_tests({}, effect="marked"))
 """
 # Each line that a checker must refuse ends with its code.
 WRONG = """
-from onceward import Client, Request, handler
+from onceward import Client, Request, RetryPolicy, handler
 
 
 @handler(topic="a")  # type-var
@@ -88,6 +96,7 @@ handler(topic="g", delivery="exactly_once")  # arg-type
 handler(topic="g", order="topic")  # arg-type
 handler(dead_letters_of="g", on_error="again")  # arg-type
 handler(topic="g", retrys="1s")  # call-arg
+RetryPolicy(backoff="1s")  # call-arg
 Client(durability="sure")  # arg-type
 Request.for_tests({}, effect="mark")  # arg-type
 """
@@ -120,5 +129,5 @@ def test_a_checker_refuses_a_wrong_signature_and_a_wrong_word(tmp_path: Path) ->
         for number, line in enumerate(WRONG.split("\n"), 1)
         if "  # " in line
     ]
-    assert len(marked) == 14
+    assert len(marked) == 15
     assert refused(tmp_path, WRONG) == marked

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from consumer.dlq.letter import DeadLetter
 from consumer.dlq.redrive.record import Sending
-from consumer.features.outgoing.posting import RecordWriter
+from consumer.features.outgoing.posting import Writer
 from consumer.journal.records import Published, Row
 from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
@@ -224,7 +224,7 @@ class BatchSender:
     def __init__(
         self,
         statuses: RedriveStatuses,
-        writer: RecordWriter,
+        writer: Writer,
         *,
         record: Callable[[Reopened, int], Sending],
         replaces: bool,

@@ -34,7 +34,7 @@ from consumer.dlq.redrive.batch_sender import (
 from consumer.dlq.redrive.plan import RedrivePlan, chunk_size
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay, Progress
 from consumer.dlq.redrive.record import Sending, SentScan, attempt_of, candidate_of, sending_of
-from consumer.features.outgoing.posting import RecordWriter
+from consumer.features.outgoing.posting import Writer
 from consumer.journal.redrive_row import Redrive, RedriveStopped
 from consumer.journal.redrive_rule import Redrivable
 from consumer.journal.redrive_work import RedriveWork
@@ -59,7 +59,7 @@ class Tools(NamedTuple):
     work: RedriveWork
     sent_scan: SentScan
     statuses: RedriveStatuses
-    writer: RecordWriter
+    writer: Writer
     topics: Collection[str]
 
 

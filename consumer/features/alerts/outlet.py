@@ -8,6 +8,7 @@ from typing import Any
 
 from consumer.features.alerts.grouping import Alert
 from consumer.features.alerts.message import AlertSender, body_of
+from feedback.doubling import doubled
 from feedback.logs import EventLog
 from feedback.observer import Observer
 
@@ -81,7 +82,7 @@ class Outlet:
             log.warning("webhook.failed", reason=fault)
         self._counted("failed", count)
         self._tried += 1
-        self._again_s = now_s + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (self._tried - 1))
+        self._again_s = now_s + doubled(FIRST_PAUSE_S, LONGEST_PAUSE_S, self._tried)
         if self._tried % TRIES == 0:
             self._drop(count)
 

@@ -18,8 +18,9 @@ from consumer.features.outgoing.listener import (
 )
 from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.rounds import Poster, Rounds, Rows
-from consumer.journal.dead_letters import Dead, DeadLetterRows
+from consumer.journal.dead_letters import DeadLetterRows
 from consumer.journal.records import Row
+from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.loop.settlement import Settlement
@@ -38,12 +39,12 @@ def make(core: Core) -> Sequence[Feature]:
     chosen = strategies(core.settings, core.by_topic)
     if not chosen:
         return ()
-    failures = RecentFailures()
-    posting = posting_of(core, failures, stopping=lambda: letters.is_stopping)
+    recent = RecentFailures()
+    posting = posting_of(core, recent, stopping=lambda: letters.is_stopping)
     letters = DeadLetters(
         rows=core.rows(DeadLetterRows),
         posting=posting,
-        failures=failures,
+        recent=recent,
         strategies=chosen,
         lease_s=core.settings.journal.lease_s,
         may_sweep=core.may_sweep,
@@ -52,13 +53,13 @@ def make(core: Core) -> Sequence[Feature]:
     return (letters,)
 
 
-class DeadLetters(Rounds[Dead]):
+class DeadLetters(Rounds):
     """Remembers requests that failed for good, and writes their letters until stopped.
 
     Args:
         rows: finds waiting rows; with a connection of its own.
         posting: writes a page of it.
-        failures: this worker's memory of failures; a new one wakes the thread.
+        recent: this worker's memory of failures; a new one wakes the thread.
         strategies: `keep` or `drop` for each topic that has dead letters here; failures of other
             topics are left alone.
         lease_s: how often to look for rows of dead workers.
@@ -73,9 +74,9 @@ class DeadLetters(Rounds[Dead]):
     def __init__(
         self,
         *,
-        rows: Rows[Dead],
-        posting: Poster[Dead],
-        failures: RecentFailures,
+        rows: Rows,
+        posting: Poster,
+        recent: RecentFailures,
         strategies: Mapping[str, str],
         lease_s: float,
         may_sweep: Callable[[float], bool],
@@ -84,13 +85,13 @@ class DeadLetters(Rounds[Dead]):
         super().__init__(
             rows=rows,
             posting=posting,
-            memory=failures,
+            recent=recent,
             topics=strategies.keys(),
             lease_s=lease_s,
             may_sweep=may_sweep,
             listeners=listeners,
         )
-        self._failures = failures
+        self._failures = recent
         self._strategies = strategies
 
     def ended(self, one: Settlement) -> None:
@@ -103,7 +104,7 @@ class DeadLetters(Rounds[Dead]):
         if row.state == State.FAILED:
             self._failures.failed((row.request_id, row.generation), record, None)
 
-    def settle(self, page: Sequence[Dead]) -> Iterator[Posted]:
+    def settle(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
         """Write the letters that are stored, and count those that are dropped."""
         dropped = [one.row for one in page if self._strategies[one.row.topic] == DROP]
         if dropped:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
 from consumer.journal.redrive_rule import shown_generation
+from consumer.journal.waiting import OwedRow
 from consumer.pool.outcome import STACK_LIMIT_BYTES, Raised
 from feedback.records.dead_letter_topics import dead_letter_topic as dead_letter_topic
 from feedback.records.envelope import (
@@ -73,7 +73,7 @@ TRIMS = (
 
 
 def headers_of(
-    dead: Dead, record: Record, *, group: str, raised: Raised | None, trim: Trim = TRIMS[0]
+    dead: OwedRow, record: Record, *, group: str, raised: Raised | None, trim: Trim = TRIMS[0]
 ) -> Headers:
     """Return the headers of a letter.
 
@@ -120,7 +120,7 @@ def kept_headers(headers: Headers, ours: Headers) -> list[tuple[str, bytes]]:
     return kept
 
 
-def _facts(dead: Dead, record: Record, group: str) -> list[tuple[str, bytes]]:
+def _facts(dead: OwedRow, record: Record, group: str) -> list[tuple[str, bytes]]:
     row = dead.row
     failed_at = row.finished_at or 0
     otherwise = failed_at if dead.first_failed_at is None else dead.first_failed_at

@@ -13,7 +13,7 @@ from feedback.records.envelope import Record, payload_sha256
 READ_TIMEOUT_S = 5.0
 
 
-class PayloadReader(Protocol):
+class Reader(Protocol):
     """Reads records again by their coordinates."""
 
     def read(
@@ -32,7 +32,7 @@ class Payloads:
     """
 
     def __init__(
-        self, *, reader: PayloadReader, store: PayloadStore, redis_away: Callable[[], bool]
+        self, *, reader: Reader, store: PayloadStore, redis_away: Callable[[], bool]
     ) -> None:
         self._reader = reader
         self._store = store

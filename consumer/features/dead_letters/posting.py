@@ -9,9 +9,9 @@ from consumer.features.dead_letters.letter import ROOM_BYTES, TRIMS, dead_letter
 from consumer.features.dead_letters.payloads import Payloads
 from consumer.features.dead_letters.recent_failures import RecentFailures
 from consumer.features.outgoing.listener import DEAD_LETTERS
-from consumer.features.outgoing.posting import Posting, RecordWriter, Target, Topics
-from consumer.journal.dead_letters import Dead
+from consumer.features.outgoing.posting import Posting, Target, Topics, Writer
 from consumer.journal.records import Row
+from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.pool.outcome import Raised
 from feedback.kafka.reader import RecordReader
@@ -29,7 +29,7 @@ class Source(Protocol):
 class Letter(NamedTuple):
     """A failure with everything that its letter is made of."""
 
-    dead: Dead
+    dead: OwedRow
     record: Record
     raised: Raised | None
     group: str
@@ -48,12 +48,12 @@ class Letter(NamedTuple):
             yield Outgoing(topic, row.partition, record.key, record.value, tuple(headers))
 
 
-class LetterPosting(Posting[Dead]):
+class LetterPosting(Posting):
     """Writes letters. Belongs to one thread.
 
     Args:
         group: whose failures they are.
-        failures: this worker's memory of failures.
+        recent: this worker's memory of failures.
         payloads: finds the rest.
         topics: makes dead letter topics.
         writer: writes the records.
@@ -64,10 +64,10 @@ class LetterPosting(Posting[Dead]):
         self,
         *,
         group: str,
-        failures: RecentFailures,
+        recent: RecentFailures,
         payloads: Source,
         topics: Topics,
-        writer: RecordWriter,
+        writer: Writer,
         stopping: Callable[[], bool],
     ) -> None:
         super().__init__(
@@ -79,7 +79,7 @@ class LetterPosting(Posting[Dead]):
             stopping=stopping,
         )
         self._group = group
-        self._failures = failures
+        self._recent = recent
         self._payloads = payloads
 
     def close(self) -> None:
@@ -87,9 +87,9 @@ class LetterPosting(Posting[Dead]):
         super().close()
         self._payloads.close()
 
-    def _letter(self, dead: Dead) -> Letter | None:
+    def _letter(self, dead: OwedRow) -> Letter | None:
         row = dead.row
-        known = self._failures.of((row.request_id, row.generation))
+        known = self._recent.of((row.request_id, row.generation))
         if known is not None:
             return Letter(dead, known.record, known.raised, self._group)
         record = self._payloads.of(row)
@@ -97,13 +97,13 @@ class LetterPosting(Posting[Dead]):
 
 
 def posting_of(
-    core: Core, failures: RecentFailures, *, stopping: Callable[[], bool]
+    core: Core, recent: RecentFailures, *, stopping: Callable[[], bool]
 ) -> LetterPosting:
     """Return a worker's writer of letters, for one thread; see `LetterPosting`."""
     kafka = core.settings.kafka
     return LetterPosting(
         group=core.group,
-        failures=failures,
+        recent=recent,
         payloads=Payloads(reader=RecordReader(kafka), store=core.store, redis_away=core.redis_away),
         topics=core.kafka_topics(),
         writer=KafkaWriter(kafka),

@@ -38,7 +38,11 @@ class Failed(NamedTuple):
 
 
 class RecentFailures(RecentRuns[Failed]):
-    """Remembers the latest failures, by their bytes; see `RecentRuns`."""
+    """Remembers the latest failures. Safe to share between threads.
+
+    Args:
+        limit_bytes: how much is remembered at most; the oldest is forgotten first.
+    """
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         super().__init__(limit_bytes)

@@ -12,8 +12,9 @@ from consumer.features.outgoing.listener import OUTCOMES, WRITTEN, OutgoingListe
 from consumer.features.outgoing.posting import Posted, Posting, Target
 from consumer.features.outgoing.rounds import Rounds
 from consumer.handlers.declaration import Handler
-from consumer.journal.outcomes import OutcomeRows, OwedOutcome
+from consumer.journal.outcomes import OutcomeRows
 from consumer.journal.records import Row
+from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.loop.feature import Feature
 from consumer.loop.settlement import Settlement
@@ -39,7 +40,7 @@ def make(core: Core) -> Sequence[Feature]:
     return (Outcomes(core, targets),) if targets else ()
 
 
-class Outcomes(Rounds[OwedOutcome]):
+class Outcomes(Rounds):
     """Hears of ended requests, and writes their outcomes until stopped.
 
     Args:
@@ -66,7 +67,7 @@ class Outcomes(Rounds[OwedOutcome]):
                 writer=self._writer,
                 stopping=lambda: self.is_stopping,
             ),
-            memory=self._ends,
+            recent=self._ends,
             topics=targets.keys(),
             lease_s=core.settings.journal.lease_s,
             may_sweep=core.may_sweep,
@@ -93,7 +94,7 @@ class Outcomes(Rounds[OwedOutcome]):
             except KafkaUnavailable as error:
                 log.warning("outcomes.topic_away", topic=topic, reason=str(error))
 
-    def settle(self, page: Sequence[OwedOutcome]) -> Iterator[Posted]:
+    def settle(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
         """Write the outcomes of a page."""
         for posted in self._posting.post(page):
             self.close_cases(posted.written, WRITTEN)
@@ -101,7 +102,7 @@ class Outcomes(Rounds[OwedOutcome]):
                 log.debug("outcomes.written", topic=topic, count=count)
             yield posted
 
-    def _draft(self, one: OwedOutcome) -> OutcomeRecord:
+    def _draft(self, one: OwedRow) -> OutcomeRecord:
         row = one.row
         traceparent = self._ends.of((row.request_id, row.generation))
         return OutcomeRecord(row, self._targets[row.topic], self._group, traceparent)

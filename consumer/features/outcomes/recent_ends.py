@@ -1,4 +1,4 @@
-"""A worker's memory of requests that have just ended: that there are some, and their traces."""
+"""A worker's memory of requests that ended just now: that there are some, and their traces."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TRACE_LIMIT_BYTES = 256
 
 
 class RecentEnds(RecentRuns[bytes]):
-    """Wakes the writer of outcomes, and remembers trace contexts; see `RecentRuns`.
+    """Remembers the trace context of each, where there is one. Safe to share between threads.
 
     Args:
         topics: those whose outcomes are wanted.
-        limit: how many trace contexts are remembered at most.
+        limit: how many trace contexts are remembered at most; the oldest is forgotten first.
     """
 
     def __init__(self, topics: Collection[str], limit: int = LIMIT) -> None:
@@ -31,6 +31,6 @@ class RecentEnds(RecentRuns[bytes]):
             return
         for name, value in record.headers:
             if name == TRACEPARENT and value is not None and len(value) <= TRACE_LIMIT_BYTES:
-                self.remember(run, value, size=1)
+                self.remember(run, value)
                 break
         self.news.set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from feedback.doubling import doubled
 from feedback.logs import EventLog
 
 FIRST_PAUSE_S = 1.0
@@ -32,7 +33,8 @@ class Hindrances:
         self._closed: set[str] = set()
         self._hindered: set[str] = set()
         self._alarmed: set[str] = set()
-        self._pause_s = 0.0
+        # Hindered ones in a row.
+        self._passages = 0
         self._again_s = 0.0
 
     @property
@@ -76,10 +78,10 @@ class Hindrances:
             self._alarmed.discard(topic)
             self._log.info(f"{self._kind}.free", topic=topic)
         if not self._hindered:
-            self._pause_s = 0.0
+            self._passages = 0
         elif now_s >= self._again_s:
-            self._pause_s = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, 2 * self._pause_s))
-            self._again_s = now_s + self._pause_s
+            self._passages += 1
+            self._again_s = now_s + doubled(FIRST_PAUSE_S, LONGEST_PAUSE_S, self._passages)
 
     def _hinder(self, topic: str, reason: str) -> None:
         self._hindered.add(topic)

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from consumer.journal.records import Row
+from consumer.journal.waiting import OwedRow
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.writer import Outgoing, RecordRefused, RecordTooLarge
 from feedback.logs import EventLog
 
 # The records on their way to Kafka at the same time.
 BATCH_BYTES = 8 * 2**20
-
-
-class OwedRow(Protocol):
-    """Something that waits for its record."""
-
-    @property
-    def row(self) -> Row: ...
-
-
-Item = TypeVar("Item", bound=OwedRow)
 
 
 class Draft(Protocol):
@@ -53,7 +44,7 @@ class Topics(Protocol):
     def forget(self, name: str) -> None: ...
 
 
-class RecordWriter(Protocol):
+class Writer(Protocol):
     """Writes records; None for each that Kafka has acknowledged."""
 
     def write(self, records: Sequence[Outgoing]) -> list[KafkaUnavailable | None]: ...
@@ -77,7 +68,7 @@ class Posted:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-class Posting(Generic[Item]):
+class Posting:
     """Writes records. Belongs to one thread.
 
     Args:
@@ -95,9 +86,9 @@ class Posting(Generic[Item]):
         *,
         kind: str,
         target: Callable[[str], Target],
-        draft: Callable[[Item], Draft | None],
+        draft: Callable[[OwedRow], Draft | None],
         topics: Topics,
-        writer: RecordWriter,
+        writer: Writer,
         stopping: Callable[[], bool],
     ) -> None:
         self._kind = kind
@@ -108,7 +99,7 @@ class Posting(Generic[Item]):
         self._writer = writer
         self._stopping = stopping
 
-    def post(self, page: Sequence[Item]) -> Iterator[Posted]:
+    def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
         """Write a page; yield the results, some at a time, so that they are noted early."""
         posted = Posted()
         batch: list[tuple[Row, Draft]] = []
@@ -132,7 +123,7 @@ class Posting(Generic[Item]):
         """Close the connection to Kafka; a later page opens it again."""
         self._writer.close()
 
-    def _drafted(self, item: Item, posted: Posted) -> Draft | None:
+    def _drafted(self, item: OwedRow, posted: Posted) -> Draft | None:
         topic = item.row.topic
         if topic in posted.closed:
             return None

@@ -11,15 +11,15 @@ import random
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 from consumer.features.outgoing.hindrances import Hindrances
 from consumer.features.outgoing.listener import OutgoingListener
-from consumer.features.outgoing.posting import OwedRow, Posted
+from consumer.features.outgoing.posting import Posted
 from consumer.features.outgoing.recent_runs import RecentRuns
 from consumer.journal import JournalUnavailable, Row
 from consumer.journal.span import Span
-from consumer.journal.waiting import Cursor, OwedCount
+from consumer.journal.waiting import Cursor, OwedCount, OwedRow
 from consumer.loop.feature import Feature
 from consumer.loop.mapping import Run
 from feedback.clock import monotonic_s
@@ -31,12 +31,8 @@ ASKING_SHARE = 0.05
 # The share of a lease after which a worker looks for rows of dead workers.
 TURN_EVERY = 0.5
 
-Item = TypeVar("Item", bound=OwedRow)
-Asked = TypeVar("Asked", covariant=True, bound=OwedRow)
-Written = TypeVar("Written", contravariant=True, bound=OwedRow)
 
-
-class Rows(Protocol[Asked]):
+class Rows(Protocol):
     """Finds waiting rows."""
 
     def waiting(self, within_ms: int) -> list[OwedCount]: ...
@@ -49,25 +45,25 @@ class Rows(Protocol[Asked]):
         limit: int,
         of_the_dead: bool,
         within_ms: int,
-    ) -> Sequence[Asked]: ...
+    ) -> Sequence[OwedRow]: ...
     def close_case(self, names: Collection[Run]) -> None: ...
     def close(self) -> None: ...
 
 
-class Poster(Protocol[Written]):
+class Poster(Protocol):
     """Writes a page of records."""
 
-    def post(self, page: Sequence[Written]) -> Iterator[Posted]: ...
+    def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]: ...
     def close(self) -> None: ...
 
 
-class Rounds(Feature, ABC, Generic[Item]):
+class Rounds(Feature, ABC):
     """Writes the records of waiting rows, until stopped; `name` is the kind of the records.
 
     Args:
         rows: finds waiting rows; with a connection of its own.
         posting: writes a page of them; closed in the thread.
-        memory: this worker's memory of waiting rows; a new one wakes this thread.
+        recent: this worker's memory of waiting rows; a new one wakes this thread.
         topics: those that this worker writes for; rows of other topics are left alone.
         lease_s: how often to look for rows of dead workers.
         may_sweep: called with the monotonic time; returns whether dead workers can be told from
@@ -84,9 +80,9 @@ class Rounds(Feature, ABC, Generic[Item]):
     def __init__(
         self,
         *,
-        rows: Rows[Item],
-        posting: Poster[Item],
-        memory: RecentRuns[Any],
+        rows: Rows,
+        posting: Poster,
+        recent: RecentRuns[Any],
         topics: Collection[str],
         lease_s: float,
         may_sweep: Callable[[float], bool],
@@ -94,7 +90,7 @@ class Rounds(Feature, ABC, Generic[Item]):
     ) -> None:
         self._rows = rows
         self._posting = posting
-        self._memory = memory
+        self._recent = recent
         self._topics = topics
         self._lease_s = lease_s
         self._may_sweep = may_sweep
@@ -113,7 +109,7 @@ class Rounds(Feature, ABC, Generic[Item]):
         """Prepare; called first in the thread."""
 
     @abstractmethod
-    def settle(self, page: Sequence[Item]) -> Iterator[Posted]:
+    def settle(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
         """Write a page and close the cases of its rows; yield the results."""
 
     def close_cases(self, rows: Sequence[Row], what: str) -> None:
@@ -124,7 +120,7 @@ class Rounds(Feature, ABC, Generic[Item]):
         """
         runs: list[Run] = [(row.request_id, row.generation) for row in rows]
         self._rows.close_case(runs)
-        self._memory.forget(runs)
+        self._recent.forget(runs)
         for one in self._listeners:
             one.done(self.name, what, rows)
 
@@ -143,7 +139,7 @@ class Rounds(Feature, ABC, Generic[Item]):
         One that waits for a server that hangs is left behind, a daemon.
         """
         self._stopping.set()
-        self._memory.news.set()
+        self._recent.news.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
@@ -153,9 +149,9 @@ class Rounds(Feature, ABC, Generic[Item]):
         try:
             self.begin()
             while not self._stopping.is_set():
-                self._memory.news.wait(pause_s)
+                self._recent.news.wait(pause_s)
                 self._stopping.wait(min(self._lease_s, self._gather_s))
-                self._memory.news.clear()
+                self._recent.news.clear()
                 if not self._stopping.is_set():
                     self.look()
                 pause_s = self._pause_s(monotonic_s())
@@ -189,7 +185,7 @@ class Rounds(Feature, ABC, Generic[Item]):
         self._show(waiting, now_s)
         has_mine = any(one.mine for one in ours)
         if not has_mine:
-            self._memory.forget_before(now_s)
+            self._recent.forget_before(now_s)
         if self._hindrances.begins(now_s):
             self._cursor = Cursor()
         of_the_dead = self._is_my_turn(ours, now_s)

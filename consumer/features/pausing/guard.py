@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from consumer.features.pausing.ways import FINE, FailureKind
+from feedback.doubling import doubled
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 4.0
@@ -39,7 +40,6 @@ class Outage:
         way: in which the runs failed.
         since_s: monotonic.
         probe_s: monotonic time from which the next request may be let through.
-        pause_s: how long after that one the one after it.
         probes: ids of those that were let through and have not ended.
         tried: how many were let through.
     """
@@ -47,7 +47,6 @@ class Outage:
     way: FailureKind
     since_s: float
     probe_s: float
-    pause_s: float
     probes: set[str] = field(default_factory=set)
     tried: int = 0
 
@@ -106,7 +105,7 @@ class Guard:
             return None
         if self._kept(topic).add(way) <= self._most or way == FINE:
             return None
-        self.outages[topic] = Outage(way, now_s, now_s + FIRST_PAUSE_S, 2 * FIRST_PAUSE_S)
+        self.outages[topic] = Outage(way, now_s, now_s + FIRST_PAUSE_S)
         return Change.PAUSED
 
     def _ended_meanwhile(
@@ -133,8 +132,8 @@ class Guard:
         outage = self.outages[topic]
         outage.probes.add(request_id)
         outage.tried += 1
-        outage.probe_s = now_s + outage.pause_s
-        outage.pause_s = min(2 * outage.pause_s, LONGEST_PAUSE_S)
+        # The first pause was before the first of them.
+        outage.probe_s = now_s + doubled(FIRST_PAUSE_S, LONGEST_PAUSE_S, 1 + outage.tried)
 
     def lost(self, topic: str, request_id: str, now_s: float) -> None:
         """Note that a probe is nowhere any more, and did not run."""

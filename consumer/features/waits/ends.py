@@ -12,21 +12,20 @@ letter that cannot be written must not delay the tombstones of others.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
 
 from consumer.features.dead_letters.recent_failures import RecentFailures
 from consumer.features.dead_letters.strategies import KEEP, NONE, STOP, strategy_of
 from consumer.features.outcomes.outcomes import outcome_topics
 from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES
-from consumer.features.outgoing.posting import Posted
+from consumer.features.outgoing.rounds import Poster
 from consumer.features.outgoing.sending import Sending
 from consumer.features.waits.ended import End, Right, WaitPlace, doubt, row_of
 from consumer.features.waits.record import GIVEN_BACK, Wait, encode, tombstone
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.delivery import Delivery
-from consumer.journal.dead_letters import Dead
 from consumer.journal.records import WORKER_DIED, Row
+from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.status.availability import ServerOutage
 from feedback.clock import epoch_ms
@@ -50,13 +49,6 @@ def is_kept(one: Handler) -> bool:
     return one.delivery is DeliveryKind.AT_LEAST_ONCE
 
 
-class Letters(Protocol):
-    """Writes dead letters."""
-
-    def post(self, page: Sequence[Dead]) -> Iterator[Posted]: ...
-    def close(self) -> None: ...
-
-
 class Ends:
     """Writes until stopped.
 
@@ -67,7 +59,7 @@ class Ends:
             were taken over.
         writer: used by one thread alone.
         letters: writes dead letters, in another one.
-        failures: records and errors of failures, where they are known here.
+        recent: records and errors of failures, where they are known here.
         outage: notified when wait records cannot be written.
     """
 
@@ -77,8 +69,8 @@ class Ends:
         handlers: Mapping[str, Handler],
         *,
         writer: KafkaWriter,
-        letters: Letters,
-        failures: RecentFailures,
+        letters: Poster,
+        recent: RecentFailures,
         outage: ServerOutage,
     ) -> None:
         self._group = core.group
@@ -89,7 +81,7 @@ class Ends:
         self._outlives = core.outlives
         self._writer = writer
         self._letters = letters
-        self._failures = failures
+        self._recent = recent
         self._teller = core.teller
         self._outage = outage
         self._lock = threading.Lock()
@@ -233,7 +225,7 @@ class Ends:
 
     def in_doubt(self, one: Delivery) -> None:
         """End a request whose worker died, and that must not run again: for a person."""
-        self._failures.failed((one.request_id, one.begins_at), one.record, None)
+        self._recent.failed((one.request_id, one.begins_at), one.record, None)
         # The writer of the status notifies us.
         self._teller.tell([doubt(one, worker_id=self._worker_id)])
 
@@ -243,11 +235,11 @@ class Ends:
         """Write letters, and have the tombstones follow; return those to try again."""
         ends = {(one.ended_as, one.generation): one for one in batch}
         settled: list[End] = []
-        dead = [Dead(one.row, None) for one in ends.values() if one.row is not None]
+        dead = [OwedRow(one.row, None) for one in ends.values() if one.row is not None]
         for posted in self._letters.post(dead):
             rows = (*posted.written, *posted.gone)
             settled += [ends.pop((row.request_id, row.generation)) for row in rows]
-            self._failures.forget((row.request_id, row.generation) for row in rows)
+            self._recent.forget((row.request_id, row.generation) for row in rows)
         self._saying.send(settled)
         return [*ends.values()]
 

@@ -73,13 +73,13 @@ class Waits(Feature, OutgoingListener):
             holding=self._holding,
             outage=outage,
         )
-        failures = RecentFailures()
+        recent = RecentFailures()
         self._ends = Ends(
             core,
             known,
             writer=KafkaWriter(core.settings.kafka),
-            letters=posting_of(core, failures, stopping=lambda: False),
-            failures=failures,
+            letters=posting_of(core, recent, stopping=lambda: False),
+            recent=recent,
             outage=outage,
         )
         self._keeper = Keeper(

@@ -9,8 +9,9 @@ import pytest
 from sqlalchemy import text
 
 from consumer.journal import Journal, JournalState
-from consumer.journal.dead_letters import Cursor, Dead, DeadLetterRows
+from consumer.journal.dead_letters import DeadLetterRows
 from consumer.journal.tables import DEAD
+from consumer.journal.waiting import Cursor, OwedRow
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases, closing_all
 from tests.consumer.journal.samples import claim, finish, new_id, refusal
 
@@ -43,11 +44,11 @@ def fail(journal: Journal, *, code: str = "REJECTED", resend: bool = False) -> s
 
 def found(
     rows: DeadLetterRows, cursor: Cursor = FIRST, *, limit: int = 100, of_the_dead: bool = True
-) -> list[Dead]:
+) -> list[OwedRow]:
     return rows.page(cursor, topics=["payments"], limit=limit, of_the_dead=of_the_dead)
 
 
-def names(page: list[Dead]) -> list[str]:
+def names(page: list[OwedRow]) -> list[str]:
     return [one.row.request_id for one in page]
 
 

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import text
 
 from consumer.journal import Journal, JournalState
-from consumer.journal.outcomes import OutcomeRows, OwedOutcome
+from consumer.journal.outcomes import OutcomeRows
 from consumer.journal.resolving import Decisions
 from consumer.journal.tables import OUTCOME
-from consumer.journal.waiting import Cursor
+from consumer.journal.waiting import Cursor, OwedRow
 from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases, closing_all
 from tests.consumer.journal.samples import PAST, claim, finish, new_id, refusal
 
@@ -50,11 +50,11 @@ def end(journal: Journal, state: str = JournalState.SUCCEEDED, **facts: object) 
     return name
 
 
-def found(rows: OutcomeRows, *, of_the_dead: bool = True) -> list[OwedOutcome]:
+def found(rows: OutcomeRows, *, of_the_dead: bool = True) -> list[OwedRow]:
     return rows.page(FIRST, topics=WANTED, limit=100, of_the_dead=of_the_dead)
 
 
-def names(page: list[OwedOutcome]) -> list[tuple[str, int]]:
+def names(page: list[OwedRow]) -> list[tuple[str, int]]:
     return sorted((one.row.request_id, one.row.generation) for one in page)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from consumer.journal import DataRefused, FinishKind, Journal, JournalState, VerdictKind
-from consumer.journal.dead_letters import Cursor, DeadLetterRows
+from consumer.journal.dead_letters import DeadLetterRows
 from consumer.journal.redrive_rule import Redrivable
 from consumer.journal.resolving import Decisions
+from consumer.journal.waiting import Cursor
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, kinds, new_id
 

@@ -171,6 +171,17 @@ def print_much(request: Request) -> str:
     return "printed"
 
 
+@handler(topic="log")
+def log_a_line(request: Request) -> None:
+    logging.getLogger("shop").warning("charged", extra={"amount": request.json()})
+
+
+@handler(topic="log-coroutine")
+async def log_from_a_coroutine(request: Request) -> None:
+    await asyncio.sleep(0)
+    log_a_line(request)
+
+
 @handler(topic="return")
 def return_odd(request: Request) -> Any:
     kind = request.json()

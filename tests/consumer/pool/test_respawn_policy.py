@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.pool.backoff import respawn_delay_s
 from consumer.pool.memory import MemoryVerdict, judge
-from consumer.pool.respawn_policy import BROKEN_AFTER, RespawnPolicy
+from consumer.pool.respawn_policy import BROKEN_AFTER, DELAY_S, RespawnPolicy
+from feedback.doubling import doubled
 
 
 def test_a_failed_start_is_due_after_its_pause_and_only_once() -> None:
     respawn_policy = RespawnPolicy()
     assert respawn_policy.next_s == math.inf
     respawn_policy.try_later(3, "no licence", 100.0)
-    assert respawn_policy.next_s == 100.0 + respawn_delay_s(3)
+    assert respawn_policy.next_s == 100.0 + doubled(*DELAY_S, 3)
     assert respawn_policy.take_due(respawn_policy.next_s - 0.01) == []
     assert respawn_policy.take_due(respawn_policy.next_s) == [3]
     assert respawn_policy.take_due(math.inf) == []

@@ -68,6 +68,21 @@ def test_five_megabytes_of_prints_do_not_disturb_the_protocol(
     assert "y" * 1024 in printed.err
 
 
+@pytest.mark.parametrize("topic", ["log", "log-coroutine"])
+def test_a_line_that_a_handler_logs_names_its_request(
+    make_pool: MakePool, capfd: pytest.CaptureFixture[str], topic: str
+) -> None:
+    driven = make_pool(slots_per_process=2)
+    driven.run([job(topic, 1, request_id="a", attempt=2), job(topic, 2, request_id="b")])
+    lines = [one for one in capfd.readouterr().err.splitlines() if "charged" in one]
+    found = sorted((json.loads(one) for one in lines), key=lambda one: str(one["request_id"]))
+    assert [(one["request_id"], one["amount"], one["attempt"]) for one in found] == [
+        ("a", 1, 2),
+        ("b", 2, 1),
+    ]
+    assert {(one["topic"], one["generation"]) for one in found} == {(topic, 1)}
+
+
 @pytest.mark.parametrize(
     ("kind", "code"),
     [("set", "RESULT_NOT_JSON"), ("nan", "RESULT_NOT_JSON"), ("large", "RESULT_TOO_LARGE")],

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.pool import ChildDied, ChildFailed, ChildReady
-from consumer.pool.backoff import respawn_delay_s
+from consumer.pool.respawn_policy import DELAY_S
+from feedback.doubling import doubled
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import LIMIT_S, Driven, job
 
@@ -79,7 +80,7 @@ def test_failed_children_are_tried_again_with_pauses_until_one_is_ready(
     begun_s = time.monotonic()
     driven = make_pool(is_awaited=False, handlers=("late_handlers",))
     _failures(driven, 3)
-    assert time.monotonic() - begun_s > sum(map(respawn_delay_s, (1, 2)))
+    assert time.monotonic() - begun_s > sum(doubled(*DELAY_S, n) for n in (1, 2))
     module.write_text(GOOD)
     driven.until(lambda: driven.told(ChildReady))
     assert driven.pool.free_slots == 1
@@ -114,12 +115,12 @@ def _no_files_left() -> Iterator[None]:
 
 @given(st.integers(min_value=0, max_value=10**6))
 def test_pauses_grow_and_stay_below_five_seconds(failures: int) -> None:
-    delay_s = respawn_delay_s(failures)
-    assert 0 <= delay_s <= respawn_delay_s(failures + 1) <= 5.0
+    delay_s = doubled(*DELAY_S, failures)
+    assert 0 <= delay_s <= doubled(*DELAY_S, failures + 1) <= 5.0
 
 
 def test_the_first_pauses_are_a_tenth_of_a_second_doubling() -> None:
-    assert [respawn_delay_s(n) for n in range(5)] == [0.0, 0.1, 0.2, 0.4, 0.8]
+    assert [doubled(*DELAY_S, n) for n in range(5)] == [0.0, 0.1, 0.2, 0.4, 0.8]
 
 
 def test_five_failed_starts_in_a_row_break_the_pool_and_the_reason_is_the_last(
@@ -172,7 +173,7 @@ def test_children_that_die_right_after_they_were_ready_are_failed_starts(
     begun_s = time.monotonic()
     driven = make_pool(is_awaited=False, handlers=("fleeting_handlers",))
     driven.until(lambda: driven.pool.broken)
-    assert time.monotonic() - begun_s > sum(map(respawn_delay_s, range(1, 5)))
+    assert time.monotonic() - begun_s > sum(doubled(*DELAY_S, n) for n in range(1, 5))
     assert driven.pool.broken == "exited with code 5 right after it was ready"
     assert {event.reason for event in driven.told(ChildDied)} == {"exited with code 5"}
     assert len(driven.told(ChildDied)) == driven.pool.load.replaced["start_failed"] == 5

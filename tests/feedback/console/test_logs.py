@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from feedback.logs import EventLog, configure, event_of
+from feedback.logs import EventLog, configure, context, event_of
 
 log = EventLog("onceward.test")
 HOSTILE = [
@@ -204,3 +204,19 @@ def test_an_event_keeps_its_name_and_one_template(caplog: pytest.LogCaptureFixtu
     logging.getLogger("other").error("from %s", "a")
     assert [event_of(one) for one in caplog.records] == ["redis.away", "redis.away", "from a"]
     assert {one.msg for one in caplog.records[:2]} == {"redis.away %s"}
+
+
+def test_a_users_line_names_its_context_and_keeps_its_own_fields(collector: io.StringIO) -> None:
+    with context(request_id="a", generation=2):
+        logging.getLogger("shop").warning("refused", extra={"amount": 5, "level": "forged"})
+    logging.getLogger("shop").warning("outside")
+    first, second = map(json.loads, collector.getvalue().splitlines())
+    assert (first["event"], first["request_id"], first["generation"]) == ("refused", "a", 2)
+    assert (first["amount"], first["level"]) == (5, "warning")
+    assert "request_id" not in second
+
+
+def test_a_terminal_shows_the_context_behind_the_users_words(terminal: Terminal) -> None:
+    with context(request_id="a\nb"):
+        logging.getLogger("shop").info("charged", extra={"amount": 5})
+    assert terminal.getvalue().rstrip().endswith("charged request_id=a\\nb amount=5")

@@ -11,9 +11,9 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from sqlalchemy import NullPool, create_engine, insert
 
 from consumer.features.dead_letters.letter import headers_of
-from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
 from consumer.journal.tables import request
+from consumer.journal.waiting import OwedRow
 from feedback.clock import epoch_ms
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.records.envelope import Envelope, Headers, Record, encode_headers, payload_sha256
@@ -64,7 +64,7 @@ def plant(
 
 def _made(
     topic: str, letters: int, *, partitions: int, value_bytes: int, own: Headers
-) -> Iterator[tuple[Dead, Record]]:
+) -> Iterator[tuple[OwedRow, Record]]:
     failed_at = epoch_ms() - GONE_MS
     filling = "x" * value_bytes
     for number in range(letters):
@@ -74,7 +74,7 @@ def _made(
         headers = (*own, *encode_headers(Envelope(request_id, 1, failed_at + 1)))
         place = topic, number % partitions, number // partitions
         record = Record(*place, failed_at, key, value, headers)
-        yield Dead(_row(request_id, record, failed_at), failed_at), record
+        yield OwedRow(_row(request_id, record, failed_at), failed_at), record
 
 
 def _row(request_id: str, record: Record, failed_at: int) -> Row:

@@ -10,9 +10,9 @@ from consumer.dlq.letter import DeadLetter, Dialect
 from consumer.dlq.redrive.plan import RedrivePlan, Setting, chunk_size
 from consumer.dlq.redrive.record import attempt_of, candidate_of, sending_of, sent_by
 from consumer.features.dead_letters.letter import headers_of
-from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
 from consumer.journal.reopening import replacement_id
+from consumer.journal.waiting import OwedRow
 from feedback.kafka.writer import Outgoing
 from feedback.records.envelope import Envelope, Headers, Record, decode_headers, payload_sha256
 from tests.consumer.dlq.test_dialects import (
@@ -40,7 +40,7 @@ def failed(**changes: object) -> Row:
 def letter(record: Record = SENT, of: Row | None = None, **headers: bytes) -> DeadLetter:
     """Return the letter that a worker writes, as it is read again."""
     of = of or failed()
-    written = headers_of(Dead(of, 15), record, group="g", raised=None)
+    written = headers_of(OwedRow(of, 15), record, group="g", raised=None)
     added = tuple(headers.items())
     return letter_of(
         Record("payments.g.dlq", 3, 99, 60, record.key, record.value, (*written, *added))

@@ -14,8 +14,8 @@ from consumer.features.outgoing import rounds as module
 from consumer.features.outgoing.listener import OutgoingListener
 from consumer.features.outgoing.posting import Posted
 from consumer.journal import JournalUnavailable
-from consumer.journal.dead_letters import Cursor, Dead, OwedCount
 from consumer.journal.records import Row
+from consumer.journal.waiting import Cursor, OwedCount, OwedRow
 from consumer.loop.mapping import Run
 from tests.consumer.features.dead_letters.samples import FAILED_AT, dead
 
@@ -26,7 +26,7 @@ class Rows:
     """A journal in memory: failures in their order, mine unless they begin with `their`."""
 
     def __init__(self, *ids: str) -> None:
-        self.waits: dict[Run, Dead] = {}
+        self.waits: dict[Run, OwedRow] = {}
         self.is_away = False
         self.is_closed = False
         self.turns = 0
@@ -69,7 +69,7 @@ class Rows:
         limit: int,
         of_the_dead: bool,
         within_ms: int,
-    ) -> list[Dead]:
+    ) -> list[OwedRow]:
         self.asked.append(cursor)
         found = [
             one
@@ -98,7 +98,7 @@ class Poster:
         self.closed: set[str] = set()
         self.is_closed = threading.Event()
 
-    def post(self, page: Sequence[Dead]) -> Iterator[Posted]:
+    def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
         posted = Posted()
         for one in page:
             row = one.row
@@ -170,14 +170,14 @@ class Office:
         monkeypatch.setattr(module, "monotonic_s", lambda: self.now_s)
         self.rows = Rows()
         self.poster = Poster()
-        self.failures = RecentFailures()
+        self.recent = RecentFailures()
         self.metrics = Counting()
         self.alerts = Heard()
         self.may_sweep = True
         self.letters = DeadLetters(
             rows=self.rows,
             posting=self.poster,
-            failures=self.failures,
+            recent=self.recent,
             strategies=strategies,
             lease_s=lease_s,
             may_sweep=lambda now_s: self.may_sweep,

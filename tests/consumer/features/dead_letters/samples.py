@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from consumer.journal.dead_letters import Dead
 from consumer.journal.records import Row
+from consumer.journal.waiting import OwedRow
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import Outgoing
 from feedback.records.envelope import Headers, Record
@@ -26,9 +26,9 @@ def failed(request_id: str = "a", **facts: Any) -> Row:
     return row(request_id, "FAILED", **known | facts)
 
 
-def dead(request_id: str = "a", *, first_failed_at: int | None = None, **facts: Any) -> Dead:
+def dead(request_id: str = "a", *, first_failed_at: int | None = None, **facts: Any) -> OwedRow:
     """Return a failure that waits for its letter."""
-    return Dead(failed(request_id, **facts), first_failed_at)
+    return OwedRow(failed(request_id, **facts), first_failed_at)
 
 
 def texts(headers: Headers) -> dict[str, str]:

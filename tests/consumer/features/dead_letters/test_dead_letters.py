@@ -123,14 +123,14 @@ def test_the_database_away_is_the_next_looks_business(office: Office) -> None:
 
 def test_what_has_its_letter_or_waits_no_more_is_not_remembered(office: Office) -> None:
     office.rows.add("a")
-    office.failures.failed(("a", 1), record(), None)
-    office.failures.failed(("resolved", 1), record(), None)
+    office.recent.failed(("a", 1), record(), None)
+    office.recent.failed(("resolved", 1), record(), None)
     office.letters.look()
-    assert office.failures.of(("a", 1)) is None
-    assert office.failures.of(("resolved", 1)) is not None  # nobody can know yet
+    assert office.recent.of(("a", 1)) is None
+    assert office.recent.of(("resolved", 1)) is not None  # nobody can know yet
     office.now_s = 10.0**12
     office.letters.look()
-    assert office.failures.of(("resolved", 1)) is None
+    assert office.recent.of(("resolved", 1)) is None
 
 
 def test_what_is_shown_comes_down_again(office: Office) -> None:
@@ -165,7 +165,7 @@ def test_news_wake_it_and_its_end_closes_what_it_opened(monkeypatch: pytest.Monk
     office = Office(monkeypatch, lease_s=3600.0)
     office.letters.start()
     office.rows.add("a")
-    office.failures.failed(("a", 1), record(), None)
+    office.recent.failed(("a", 1), record(), None)
     eventually(lambda: office.poster.tried == ["a"], timeout_s=LIMIT_S)
     office.letters.stop(LIMIT_S)
     assert office.poster.is_closed.is_set() and office.rows.is_closed

@@ -9,7 +9,7 @@ from consumer.features.dead_letters.posting import LetterPosting
 from consumer.features.dead_letters.recent_failures import RecentFailures
 from consumer.features.outgoing import posting as module
 from consumer.features.outgoing.posting import Posted
-from consumer.journal.dead_letters import Dead
+from consumer.journal.waiting import OwedRow
 from consumer.pool.outcome import Raised
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.topics import TopicMissing
@@ -22,21 +22,21 @@ class Desk:
     """A posting and all that it stands on."""
 
     def __init__(self, *offsets: int) -> None:
-        self.failures = RecentFailures()
+        self.recent = RecentFailures()
         self.payloads = Payloads(*(record(offset=offset) for offset in offsets))
         self.topics = Topics()
         self.writer = Writer()
         self.is_stopping = False
         self.posting = LetterPosting(
             group="shop",
-            failures=self.failures,
+            recent=self.recent,
             payloads=self.payloads,
             topics=self.topics,
             writer=self.writer,
             stopping=lambda: self.is_stopping,
         )
 
-    def post(self, *page: Dead) -> Posted:
+    def post(self, *page: OwedRow) -> Posted:
         """Write a page; return all that became of it."""
         whole = Posted()
         for one in self.posting.post(page):
@@ -66,7 +66,7 @@ def test_a_failure_becomes_a_record_of_its_dead_letter_topic() -> None:
 
 def test_what_the_worker_remembers_is_not_read_again_and_tells_more() -> None:
     desk = Desk()
-    desk.failures.failed(("a", 1), record(value=None), Raised("E", "stack"))
+    desk.recent.failed(("a", 1), record(value=None), Raised("E", "stack"))
     desk.post(dead("a"))
     (written,) = desk.writer.taken
     assert written.value is None
@@ -76,7 +76,7 @@ def test_what_the_worker_remembers_is_not_read_again_and_tells_more() -> None:
 
 def test_of_another_generation_nothing_is_remembered() -> None:
     desk = Desk(17)
-    desk.failures.failed(("a", 1), record(value=None), Raised("E", "stack"))
+    desk.recent.failed(("a", 1), record(value=None), Raised("E", "stack"))
     desk.post(dead("a", generation=2))
     assert "DLQ_STACKTRACE" not in dict(desk.writer.taken[0].headers)
 
@@ -113,7 +113,7 @@ def test_a_topic_that_is_away_is_looked_up_anew_the_next_time() -> None:
 def test_a_letter_that_is_too_large_loses_its_texts_before_it_is_given_up() -> None:
     desk = Desk()
     for name, trim in zip("abcd", TRIMS, strict=True):
-        desk.failures.failed((name, 1), record(value=name.encode()), Raised("E", "s" * 8192))
+        desk.recent.failed((name, 1), record(value=name.encode()), Raised("E", "s" * 8192))
         assert trim.stack_bytes <= 8192
     limits = {b"a": 20_000, b"b": 3000, b"c": 700, b"d": 10}
 

@@ -12,30 +12,33 @@ from tests.consumer.samples import record
 
 
 def test_a_failure_is_remembered_with_what_was_raised_until_it_has_its_letter() -> None:
-    failures = RecentFailures()
-    failures.failed(("a", 1), record(), Raised("E", "stack"))
-    found = failures.of(("a", 1))
+    recent = RecentFailures()
+    recent.failed(("a", 1), record(), Raised("E", "stack"))
+    found = recent.of(("a", 1))
     assert found is not None
     assert (found.record, found.raised) == (record(), Raised("E", "stack"))
-    assert failures.of(("a", 2)) is None
-    failures.forget([("a", 1), ("b", 1)])
-    assert failures.of(("a", 1)) is None
+    assert recent.of(("a", 2)) is None
+    recent.forget([("a", 1), ("b", 1)])
+    assert recent.of(("a", 1)) is None
 
 
 def test_a_failure_is_news() -> None:
-    failures = RecentFailures()
-    assert not failures.news.is_set()
-    failures.failed(("a", 1), record(), None)
-    assert failures.news.is_set()
+    recent = RecentFailures()
+    assert not recent.news.is_set()
+    recent.failed(("a", 1), record(), None)
+    assert recent.news.is_set()
 
 
 def test_what_was_told_before_a_time_is_let_go_and_what_came_later_is_not() -> None:
-    failures = RecentFailures()
-    failures.failed(("a", 1), record(), None)
+    recent = RecentFailures()
+    recent.failed(("a", 1), record(), None)
     between_s = monotonic_s()
-    failures.failed(("b", 1), record(), None)
-    failures.forget_before(between_s)
-    assert (failures.of(("a", 1)) is None, failures.of(("b", 1)) is None) == (True, False)
+    recent.failed(("b", 1), record(), None)
+    recent.forget_before(between_s)
+    assert (recent.of(("a", 1)) is None, recent.of(("b", 1)) is None) == (
+        True,
+        False,
+    )
 
 
 def test_who_writes_no_letters_remembers_nothing_and_is_told_nothing_new() -> None:
@@ -51,14 +54,14 @@ def test_who_writes_no_letters_remembers_nothing_and_is_told_nothing_new() -> No
 def test_no_more_is_remembered_than_there_is_room_for_and_the_latest_stays(
     calls: list[tuple[int, int, bool]], limit: int
 ) -> None:
-    failures = RecentFailures(limit)
+    recent = RecentFailures(limit)
     for number, size, forgets in calls:
         name = (f"r{number}", 1)
         if forgets:
-            failures.forget([name])
+            recent.forget([name])
             continue
-        failures.failed(name, record(key=None, value=b"x" * size), None)
-        known = {one: failures.of((f"r{one}", 1)) for one in range(10)}
+        recent.failed(name, record(key=None, value=b"x" * size), None)
+        known = {one: recent.of((f"r{one}", 1)) for one in range(10)}
         taken = sum(one.size_bytes for one in known.values() if one is not None)
         assert taken <= limit
         assert (known[number] is not None) is (ENTRY_BYTES + size <= limit)

@@ -114,25 +114,25 @@ def test_read_as_a_request_it_has_an_id_of_its_own_unless_it_is_sent_again() -> 
 
 
 def test_news_wake_and_remember_traces_until_they_are_written() -> None:
-    ends = RecentEnds(["payments"], limit=2)
+    news = RecentEnds(["payments"], limit=2)
     for name in ("a", "b", "c"):
-        ends.ended((name, 1), record(headers=(("traceparent", name.encode()),)))
-    assert ends.news.is_set()
-    known = [ends.of((name, 1)) for name in ("a", "b", "c")]
+        news.ended((name, 1), record(headers=(("traceparent", name.encode()),)))
+    assert news.news.is_set()
+    known = [news.of((name, 1)) for name in ("a", "b", "c")]
     assert known == [None, b"b", b"c"]  # the oldest made room
-    assert ends.of(("b", 2)) is None
-    ends.forget([("b", 1), ("unknown", 1)])
-    assert ends.of(("b", 1)) is None
-    ends.forget_before(0.0)
-    assert ends.of(("c", 1)) == b"c"
-    ends.forget_before(10.0**12)
-    assert ends.of(("c", 1)) is None
+    assert news.of(("b", 2)) is None
+    news.forget([("b", 1), ("unknown", 1)])
+    assert news.of(("b", 1)) is None
+    news.forget_before(0.0)
+    assert news.of(("c", 1)) == b"c"
+    news.forget_before(10.0**12)
+    assert news.of(("c", 1)) is None
 
 
 def test_news_of_other_topics_wake_nobody_and_a_trace_that_is_none_is_not_kept() -> None:
-    ends = RecentEnds(["orders"])
-    ends.ended(("a", 1), record(headers=(("traceparent", b"00-1"),)))
-    assert not ends.news.is_set()
-    ends = RecentEnds(["payments"])
-    ends.ended(("a", 1), record(headers=(("traceparent", b"x" * 5000),)))
-    assert ends.news.is_set() and ends.of(("a", 1)) is None
+    news = RecentEnds(["orders"])
+    news.ended(("a", 1), record(headers=(("traceparent", b"00-1"),)))
+    assert not news.news.is_set()
+    news = RecentEnds(["payments"])
+    news.ended(("a", 1), record(headers=(("traceparent", b"x" * 5000),)))
+    assert news.news.is_set() and news.of(("a", 1)) is None

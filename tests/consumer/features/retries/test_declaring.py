@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from consumer.handlers.decorator import handler
 from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
 from consumer.handlers.registry import DECLARED as declared_handlers
 from consumer.handlers.registry import HandlerRegistry
+from consumer.handlers.retry_policy import RetryPolicy
 from feedback.errors import SettingsError
 
 _numbers = itertools.count()
@@ -118,3 +120,54 @@ def test_our_examples_retry_only_what_cannot_have_reached_anybody() -> None:
     ]
     assert any("ConnectionRefusedError" in named for named in found)
     assert not [named for named in found if re.search(r"\bConnection(Reset)?Error", named)]
+
+
+def test_a_policy_says_what_the_keywords_say_and_is_shared() -> None:
+    flat = _declare(
+        retry_on=("BUSY", OSError),
+        never_retry=FileNotFoundError,
+        follow_causes=True,
+        retries="1s x 2",
+        retries_within_s=60,
+        blocking="20ms",
+        blocking_within_s=0.2,
+    )
+    bank = RetryPolicy(
+        on=(one for one in ("BUSY", OSError)),
+        never=FileNotFoundError,
+        follow_causes=True,
+        backoff="1s x 2",
+        within_s=60,
+        blocking="20ms",
+        blocking_within_s=0.2,
+    )
+    for one in (_declare(retries=bank), _declare(retries=bank)):
+        assert replace(one, topic=flat.topic, function=flat.function) == flat
+
+
+@pytest.mark.parametrize(
+    ("beside", "told"),
+    [
+        ({"retry_on": OSError}, "retry_on= beside retries=RetryPolicy(...): write on= in"),
+        ({"never_retry": "BUSY"}, "never_retry= beside retries=RetryPolicy(...): write never="),
+        (
+            {"retries_within_s": 5},
+            "retries_within_s= beside retries=RetryPolicy(...): write with",
+        ),
+        ({"blocking": "5ms"}, "blocking= beside retries=RetryPolicy(...): write blocking= in"),
+        ({"follow_causes": True}, "follow_causes= beside"),
+        ({"blocking_within_s": 1}, "blocking_within_s= beside"),
+    ],
+)
+def test_a_keyword_beside_a_policy_is_refused_with_its_name_there(
+    beside: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(HandlerDefinitionError, match=re.escape(told)):
+        _declare(retries=RetryPolicy(on="BUSY", backoff="1s"), **beside)
+
+
+def test_a_policy_is_checked_as_its_keywords_are() -> None:
+    with pytest.raises(HandlerDefinitionError, match="or codes"):
+        _declare(retries=RetryPolicy(on="bank_busy", backoff="1s"))
+    with pytest.raises(HandlerDefinitionError, match="duration like"):
+        _declare(retries=RetryPolicy(on=OSError, backoff="soon"))

@@ -15,7 +15,7 @@ from consumer.features.outgoing.sending import BATCH
 from consumer.features.waits.ends import Ends
 from consumer.features.waits.record import STATUS, Tombstone, Wait, decode
 from consumer.handlers.declaration import DeliveryKind
-from consumer.journal.dead_letters import Dead
+from consumer.journal.waiting import OwedRow
 from consumer.status.availability import ServerOutage
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import Outgoing
@@ -44,7 +44,7 @@ class Kafka:
             self.said.append(f"{(one.key or b'').decode()} {status} {one.partition}")
         return [None] * len(records)
 
-    def post(self, page: Sequence[Dead]) -> Iterator[Posted]:
+    def post(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
         rows = [one.row for one in page if one.row.request_id not in self.refused]
         self.said += [f"letter of {row.request_id}: {row.code}" for row in rows]
         yield Posted(written=rows)
@@ -74,7 +74,7 @@ def ends(kafka: Kafka, outlives: bool) -> Iterator[Ends]:
         {"payments": KEPT, "loud": replace(KEPT, topic="loud", outcome_topic="o"), "silent": KEPT},
         writer=kafka,  # type: ignore[arg-type]
         letters=kafka,
-        failures=RecentFailures(),
+        recent=RecentFailures(),
         outage=ServerOutage("wait_records"),
     )
     made.start()

@@ -1,0 +1,135 @@
+"""`onceward-worker topics`: the topics that the handlers need, whether they exist, and made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from consumer.features.dead_letters.letter import ROOM_BYTES as LETTER_BYTES
+from consumer.features.dead_letters.strategies import KEEP, STOP
+from consumer.features.outcomes.record import ROOM_BYTES as OUTCOME_BYTES
+from consumer.features.retries.topics import retry_topics
+from consumer.features.waits.holding import ROOM_BYTES as WAIT_BYTES
+from consumer.features.waits.record import wait_topic
+from consumer.handlers.declaration import DeliveryKind, Handler
+from consumer.handlers.durations import named
+from feedback.kafka.topics import KafkaTopics
+from feedback.records.dead_letter_topics import dead_letter_topic
+from feedback.settings.settings import Settings
+
+
+class NeededTopic(NamedTuple):
+    """A topic that the handlers need.
+
+    Args:
+        purpose: in words.
+        like: the topic whose partitions and replication it gets; itself for one of requests.
+        room_bytes: how much larger than a record there a record here may be.
+        is_compacted: whether it keeps the last record of each key, and nothing else.
+    """
+
+    name: str
+    purpose: str
+    like: str
+    room_bytes: int = 0
+    is_compacted: bool = False
+
+
+class TopicState(NamedTuple):
+    """A needed topic, and how Kafka has it.
+
+    Args:
+        partitions: 0 when it does not exist.
+        fault: one sentence; empty when it is as it should be.
+        is_new: whether it was made just now.
+    """
+
+    topic: NeededTopic
+    partitions: int
+    fault: str = ""
+    is_new: bool = False
+
+
+def needed_topics(settings: Settings, handlers: Iterable[Handler]) -> list[NeededTopic]:
+    """Return the topics that these handlers need, each once, those of requests first.
+
+    Raises:
+        SettingsError: a name would be longer than Kafka allows.
+    """
+    handlers = list(handlers)
+    requests = [
+        NeededTopic(one.topic, "requests", one.topic)
+        for one in handlers
+        if one.dead_letters_of is None
+    ]
+    beside = [*_of_retries(handlers, settings.kafka.group), *_of_letters(settings, handlers)]
+    for one in handlers:
+        source = one.dead_letters_of or one.topic
+        if one.outcome_topic is not None:
+            room = settings.worker.max_result_bytes + OUTCOME_BYTES
+            beside.append(NeededTopic(one.outcome_topic, f"outcomes of {one.topic}", source, room))
+        if one.delivery is DeliveryKind.AT_LEAST_ONCE:
+            name = wait_topic(one.topic, settings.kafka.group)
+            purpose = f"unfinished requests of {one.topic}"
+            beside.append(NeededTopic(name, purpose, source, WAIT_BYTES, is_compacted=True))
+    # One topic may be named by two handlers: the writer's and the reader's.
+    return list({one.name: one for one in [*beside[::-1], *requests[::-1]]}.values())[::-1]
+
+
+def _of_retries(handlers: Iterable[Handler], group: str) -> Iterator[NeededTopic]:
+    for name, (one, delay_ms) in retry_topics(handlers, group).items():
+        purpose = f"retries of {one.topic} after {named(delay_ms)}"
+        yield NeededTopic(name, purpose, one.dead_letters_of or one.topic)
+
+
+def _of_letters(settings: Settings, handlers: Iterable[Handler]) -> Iterator[NeededTopic]:
+    for one in handlers:
+        source = one.dead_letters_of or one.topic
+        if one.dead_letters_of is not None or (
+            settings.worker.dead_letters_of(one.topic) in (KEEP, STOP)
+        ):
+            name = dead_letter_topic(source, settings.kafka.group)
+            yield NeededTopic(name, f"dead letters of {source}", source, LETTER_BYTES)
+
+
+def look_at_topics(
+    settings: Settings,
+    handlers: Iterable[Handler],
+    *,
+    create: bool,
+    partitions: int | None = None,
+    replication: int | None = None,
+) -> Iterator[TopicState]:
+    """Yield the needed topics as Kafka has them; those of requests first.
+
+    Args:
+        create: whether to make missing ones.
+        partitions: of new topics of requests; None: the broker's default.
+        replication: of them; None: the broker's default.
+
+    Raises:
+        KafkaUnavailable: Kafka did not answer, or refused to make one.
+    """
+    topics = KafkaTopics(settings.kafka, create=create)
+    for one in needed_topics(settings, handlers):
+        found = topics.partitions(one.name)
+        is_new = create and not found
+        if is_new:
+            topics.ensure(
+                one.name,
+                like=one.like,
+                room_bytes=one.room_bytes,
+                compacted=one.is_compacted,
+                partitions=partitions,
+                replication=replication,
+            )
+            found = topics.partitions(one.name)
+        yield TopicState(one, found, _fault(topics, one, found), is_new)
+
+
+def _fault(topics: KafkaTopics, one: NeededTopic, partitions: int) -> str:
+    if not partitions:
+        return "missing"
+    if one.is_compacted and topics.is_compacted(one.name) is False:
+        return "not compacted: set cleanup.policy=compact"
+    return ""
