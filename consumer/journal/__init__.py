@@ -15,8 +15,8 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
   `lost_rows`: the statements of these.
 - `leases`: proof that a worker lives. `sweep`: peers settle the claims of dead workers. `pruning`:
   deletes old rows; `forgetting`: keeps pruned requests from running again.
-- `left_over`: requests that no ordinary sweep finds: no handler any more, a clock that was set
-  back.
+- `dead_claims`: finds claims of dead workers, also those that no handler is left for.
+  `far_leases`: leases of a clock that was set back.
 - `retrying`: whose next run is overdue. `pauses`: which topics the group does not run now.
 - `waiting`: rows that wait for a record about them; `dead_letters` and `outcomes` are its kinds.
 - `republish`: which statuses are written again to an empty Redis, and by which worker.
@@ -27,8 +27,8 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
 - `pacing`: how often a slow query runs; `span`: how far back it looks.
 - `standing`: the settings of a PostgreSQL, for `check`.
 - `transactional`: transactions of handlers, for the children.
-- `group_journal`: the base class of these objects. `session`, `engine`, `bounded_connection`: the
-  connection and its settings. `faults`, `errors`: the errors of a database.
+- `group_journal`: the base class of these objects. `session`: its connection, over `feedback/sql`.
+  `faults`, `errors`: the errors of a database.
 - `tables`: the tables. `schema`: version, id, `migrate`. `migrations`: Alembic's files.
 
 Decisions taken, and their cost. A batch is one statement, so a value that the database refuses
@@ -42,10 +42,11 @@ refusal, or one that is SKIPPED by another has no `claimed_at`: it never ran. Th
 Alembic has a name of its own, because a user's tables may be in the same database.
 """
 
+from consumer.journal.dead_claims import Unhandled
 from consumer.journal.errors import DataRefused, JournalUnavailable, JournalVersionError
+from consumer.journal.far_leases import FarLease
 from consumer.journal.journal import Journal
 from consumer.journal.leases import Leases, LeaseTimes
-from consumer.journal.left_over import FarLease, Unhandled
 from consumer.journal.pruning import PrunedRows
 from consumer.journal.records import (
     DISOWNED,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -45,6 +45,18 @@ _CLAIMED: ColumnElement[str] = literal_column(f"'{JournalState.CLAIMED.value}'")
 _RETRYING: ColumnElement[str] = literal_column(f"'{JournalState.RETRYING.value}'")
 # Before every owner.
 FIRST = ("", "")
+
+
+class Unhandled(NamedTuple):
+    """A request on a topic that the asking worker has no handler for, and nobody goes on with.
+
+    Args:
+        row: a claim of a dead worker, or a retry.
+        is_late: its deadline has been over for a while: whoever had a handler had the time.
+    """
+
+    row: Row
+    is_late: bool
 
 
 def find(
@@ -91,14 +103,16 @@ def find_unhandled(
     limit: int,
     late_ms: int,
     worker_id: str,
-) -> list[tuple[Any, ...]]:
-    """Return claims of the dead, and retries, on any other topic than these.
+) -> list[Unhandled]:
+    """Return claims and retries on any other topic than these, the oldest deadlines first.
 
-    Before each stands whether its deadline has been over for `late_ms`.
+    Args:
+        late_ms: how long after its deadline it is late.
     """
     further = {"most": limit, "this_worker": worker_id, "late": late_ms}
     _, lives = _workers(connection, group)
-    return _found(connection, _unhandled, group, topics, further, lives)
+    found = _found(connection, _unhandled, group, topics, further, lives)
+    return [Unhandled(Row(*row), bool(is_late)) for is_late, *row in found]
 
 
 def claimed_by_the_dead() -> ColumnElement[bool]:

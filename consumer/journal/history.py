@@ -39,6 +39,15 @@ def same_request(batch: FromClause) -> ColumnElement[bool]:
     )
 
 
+def this_run() -> ColumnElement[bool]:
+    """Return the condition that a row's last run is the one that the parameters name."""
+    return and_(
+        request.c.group == bindparam("this_group"),
+        request.c.request_id == bindparam("this_request"),
+        request.c.generation == bindparam("this_generation"),
+    )
+
+
 def same_run(batch: FromClause) -> ColumnElement[bool]:
     """Return the condition that a row of the journal is in the run that a row of a batch names."""
     return and_(same_request(batch), request.c.generation == batch.c.generation)

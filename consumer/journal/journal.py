@@ -8,17 +8,12 @@ from dataclasses import replace
 from consumer.journal import dead_claims
 from consumer.journal.batch import SHAPES
 from consumer.journal.catching_up import catch_up
+from consumer.journal.dead_claims import Unhandled, find_unhandled
 from consumer.journal.errors import Contended, DataRefused
+from consumer.journal.far_leases import FarLease, end_leases, find_far_leases
 from consumer.journal.gone_owners import GoneOwners
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import read
-from consumer.journal.left_over import (
-    FarLease,
-    Unhandled,
-    end_leases,
-    find_far_leases,
-    find_unhandled,
-)
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.pruning import ALL_LETTERED, Lettered, PrunedRows, prune
 from consumer.journal.records import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Update, bindparam, null, update
+from sqlalchemy import ColumnElement, Connection, Update, null, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from consumer.journal.clock import now_ms
 from consumer.journal.followed_rule import Followed
-from consumer.journal.history import keep_runs
+from consumer.journal.history import keep_runs, this_run
 from consumer.journal.records import WORKER_DIED, Claim, JournalState, Row, TakeoverKind
 from consumer.journal.tables import request
 
@@ -86,11 +86,7 @@ def claimed_at(claim: Claim) -> ColumnElement[Any] | int:
 
 def named_run() -> Update:
     """Return an update of one run: `this_group`, `this_request` and `this_generation` name it."""
-    return update(request).where(
-        request.c.group == bindparam("this_group"),
-        request.c.request_id == bindparam("this_request"),
-        request.c.generation == bindparam("this_generation"),
-    )
+    return update(request).where(this_run())
 
 
 _OVERWRITE = named_run()

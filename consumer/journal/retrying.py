@@ -24,7 +24,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from consumer.journal import clock
 from consumer.journal.claim_sql import why_expired
 from consumer.journal.clock import now_ms
-from consumer.journal.history import ROW_COLUMNS, retried_runs
+from consumer.journal.history import ROW_COLUMNS, retried_runs, this_run
 from consumer.journal.records import JournalState, Overdue, Retried, Row
 from consumer.journal.tables import request
 
@@ -135,9 +135,7 @@ def _end() -> ReturningUpdate[Any]:
     return (
         update(request)
         .where(
-            request.c.group == bindparam("this_group"),
-            request.c.request_id == bindparam("this_request"),
-            request.c.generation == bindparam("this_generation"),
+            this_run(),
             request.c.state == _RETRYING,
         )
         .values(

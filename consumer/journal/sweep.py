@@ -32,7 +32,7 @@ from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.dead_claims import claimed_by_the_dead, sweeper_is_late
-from consumer.journal.history import ROW_COLUMNS
+from consumer.journal.history import ROW_COLUMNS, this_run
 from consumer.journal.records import DeadEnd, JournalState, Row
 from consumer.journal.tables import NAME, meta, request
 
@@ -124,9 +124,7 @@ def _end_dead() -> ReturningUpdate[Any]:
     return (
         update(request)
         .where(
-            request.c.group == bindparam("this_group"),
-            request.c.request_id == bindparam("this_request"),
-            request.c.generation == bindparam("this_generation"),
+            this_run(),
             # The lease again, in this statement: its owner may have renewed it since.
             claimed_by_the_dead(),
             ~sweeper_is_late(),

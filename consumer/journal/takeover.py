@@ -33,7 +33,7 @@ from consumer.journal.batch import RUNS
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import Contended
-from consumer.journal.history import ROW_COLUMNS, keep_runs, read, retried_runs
+from consumer.journal.history import ROW_COLUMNS, keep_runs, read, retried_runs, this_run
 from consumer.journal.records import (
     JournalState,
     Retried,
@@ -206,9 +206,7 @@ def _count_runs(dialect: str) -> Select[Any]:
 
 def _without_an_end() -> ColumnElement[bool]:
     return and_(
-        request.c.group == bindparam("this_group"),
-        request.c.request_id == bindparam("this_request"),
-        request.c.generation == bindparam("this_generation"),
+        this_run(),
         request.c.state == JournalState.CLAIMED.value,
         or_(request.c.owner == bindparam("this_worker"), ~owner_lives()),
     )

@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from consumer.journal.clock import now_ms
 from consumer.journal.errors import JournalUnavailable, NotBegun
 from consumer.journal.faults import translate
+from consumer.journal.history import this_run
 from consumer.journal.records import JournalState
 from consumer.journal.tables import request
 from feedback.clock import monotonic_s
@@ -189,9 +190,7 @@ def _conditional_finish() -> Update:
     return (
         update(request)
         .where(
-            request.c.group == bindparam("this_group"),
-            request.c.request_id == bindparam("this_request"),
-            request.c.generation == bindparam("this_generation"),
+            this_run(),
             request.c.state == JournalState.CLAIMED.value,
         )
         .values(

@@ -9,13 +9,11 @@ from onceward import Exponential, handler
 def charge(request): ...
 ```
 
-- `classes`: whether an error says that nothing happened and another run may help, pure. `checks`:
-  declarations that could run twice, or could never be kept.
-- `durations`, `backoff`: how long to wait before which retry, pure. `decision`: whether there is a
-  next one at all, pure.
-- `blocking`: tries within one run, in the child, for errors that pass in milliseconds.
+- `consumer.handlers` says whether and when a failed run is tried again, pure. `following` makes the
+  end of a run of that.
 - `topics`, `headers`: names of the retry topics and the headers of their records, pure. `wakeups`
-  sends them, `waiting` (pure) and `tiers` read them back when they are due.
+  sends them, `waiting` (pure) and `tiers` read them back when they are due. `overdue` sweeps those
+  that were not woken up, by its `passage`.
 
 A record in a retry topic is a wake-up and no more: the journal's RETRYING row is the truth. The row
 is committed first, then the record is sent; a claim from RETRYING needs the row's generation and
@@ -24,15 +22,3 @@ its time. So a record that is lost is sent again by a sweep, and one too many do
 Not obvious. The readers of the retry topics are a consumer group of their own, `<group>.retry`
 (`feedback.records.retry_group` says why).
 """
-
-from consumer.handlers.backoff import (
-    Backoff,
-    Custom,
-    Exponential,
-    Fixed,
-    Immediately,
-    Tiers,
-    Uniform,
-)
-
-__all__ = ["Backoff", "Custom", "Exponential", "Fixed", "Immediately", "Tiers", "Uniform"]

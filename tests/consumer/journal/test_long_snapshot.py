@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Connection, Select, event, text
 
 from consumer.journal import Journal, JournalState, Row, dead_claims
+from consumer.journal.dead_claims import find_unhandled
 from consumer.journal.dead_letters import _DEAD
 from consumer.journal.gone_owners import SETTLED_AFTER_S, GoneOwners
-from consumer.journal.left_over import find_unhandled
 from consumer.journal.pacing import EVER_MS
 from consumer.journal.retrying import FROM_THE_OLDEST, find_overdue
 from consumer.journal.sweep import unpublished

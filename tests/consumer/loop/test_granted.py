@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from consumer.features.retries import Tiers
 from consumer.features.retries.following import ended
+from consumer.handlers.backoff import Tiers
 from consumer.handlers.declaration import Order
 from consumer.journal import Finish, Retried
 from consumer.journal.records import NEVER_RETRIED

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.features.retries import Fixed
 from consumer.features.retries.following import ended
+from consumer.handlers.backoff import Fixed
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Finish, TakeoverKind

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.features.retries import Custom, Exponential, Fixed, Immediately, Tiers, Uniform
-from consumer.handlers.backoff import Backoff, topic_delay_ms
+from consumer.handlers.backoff import (
+    Backoff,
+    Custom,
+    Exponential,
+    Fixed,
+    Immediately,
+    Tiers,
+    Uniform,
+    topic_delay_ms,
+)
 from consumer.handlers.durations import milliseconds, named
 from consumer.handlers.retry_decision import next_delay_ms
 

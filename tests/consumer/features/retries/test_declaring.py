@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from consumer.features.retries import Fixed, Tiers
 from consumer.features.retries.topics import retry_topics
+from consumer.handlers.backoff import Fixed, Tiers
 from consumer.handlers.declaration import Handler, HandlerDefinitionError
 from consumer.handlers.decorator import handler
 from consumer.handlers.errors import EffectRefused, InDoubt, Rejected

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from consumer.features.retries import Tiers
 from consumer.features.retries.following import ended, wakeup
+from consumer.handlers.backoff import Tiers
 from consumer.handlers.declaration import DeliveryKind, Order
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Finish

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.features.retries import Tiers, overdue
+from consumer.features.retries import overdue
 from consumer.features.retries.overdue import (
     ASKED_LIMIT,
     FIRST_PAUSE_S,
@@ -19,6 +19,7 @@ from consumer.features.retries.overdue import (
 )
 from consumer.features.retries.passage import Passage
 from consumer.features.retries.wakeup import WakeUp
+from consumer.handlers.backoff import Tiers
 from consumer.handlers.delivery import Delivery
 from consumer.intake.buffer import Buffer
 from consumer.journal import JournalUnavailable, Overdue, Row

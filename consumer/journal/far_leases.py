@@ -1,4 +1,4 @@
-"""Requests that no ordinary sweep finds: their handler is gone, or a lease ends too late.
+"""Leases that end too late, so that no ordinary sweep finds the claims of a dead worker.
 
 A database's clock that was set back leaves the lease of a dead worker as far ahead as the clock
 went back, and its claims wait for that.
@@ -6,27 +6,13 @@ went back, and its claims wait for that.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, Update, bindparam, select, update
 
-from consumer.journal import dead_claims
 from consumer.journal.clock import now_ms
-from consumer.journal.records import Row
 from consumer.journal.tables import worker
-
-
-class Unhandled(NamedTuple):
-    """A request on a topic that the asking worker has no handler for, and nobody goes on with.
-
-    Args:
-        row: a claim of a dead worker, or a retry.
-        is_late: its deadline has been over for a while: whoever had a handler had the time.
-    """
-
-    row: Row
-    is_late: bool
 
 
 class FarLease(NamedTuple):
@@ -38,26 +24,6 @@ class FarLease(NamedTuple):
 
     worker_id: str
     lease_until: int
-
-
-def find_unhandled(
-    connection: Connection,
-    group: str,
-    *,
-    topics: Collection[str],
-    limit: int,
-    late_ms: int,
-    worker_id: str,
-) -> list[Unhandled]:
-    """Return claims and retries on any other topic than these, the oldest deadlines first.
-
-    Args:
-        late_ms: how long after its deadline it is late.
-    """
-    answers = dead_claims.find_unhandled(
-        connection, group, topics=topics, limit=limit, late_ms=late_ms, worker_id=worker_id
-    )
-    return [Unhandled(Row(*row), bool(is_late)) for is_late, *row in answers]
 
 
 def find_far_leases(connection: Connection, group: str, *, ahead_ms: int) -> list[FarLease]:
