@@ -21,8 +21,8 @@ file two names, which mypy refuses, and break programs that import `consumer` in
 Relative imports do not reach from one top-level package to another. Aliases in the wheel too would
 leave type checkers without types: they do not run import hooks.
 
-An editable install is the checkout on the path. A project with a `consumer.py` of its own gets an
-ImportError there that names the file and says to install without `--editable`.
+A checkout on the path, as an editable install is, works beside such a project too. The rooms are
+then loaded as the wheel has them (`checkout.moved_source`): 2.9 s for a client instead of 0.7 s.
 """
 
 from importlib.machinery import PathFinder
@@ -85,9 +85,9 @@ if TYPE_CHECKING:
     )
 else:
     if PathFinder.find_spec(f"{__name__}.feedback", __path__) is None:
-        from onceward.checkout import aliases
+        from onceward.checkout import places
 
-        aliases.install()
+        places.install()
 
     def __getattr__(name: str) -> object:
         from importlib import import_module

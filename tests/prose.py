@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PRODUCT = ("consumer", "feedback", "producer_client", "spark_audit")
+PRODUCT = ("consumer", "feedback", "onceward", "producer_client", "spark_audit")
 # In 1,000 words, of each room.
 MOST = 4.0
 CLAUSE = re.compile(r"\b(?:what|whatever)\b", re.IGNORECASE)

@@ -1,42 +1,30 @@
 """In a checkout `onceward.consumer.x` is the module `consumer.x`: one object under two names.
 
 A second module object for one file would have classes and a registry of handlers of its own:
-`except Rejected` would miss what the other one raised.
+`except Rejected` would miss an error that the other one raised.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from pathlib import Path
 from types import CodeType, ModuleType
 
-ROOMS = ("consumer", "feedback", "producer_client", "spark_audit")
-FACE = "onceward"
-ROOT = Path(__file__).resolve().parents[2]
+from onceward.checkout.places import room_below
 
 
-class Rooms(MetaPathFinder):
-    """Finds `onceward.<room>` and what lies below it."""
+class AliasFinder(MetaPathFinder):
+    """Finds the modules of `onceward.<room>` where rooms can be imported by their own names."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what makes the room's own module that of the name; None for other names.
-
-        Raises:
-            ImportError: the room's name belongs to a package or file of somebody else.
-        """
-        face, _, name = fullname.partition(".")
-        room = name.partition(".")[0]
-        if face != FACE or room not in ROOMS:
-            return None
-        _require_ours(room)
-        found = find_spec(name)
+        """Return a spec that gives the room's own module; None for other names."""
+        name = room_below(fullname)
+        found = None if name is None else find_spec(name)
         if found is None:
             return None
         spec = ModuleSpec(fullname, _Alias(found), origin=found.origin)
@@ -71,19 +59,3 @@ class _Alias(InspectLoader):
     def is_package(self, fullname: str) -> bool:
         """Tell whether the room's module is a package."""
         return self._found.submodule_search_locations is not None
-
-
-def install() -> None:
-    """Let this interpreter find rooms below `onceward`, before it would load a file twice."""
-    if not any(isinstance(one, Rooms) for one in sys.meta_path):
-        sys.meta_path.insert(0, Rooms())
-
-
-def _require_ours(room: str) -> None:
-    found = find_spec(room)
-    origin = None if found is None else found.origin
-    if origin is None or Path(origin).resolve().parent.parent != ROOT:
-        raise ImportError(
-            f"{room!r} is {origin or 'not importable'} here, and not the folder beside {FACE} in "
-            f"{ROOT}: install Onceward with `pip install {ROOT}`, where it has no such name"
-        )

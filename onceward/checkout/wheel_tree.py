@@ -12,9 +12,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from onceward.checkout.aliases import FACE, ROOMS
+from onceward.checkout.places import FACE, ROOMS
 
-# Beside the rooms: the settings of the build, and what its metadata shows.
+# Beside the rooms: the settings of the build, and the texts that its metadata shows.
 SETUP = "setup.cfg"
 SHOWN = ("README.md", "LICENSE")
 NOT_INSTALLED = "checkout"
@@ -25,7 +25,7 @@ _IN_SETUP = re.compile(rf"(?<![\w.])(?=(?:{_ROOM})[.*])")
 
 
 class NotMovable(Exception):
-    """A file cannot be moved below `onceward`; the sentence says what to write instead."""
+    """A file cannot be moved below `onceward`; the sentence says how to write it."""
 
 
 def write_tree(root: Path, target: Path) -> None:

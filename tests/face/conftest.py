@@ -30,7 +30,7 @@ class Project:
     """A user's folder.
 
     Attributes:
-        installed: the folder in the place of `site-packages`.
+        installed: the folder in the place of `site-packages`: of the wheel, or the checkout.
     """
 
     folder: Path
@@ -61,11 +61,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def project(installed: Path, tmp_path: Path) -> Project:
+@pytest.fixture(params=["wheel", "checkout"])
+def project(request: pytest.FixtureRequest, installed: Path, tmp_path: Path) -> Project:
     """Return a project whose own names are those of our rooms."""
     folder = tmp_path / "project"
     (folder / "feedback").mkdir(parents=True)
     (folder / "feedback" / "__init__.py").write_text("OWN = True\n")
     (folder / "consumer.py").write_text(HANDLERS.format(topic="payments"))
-    return Project(folder, installed)
+    return Project(folder, installed if request.param == "wheel" else ROOT)

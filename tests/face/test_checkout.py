@@ -70,15 +70,6 @@ def test_commands_run_under_both_names() -> None:
         assert told.stdout.startswith(f"python -m {module}, version "), told.stderr
 
 
-def test_a_room_that_is_somebody_elses_is_named_with_the_way_out(tmp_path: Path) -> None:
-    (tmp_path / "consumer.py").write_text("OWN = True\n")
-    done = python("-c", "from onceward import handler", folder=tmp_path)
-    assert done.returncode == 1
-    told = done.stderr.splitlines()[-1]
-    assert told.startswith(f"ImportError: 'consumer' is {tmp_path}/consumer.py here, and not ")
-    assert f"pip install {ROOT}" in told
-
-
 def test_what_is_not_there_is_not_found_under_either_name() -> None:
     for name in ("onceward.nothing", "onceward.consumer.nothing"):
         done = python("-c", f"import {name}")

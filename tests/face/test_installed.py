@@ -1,4 +1,4 @@
-"""An installed Onceward is one name: what a project calls `consumer` or `feedback` is its own."""
+"""What a project calls `consumer` or `feedback` is its own, with a wheel and with a checkout."""
 
 import json
 import subprocess
@@ -6,6 +6,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from feedback.errors import ExitCode
 from producer_client import Client, State
 from tests.face.conftest import ROOT, Project
 from tests.kit.settings import write_settings
@@ -13,15 +16,18 @@ from tests.stack import Servers
 
 ROOMS = ("consumer", "feedback", "producer_client", "spark_audit")
 # Imports all that is installed, and tells which names of rooms are taken, and from where.
-_IMPORT_ALL = f"""
-ROOMS = {ROOMS!r}
+_IMPORT_ALL = """
 import importlib, json, pkgutil, sys
 import onceward
+ROOMS = ("consumer", "feedback", "producer_client", "spark_audit")
+LEFT_OUT = {"__main__", "migrations", "checkout"}
 for name in onceward.__all__:
     getattr(onceward, name)
-for found in pkgutil.walk_packages(onceward.__path__, "onceward."):
-    if not found.name.endswith("__main__") and ".migrations" not in found.name:
-        importlib.import_module(found.name)
+packages = [onceward, *(importlib.import_module("onceward." + room) for room in ROOMS)]
+for package in packages:
+    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not LEFT_OUT & set(found.name.split(".")):
+            importlib.import_module(found.name)
 taken = [one for one in sys.modules if one.split(".")[0] in ROOMS]
 import consumer, feedback
 print(json.dumps([taken, feedback.OWN, consumer.charge.__name__, len(sys.modules)]))
@@ -62,6 +68,7 @@ def test_errors_are_pickled_and_have_the_name_that_dead_letters_know(project: Pr
     ], done.stderr
 
 
+@pytest.mark.parametrize("project", ["wheel"], indirect=True)
 def test_the_file_for_spark_holds_the_audit_below_that_name(project: Project) -> None:
     made = project.python("-m", "onceward", "audit", "package")
     assert made.returncode == 0, made.stderr
@@ -79,6 +86,16 @@ def test_the_file_for_spark_holds_the_audit_below_that_name(project: Project) ->
     places = project.python("-c", where).stdout.splitlines()
     assert len(places) > 30
     assert [one for one in places if not one.startswith(f"{file}/onceward/")] == []
+
+
+@pytest.mark.parametrize("project", ["checkout"], indirect=True)
+def test_no_file_for_spark_is_made_of_a_checkout_whose_names_are_taken(project: Project) -> None:
+    refused = project.python("-m", "onceward", "audit", "package")
+    assert refused.returncode == ExitCode.NOT_AVAILABLE
+    assert (
+        f"consumer.py or feedback: install Onceward here, by pip install {ROOT}" in refused.stderr
+    )
+    assert not list(project.folder.glob("*audit*"))
 
 
 def test_a_worker_runs_handlers_of_a_file_called_consumer(
