@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from consumer.dlq.dates import moment
 from consumer.dlq.dialects.headers import simple_name
 from consumer.dlq.letter import DeadLetter
 from consumer.dlq.letter_state import LetterState
@@ -39,10 +40,14 @@ class Filter:
     key: str | None = None
     states: frozenset[LetterState] = frozenset()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it takes every letter."""
-        return self == Filter()
+    def words(self) -> str:
+        """Return it as a person reads it, from outside and not made printable.
+
+        >>> Filter(topics=frozenset({"pay"}), text="timed out").words()
+        "topics pay, text 'timed out'"
+        """
+        given = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        return ", ".join(_words(*one) for one in given if one[1] not in _NOTHING) or "all"
 
     def takes(self, letter: DeadLetter) -> bool:
         """Whether the letter's own fields match."""
@@ -99,3 +104,13 @@ class Filter:
 
 
 _NOTHING: tuple[object, ...] = (None, frozenset())
+
+
+def _words(name: str, value: Any) -> str:
+    if name == "ids":
+        return f"{len(value):,} ids"
+    if isinstance(value, frozenset):
+        return f"{name} {' or '.join(sorted(map(str, value)))}"
+    if name.endswith("_ms"):
+        return f"{name.removesuffix('_ms')} {moment(value)}"
+    return f"{name} {value!r}"

@@ -18,6 +18,7 @@ from consumer.dlq.filter import Filter
 from consumer.dlq.letter_state import LetterState
 from feedback.clock import epoch_ms
 from feedback.console.commands import user_name
+from feedback.console.printable import printable
 from feedback.errors import ExitCode, OncewardError, SettingsError
 from feedback.records.envelope import check_request_id
 
@@ -36,6 +37,17 @@ class Given:
     topics: frozenset[str]
     dlqs: frozenset[str]
 
+    @property
+    def is_one_id(self) -> bool:
+        """Whether they choose a single request, by its id alone."""
+        ids = self.filter.ids
+        return len(ids) == 1 and not self.dlqs and self.filter == Filter(ids=ids)
+
+    def words(self) -> str:
+        """Return them as a person reads them."""
+        dlqs = f"; in {' and '.join(sorted(self.dlqs))}" if self.dlqs else ""
+        return printable(self.filter.words() + dlqs)
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -45,68 +57,55 @@ _NAMES = (
 )
 
 
-def _options(reason: str) -> Sequence[Callable[..., Any]]:
-    return (
-        click.option("--id", "ids", multiple=True, help="Of this request; repeatable."),
-        click.option(
-            reason,
-            "reasons",
-            multiple=True,
-            help="With this reason, as `list` counts it; repeatable.",
-        ),
-        click.option("--code", "codes", multiple=True, help="FAILED with this code; repeatable."),
-        click.option(
-            "--class",
-            "classes",
-            multiple=True,
-            help="Of this exception class, whole or its last part; repeatable.",
-        ),
-        click.option("--topic", "topics", multiple=True, help="Of this topic; repeatable."),
-        click.option(
-            "--dlq",
-            "dlqs",
-            multiple=True,
-            help="Read this dead letter topic, of any writer: Kafka Connect, Streams, share "
-            "groups, Spring, SmallRye, Karafka; repeatable.",
-        ),
-        click.option("--since", help="Failed since: 15m, 2h, 7d, or ISO 8601 with its zone."),
-        click.option("--until", help="Failed before: likewise."),
-        click.option("--contains", "text", help="With this text in the exception's message."),
-        click.option("--key", help="With this key."),
-        click.option(
-            "--state",
-            "states",
-            multiple=True,
-            type=click.Choice([one.value for one in LetterState]),
-            help="In this state now; repeatable.",
-        ),
-    )
+_OPTIONS: Sequence[Callable[..., Any]] = (
+    click.option("--id", "ids", multiple=True, help="Of this request; repeatable."),
+    click.option(
+        "--reason",
+        "reasons",
+        multiple=True,
+        help="With this reason, as `list` counts it; repeatable.",
+    ),
+    click.option("--code", "codes", multiple=True, help="FAILED with this code; repeatable."),
+    click.option(
+        "--class",
+        "classes",
+        multiple=True,
+        help="Of this exception class, whole or its last part; repeatable.",
+    ),
+    click.option("--topic", "topics", multiple=True, help="Of this topic; repeatable."),
+    click.option(
+        "--dlq",
+        "dlqs",
+        multiple=True,
+        help="Read this dead letter topic, of any writer: Kafka Connect, Streams, share "
+        "groups, Spring, SmallRye, Karafka; repeatable.",
+    ),
+    click.option("--since", help="Failed since: 15m, 2h, 7d, or ISO 8601 with its zone."),
+    click.option("--until", help="Failed before: likewise."),
+    click.option("--contains", "text", help="With this text in the exception's message."),
+    click.option("--key", help="With this key."),
+    click.option(
+        "--state",
+        "states",
+        multiple=True,
+        type=click.Choice([one.value for one in LetterState]),
+        help="In this state now; repeatable.",
+    ),
+)
 
 
 def filter_options(command: Command) -> Command:
     """Add the options that choose letters; the command gets them as `given`."""
-    return filter_options_as()(command)
 
+    @wraps(command)
+    def with_given(*arguments: Any, **options: Any) -> Any:
+        chosen = {name: options.pop(name) for name in _NAMES}
+        return command(*arguments, given=_given(**chosen), **options)
 
-def filter_options_as(*, reason: str = "--reason") -> Callable[[Command], Command]:
-    """Return `filter_options` for a command that needs one of its names itself.
-
-    Args:
-        reason: the name of the option for the letters' reasons.
-    """
-
-    def decorate(command: Command) -> Command:
-        @wraps(command)
-        def with_given(*arguments: Any, **options: Any) -> Any:
-            chosen = {name: options.pop(name) for name in _NAMES}
-            return command(*arguments, given=_given(**chosen), **options)
-
-        decorated: Any = with_given
-        for option in reversed(_options(reason)):
-            decorated = option(decorated)
-        return cast(Command, decorated)
-
-    return decorate
+    decorated: Any = with_given
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return cast(Command, decorated)
 
 
 def _given(
@@ -189,17 +188,19 @@ class NotConfirmed(OncewardError):
 
 
 def require_yes(question: str) -> None:
-    """Return when the person at the terminal says yes.
+    """Return when the person says yes.
+
+    Without a terminal nobody can: a script says `--yes`.
 
     Raises:
-        NotConfirmed: the answer is no, or empty.
+        NotConfirmed: the answer is no, or empty, or there is nobody to ask.
     """
     try:
         if click.confirm(question, err=True):
             return
     except click.Abort:
         click.echo(err=True)  # behind the question
-    raise NotConfirmed("it was not confirmed, so nothing was changed")
+    raise NotConfirmed("it was not confirmed, so nothing was changed (--yes confirms it)")
 
 
 def _said(context: click.Context, option: click.Parameter, value: str) -> str:

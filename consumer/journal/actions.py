@@ -29,6 +29,7 @@ class ActionKind(StrEnum):
     REDRIVE = "redrive"
     RESOLVE = "resolve"
     DISCARD = "discard"
+    UNDO = "undo"  # of a discard
     CANCEL = "cancel"  # a whole redrive, or its part in one request
     RESUME = "resume"  # a redrive
 

@@ -58,8 +58,16 @@ IN_WORDS = {
 }
 
 
-# A discard, and that it was taken back since its replacement could not be sent.
-_OF_A_CASE = (ActionKind.DISCARD, ActionKind.CANCEL)
+# A discard, and two ways back: its replacement could not be sent, or a person has undone it.
+_OF_A_CASE = (ActionKind.DISCARD, ActionKind.CANCEL, ActionKind.UNDO)
+
+
+class Discarded(StrEnum):
+    """Whether a discard can be undone."""
+
+    UNDONE = "undone"
+    NOT_DISCARDED = "not_discarded"
+    REPLACED = "replaced"  # by a new request with other values, which may run
 
 
 class Candidate(NamedTuple):
@@ -138,12 +146,26 @@ def shown_generation(row: Row) -> int:
 
 def is_discarded(actions: Sequence[Action], row: Row | None) -> bool:
     """Whether somebody has discarded the failure that the row tells of."""
+    return _discard(actions, row) is not None
+
+
+def can_be_undone(actions: Sequence[Action], row: Row | None) -> Discarded:
+    """Return whether the discard of a failure can be undone: nothing else has happened to it."""
+    is_failed = row is None or row.state == JournalState.FAILED
+    discard = _discard(actions, row)
+    if discard is None or not is_failed:
+        return Discarded.NOT_DISCARDED
+    return Discarded.UNDONE if discard.redrive_id is None else Discarded.REPLACED
+
+
+def _discard(actions: Sequence[Action], row: Row | None) -> Action | None:
+    """Return the discard in force of the failure that the row tells of."""
     generation = None if row is None else row.generation
     last = None
     for action in actions:
         if action.generation == generation and action.action in _OF_A_CASE:
-            last = action.action
-    return last == ActionKind.DISCARD
+            last = action
+    return last if last is not None and last.action == ActionKind.DISCARD else None
 
 
 def _of_mine(one: Candidate, row: Row | None, now: int, wish: Wish) -> Redrivable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,14 @@ from consumer.journal.finishing import mark_published
 from consumer.journal.group_journal import ActingJournal
 from consumer.journal.history import ROW_COLUMNS, keep_runs, read, update_runs
 from consumer.journal.records import JournalState, Published, Row, cleaned
-from consumer.journal.redrive_rule import NOT_FAILED, Redrivable, is_discarded, shown_generation
+from consumer.journal.redrive_rule import (
+    NOT_FAILED,
+    Discarded,
+    Redrivable,
+    can_be_undone,
+    is_discarded,
+    shown_generation,
+)
 
 RESOLVED = "RESOLVED"
 
@@ -69,7 +76,7 @@ class Decisions(ActingJournal):
         return True, Row(*answer)
 
     def discard(
-        self, wanted: Mapping[str, int | None], *, by: str, reason: str
+        self, wanted: Mapping[str, int | None], *, by: str, reason: str, is_trial: bool = False
     ) -> dict[str, Redrivable | None]:
         """Say of failures that nothing is to be done about them; None for each that it was said of.
 
@@ -78,6 +85,7 @@ class Decisions(ActingJournal):
         Args:
             wanted: which failure of each request is meant, as its letter names it; None for the
                 one that stands.
+            is_trial: only look, and change nothing.
 
         Raises:
             JournalUnavailable: the outcome is unknown; the same call may be repeated.
@@ -94,8 +102,30 @@ class Decisions(ActingJournal):
                     outcomes[name] = Redrivable.DISCARDED
                 if outcomes[name] is None:
                     deeds.append(Deed(name, None if row is None else row.generation, reason))
-            note(connection, self._group, deeds, ActionKind.DISCARD, by=by)
+            note(connection, self._group, () if is_trial else deeds, ActionKind.DISCARD, by=by)
         return outcomes
+
+    def undo_discard(
+        self, request_ids: Collection[str], *, by: str, reason: str
+    ) -> dict[str, Discarded]:
+        """Undo discards, as long as nothing else has happened to their requests.
+
+        Raises:
+            JournalUnavailable: the outcome is unknown; the same call may be repeated.
+        """
+        with self._session.transaction() as connection:
+            rows, _ = read(connection, self._group, request_ids, lock=True)
+            actions = actions_of(connection, self._group, request_ids)
+            found = {
+                name: can_be_undone(actions.get(name, ()), rows.get(name)) for name in request_ids
+            }
+            deeds = [
+                Deed(name, rows[name].generation if name in rows else None, reason)
+                for name, what in found.items()
+                if what is Discarded.UNDONE
+            ]
+            note(connection, self._group, deeds, ActionKind.UNDO, by=by)
+        return found
 
     def note_published(self, row: Row) -> None:
         """Note that Redis was told how a request stands.

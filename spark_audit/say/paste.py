@@ -68,15 +68,15 @@ def _with_id(form: _Form, request_id: str) -> Paste:
 _STATUS = _Form(("onceward-client", "status"), "as its client sees it now")
 _SHOW = _Form(("onceward-dlq", "show"), "letter, journal and status, side by side")
 _HAPPENED = _Form(
-    ("onceward-dlq", "resolve", "--succeeded", "--reason", ""),
+    ("onceward-dlq", "resolve", "--succeeded", "--because", ""),
     "its effect happened: say between the quotes how you know",
 )
 _DID_NOT = _Form(
-    ("onceward-dlq", "resolve", "--failed", "--reason", ""),
+    ("onceward-dlq", "resolve", "--failed", "--because", ""),
     "its effect did not happen: say between the quotes how you know",
 )
 _CLOSE = _Form(
-    ("onceward-dlq", "discard", "--reason", ""),
+    ("onceward-dlq", "discard", "--because", ""),
     "nothing is to be done: say between the quotes why",
 )
 _CHECK = _Form(("onceward-worker", "check"), "does each server answer?")

@@ -39,7 +39,7 @@ from tests.stack import Servers, Stack
 
 OUTPUT = ROOT / "build" / "bench" / "redrive.json"
 SAMPLE_S = 0.1
-COMMAND = (sys.executable, "-m", "consumer.dlq", "redrive", "--json")
+COMMAND = (sys.executable, "-m", "consumer.dlq", "redrive", "--yes", "--json")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -28,7 +27,6 @@ from consumer.dlq.redrive.session import (
     STOPPED,
     Ending,
     begin,
-    letters_there,
     redrives_of,
     rehearse,
     resume,
@@ -141,9 +139,12 @@ def redrive(
         takes_unknown=takes_unknown,
         setting=None if setting is None else Setting.parse(setting),
     )
-    if not dry_run and not yes and sys.stdin.isatty():
-        letters = letters_there(settings, plan)
-        require_yes(f"look at {letters:,} dead letters and send back those that match?")
+    if not (dry_run or yes or given.is_one_id):
+        with _how(None, "counting") as how:
+            found = rehearse(settings, plan, how=how)
+        if not found.counts.get(SENT) or how.stopping.is_set():
+            return print_ending(found, as_json=as_json)
+        require_yes(f"send back {found.counts[SENT]:,} dead letters ({given.words()})?")
     with _how(rate, "looking" if dry_run else "sending back") as how:
         if dry_run:
             ending = rehearse(settings, plan, how=how)

@@ -53,17 +53,6 @@ class Ending:
     untold: int = 0
 
 
-def letters_there(settings: Settings, plan: RedrivePlan) -> int:
-    """Return how many letters a redrive would read.
-
-    Raises:
-        NotAvailable: Kafka is away, or a named topic does not exist.
-    """
-    with DeadLetters(settings.kafka, topics=plan.topics, dlqs=plan.dlqs) as letters:
-        spans = letters.spans(since_ms=plan.filter.since_ms)
-    return sum(span.end - span.begin for span in spans.values())
-
-
 def begin(
     settings: Settings,
     plan: RedrivePlan,

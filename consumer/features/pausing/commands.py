@@ -27,7 +27,7 @@ def _by_option(command: Command) -> Command:
 
 @click.command()
 @click.argument("topic")
-@click.option("--reason", required=True, help="Why; other people read it.")
+@click.option("--because", "--reason", "reason", required=True, help="Why; other people read it.")
 @_by_option
 @config_option
 def pause(topic: str, reason: str, by: str | None, config: str | None) -> None:
@@ -38,7 +38,7 @@ def pause(topic: str, reason: str, by: str | None, config: str | None) -> None:
 
     \b
     Example:
-      onceward-worker pause payments --reason "the bank is being migrated" --config payments.toml
+      onceward-worker pause payments --because "the bank is being migrated" --config payments.toml
     """
     settings = settings_of(config)
     _require_topic(settings, topic)

@@ -22,7 +22,7 @@ def test_a_day_with_redrives_is_a_good_one(make_scene: MakeScene, audit: Audit) 
     scene.repair()
     scene.said("redrive", repaired, doubt)
     scene.said("redrive", replaced, "--set", "amount=2")
-    scene.said("discard", discarded, "--reason", "a test")
+    scene.said("discard", discarded, "--because", "a test")
     new = scene.actions(replaced)[0]["reason"].removeprefix("replaced by ")
     for request_id in (repaired, doubt, new):
         assert stage.final(request_id).state is State.SUCCEEDED

@@ -89,7 +89,7 @@ def test_the_commands_know_what_is_pasted(finding: Finding, request_id: str) -> 
     pastes = pastes_of(finding, request_id)
     assert pastes
     for one in pastes:
-        given_reason = one.command.replace("--reason ''", "--reason 'the list of the bank'")
+        given_reason = one.command.replace("--because ''", "--because 'the list of the bank'")
         assert _ids(_parsed(given_reason)) == [request_id]
 
 

@@ -94,10 +94,10 @@ def test_each_command_of_the_page_does_what_it_says(
     commands = _commands()
     assert len(commands) >= 11
     for command in commands:
-        if "--reason ''" in command:
+        if "--because ''" in command:
             code, said = shell.paste(command)
             assert (code, "say it in a few words" in said) == (2, True), said
-            command = command.replace("--reason ''", "--reason 'the list of the bank'")
+            command = command.replace("--because ''", "--because 'the list of the bank'")
         code, said = shell.paste(command)
         # No handlers are named here, and the check says so.
         fine = (0, 1, 2) if command == "onceward-worker check" else (0, 1)

@@ -56,8 +56,9 @@ class Scene:
         return done
 
     def said(self, *arguments: str, code: int | None = 0) -> dict[str, Any]:
-        """Run `onceward-dlq` with --json and return what it says."""
-        said: dict[str, Any] = json.loads(self.dlq(*arguments, "--json", code=code).stdout)
+        """Run `onceward-dlq` with --json and return what it says; its questions are answered."""
+        yes = ("--yes",) if arguments[0] in ("discard", "redrive") else ()
+        said: dict[str, Any] = json.loads(self.dlq(*arguments, *yes, "--json", code=code).stdout)
         return said
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:

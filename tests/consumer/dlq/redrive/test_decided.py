@@ -85,16 +85,19 @@ def test_with_redis_away_a_worker_tells_it_later(make_scene: MakeScene) -> None:
     "arguments",
     [
         ("resolve", "a", "--reason", "x"),
+        ("resolve", "a", "--succeeded", "--failed", "--because", "x"),
+        ("discard", "a", "--reason", "x"),
+        ("discard", "--all", "--undo", "--because", "x"),
         ("resolve", "a", "--succeeded"),
         ("resolve", "a", "--succeeded", "--reason", ""),
         ("resolve", "a", "--failed", "--reason", " "),
-        ("discard", "a", "--reason", ""),
+        ("discard", "a", "--because", ""),
         ("resolve", "a", "--succeeded", "--code", "X", "--reason", "x"),
         ("resolve", "a", "--failed", "--result", "1", "--reason", "x"),
         ("resolve", "a", "--failed", "--code", "no code", "--reason", "x"),
         ("resolve", "a", "--succeeded", "--result", "NaN", "--reason", "x"),
         ("discard", "a"),
-        ("discard", "--reason", "x"),
+        ("discard", "--because", "x"),
     ],
 )
 def test_what_makes_no_sense_changes_nothing(
@@ -105,42 +108,80 @@ def test_what_makes_no_sense_changes_nothing(
 
 def test_discarded_failures_are_kept_and_listed_no_more(scene: Scene) -> None:
     one, two, other = scene.fail({"amount": 1}, {"amount": 2}, {"amount": 3}, key="k")
-    said = scene.said("discard", one, "--reason", "a test", "--by", "zoe")
+    said = scene.said("discard", one, "--because", "a test", "--by", "zoe")
     assert (said["discarded"], said["refused"], said["requests"]) == (1, {}, {one: "taken"})
-    assert scene.said("discard", one, "--reason", "x", code=1)["refused"] == {"discarded": 1}
-    assert scene.said("discard", "--id", two, "--reason", "a test")["discarded"] == 1
+    assert scene.said("discard", one, "--because", "x", code=1)["refused"] == {"discarded": 1}
+    assert scene.said("discard", "--id", two, "--because", "a test")["discarded"] == 1
     listed = scene.dlq("list", "--json").stdout.splitlines()
     ids = [found["request_id"] for found in map(json.loads, listed) if "request_id" in found]
     assert ids == [other]
     for request_id in (one, two):
         assert scene.stage.client.status(request_id).state is State.FAILED
         assert [found["action"] for found in scene.actions(request_id)] == ["discard"]
-    assert scene.said("discard", "--label", "BANK_CLOSED", "--reason", "x")["discarded"] == 1
+    assert scene.said("discard", "--reason", "BANK_CLOSED", "--because", "x")["discarded"] == 1
     assert scene.said("redrive", "--all")["refused"] == {"discarded": 3}
 
 
 def test_only_what_has_failed_or_has_a_letter_can_be_discarded(scene: Scene) -> None:
     known, unknown = scene.fail({"amount": 1}, {"amount": 2})
     scene.stage.execute(f"DELETE FROM onceward_request WHERE request_id = '{unknown}'")
-    said = scene.said("discard", known, unknown, "nobody", "--reason", "a test", code=1)
+    said = scene.said("discard", known, unknown, "nobody", "--because", "a test", code=1)
     assert (said["discarded"], said["refused"]) == (2, {})
     assert said["requests"] == {known: "taken", unknown: "taken", "nobody": "no_letter"}
     assert [one["request_id"] for one in scene.actions()] == [known, unknown]
-    done = scene.dlq("discard", "nobody", "--reason", "a test", code=1)
+    done = scene.dlq("discard", "nobody", "--because", "a test", code=1)
     assert "nobody: no dead letter is of it" in done.stdout
     assert len(scene.actions()) == 2
 
 
-@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04"])
-@pytest.mark.parametrize("command", [("redrive",), ("discard", "--reason", "a test")])
+ASKING = [("redrive",), ("discard", "--because", "a test")]
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", None])
+@pytest.mark.parametrize("command", ASKING)
 def test_what_is_not_confirmed_is_not_done(
-    make_scene: MakeScene, command: tuple[str, ...], answer: str
+    scene: Scene, command: tuple[str, ...], answer: str | None
 ) -> None:
-    scene = make_scene("doubtful")
-    code, said = at_a_terminal((*COMMAND, *command, "--all", "--config", str(scene.config)), answer)
-    assert code == 1
+    scene.fail({"amount": 1}, {"amount": 2})
+    if answer is None:  # nobody is there to ask
+        done = scene.dlq(*command, "--reason", "BANK_CLOSED", code=1)
+        said = done.stdout + done.stderr
+    else:
+        argv = (*COMMAND, *command, "--all", "--config", str(scene.config))
+        code, said = at_a_terminal(argv, answer)
+        assert code == 1
     assert "it was not confirmed, so nothing was changed" in said
+    assert "2 " in said
     assert not scene.actions() and not scene.redrives()
+
+
+@pytest.mark.parametrize("command", ASKING)
+def test_a_single_id_is_not_asked_about(scene: Scene, command: tuple[str, ...]) -> None:
+    (failed,) = scene.fail({"amount": 1})
+    scene.dlq(*command, failed, code=0)
+    assert [one["request_id"] for one in scene.actions()] == [failed]
+
+
+def test_a_dry_run_of_a_discard_counts_and_changes_nothing(scene: Scene) -> None:
+    failed = scene.fail({"amount": 1}, {"amount": 2})
+    said = scene.said("discard", "--reason", "BANK_CLOSED", "--because", "x", "--dry-run")
+    assert (said["would_discard"], said["refused"]) == (len(failed), {})
+    assert not scene.actions()
+
+
+def test_a_discard_is_undone_as_long_as_nothing_else_has_happened(scene: Scene) -> None:
+    failed, other, replaced = scene.fail({"amount": 1}, {"amount": 2}, {"amount": 3})
+    undo = ("--undo", "--because", "the wrong one")
+    scene.said("discard", failed, "--because", "a test")
+    assert scene.said("redrive", failed, code=1)["refused"] == {"discarded": 1}
+    assert scene.said("discard", failed, *undo)["requests"] == {failed: "undone"}
+    assert scene.said("discard", failed, *undo, code=1)["requests"] == {failed: "not_discarded"}
+    assert scene.said("discard", other, *undo, code=1)["requests"] == {other: "not_discarded"}
+    scene.repair()
+    assert scene.said("redrive", replaced, "--set", "amount=7")["sent"] == 1
+    assert scene.said("discard", replaced, *undo, code=1)["requests"] == {replaced: "replaced"}
+    assert scene.said("redrive", failed)["sent"] == 1
+    assert [one["action"] for one in scene.actions(failed)] == ["discard", "undo", "redrive"]
 
 
 def at_a_terminal(command: tuple[str, ...], answer: str) -> tuple[int, str]:

@@ -229,7 +229,7 @@ def test_a_redrive_that_lives_elsewhere_is_left_to_it(
 
 def test_a_real_kill_a_signal_and_a_cancel_leave_it_to_be_resumed(planted: Planted) -> None:
     def started(*arguments: str) -> subprocess.Popen[str]:
-        return start_dlq(planted.config, "redrive", *arguments)
+        return start_dlq(planted.config, "redrive", "--yes", *arguments)
 
     first = started("--all", "--rate", "10")
     eventually(planted.redrives, timeout_s=60)

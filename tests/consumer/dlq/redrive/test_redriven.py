@@ -235,7 +235,7 @@ def test_the_reason_is_said_for_each_that_is_left(scene: Scene) -> None:
     scene.stage.start()
     store = scene.stage.client.store
     store.redis.delete(store.request_key(gone))
-    scene.said("discard", given_up, "--reason", "a test")
+    scene.said("discard", given_up, "--because", "a test")
     said = scene.said("redrive", "--all")
     assert said["refused"] == {"done": 1, "no_row": 1, "discarded": 1}
     assert scene.said("redrive", "nobody", code=1)["requests"] == {"nobody": "no_letter"}
