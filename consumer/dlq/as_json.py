@@ -9,7 +9,7 @@ import base64
 from dataclasses import asdict
 from typing import Any
 
-from consumer.dlq.letter import DeadLetter, Failure
+from consumer.dlq.letter import Failure, Letter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.report import RequestReport
 from consumer.dlq.tally import Listed, Tally
@@ -65,7 +65,7 @@ def failure_facts(failure: Failure) -> dict[str, Any]:
     }
 
 
-def letter_json(letter: DeadLetter, *, value: bool) -> dict[str, Any]:
+def letter_json(letter: Letter, *, value: bool) -> dict[str, Any]:
     """Return all fields of a letter.
 
     Args:

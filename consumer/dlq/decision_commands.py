@@ -24,7 +24,7 @@ from consumer.dlq.options import (
     require_yes,
     stopping_at_signals,
 )
-from consumer.dlq.reading import DeadLetters
+from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
 from consumer.dlq.redrive.commands import without_letter
 from consumer.dlq.redrive.progress import NO_LETTER, refused
@@ -285,7 +285,7 @@ def _known(settings: Settings, request_ids: Collection[str]) -> dict[str, int | 
 def _chosen(settings: Settings, given: Given) -> Iterator[Iterator[dict[str, int | None]]]:
     """Yield pages of the chosen letters' requests, each with the time of its failure."""
     with (
-        DeadLetters(settings.kafka, topics=given.topics, dlqs=given.dlqs) as letters,
+        LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs) as letters,
         progress_bar("discarding") as advance,
     ):
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from consumer.dlq.as_json import bytes_json, failure_facts, place_json, utf8_or_none
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.listing import Judged
 from feedback.errors import NotAvailable, SettingsError
@@ -67,7 +67,7 @@ COLUMNS = {
 }
 
 
-def row_of(letter: DeadLetter, state: LetterState) -> dict[str, Any]:
+def row_of(letter: Letter, state: LetterState) -> dict[str, Any]:
     """Return all columns of a letter."""
     record = letter.record
     headers = [{"name": name, **bytes_json("value", raw)} for name, raw in letter.headers]

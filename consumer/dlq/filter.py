@@ -8,7 +8,7 @@ from typing import Any
 
 from consumer.dlq.dates import moment
 from consumer.dlq.dialects.headers import simple_name
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState
 
 
@@ -49,7 +49,7 @@ class Filter:
         given = [(field.name, getattr(self, field.name)) for field in fields(self)]
         return ", ".join(_words(*one) for one in given if one[1] not in _NOTHING) or "all"
 
-    def takes(self, letter: DeadLetter) -> bool:
+    def takes(self, letter: Letter) -> bool:
         """Whether the letter's own fields match."""
         failure = letter.failure
         return (

@@ -70,7 +70,7 @@ class Failure(NamedTuple):
     group: str | None = None
 
 
-class DeadLetter(NamedTuple):
+class Letter(NamedTuple):
     """One record of a dead letter topic, with the failure that it describes.
 
     Attributes:

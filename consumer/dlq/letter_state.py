@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from consumer.dlq.letter import DeadLetter, Dialect
+from consumer.dlq.letter import Dialect, Letter
 from consumer.journal.actions import Action
 from consumer.journal.lookup import Lookup
 from consumer.journal.records import JournalState, Row
@@ -46,7 +46,7 @@ _OF_STATE = {
 
 
 def state_of(
-    letter: DeadLetter, row: Row | None, actions: Sequence[Action], *, now: int
+    letter: Letter, row: Row | None, actions: Sequence[Action], *, now: int
 ) -> LetterState:
     """Return the state of a letter's request.
 
@@ -78,7 +78,7 @@ class LetterStates:
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    def of(self, letters: Sequence[DeadLetter]) -> list[LetterState]:
+    def of(self, letters: Sequence[Letter]) -> list[LetterState]:
         """Return the state of each.
 
         Raises:

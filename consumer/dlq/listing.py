@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import UNSETTLED, LetterState, LetterStates
 from consumer.dlq.options import Given
-from consumer.dlq.reading import DeadLetters
+from consumer.dlq.reading import LetterReader
 from consumer.dlq.tally import Tally
 from consumer.journal.lookup import Lookup
 from feedback.settings.settings import Settings
@@ -35,7 +35,7 @@ class SeenLetters:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def fresh(self, letters: Iterable[DeadLetter]) -> list[DeadLetter]:
+    def fresh(self, letters: Iterable[Letter]) -> list[Letter]:
         """Return the letters that are new, and remember them."""
         insert = "INSERT OR IGNORE INTO seen VALUES (?)"
         self._database.execute("BEGIN")
@@ -48,7 +48,7 @@ class SeenLetters:
         self._database.close()
 
 
-def _name(letter: DeadLetter) -> bytes:
+def _name(letter: Letter) -> bytes:
     text = f"{letter.failure.attempts} {letter.request_id}"
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
@@ -59,7 +59,7 @@ Advance = Callable[[int, int], None]
 class Judged(NamedTuple):
     """A letter that the filter takes, with the state of its request."""
 
-    letter: DeadLetter
+    letter: Letter
     state: LetterState
 
 
@@ -77,7 +77,7 @@ def judged_letters(
     """
     with ExitStack() as stack:
         reader = stack.enter_context(
-            DeadLetters(settings.kafka, topics=given.topics, dlqs=given.dlqs)
+            LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs)
         )
         seen = stack.enter_context(SeenLetters())
         asked = LetterStates(stack.enter_context(lookup_of(settings))) if ask_journal else None

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from consumer.dlq.dialects.reading import letter_of
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from feedback.errors import NotAvailable
 from feedback.kafka.scan import KafkaScan, OffsetSpan, OffsetSpans, Place, ScanPage
 from feedback.records.dead_letter_topics import (
@@ -23,13 +23,13 @@ CLOCKS_APART_MS = 3_600_000
 class LetterPage(NamedTuple):
     """Some letters, with the positions of the reading behind them; see `ScanPage`."""
 
-    letters: list[DeadLetter]
+    letters: list[Letter]
     positions: dict[Place, int]
     read: int
     total: int
 
 
-class DeadLetters:
+class LetterReader:
     """Reads dead letters; memory does not grow with their number. Belongs to one thread.
 
     Args:
@@ -50,7 +50,7 @@ class DeadLetters:
         self._dlqs = frozenset(dlqs)
         self._scan = KafkaScan(settings)
 
-    def __enter__(self) -> DeadLetters:
+    def __enter__(self) -> LetterReader:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -102,7 +102,7 @@ class DeadLetters:
             raise NotAvailable(f"there is no topic {', '.join(missing)}: correct its name")
         return sorted(wanted)
 
-    def _letters(self, page: ScanPage) -> list[DeadLetter]:
+    def _letters(self, page: ScanPage) -> list[Letter]:
         letters = [letter_of(record) for record in page.records]
         if self._dlqs:
             return letters

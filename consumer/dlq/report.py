@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from consumer.dlq.filter import Filter
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState, state_of
 from consumer.dlq.listing import Advance, lookup_of
 from consumer.dlq.options import Given
-from consumer.dlq.reading import DeadLetters
+from consumer.dlq.reading import LetterReader
 from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
 from consumer.journal.records import Row
@@ -39,7 +39,7 @@ class RequestReport:
     """
 
     request_id: str
-    letters: list[DeadLetter]
+    letters: list[Letter]
     state: LetterState | None
     row: Row | None
     runs: list[PastRun]
@@ -83,8 +83,8 @@ def _letters(
     since_ms: int | None,
     *,
     advance: Advance,
-) -> list[DeadLetter]:
-    with DeadLetters(settings.kafka, topics=given.topics, dlqs=given.dlqs) as reader:
+) -> list[Letter]:
+    with LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs) as reader:
         found = list(_matching(reader, request_id, since_ms, advance))
         if not found and since_ms is not None:
             # The clocks may be further apart than `CLOCKS_APART_MS`.
@@ -93,10 +93,10 @@ def _letters(
 
 
 def _matching(
-    reader: DeadLetters, request_id: str, since_ms: int | None, advance: Advance
-) -> Iterator[DeadLetter]:
+    reader: LetterReader, request_id: str, since_ms: int | None, advance: Advance
+) -> Iterator[Letter]:
     wanted = Filter(ids=frozenset([request_id]))
-    last: deque[DeadLetter] = deque(maxlen=MOST_LETTERS)
+    last: deque[Letter] = deque(maxlen=MOST_LETTERS)
     for page in reader.pages(reader.spans(since_ms=since_ms)):
         met = {one.failure.attempts for one in last}
         for one in page.letters:

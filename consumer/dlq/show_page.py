@@ -15,7 +15,7 @@ from rich.text import Text
 
 from consumer.dlq.dates import moment
 from consumer.dlq.decoded import decoded, header_text
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from consumer.dlq.list_page import plain, state_text
 from consumer.dlq.report import RequestReport
 from consumer.journal.actions import Action
@@ -73,7 +73,7 @@ def _letter_side(report: RequestReport, value_limit: int | None) -> list[Rendera
     return parts
 
 
-def _letter_facts(report: RequestReport, letter: DeadLetter) -> list[Fact]:
+def _letter_facts(report: RequestReport, letter: Letter) -> list[Fact]:
     failure, record = letter.failure, letter.record
     original = failure.original
     key = decoded(letter.key, limit=HEADER_LIMIT)
@@ -149,7 +149,7 @@ def _status(status: Status | None, away: str | None) -> RenderableType:
     )
 
 
-def _headers(letter: DeadLetter) -> RenderableType:
+def _headers(letter: Letter) -> RenderableType:
     facts: list[Fact] = []
     for name, raw in letter.headers:
         below = name == DLQ_STACKTRACE and letter.failure.stack
@@ -174,7 +174,7 @@ def _actions(actions: Sequence[Action]) -> Table:
     return table
 
 
-def _earlier(letters: Sequence[DeadLetter]) -> Table:
+def _earlier(letters: Sequence[Letter]) -> Table:
     table = _table("failed at", "runs", "reason", "lies in")
     for one in letters:
         record, runs = one.record, one.failure.attempts

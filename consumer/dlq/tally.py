@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.dlq.letter import DeadLetter, Dialect, Failure
+from consumer.dlq.letter import Dialect, Failure, Letter
 from consumer.dlq.letter_state import LetterState
 
 # The units in which people count time; beyond them, each step is twice as long.
@@ -131,7 +131,7 @@ class Tally:
         """Count a letter that is not listed."""
         self.states[state] += 1
 
-    def add(self, letter: DeadLetter, state: LetterState) -> None:
+    def add(self, letter: Letter, state: LetterState) -> None:
         """Count a letter that is listed."""
         failure, failed_at = letter.failure, letter.failed_at
         self.states[state] += 1
@@ -151,7 +151,7 @@ class Tally:
         """Return the newest letters, the newest of them first."""
         return sorted(self._newest, reverse=True)
 
-    def _keep(self, letter: DeadLetter, state: LetterState) -> None:
+    def _keep(self, letter: Letter, state: LetterState) -> None:
         listed = (letter.failed_at, self.shown)
         if len(self._newest) >= self.limit and listed < self._newest[0][:2]:
             return

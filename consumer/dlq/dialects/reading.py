@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer.dlq.dialects.headers import LetterHeaders, simple_name
 from consumer.dlq.dialects.table import FORMATS, HeaderFormat
-from consumer.dlq.letter import DeadLetter, Dialect, Failure, Original
+from consumer.dlq.letter import Dialect, Failure, Letter, Original
 from feedback.errors import InvalidMessage
 from feedback.records.dead_letters import DLQ_REQUEST_ID
 from feedback.records.envelope import REQUEST_ID, Headers, Record, check_request_id
@@ -13,13 +13,13 @@ from feedback.records.envelope import REQUEST_ID, Headers, Record, check_request
 _ID_HEADERS = (DLQ_REQUEST_ID, REQUEST_ID)
 
 
-def letter_of(record: Record) -> DeadLetter:
+def letter_of(record: Record) -> Letter:
     """Return a record as a dead letter; without known headers it still is one."""
     headers = LetterHeaders(record.headers)
     written = next((one for one in FORMATS if _is_of(headers, one)), None)
     if written is None:
         request_id = _request_id(headers, record, Original())
-        return DeadLetter(record, Dialect.NONE, request_id, Failure(), record.key)
+        return Letter(record, Dialect.NONE, request_id, Failure(), record.key)
     failure = _failure(headers, written)
     request_id = _request_id(headers, record, failure.original)
     key = record.key
@@ -27,7 +27,7 @@ def letter_of(record: Record) -> DeadLetter:
         # A record without a key and one with an empty key leave the same letter; the first is the
         # likelier by far.
         key = headers.raw(written.key, first=True) or None
-    return DeadLetter(record, written.dialect, request_id, failure, key)
+    return Letter(record, written.dialect, request_id, failure, key)
 
 
 def without_own(dialect: Dialect, headers: Headers) -> Headers:

@@ -11,8 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import NamedTuple, cast
 
-from consumer.dlq.letter import DeadLetter
-from consumer.dlq.redrive.record import Sending
+from consumer.dlq.letter import Letter
+from consumer.dlq.redrive.record import RedriveRecord
 from consumer.features.outgoing.posting import Writer
 from consumer.journal.records import Published, Row
 from consumer.status import status_messages
@@ -95,7 +95,7 @@ class RedriveStatuses:
             return unknown
         return [int(one) if one.isdigit() else 0 for one in cast("list[bytes]", told)]
 
-    def sent_back(self, sendings: Sequence[Sending]) -> list[Published]:
+    def sent_back(self, sendings: Sequence[RedriveRecord]) -> list[Published]:
         """Write PENDING for these before they are sent; return the rows whose status Redis has."""
         answers = self._write([_pending(one) for one in sendings])
         # A status that Redis refused is corrected by a sweep, from the journal.
@@ -114,7 +114,7 @@ class RedriveStatuses:
         pairs = zip(rows, attempts, strict=True)
         self._write([status_messages.from_row(row, attempt=one) for row, one in pairs])
 
-    def forget(self, one: Sending) -> None:
+    def forget(self, one: RedriveRecord) -> None:
         """Remove the status of a new request that was certainly not sent."""
         try:
             self._store.forget(
@@ -160,7 +160,7 @@ class RedriveStatuses:
         self.missed += requests
 
 
-def _pending(one: Sending) -> StatusWrite:
+def _pending(one: RedriveRecord) -> StatusWrite:
     return StatusWrite(
         request_id=one.request_id,
         state=State.PENDING,
@@ -188,7 +188,7 @@ def opened_statuses(settings: Settings, journal_id: str) -> Iterator[RedriveStat
 class Ready(NamedTuple):
     """A letter that may be sent back, with its new value where `--set` asked for one."""
 
-    letter: DeadLetter
+    letter: Letter
     value: bytes | None
 
 
@@ -207,7 +207,7 @@ class SentBatch(NamedTuple):
         published: reopened rows whose status Redis has.
     """
 
-    sendings: list[Sending]
+    sendings: list[RedriveRecord]
     errors: list[KafkaUnavailable | None]
     published: list[Published]
 
@@ -226,7 +226,7 @@ class BatchSender:
         statuses: RedriveStatuses,
         writer: Writer,
         *,
-        record: Callable[[Reopened, int], Sending],
+        record: Callable[[Reopened, int], RedriveRecord],
         replaces: bool,
         pool: ThreadPoolExecutor,
     ) -> None:

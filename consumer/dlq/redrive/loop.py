@@ -21,9 +21,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from consumer.dlq.listing import Advance
-from consumer.dlq.reading import DeadLetters, LetterPage
+from consumer.dlq.reading import LetterPage, LetterReader
 from consumer.dlq.redrive.batch_sender import (
     BatchSender,
     Ready,
@@ -33,7 +33,13 @@ from consumer.dlq.redrive.batch_sender import (
 )
 from consumer.dlq.redrive.plan import RedrivePlan, chunk_size
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay, Progress
-from consumer.dlq.redrive.record import Sending, SentScan, attempt_of, candidate_of, sending_of
+from consumer.dlq.redrive.record import (
+    RedriveRecord,
+    SentScan,
+    attempt_of,
+    candidate_of,
+    sending_of,
+)
 from consumer.features.outgoing.posting import Writer
 from consumer.journal.redrive_row import Redrive, RedriveStopped
 from consumer.journal.redrive_rule import Redrivable
@@ -55,7 +61,7 @@ class Tools(NamedTuple):
         topics: the topics that exist.
     """
 
-    letters: DeadLetters
+    letters: LetterReader
     work: RedriveWork
     sent_scan: SentScan
     statuses: RedriveStatuses
@@ -154,7 +160,7 @@ class Redriving:
             self._save()
         return not self._how.stopping.is_set() or page.read == page.total
 
-    def _ready(self, letters: Sequence[DeadLetter], passing: PageUnderWay) -> Iterator[Ready]:
+    def _ready(self, letters: Sequence[Letter], passing: PageUnderWay) -> Iterator[Ready]:
         for one in letters:
             fault = self._plan.fault_of(one, self._tools.topics)
             if fault is None:
@@ -210,7 +216,7 @@ class Redriving:
                 passing.became(request_id, Redrivable.DOUBLE.value)
         return batch
 
-    def _record(self, one: Reopened, told: int) -> Sending:
+    def _record(self, one: Reopened, told: int) -> RedriveRecord:
         (letter, value), row = one
         replaces, until = self._plan.setting is not None, epoch_ms() + self._plan.valid_ms
         return sending_of(
@@ -264,7 +270,7 @@ class Redriving:
         self.progress.saved(so_far)
         self._saved_s = monotonic_s()
 
-    def _take_back(self, not_taken: Sequence[Sending]) -> None:
+    def _take_back(self, not_taken: Sequence[RedriveRecord]) -> None:
         """Close the requests again whose records Kafka has certainly refused."""
         names = [
             (one.letter.request_id, None if one.row is None else one.row.generation)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from consumer.dlq.filter import Filter
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from consumer.journal.redrive_rule import Redrivable, Wish
 from feedback.errors import SettingsError
 
@@ -60,7 +60,7 @@ class RedrivePlan:
             replaces=self.setting is not None,
         )
 
-    def set_anew(self, letter: DeadLetter) -> bytes | None:
+    def set_anew(self, letter: Letter) -> bytes | None:
         """Return the value of a letter's replacement; None where nothing is replaced.
 
         Raises:
@@ -68,7 +68,7 @@ class RedrivePlan:
         """
         return None if self.setting is None else self.setting.applied(letter.value)
 
-    def fault_of(self, letter: DeadLetter, topics: Collection[str]) -> Redrivable | None:
+    def fault_of(self, letter: Letter, topics: Collection[str]) -> Redrivable | None:
         """Return why a letter cannot be sent back, as far as its own fields tell.
 
         Args:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from consumer.dlq.dialects.reading import without_own
-from consumer.dlq.letter import DeadLetter, Dialect
+from consumer.dlq.letter import Dialect, Letter
 from consumer.features.retries.headers import DUE, GENERATION
 from consumer.journal.records import Row
 from consumer.journal.redrive_rule import Candidate
@@ -45,7 +45,7 @@ _OF_ONCEWARD = OF_A_FAILURE | {
 }
 
 
-class Sending(NamedTuple):
+class RedriveRecord(NamedTuple):
     """A letter that is sent back.
 
     Args:
@@ -58,7 +58,7 @@ class Sending(NamedTuple):
         payload: key, value and the user's headers, as a resend needs them.
     """
 
-    letter: DeadLetter
+    letter: Letter
     row: Row | None
     request_id: str
     attempt: int
@@ -82,7 +82,7 @@ class Sending(NamedTuple):
         return Outgoing(payload.topic, self.partition, payload.key, payload.value, headers)
 
 
-def candidate_of(letter: DeadLetter) -> Candidate:
+def candidate_of(letter: Letter) -> Candidate:
     """Return the facts of a letter that the journal needs."""
     failure = letter.failure
     is_anothers = failure.code == PAYLOAD_MISMATCH or ORIGINAL_REQUEST_ID in dict(letter.headers)
@@ -96,7 +96,7 @@ def candidate_of(letter: DeadLetter) -> Candidate:
 
 
 def sending_of(
-    letter: DeadLetter,
+    letter: Letter,
     row: Row | None,
     *,
     redrive_id: str,
@@ -106,7 +106,7 @@ def sending_of(
     value: bytes | None = None,
     replaces: bool = False,
     known_sha256: str | None = None,
-) -> Sending:
+) -> RedriveRecord:
     """Return the record to send for a letter.
 
     Args:
@@ -127,7 +127,7 @@ def sending_of(
         (DLQ_REDRIVE_BY, utf8(by, 256)),
         *([(REPLACES, utf8(letter.request_id))] if replaces else []),
     ]
-    return Sending(
+    return RedriveRecord(
         letter=letter,
         row=row,
         request_id=request_id,
@@ -141,7 +141,7 @@ def sending_of(
     )
 
 
-def attempt_of(letter: DeadLetter) -> int:
+def attempt_of(letter: Letter) -> int:
     """Return the attempt number in the letter; 0 without one."""
     text = dict(letter.record.headers).get(ATTEMPT, b"")
     return int(text) if text.isdigit() and len(text) <= 10 else 0
@@ -155,7 +155,7 @@ def sent_by(headers: tuple[tuple[str, bytes], ...], redrive_id: str) -> str | No
     return found.get(REPLACES, found.get(REQUEST_ID, b"")).decode("utf-8", "replace")
 
 
-def _partition(letter: DeadLetter, row: Row | None) -> int | None:
+def _partition(letter: Letter, row: Row | None) -> int | None:
     """Return the partition of origin, where the letter or the row names one in this topic."""
     if row is not None and row.topic == letter.home:
         return row.partition
@@ -163,7 +163,7 @@ def _partition(letter: DeadLetter, row: Row | None) -> int | None:
     return original.partition if original.topic == letter.home else None
 
 
-def _of_user(letter: DeadLetter) -> list[tuple[str, bytes]]:
+def _of_user(letter: Letter) -> list[tuple[str, bytes]]:
     kept = without_own(letter.dialect, letter.headers)
     return [one for one in kept if one[0] not in _OF_ONCEWARD]
 

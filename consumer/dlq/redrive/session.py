@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from consumer.dlq.reading import DeadLetters
+from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.batch_sender import opened_statuses
 from consumer.dlq.redrive.loop import How, Redriving, Tools
 from consumer.dlq.redrive.plan import RedrivePlan
@@ -137,7 +137,7 @@ def opened(settings: Settings, plan: RedrivePlan) -> Iterator[Tools]:
     with ExitStack() as stack:
         work = stack.enter_context(closing(redrives_of(settings)))
         statuses = stack.enter_context(opened_statuses(settings, work.journal_id()))
-        letters = DeadLetters(settings.kafka, topics=plan.topics, dlqs=plan.dlqs)
+        letters = LetterReader(settings.kafka, topics=plan.topics, dlqs=plan.dlqs)
         stack.enter_context(letters)
         scan = stack.enter_context(KafkaScan(settings.kafka, committed_only=False))
         writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))

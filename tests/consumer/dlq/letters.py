@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from feedback.clock import epoch_ms
 from feedback.records.envelope import Record
 from tests.consumer.dlq.samples import FAILED_AT, letter
@@ -19,7 +19,7 @@ SAMPLES_AGE_MS = epoch_ms() - FAILED_AT
 def write(
     kafka: str,
     topic: str,
-    letters: Iterable[DeadLetter | Record],
+    letters: Iterable[Letter | Record],
     *,
     age_ms: int = SAMPLES_AGE_MS,
 ) -> None:
@@ -32,7 +32,7 @@ def write(
     producer = KafkaProducer(bootstrap_servers=kafka, linger_ms=20)
     try:
         for one in letters:
-            record = one.record if isinstance(one, DeadLetter) else one
+            record = one.record if isinstance(one, Letter) else one
             future = producer.send(
                 topic,
                 record.value,
@@ -48,6 +48,6 @@ def write(
         producer.close()
 
 
-def of_group(group: str, *ids: str, **said: Any) -> list[DeadLetter]:
+def of_group(group: str, *ids: str, **said: Any) -> list[Letter]:
     """Return letters of a group."""
     return [letter(one, DLQ_CONSUMER_GROUP=group, **said) for one in ids]

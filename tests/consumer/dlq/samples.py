@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from consumer.dlq.dialects.reading import letter_of
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from feedback.records.envelope import Headers, Record
 
 FAILED_AT = 1_700_000_005_000
@@ -50,7 +50,7 @@ def record(given: Headers, **changes: Any) -> Record:
     return Record(**{**facts, **changes})
 
 
-def letter(request_id: str = "a", *, of: dict[str, Any] | None = None, **said: Any) -> DeadLetter:
+def letter(request_id: str = "a", *, of: dict[str, Any] | None = None, **said: Any) -> Letter:
     """Return a letter of ours.
 
     Args:

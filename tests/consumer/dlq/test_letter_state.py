@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from consumer.dlq.dialects.reading import letter_of
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState, state_of
 from consumer.journal.actions import Action
 from consumer.journal.records import Row
@@ -16,7 +16,7 @@ from tests.consumer.samples import row
 NOW = 1_700_000_000_000
 
 
-def state_now(of: DeadLetter, found: Row | None, actions: Sequence[Action]) -> LetterState:
+def state_now(of: Letter, found: Row | None, actions: Sequence[Action]) -> LetterState:
     """Return what a letter is good for at `NOW`."""
     return state_of(of, found, actions, now=NOW)
 

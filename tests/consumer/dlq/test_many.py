@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.dlq.letter import DeadLetter
+from consumer.dlq.letter import Letter
 from feedback.errors import ExitCode
 from tests.consumer.dlq.letters import write
 from tests.consumer.dlq.samples import FAILED_AT, letter
@@ -35,7 +35,7 @@ finally:
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
-def letters(group: str, begin: int, end: int) -> Iterator[DeadLetter]:
+def letters(group: str, begin: int, end: int) -> Iterator[Letter]:
     """Return letters, each with a text of its own in whatever could be kept."""
     for number in range(begin, end):
         value = b"%0*d" % (VALUE_BYTES, number)

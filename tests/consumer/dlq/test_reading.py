@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from consumer.dlq.letter import Dialect
-from consumer.dlq.reading import CLOCKS_APART_MS, DeadLetters
+from consumer.dlq.reading import CLOCKS_APART_MS, LetterReader
 from feedback.errors import NotAvailable
 from feedback.settings.settings import KafkaSection
 from tests.consumer.dlq.letters import SAMPLES_AGE_MS, of_group, write
@@ -21,7 +21,7 @@ def kafka(servers: Servers, group: str) -> KafkaSection:
     return KafkaSection(bootstrap_servers=servers.kafka, group=group)
 
 
-def ids(reader: DeadLetters, *, since_ms: int | None = None) -> list[str]:
+def ids(reader: LetterReader, *, since_ms: int | None = None) -> list[str]:
     with reader:
         spans = reader.spans(since_ms=since_ms)
         return sorted(one.request_id for page in reader.pages(spans) for one in page.letters)
@@ -35,8 +35,8 @@ def test_all_dead_letter_topics_of_the_group_are_read_or_those_that_are_named(
         owner = group if source != "unrelated" else uuid.uuid4().hex
         name = topic(1, name=f"{source}.{owner}.dlq")
         write(kafka.bootstrap_servers, name, of_group(owner, f"of-{source[0]}"))
-    assert ids(DeadLetters(kafka)) == ["of-a", "of-b"]
-    assert ids(DeadLetters(kafka, topics=[second])) == ["of-b"]
+    assert ids(LetterReader(kafka)) == ["of-a", "of-b"]
+    assert ids(LetterReader(kafka, topics=[second])) == ["of-b"]
 
 
 def test_a_group_whose_name_is_a_part_of_anothers_sees_only_its_own(
@@ -46,7 +46,7 @@ def test_a_group_whose_name_is_a_part_of_anothers_sees_only_its_own(
     name = topic(1, name=f"a.east.{group}.dlq")
     mixed = [*of_group(f"east.{group}", "theirs"), *of_group(group, "ours")]
     write(kafka.bootstrap_servers, name, [*mixed, record([], value=b"of nobody")])
-    found = ids(DeadLetters(kafka))
+    found = ids(LetterReader(kafka))
     assert "theirs" not in found
     assert "ours" in found and len(found) == 2
 
@@ -55,9 +55,9 @@ def test_a_topic_without_failures_has_no_letters_and_one_that_is_not_there_is_sa
     kafka: KafkaSection, topic: MakeTopic
 ) -> None:
     source = topic(1)
-    assert ids(DeadLetters(kafka)) == []
-    assert ids(DeadLetters(kafka, topics=[source])) == []
-    for wrong in (DeadLetters(kafka, topics=["no-topic"]), DeadLetters(kafka, dlqs=["no-topic"])):
+    assert ids(LetterReader(kafka)) == []
+    assert ids(LetterReader(kafka, topics=[source])) == []
+    for wrong in (LetterReader(kafka, topics=["no-topic"]), LetterReader(kafka, dlqs=["no-topic"])):
         with pytest.raises(NotAvailable, match="there is no topic no-topic"):
             ids(wrong)
 
@@ -67,14 +67,14 @@ def test_letters_of_a_source_that_was_deleted_can_still_be_read(
 ) -> None:
     name = topic(1, name=f"gone.{group}.dlq")
     write(kafka.bootstrap_servers, name, of_group(group, "left"))
-    assert ids(DeadLetters(kafka, topics=["gone"])) == ["left"]
+    assert ids(LetterReader(kafka, topics=["gone"])) == ["left"]
 
 
 def test_a_foreign_topic_is_read_whoever_wrote_it(kafka: KafkaSection, topic: MakeTopic) -> None:
     name = topic(1)
     said = (("__connect.errors.topic", b"orders"), ("__connect.errors.stage", b"VALUE_CONVERTER"))
     write(kafka.bootstrap_servers, name, [record(said), *of_group("another", "b")])
-    with DeadLetters(kafka, dlqs=[name]) as reader:
+    with LetterReader(kafka, dlqs=[name]) as reader:
         (page,) = reader.pages(reader.spans())
     assert [one.dialect for one in page.letters] == [Dialect.CONNECT, Dialect.ONCEWARD]
 
@@ -86,4 +86,4 @@ def test_letters_long_before_the_time_are_not_read(
     letters = of_group(group, "old", "young")
     old = letters[0].record._replace(timestamp_ms=FAILED_AT - 2 * CLOCKS_APART_MS)
     write(kafka.bootstrap_servers, name, [old, letters[1]])
-    assert ids(DeadLetters(kafka), since_ms=FAILED_AT + SAMPLES_AGE_MS) == ["young"]
+    assert ids(LetterReader(kafka), since_ms=FAILED_AT + SAMPLES_AGE_MS) == ["young"]

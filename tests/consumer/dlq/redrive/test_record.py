@@ -6,7 +6,7 @@ import pytest
 
 from consumer.dlq.dialects.reading import letter_of
 from consumer.dlq.filter import Filter
-from consumer.dlq.letter import DeadLetter, Dialect
+from consumer.dlq.letter import Dialect, Letter
 from consumer.dlq.redrive.plan import RedrivePlan, Setting, chunk_size
 from consumer.dlq.redrive.record import attempt_of, candidate_of, sending_of, sent_by
 from consumer.features.dead_letters.letter import headers_of
@@ -37,7 +37,7 @@ def failed(**changes: object) -> Row:
     return row("a", **(given | changes))
 
 
-def letter(record: Record = SENT, of: Row | None = None, **headers: bytes) -> DeadLetter:
+def letter(record: Record = SENT, of: Row | None = None, **headers: bytes) -> Letter:
     """Return the letter that a worker writes, as it is read again."""
     of = of or failed()
     written = headers_of(OwedRow(of, 15), record, group="g", raised=None)
@@ -47,7 +47,7 @@ def letter(record: Record = SENT, of: Row | None = None, **headers: bytes) -> De
     )
 
 
-def sent(one: DeadLetter, of: Row | None, **changes: object) -> Outgoing:
+def sent(one: Letter, of: Row | None, **changes: object) -> Outgoing:
     given: dict[str, object] = {"redrive_id": "r", "by": "zoe", "attempt": 4, "deadline_at": 900}
     return sending_of(one, of, **(given | changes)).outgoing  # type: ignore[arg-type]
 
