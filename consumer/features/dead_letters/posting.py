@@ -26,7 +26,7 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-class Letter(NamedTuple):
+class OwedLetter(NamedTuple):
     """A failure with everything that its letter is made of."""
 
     dead: OwedRow
@@ -87,13 +87,13 @@ class LetterPosting(Posting):
         super().close()
         self._payloads.close()
 
-    def _letter(self, dead: OwedRow) -> Letter | None:
+    def _letter(self, dead: OwedRow) -> OwedLetter | None:
         row = dead.row
         known = self._recent.of((row.request_id, row.generation))
         if known is not None:
-            return Letter(dead, known.record, known.raised, self._group)
+            return OwedLetter(dead, known.record, known.raised, self._group)
         record = self._payloads.of(row)
-        return None if record is None else Letter(dead, record, None, self._group)
+        return None if record is None else OwedLetter(dead, record, None, self._group)
 
 
 def posting_of(
