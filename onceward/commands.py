@@ -16,17 +16,22 @@ ROOMS = {
     "dlq": ("consumer.dlq.commands", "Show requests that failed for good, and repair them."),
     "worker": ("consumer.ops.commands", "Run requests; the journal and paused topics."),
 }
+INIT = "Write settings and a first handler into this folder."
 
 
 class Rooms(Group):
-    """A group whose commands are the groups of the rooms."""
+    """A group whose commands are `init` and the groups of the rooms."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         """Return the names of the rooms' groups."""
-        return list(ROOMS)
+        return ["init", *ROOMS]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """Return a room's group, which imports the room; None for other names."""
+        if name == "init":
+            from onceward.first_project import init
+
+            return init
         if name not in ROOMS:
             return None
         group: click.Command = import_module(ABOVE + ROOMS[name][0]).cli
@@ -35,7 +40,8 @@ class Rooms(Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of groups, and load none."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in ROOMS.items()])
+            lines = {name: line for name, (_, line) in ROOMS.items()}
+            formatter.write_dl([("init", INIT), *lines.items()])
 
 
 @click.group(cls=Rooms)
@@ -47,7 +53,8 @@ def cli() -> None:
 
     \b
     Examples:
-      onceward worker run --config onceward.toml
+      onceward init
+      onceward worker run
       onceward client send '{"amount": 5}' --id order-7 --topic payments --wait 10
       onceward dlq list --since 2h
     """
