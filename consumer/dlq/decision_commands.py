@@ -13,7 +13,6 @@ from itertools import chain
 import click
 
 from consumer.dlq.filter import Filter
-from consumer.dlq.listing import lookup_of
 from consumer.dlq.options import (
     Given,
     by_option,
@@ -29,6 +28,7 @@ from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
 from consumer.dlq.redrive.commands import without_letter
 from consumer.dlq.redrive.progress import NO_LETTER, refused
 from consumer.dlq.redrive.record import candidate_of
+from consumer.journal.lookup import Lookup
 from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive_rule import IN_WORDS, Discarded, Redrivable
 from consumer.journal.resolving import RESOLVED, Decisions
@@ -129,12 +129,7 @@ def _no_number(name: str) -> None:
 
 def _opened(settings: Settings, stack: ExitStack) -> tuple[Decisions, RedriveStatuses]:
     """Return the journal's decisions and the status writer; the stack closes both."""
-    decisions = Decisions(
-        settings.journal.url,
-        group=settings.kafka.group,
-        statement_timeout_s=settings.journal.timeout_s,
-    )
-    stack.enter_context(closing(decisions))
+    decisions = stack.enter_context(closing(Decisions.from_settings(settings)))
     return decisions, stack.enter_context(opened_statuses(settings, decisions.journal_id()))
 
 
@@ -276,7 +271,7 @@ COMMANDS = (resolve, discard)
 
 def _known(settings: Settings, request_ids: Collection[str]) -> dict[str, int | None]:
     """Return the requests that the journal knows: its rows decide over the letters."""
-    with lookup_of(settings) as lookup:
+    with Lookup.from_settings(settings) as lookup:
         rows, _ = lookup.rows(request_ids)
     return dict.fromkeys(rows)
 

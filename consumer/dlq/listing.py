@@ -80,7 +80,11 @@ def judged_letters(
             LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs)
         )
         seen = stack.enter_context(SeenLetters())
-        asked = LetterStates(stack.enter_context(lookup_of(settings))) if ask_journal else None
+        asked = (
+            LetterStates(stack.enter_context(Lookup.from_settings(settings)))
+            if ask_journal
+            else None
+        )
         for page in reader.pages(reader.spans(since_ms=given.filter.since_ms)):
             letters = seen.fresh(one for one in page.letters if given.filter.takes(one))
             # The letters of other systems have no row anywhere.
@@ -111,9 +115,3 @@ def shown_states(given: Given, *, everything: bool) -> frozenset[LetterState]:
     if given.filter.states:
         return given.filter.states
     return frozenset(LetterState) if everything else UNSETTLED
-
-
-def lookup_of(settings: Settings) -> Lookup:
-    """Return the journal of the settings, for reading."""
-    timeout_s = settings.journal.timeout_s
-    return Lookup(settings.journal.url, group=settings.kafka.group, statement_timeout_s=timeout_s)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState, state_of
-from consumer.dlq.listing import Advance, lookup_of
+from consumer.dlq.listing import Advance
 from consumer.dlq.options import Given
 from consumer.dlq.reading import LetterReader
 from consumer.journal.actions import Action
-from consumer.journal.lookup import PastRun
+from consumer.journal.lookup import Lookup, PastRun
 from consumer.journal.records import Row
 from feedback.errors import RedisUnavailable
 from feedback.redis.server import connect
@@ -65,7 +65,7 @@ def report_of(
     Raises:
         NotAvailable: Kafka or the journal is away, or a topic does not exist.
     """
-    with lookup_of(settings) as lookup:
+    with Lookup.from_settings(settings) as lookup:
         rows, now = lookup.rows([request_id])
         row = rows.get(request_id)
         runs = lookup.runs(request_id)

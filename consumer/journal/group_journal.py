@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from consumer.journal.actions import ACTIONS
 from consumer.journal.batch import SHAPES, Shape
 from consumer.journal.schema import check_version, read_journal_id
 from consumer.journal.session import JournalSession
+from feedback.settings.settings import Settings
 
 
 class GroupJournal:
@@ -36,6 +37,20 @@ class GroupJournal:
             url,
             timeout_s=statement_timeout_s,
             at_connect=[shape.ddl for shape in self._shapes],
+        )
+
+    @classmethod
+    def from_settings(cls, settings: Settings, **further: Any) -> Self:
+        """Return that of the settings' group; it connects when it is first used.
+
+        Args:
+            further: the other arguments of the class.
+        """
+        return cls(
+            settings.journal.url,
+            group=settings.kafka.group,
+            statement_timeout_s=settings.journal.timeout_s,
+            **further,
         )
 
     def close(self) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from consumer.handlers.declaration import Handler
 from consumer.intake.context import IntakeContext
 from consumer.intake.gate import Gate
 from consumer.journal import Journal
+from consumer.journal.group_journal import GroupJournal
 from consumer.loop.feature import Feature
 from consumer.loop.in_hand import Place
 from consumer.loop.payload_lookup import Revival
@@ -18,28 +19,9 @@ from feedback.kafka.source import KafkaSource, Unclaimed
 from feedback.kafka.topics import KafkaTopics
 from feedback.observer import Observer
 from feedback.redis.store import StatusStore
-from feedback.settings.settings import Settings
 
-Rows = TypeVar("Rows", covariant=True)
+Rows = TypeVar("Rows", bound=GroupJournal)
 Kind = TypeVar("Kind")
-
-
-class MakeRows(Protocol[Rows]):
-    """A class that reaches the rows of the journal by a connection of its own."""
-
-    def __call__(
-        self, url: str, *, group: str, worker_id: str, statement_timeout_s: float
-    ) -> Rows: ...
-
-
-def open_rows(kind: MakeRows[Rows], settings: Settings, worker_id: str) -> Rows:
-    """Return rows of the worker's journal; they connect when they are first used."""
-    return kind(
-        settings.journal.url,
-        group=settings.kafka.group,
-        worker_id=worker_id,
-        statement_timeout_s=settings.journal.timeout_s,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +68,9 @@ class Core(IntakeContext):
         """The handler of each topic."""
         return {one.topic: one for one in self.handlers}
 
-    def rows(self, kind: MakeRows[Rows]) -> Rows:
+    def rows(self, kind: type[Rows]) -> Rows:
         """Return rows of the journal, for one thread."""
-        return open_rows(kind, self.settings, self.worker_id)
+        return kind.from_settings(self.settings, worker_id=self.worker_id)
 
     def kafka_topics(self) -> KafkaTopics:
         """Return the one who makes missing topics, where the settings allow it; for one thread."""

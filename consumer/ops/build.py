@@ -22,7 +22,7 @@ from consumer.intake.gate import Gate
 from consumer.intake.readers import readers
 from consumer.journal import Journal, Leases
 from consumer.journal.republish import Republication
-from consumer.loop.core import Core, open_rows
+from consumer.loop.core import Core
 from consumer.loop.ended_runs import LIMIT_BYTES
 from consumer.loop.feature import Feature
 from consumer.loop.limits import Limits
@@ -172,12 +172,9 @@ class Build:
     # the parts -------------------------------------------------------------------------------
 
     def _make_journal(self, observers: Sequence[Observer] = ()) -> Journal:
-        section = self.settings.journal
-        return Journal(
-            section.url,
-            group=self.settings.kafka.group,
+        return Journal.from_settings(
+            self.settings,
             worker_id=self.worker_id,
-            statement_timeout_s=section.timeout_s,
             outcome_topics=outcome_topics(self._handlers).keys(),
             observers=observers,
         )
@@ -185,7 +182,7 @@ class Build:
     def _make_restore(self) -> StatusRestore:
         settings = self.settings
         return StatusRestore(
-            republication=open_rows(Republication, settings, self.worker_id),
+            republication=Republication.from_settings(settings, worker_id=self.worker_id),
             store=self.store,
             holding=lambda: self.worker.in_hand.statuses(),
             backlog=lambda: self.teller.backlog,
@@ -199,7 +196,7 @@ class Build:
             settings=self.settings,
             worker_id=self.worker_id,
             journal_id=journal_id,
-            leases=open_rows(Leases, self.settings, self.worker_id),
+            leases=Leases.from_settings(self.settings, worker_id=self.worker_id),
             store=self.store,
             load=self.health.progress.ticking(HEARTBEAT, self._load),
             outage=self._outage,

@@ -147,12 +147,7 @@ def opened(settings: Settings, plan: RedrivePlan) -> Iterator[Tools]:
 
 def redrives_of(settings: Settings) -> RedriveWork:
     """Return the redrives in the journal of the settings, for this process."""
-    return RedriveWork(
-        settings.journal.url,
-        group=settings.kafka.group,
-        owner=new_owner(),
-        statement_timeout_s=settings.journal.timeout_s,
-    )
+    return RedriveWork.from_settings(settings, owner=new_owner())
 
 
 def _run(stands: Redrive, tools: Tools, how: How) -> Ending:

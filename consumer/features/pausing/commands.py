@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,7 +42,7 @@ def pause(topic: str, reason: str, by: str | None, config: str | None) -> None:
     """
     settings = settings_of(config)
     _require_topic(settings, topic)
-    with _pauses(settings) as pauses:
+    with closing(Pauses.from_settings(settings)) as pauses:
         is_new = pauses.pause(topic, reason=reason, by=by or _me())
     click.echo(f"{topic} {'is paused' if is_new else 'was paused already'}")
 
@@ -62,7 +62,7 @@ def resume(topic: str, by: str | None, config: str | None) -> int:
       onceward-worker resume payments --config payments.toml
     """
     settings = settings_of(config)
-    with _pauses(settings) as pauses:
+    with closing(Pauses.from_settings(settings)) as pauses:
         ended = pauses.resume(topic, by=by or _me())
     if ended is None:
         click.echo(f"{topic} was not paused", err=True)
@@ -84,7 +84,7 @@ def paused(as_json: bool, config: str | None) -> None:
     Example:
       onceward-worker paused --json --config payments.toml
     """
-    with _pauses(settings_of(config)) as pauses:
+    with closing(Pauses.from_settings(settings_of(config))) as pauses:
         found = pauses.paused()
     for one in found:
         click.echo(json.dumps(one._asdict()) if as_json else f"{one.topic}  {_since(one)}")
@@ -93,19 +93,6 @@ def paused(as_json: bool, config: str | None) -> None:
 
 
 COMMANDS = (pause, resume, paused)
-
-
-@contextmanager
-def _pauses(settings: Settings) -> Iterator[Pauses]:
-    made = Pauses(
-        settings.journal.url,
-        group=settings.kafka.group,
-        statement_timeout_s=settings.journal.timeout_s,
-    )
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 def _require_topic(settings: Settings, topic: str) -> None:

@@ -49,10 +49,7 @@ def make(core: Core) -> Sequence[Feature]:
         wake=core.wake,
     )
     core.gates.append(pausing)
-    rows = Pauses(
-        settings.journal.url, group=core.group, statement_timeout_s=settings.journal.timeout_s
-    )
-    return (pausing, Watching(pausing, rows))
+    return (pausing, Watching(pausing, Pauses.from_settings(settings)))
 
 
 class PauseRows(Protocol):
