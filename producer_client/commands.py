@@ -15,6 +15,7 @@ from rich.progress import Progress
 
 from feedback import __version__, logs
 from feedback.console.commands import (
+    OF_A_GROUP,
     Group,
     config_option,
     json_option,
@@ -85,7 +86,7 @@ def send(
       onceward-client send --file payments.jsonl --rate 200
       echo '{"value": {"amount": 5}, "request_id": "order-7"}' | onceward-client send
     """
-    settings = settings_of(config, reads_journal=False)
+    settings = settings_of(config, needs=OF_A_GROUP)
     if payload is not None and lines is not None:
         raise click.UsageError("give a PAYLOAD or --file, not both")
     with Client(settings) as client:
@@ -118,7 +119,7 @@ def status(config: str | None, as_json: bool, request_ids: tuple[str, ...]) -> i
       onceward-client status order-7
     """
     wanted = [check_request_id(one) for one in request_ids]
-    with Client(settings_of(config, reads_journal=False)) as client:
+    with Client(settings_of(config, needs=OF_A_GROUP)) as client:
         found = client.store.read_many(wanted)
     for one in found:
         print_status(one, as_json=as_json)
@@ -140,7 +141,7 @@ def wait(
     Example:
       onceward-client wait order-7 --timeout 60
     """
-    with Client(settings_of(config, reads_journal=False)) as client:
+    with Client(settings_of(config, needs=OF_A_GROUP)) as client:
         found = client.wait(check_request_id(request_id), timeout_s=timeout_s, resend=not no_resend)
     print_status(found, as_json=as_json)
     return int(ExitCode.BAD_ANSWER if _is_bad(found) else ExitCode.FINE)
@@ -161,7 +162,7 @@ def resend(config: str | None, as_json: bool, once: bool, log_level: str) -> int
       onceward-client resend --config payments.toml
       onceward-client resend --once --json
     """
-    settings = settings_of(config, reads_journal=False)
+    settings = settings_of(config, needs=OF_A_GROUP)
     logs.configure(level=log_level)
     resender = Resender(settings, on_resent=_print_resent if as_json else lambda resent: None)
     return int(run_once(resender) if once else serve(resender))

@@ -14,6 +14,7 @@ import click
 
 from feedback import logs
 from feedback.console.commands import (
+    OF_A_GROUP,
     Group,
     config_option,
     json_option,
@@ -153,7 +154,7 @@ def _desk(config: str | None) -> OutboxDesk:
 
 
 def _settings(config: str | None) -> Settings:
-    settings = settings_of(config, reads_journal=False)
+    settings = settings_of(config, needs=OF_A_GROUP)
     if not settings.outbox.url:
         raise SettingsError("this needs an outbox, and [outbox] url is empty")
     return settings

@@ -6,7 +6,7 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +21,9 @@ from feedback.statuses import Status
 
 CONFIG_VARIABLE = "ONCEWARD_CONFIG"
 DEFAULT_FILE = "onceward.toml"
+# What a command needs that reads the journal of a group, and one that speaks to Redis and Kafka.
+JOURNALED = ("kafka.group", "journal.url")
+OF_A_GROUP = ("kafka.group",)
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -83,23 +86,22 @@ def log_level_option(command: Command) -> Command:
     )(command)
 
 
-def settings_of(config: str | None, *, reads_journal: bool = True) -> Settings:
+def settings_of(config: str | None, *, needs: Sequence[str] = JOURNALED) -> Settings:
     """Return the settings a command works with.
 
     Args:
         config: of `--config`; without it `ONCEWARD_CONFIG`, else `./onceward.toml` where it is.
-        reads_journal: whether the command needs a journal.
+        needs: the settings that must be named where there is no file, as `section.name`.
 
     Raises:
         SettingsError: the settings are wrong; the message names every fault. Or there is no file
-            and the environment does not name the group, or the journal: an answer about a group
-            and a database that nobody meant would be a false all-clear.
+            and the environment does not name what the command needs: an answer about a group and
+            a database that nobody meant would be a false all-clear.
     """
     file = config or os.environ.get(CONFIG_VARIABLE) or _file_here()
     settings = load(file)
     if file is None:
-        needed = ["kafka.group", *(["journal.url"] if reads_journal else [])]
-        missing = [one for one in needed if not _is_named(settings, one)]
+        missing = [one for one in needs if not _is_named(settings, one)]
         if missing:
             names = " and ".join(f"ONCEWARD_{one.replace('.', '__').upper()}" for one in missing)
             raise SettingsError(

@@ -31,6 +31,9 @@ _unlock = click.option(
     help="Take over the lock of this audit, which was killed (on HDFS, or in a bucket).",
 )
 
+# A report reads files alone.
+OF_THE_FOLDER = ("audit.output",)
+
 
 @click.group(cls=Group)
 @click.version_option(__version__)
@@ -103,7 +106,7 @@ def report(config: str | None, as_json: bool, date: str | None) -> int:
     It ends with 3 where a later run has read the day again and died before its verdict, and where
     the day was judged before it was over, and is over now.
     """
-    with output_folder(settings_of(config).audit) as output:
+    with output_folder(settings_of(config, needs=OF_THE_FOLDER).audit) as output:
         day = _window(date, None, None).date
         places = Places(output, day)
         page, summary = places.page, _summary(places.summary)
@@ -167,7 +170,7 @@ def prune(config: str | None, as_json: bool, keep_days: int, dry_run: bool, unlo
     before = _today() - timedelta(days=keep_days)
     with (
         stopping_in_order(),
-        output_folder(settings_of(config).audit) as output,
+        output_folder(settings_of(config, needs=OF_THE_FOLDER).audit) as output,
         alone(output, unlock=unlock),
     ):
         found = prune_days(output, before=f"{before:%Y-%m-%d}", is_dry=dry_run)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from consumer.features.pausing.commands import _me
-from feedback.console.commands import settings_of, user_name
+from feedback.console.commands import OF_A_GROUP, settings_of, user_name
 from feedback.errors import SettingsError
 
 
@@ -51,6 +51,6 @@ def test_an_answer_about_a_group_that_nobody_named_is_refused(
     monkeypatch.setenv("ONCEWARD_KAFKA__GROUP", "payments")
     with pytest.raises(SettingsError, match="ONCEWARD_JOURNAL__URL"):
         settings_of(None)
-    assert settings_of(None, reads_journal=False).kafka.group == "payments"
+    assert settings_of(None, needs=OF_A_GROUP).kafka.group == "payments"
     monkeypatch.setenv("ONCEWARD_JOURNAL__URL", "sqlite:///payments.db")
     assert settings_of(None).journal.url == "sqlite:///payments.db"
