@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 PRODUCT = ("consumer", "feedback", "onceward", "producer_client", "spark_audit")
 # In 1,000 words, of each room.
 MOST = 4.0
-CLAUSE = re.compile(r"\b(?:what|whatever)\b", re.IGNORECASE)
+CLAUSE = re.compile(r"\b(?:what|whatever|who|whoever)\b", re.IGNORECASE)
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 # A few words are a sentence or two: a rate says nothing of them.
 FEWEST_WORDS = 500

@@ -15,7 +15,7 @@ analysis, as Parquet or JSON lines. `decoded` shows bytes. The commands `list`, 
 are in `commands`, whose group the acting commands join as well; `options` has the options of all,
 and `dates` reads and writes points in time.
 
-Acting: `redrive` sends letters back. `decision_commands` are `resolve` and `discard`;
+Acting: `redrive` sends letters back. `resolve_command` ends doubts, `discard_command` closes cases;
 `expire_commands` starts the registry of `consumer/features/waits/registry`.
 
 Decisions, and their cost. A letter in Kafka never changes, so the state of its request is asked of

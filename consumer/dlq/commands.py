@@ -6,7 +6,7 @@ import json
 
 import click
 
-from consumer.dlq import decision_commands, expire_commands
+from consumer.dlq import discard_command, expire_commands, resolve_command
 from consumer.dlq.as_json import listed_json, report_json, summary_json
 from consumer.dlq.exporting import export
 from consumer.dlq.filter import Filter
@@ -38,7 +38,7 @@ def cli() -> None:
     """Shows requests that failed for good, and repairs them."""
 
 
-for room in (redrive_commands, decision_commands, expire_commands):
+for room in (redrive_commands, resolve_command, discard_command, expire_commands):
     for one in room.COMMANDS:
         cli.add_command(one)
 

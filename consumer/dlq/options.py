@@ -1,4 +1,4 @@
-"""The options that several commands of `onceward-dlq` share, and what they ask of a person."""
+"""Options that several commands of `onceward-dlq` share, and their questions to a person."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _given(
 
 
 def by_option(command: Command) -> Command:
-    """Add `--by`: who did it, for the record."""
+    """Add `--by`: the person's name, for the record."""
     return click.option(
         "--by",
         default=user_name,

@@ -1,4 +1,4 @@
-"""Who holds a key: no claim overtakes another request of its key, or runs beside it.
+"""The holders of keys: no claim overtakes another request of its key, or runs beside it.
 
 A key is held by each of its requests that is CLAIMED or RETRYING. An IN_DOUBT one holds nothing: it
 waits for a person, and its key must not. Only claims make a request a holder, so they are made one
@@ -48,7 +48,7 @@ def lock_keys(connection: Connection, group: str, claims: Iterable[Claim]) -> No
 
 
 def find_holders(connection: Connection, parameters: Mapping[str, Any]) -> dict[str, KeyHolder]:
-    """Return who goes before each request of the current batch of claims, by its id.
+    """Return the holder before each request of the current batch of claims, by its id.
 
     Args:
         parameters: of the batch, as it was loaded.

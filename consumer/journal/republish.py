@@ -40,7 +40,7 @@ _LAST = 2**63 - 1
 
 
 class Turn(StrEnum):
-    """Who tells the endings again."""
+    """The turn to write the endings again."""
 
     MINE = "MINE"
     OTHERS = "OTHERS"
@@ -52,7 +52,7 @@ class RestoreTurn:
     """The row that says whose turn it is.
 
     Args:
-        worker_id: who has it; empty when nobody.
+        worker_id: the worker that has it; empty when none.
         served: the `run_id` of each start of Redis that was served, the last one at the end.
     """
 
@@ -85,7 +85,7 @@ class Republication(GroupJournal):
     """Takes turns and reads pages; see `GroupJournal`.
 
     Args:
-        worker_id: who takes the turns.
+        worker_id: the worker that takes the turns.
     """
 
     def __init__(

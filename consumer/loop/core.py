@@ -1,4 +1,4 @@
-"""What a worker offers to the factory of a feature, before the loop is made."""
+"""The worker as the factory of a feature sees it, before the loop is made."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Core(IntakeContext):
         return kind.from_settings(self.settings, worker_id=self.worker_id)
 
     def kafka_topics(self) -> KafkaTopics:
-        """Return the one who makes missing topics, where the settings allow it; for one thread."""
+        """Return the maker of missing topics, where the settings allow it; for one thread."""
         return KafkaTopics(self.settings.kafka, create=self.settings.worker.create_topics)
 
     def made(self, kind: type[Kind]) -> tuple[Kind, ...]:

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit, urlunsplit
 from redis.exceptions import RedisError
 
 from consumer.features.dead_letter_handlers.topics import expected
-from consumer.features.dead_letters.strategies import KEEP, STOP
 from consumer.features.waits.looking import faults
 from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.registry import HandlerRegistry
 from consumer.journal import Journal, Leases, durability
+from consumer.ops.topics import needed_topics
 from consumer.status.heartbeat import compare_journals, compare_timelines
 from feedback.errors import (
     ExitCode,
@@ -27,7 +27,6 @@ from feedback.errors import (
     SettingsError,
 )
 from feedback.kafka.source import KafkaSource
-from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
@@ -149,16 +148,14 @@ def _handlers(settings: Settings) -> tuple[Handler, ...]:
 
 
 def _beside(settings: Settings, handlers: Iterable[Handler]) -> Iterator[str]:
-    """Yield the topics beside those of the handlers that a person has to make."""
-    if settings.worker.create_topics:
-        return
-    for one in handlers:
-        if one.outcome_topic is not None:
-            yield one.outcome_topic
-        if one.dead_letters_of is not None:
-            yield one.topic
-        elif settings.worker.dead_letters_of(one.topic) in (KEEP, STOP):
-            yield dead_letter_topic(one.topic, settings.kafka.group)
+    """Yield the topics beside those of requests that a person has to make.
+
+    `_look_at_waits` looks at the compacted ones.
+    """
+    if not settings.worker.create_topics:
+        for one in needed_topics(settings, handlers):
+            if not one.is_compacted:
+                yield one.name
 
 
 def _look_at_redis(settings: Settings) -> str:

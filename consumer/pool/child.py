@@ -1,8 +1,8 @@
 """The child process: it imports the handlers, says that it is ready, and serves its socket.
 
 It outlives no parent: the kernel kills it when the thread that made it ends, and the end of its
-socket ends it too. It ignores SIGTERM, SIGINT and SIGHUP, which come to the whole process group:
-whoever drains the parent wants the running requests finished.
+socket ends it too. It ignores SIGTERM, SIGINT and SIGHUP, which come to the whole process group: a
+person who drains the parent wants the running requests finished.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main(sock: socket, settings: PoolSettings, parent_pid: int) -> None:
     Args:
         sock: this child's end; the parent has the other.
         settings: the modules to import and the number of slots.
-        parent_pid: who must be alive.
+        parent_pid: the process that must be alive.
     """
     _die_with_parent(parent_pid)
     sock.set_inheritable(False)
@@ -106,7 +106,7 @@ def _survive_group_signals() -> None:
     """
 
     def stay(number: int, frame: FrameType | None) -> None:
-        """Do nothing: whoever sent it meant the parent."""
+        """Do nothing: the signal was meant for the parent."""
 
     for number in GROUP_SIGNALS:
         signal.signal(number, stay)

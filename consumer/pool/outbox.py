@@ -52,7 +52,7 @@ class Outbox:
         self._has_writer = False
 
     def hand_to(self, hand_over: HandOver) -> None:
-        """Say who takes the jobs whose start has been told; it must not block."""
+        """Set the taker of jobs whose start has been reported; it must not block."""
         self._hand_over = hand_over
 
     def start(self, jobs: Sequence[Numbered]) -> None:
@@ -83,7 +83,8 @@ class Outbox:
             self._wake_writer()
 
     def _write(self) -> None:
-        # Looked at again after each release: who appended meanwhile found the lock taken and left.
+        # Looked at again after each release: a thread that appended meanwhile found the lock taken
+        # and left.
         while self._notes and self._writing.acquire(blocking=False):
             try:
                 is_written = self._write_notes(MSG_DONTWAIT)

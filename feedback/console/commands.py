@@ -21,7 +21,7 @@ from feedback.statuses import Status
 
 CONFIG_VARIABLE = "ONCEWARD_CONFIG"
 DEFAULT_FILE = "onceward.toml"
-# What a command needs that reads the journal of a group, and one that speaks to Redis and Kafka.
+# The needs of a command that reads a group's journal, and of one that asks Redis and Kafka.
 JOURNALED = ("kafka.group", "journal.url")
 OF_A_GROUP = ("kafka.group",)
 
@@ -95,8 +95,8 @@ def settings_of(config: str | None, *, needs: Sequence[str] = JOURNALED) -> Sett
 
     Raises:
         SettingsError: the settings are wrong; the message names every fault. Or there is no file
-            and the environment does not name what the command needs: an answer about a group and
-            a database that nobody meant would be a false all-clear.
+            and the environment does not name all that the command needs: an answer about a group
+            and a database that nobody meant would be a false all-clear.
     """
     file = config or os.environ.get(CONFIG_VARIABLE) or _file_here()
     settings = load(file)

@@ -8,9 +8,8 @@ worker's loop ── row ──▶ journal ◀── what waits? ── rounds, 
 
 Dead letters and outcomes go this way (contract, section 7): the row is the truth and comes first,
 its record follows, and then the row says so. `consumer.journal.waiting` finds the rows that wait.
-`recent_runs` is what the worker still knows of its own. `rounds` goes through them; `posting`
-writes a page of them; `hindrances` says which topics take nothing now, and when they are tried
-again.
+`recent_runs` is the worker's memory of its own. `rounds` goes through them; `posting` writes a page
+of them; `hindrances` says which topics take nothing now, and the time of their next try.
 
 Decisions, and their cost. A worker writes the records of its own rows, and those of dead workers
 when it is its turn: there is no claim on a record, so a crash, or two workers at once, may write

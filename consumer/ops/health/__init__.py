@@ -14,10 +14,9 @@ values that are read at a scrape. `feedback.web.page_server` is the HTTP side, `
 in the log of a stall, `health` puts it together for the service.
 
 Decisions. A loop lives when it comes round, so a handler of an hour is no stall, and neither is a
-server that is known to be away: restarting the worker would bring nothing back. Threads of the
-HTTP server only read: no lock of the road is taken by who asks. The id and the key of the oldest
-request stand in /ready, never in a label: they are unbounded, and anybody who can produce chooses
-them.
+server that is known to be away: restarting the worker would bring nothing back. Threads of the HTTP
+server only read: a request takes no lock of the road. The id and the key of the oldest request
+stand in /ready, never in a label: they are unbounded, and anybody who can produce chooses them.
 
 Not obvious: after a stop of the whole process (SIGSTOP, a frozen cgroup, a suspended host) every
 loop looks late. The watching thread was late as well, which is how it knows.

@@ -1,12 +1,11 @@
-"""`onceward-dlq resolve` and `discard`: record the decisions of a person."""
+"""`onceward-dlq discard`: close cases, and open them again."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -24,124 +23,17 @@ from consumer.dlq.options import (
     stopping_at_signals,
 )
 from consumer.dlq.reading import LetterReader
-from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
 from consumer.dlq.redrive.commands import without_letter
 from consumer.dlq.redrive.progress import NO_LETTER, refused
 from consumer.dlq.redrive.record import candidate_of
+from consumer.dlq.resolve_command import opened_decisions
 from consumer.journal.lookup import Lookup
-from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive_rule import IN_WORDS, Discarded, Redrivable
-from consumer.journal.resolving import RESOLVED, Decisions
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
-from feedback.records.envelope import check_request_id
 from feedback.settings.settings import Settings
-
-_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
-
-
-@click.command()
-@config_option
-@json_option
-@click.argument("request_id")
-@click.option("--succeeded", is_flag=True, help="Its effect happened.")
-@click.option("--failed", is_flag=True, help="Its effect did not happen.")
-@click.option("--result", help="JSON: its client gets it, as if the handler had returned it.")
-@click.option("--code", help=f"Why it failed, in upper case. Default: {RESOLVED}.")
-@reason_option("--because", "--reason", "because", help="How you know.")
-@by_option
-def resolve(
-    config: str | None,
-    as_json: bool,
-    request_id: str,
-    succeeded: bool,
-    failed: bool,
-    result: str | None,
-    code: str | None,
-    because: str,
-    by: str,
-) -> int:
-    """End the doubt about a request: the only way for one that is IN_DOUBT.
-
-    Its client is told the outcome. One that failed gets a dead letter, and can then be sent back.
-
-    \b
-    Examples:
-      onceward-dlq resolve 0198f0c0-… --succeeded --result '{"receipt": 7}' --because "a list"
-      onceward-dlq resolve 0198f0c0-… --failed --because "the bank has no such charge"
-    """
-    check_request_id(request_id)
-    if succeeded == failed:
-        raise click.UsageError("say --succeeded or --failed, one of them")
-    _require_fitting(result, code, has_succeeded=succeeded)
-    given = _as_json(result)
-    settings = settings_of(config)
-    with ExitStack() as stack:
-        decisions, statuses = _opened(settings, stack)
-        is_done, row = decisions.resolve(
-            request_id,
-            has_succeeded=succeeded,
-            result=given,
-            code=None if succeeded else code or RESOLVED,
-            reason=because,
-            by=by,
-        )
-        is_told = is_done and row is not None and statuses.row(row)
-        if is_told and row is not None:
-            decisions.note_published(row)
-    if as_json:
-        state = None if row is None else row.state
-        words = {"request_id": request_id, "resolved": is_done, "status": state, "told": is_told}
-        click.echo(json.dumps(words))
-    else:
-        click.echo(_of_resolved(request_id, row, is_done=is_done, is_told=is_told))
-    return int(ExitCode.FINE if is_done else ExitCode.BAD_ANSWER)
-
-
-def _require_fitting(result: str | None, code: str | None, *, has_succeeded: bool) -> None:
-    """Return when the options fit the decision.
-
-    Raises:
-        UsageError: one of them belongs to the other decision, or is malformed.
-    """
-    if has_succeeded and code is not None:
-        raise click.UsageError("--code belongs to --failed")
-    if not has_succeeded and result is not None:
-        raise click.UsageError("--result belongs to --succeeded")
-    if code is not None and not _CODE.match(code):
-        raise click.UsageError("--code: upper case letters, digits and _, like NOT_CHARGED")
-
-
-def _as_json(result: str | None) -> str | None:
-    if result is None:
-        return None
-    try:
-        return json.dumps(json.loads(result, parse_constant=_no_number))
-    except (ValueError, RecursionError):
-        raise click.UsageError("--result is no JSON") from None
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(name)
-
-
-def _opened(settings: Settings, stack: ExitStack) -> tuple[Decisions, RedriveStatuses]:
-    """Return the journal's decisions and the status writer; the stack closes both."""
-    decisions = stack.enter_context(closing(Decisions.from_settings(settings)))
-    return decisions, stack.enter_context(opened_statuses(settings, decisions.journal_id()))
-
-
-def _of_resolved(request_id: str, row: Row | None, *, is_done: bool, is_told: bool) -> str:
-    if row is None:
-        return f"{printable(request_id)}: the journal knows no such request"
-    if not is_done:
-        return f"{printable(request_id)} is {row.state}: only an IN_DOUBT request can be resolved"
-    told = "its client can see it" if is_told else "Redis is away: a worker will write it there"
-    letter = "" if row.state == JournalState.SUCCEEDED else "; a dead letter follows"
-    return f"{printable(request_id)} is {row.state}: {told}{letter}"
-
 
 TAKEN = "taken"
 
@@ -225,7 +117,7 @@ def _discard(
     counts: Counter[str] = Counter()
     told: dict[str, str] = {}
     with ExitStack() as stack:
-        decisions, _ = _opened(settings, stack)
+        decisions, _ = opened_decisions(settings, stack)
         stopping = stack.enter_context(stopping_at_signals())
         known = _known(settings, ids) if only_ids else {}
         left = ids - known.keys()
@@ -249,7 +141,7 @@ def _discard(
 
 def _undo(settings: Settings, ids: Collection[str], *, by: str, because: str, as_json: bool) -> int:
     with ExitStack() as stack:
-        decisions, _ = _opened(settings, stack)
+        decisions, _ = opened_decisions(settings, stack)
         found = decisions.undo_discard(sorted(ids), by=by, reason=because)
     if as_json:
         click.echo(json.dumps({"requests": {name: what.value for name, what in found.items()}}))
@@ -265,8 +157,6 @@ _OF_UNDO = {
     Discarded.NOT_DISCARDED: "it is not discarded, or something has happened to it since",
     Discarded.REPLACED: "a new request with other values has taken its place",
 }
-
-COMMANDS = (resolve, discard)
 
 
 def _known(settings: Settings, request_ids: Collection[str]) -> dict[str, int | None]:
@@ -310,3 +200,6 @@ def _print_discarded(done: DiscardPass, *, as_json: bool, is_trial: bool = False
         return int(ExitCode.CUT)
     is_bad = any(what != TAKEN for what in done.told.values())
     return int(ExitCode.BAD_ANSWER if is_bad else ExitCode.FINE)
+
+
+COMMANDS = (discard,)

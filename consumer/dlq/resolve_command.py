@@ -1,0 +1,128 @@
+"""`onceward-dlq resolve`: record the decision of a person about a doubt."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import ExitStack, closing
+
+import click
+
+from consumer.dlq.options import (
+    by_option,
+    reason_option,
+)
+from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
+from consumer.journal.records import JournalState, Row
+from consumer.journal.resolving import RESOLVED, Decisions
+from feedback.console.commands import config_option, json_option, settings_of
+from feedback.console.printable import printable
+from feedback.errors import ExitCode
+from feedback.records.envelope import check_request_id
+from feedback.settings.settings import Settings
+
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
+
+
+@click.command()
+@config_option
+@json_option
+@click.argument("request_id")
+@click.option("--succeeded", is_flag=True, help="Its effect happened.")
+@click.option("--failed", is_flag=True, help="Its effect did not happen.")
+@click.option("--result", help="JSON: its client gets it, as if the handler had returned it.")
+@click.option("--code", help=f"Why it failed, in upper case. Default: {RESOLVED}.")
+@reason_option("--because", "--reason", "because", help="How you know.")
+@by_option
+def resolve(
+    config: str | None,
+    as_json: bool,
+    request_id: str,
+    succeeded: bool,
+    failed: bool,
+    result: str | None,
+    code: str | None,
+    because: str,
+    by: str,
+) -> int:
+    """End the doubt about a request: the only way for one that is IN_DOUBT.
+
+    Its client is told the outcome. One that failed gets a dead letter, and can then be sent back.
+
+    \b
+    Examples:
+      onceward-dlq resolve 0198f0c0-… --succeeded --result '{"receipt": 7}' --because "a list"
+      onceward-dlq resolve 0198f0c0-… --failed --because "the bank has no such charge"
+    """
+    check_request_id(request_id)
+    if succeeded == failed:
+        raise click.UsageError("say --succeeded or --failed, one of them")
+    _require_fitting(result, code, has_succeeded=succeeded)
+    given = _as_json(result)
+    settings = settings_of(config)
+    with ExitStack() as stack:
+        decisions, statuses = opened_decisions(settings, stack)
+        is_done, row = decisions.resolve(
+            request_id,
+            has_succeeded=succeeded,
+            result=given,
+            code=None if succeeded else code or RESOLVED,
+            reason=because,
+            by=by,
+        )
+        is_told = is_done and row is not None and statuses.row(row)
+        if is_told and row is not None:
+            decisions.note_published(row)
+    if as_json:
+        state = None if row is None else row.state
+        words = {"request_id": request_id, "resolved": is_done, "status": state, "told": is_told}
+        click.echo(json.dumps(words))
+    else:
+        click.echo(_of_resolved(request_id, row, is_done=is_done, is_told=is_told))
+    return int(ExitCode.FINE if is_done else ExitCode.BAD_ANSWER)
+
+
+def _require_fitting(result: str | None, code: str | None, *, has_succeeded: bool) -> None:
+    """Return when the options fit the decision.
+
+    Raises:
+        UsageError: one of them belongs to the other decision, or is malformed.
+    """
+    if has_succeeded and code is not None:
+        raise click.UsageError("--code belongs to --failed")
+    if not has_succeeded and result is not None:
+        raise click.UsageError("--result belongs to --succeeded")
+    if code is not None and not _CODE.match(code):
+        raise click.UsageError("--code: upper case letters, digits and _, like NOT_CHARGED")
+
+
+def _as_json(result: str | None) -> str | None:
+    if result is None:
+        return None
+    try:
+        return json.dumps(json.loads(result, parse_constant=_no_number))
+    except (ValueError, RecursionError):
+        raise click.UsageError("--result is no JSON") from None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def opened_decisions(settings: Settings, stack: ExitStack) -> tuple[Decisions, RedriveStatuses]:
+    """Return the journal's decisions and the status writer; the stack closes both."""
+    decisions = stack.enter_context(closing(Decisions.from_settings(settings)))
+    return decisions, stack.enter_context(opened_statuses(settings, decisions.journal_id()))
+
+
+def _of_resolved(request_id: str, row: Row | None, *, is_done: bool, is_told: bool) -> str:
+    if row is None:
+        return f"{printable(request_id)}: the journal knows no such request"
+    if not is_done:
+        return f"{printable(request_id)} is {row.state}: only an IN_DOUBT request can be resolved"
+    told = "its client can see it" if is_told else "Redis is away: a worker will write it there"
+    letter = "" if row.state == JournalState.SUCCEEDED else "; a dead letter follows"
+    return f"{printable(request_id)} is {row.state}: {told}{letter}"
+
+
+COMMANDS = (resolve,)
