@@ -5,10 +5,11 @@ Kafka (`feedback.kafka.sender`) → a wait listens for its events and resends wh
 so.
 
 - `client`: the user's `Client` and `Handle`; `async_client`: the same for asyncio.
-- `way`: one send and one resend, written once for both `worlds`; `flights`: many of them.
-- For threads: `sending`, `sending_many`, `following`, with `looking`.
-- For asyncio: `async_sending_many`, `async_following`, and `async_kafka`, whose threads wait
-  for Kafka in a task's stead.
+- `way`: one send and one resend; `batches`: many of them. Both are written once, as coroutines.
+- For threads: `sync_bridge` runs these coroutines, over the calls of `sending`; `following`, with
+  `looking`.
+- For asyncio: `async_following`, and `async_kafka`, whose threads wait for Kafka in a task's
+  stead.
 - `pursuit`: decides when a wait resends, and when it is over; pure.
 - `submission`: a request to send, made ready, and the result of its sending.
 - `resending`: decides when a waiting client or the resender sends again; pure.

@@ -24,7 +24,7 @@ from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
 from producer_client.async_following import AsyncFollowing
 from producer_client.async_kafka import AsyncSender
-from producer_client.async_sending_many import AsyncSource, send_many
+from producer_client.batches import Source, send_many
 from producer_client.client import Shares, schema_of, sender_of
 from producer_client.owner import ClientClosed, ClientProcess
 from producer_client.pursuit import Pursuit, shown_by
@@ -203,7 +203,7 @@ class AsyncClient:
         return AsyncHandle.of(one, self, written_at=written_at)
 
     def send_many(
-        self, submissions: AsyncSource, *, rate: float | None = None
+        self, submissions: Source, *, rate: float | None = None
     ) -> AsyncIterator[SendResult]:
         """Send many requests, yielding each one's result in the order given.
 
@@ -217,7 +217,7 @@ class AsyncClient:
             their results yielded.
         """
         self._require_open()
-        return send_many(self._way, submissions, rate=rate)
+        return send_many(self._way, submissions, rate=rate, sleep=asyncio.sleep)
 
     async def resend(
         self,

@@ -24,11 +24,11 @@ from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
+from producer_client import batches, sync_bridge
 from producer_client.following import Following
 from producer_client.owner import ClientClosed, ClientProcess
 from producer_client.pursuit import Pursuit, shown_by
 from producer_client.sending import BlockingSends
-from producer_client.sending_many import SendingMany
 from producer_client.sent_before import sent_before
 from producer_client.submission import Prepared, SendResult, Submission, Value
 from producer_client.under_way import UnderWay
@@ -141,7 +141,6 @@ class Client:
             make_way=make_way,
             sent=sent_before(self.settings),
         )
-        self._many = SendingMany(self._sending)
         self._owner = ClientProcess()
         self._under_way = UnderWay()
         self._redis_s = shares.redis.timeout_s
@@ -257,7 +256,10 @@ class Client:
             their results yielded.
         """
         self._require_open()
-        return self._many.many(submissions, rate=rate)
+        way = self._sending.way
+        return sync_bridge.each(
+            batches.send_many(way, submissions, rate=rate, sleep=sync_bridge.sleep)
+        )
 
     def resend(
         self,

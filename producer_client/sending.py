@@ -14,8 +14,8 @@ from feedback.settings.settings import ClientSection
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
 from producer_client.sent_before import SentBefore
 from producer_client.submission import Prepared, Submission
+from producer_client.sync_bridge import at_once
 from producer_client.way import SendFlow
-from producer_client.worlds import at_once
 
 
 class _Blocking:

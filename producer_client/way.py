@@ -4,9 +4,9 @@ PENDING is written before the record goes to Kafka, so that every record that Ka
 status. If the process dies in between, the request is PENDING with its payload stored, and a
 resender sends it.
 
-It is written once, as coroutines, for both of the `worlds`. Where calls suspend, a task may be
-cancelled at each `await`. Before its record was handed over, it takes its PENDING back; after that
-it is a send of unknown outcome.
+It is written once, as coroutines, for threads (`sync_bridge`) and for asyncio. Where calls suspend,
+a task may be cancelled at each `await`. Before its record was handed over, it takes its PENDING
+back; after that it is a send of unknown outcome.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
 from producer_client.resending import reopens
 from producer_client.sent_before import SentBefore
 from producer_client.submission import Prepared, Submission, prepare
-from producer_client.worlds import OnItsWay, Sender, Statuses
+from producer_client.sync_bridge import OnItsWay, Sender, Statuses
 
 Handed = tuple[Prepared, OnItsWay | RecordNotSent]
 Told = TypeVar("Told", bound=NotSent | SendUnknown | None)

@@ -20,7 +20,7 @@ from feedback.redis.async_store import CONNECTIONS
 from feedback.status import State
 from producer_client import AsyncClient, Submission
 from producer_client.async_kafka import ROOMS
-from producer_client.flights import BATCH, BATCHES_IN_FLIGHT
+from producer_client.batches import BATCH, BATCHES_IN_FLIGHT
 from tests.eventually import HANG_S, eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings

@@ -10,7 +10,7 @@ from feedback.records.envelope import Record, decode_headers
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client import Client, ClientClosed, SendResult, Submission
-from producer_client.flights import BATCH, BATCHES_IN_FLIGHT
+from producer_client.batches import BATCH, BATCHES_IN_FLIGHT
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
 from tests.rounds import holds_in_one_round, in_time

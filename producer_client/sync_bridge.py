@@ -1,13 +1,14 @@
-"""The two worlds of a send: blocking and asyncio calls to Redis and Kafka.
+"""The bridge from a thread to the coroutines of a send.
 
-The steps of both are written once, as coroutines over the protocols here. Where calls block
-(`sending`), nothing ever suspends, and `at_once` runs a coroutine like any function. Where they
-suspend (`async_client`), a loop runs it.
+The steps are written once, as coroutines over the protocols here. Where calls to Redis and Kafka
+block (`sending`), nothing ever suspends: `at_once` runs a coroutine like any function, and `each`
+an asynchronous generator like a plain one. Where they suspend (`async_client`), a loop runs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+import time
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from feedback.redis.memory import RedisMemory
@@ -74,3 +75,21 @@ def at_once(way: Coroutine[Any, Any, T]) -> T:
         return result
     way.close()
     raise RuntimeError("a call that should have blocked was suspended")
+
+
+def each(results: AsyncGenerator[T]) -> Iterator[T]:
+    """Yield the results of an asynchronous generator that never suspends; close it at the end."""
+    try:
+        while True:
+            try:
+                one = at_once(results.__anext__())
+            except StopAsyncIteration:
+                return
+            yield one
+    finally:
+        at_once(results.aclose())
+
+
+async def sleep(pause_s: float) -> None:
+    """Hold up the thread for a pause."""
+    time.sleep(pause_s)
