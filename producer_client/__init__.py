@@ -5,7 +5,8 @@ Kafka (`feedback.kafka.sender`) → a wait listens for its events and resends wh
 so.
 
 - `client`: the user's `Client` and `Handle`; `async_client`: the same for asyncio.
-- `way`: one send and one resend; `batches`: many of them. Both are written once, as coroutines.
+- `send_flow`: one send and one resend; `batches`: many of them. Both are coroutines, written once.
+  `send_rules`: the decisions of them; pure.
 - For threads: `sync_bridge` runs these coroutines, over the calls of `sending`; `following`, with
   `looking`.
 - For asyncio: `async_following`, and `async_kafka`, whose threads wait for Kafka in a task's
@@ -14,7 +15,7 @@ so.
 - `submission`: a request to send, made ready, and the result of its sending.
 - `resending`: decides when a waiting client or the resender sends again; pure.
 - `owner`: the process that a client belongs to.
-- `commands`, `outbox_commands`: `onceward-client`; `lines` reads its JSONL.
+- `commands`, `outbox_commands`: `onceward-client`; `jsonl` reads its lines.
 - `outbox/`: requests written in the caller's own transaction, or after Kafka failed to take them.
   They stay there until a relay has sent them.
 

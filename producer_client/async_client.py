@@ -1,7 +1,7 @@
 """The client for asyncio: the same requests, errors and promises, without blocking the loop.
 
-The steps of a send are in `way`, as for `Client`. Here redis.asyncio calls Redis, and threads wait
-for Kafka (`async_kafka`).
+The steps of a send are in `send_flow`, as for `Client`. Here redis.asyncio calls Redis, and threads
+wait for Kafka (`async_kafka`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from producer_client.batches import Source, send_many
 from producer_client.client import Shares, schema_of, sender_of
 from producer_client.owner import ClientClosed, ClientProcess
 from producer_client.pursuit import Pursuit, shown_by
+from producer_client.send_flow import SendFlow
 from producer_client.sent_before import sent_before
 from producer_client.submission import Prepared, SendResult, Submission, Value
-from producer_client.way import SendFlow
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session

@@ -16,7 +16,7 @@ from producer_client.following import MANY_POLL_S, is_final
 from producer_client.looking import in_vain, look_s, part_s, parts_of
 from producer_client.owner import CLOSED, ClientClosed
 from producer_client.pursuit import Pursuit, end_of, seconds_left
-from producer_client.way import SendFlow
+from producer_client.send_flow import SendFlow
 
 
 class AsyncFollowing:

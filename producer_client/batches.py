@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from feedback.clock import monotonic_s
 from feedback.errors import InvalidMessage
+from producer_client.send_flow import Handed, SendFlow
 from producer_client.submission import Prepared, SendResult, Submission
-from producer_client.way import Handed, SendFlow
 
 BATCH = 128
 BATCHES_IN_FLIGHT = 4

@@ -28,11 +28,11 @@ from producer_client import batches, sync_bridge
 from producer_client.following import Following
 from producer_client.owner import ClientClosed, ClientProcess
 from producer_client.pursuit import Pursuit, shown_by
+from producer_client.send_flow import SendFlow
 from producer_client.sending import BlockingSends
 from producer_client.sent_before import sent_before
 from producer_client.submission import Prepared, SendResult, Submission, Value
 from producer_client.under_way import UnderWay
-from producer_client.way import SendFlow
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -29,7 +29,7 @@ from feedback.status import State
 from feedback.statuses import Status
 from producer_client.audited import JournalMark
 from producer_client.client import Client
-from producer_client.lines import lines_and_pauses, read_submissions
+from producer_client.jsonl import lines_and_pauses, read_submissions
 from producer_client.outbox_commands import outbox, relay
 from producer_client.resender import Resender
 from producer_client.resends import Resent

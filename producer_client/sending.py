@@ -1,4 +1,4 @@
-"""Sends from a thread: `way` over calls that block until they are answered."""
+"""Sends from a thread: `send_flow` over calls that block until they are answered."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from feedback.redis.memory import RedisMemory
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import ClientSection
 from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
+from producer_client.send_flow import SendFlow
 from producer_client.sent_before import SentBefore
 from producer_client.submission import Prepared, Submission
 from producer_client.sync_bridge import at_once
-from producer_client.way import SendFlow
 
 
 class _Blocking:

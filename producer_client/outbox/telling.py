@@ -18,8 +18,8 @@ from feedback.status import FINAL, RefusalReason, State
 from feedback.statuses import Refused, Status
 from producer_client.outbox.row import WaitingRow
 from producer_client.resending import is_own_end, reopens
+from producer_client.send_rules import pending_write
 from producer_client.submission import Prepared
-from producer_client.way import pending_write
 
 MISMATCH = "PAYLOAD_MISMATCH: the id is taken by another key, value or topic"
 

@@ -11,7 +11,7 @@ import pytest
 from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.settings.settings import Settings
 from producer_client.audited import Audited, JournalMark
-from producer_client.lines import BadLine, read_submissions
+from producer_client.jsonl import BadLine, read_submissions
 from tests import preloaded
 from tests.kit.settings import environment, write_settings
 from tests.spark_audit.stage.journal import HandWritten

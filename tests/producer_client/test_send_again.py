@@ -12,8 +12,8 @@ from feedback.errors import NotSent, PayloadMismatch, SendUnknown
 from feedback.records.envelope import Record, decode_headers
 from feedback.status import State
 from producer_client import Client
+from producer_client.send_flow import SendFlow
 from producer_client.submission import Prepared, Submission
-from producer_client.way import SendFlow
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient

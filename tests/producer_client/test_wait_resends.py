@@ -19,7 +19,7 @@ from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import Status
 from producer_client import Client, Handle
-from producer_client.way import SendFlow
+from producer_client.send_flow import SendFlow
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient

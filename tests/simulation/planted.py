@@ -41,10 +41,10 @@ from feedback.redis.deadlines import Taken
 from feedback.status import State as Told
 from feedback.status import Stored, Write, judge
 from feedback.statuses import Status
-from producer_client import plan, way
+from producer_client import plan, send_flow, send_rules
 from producer_client.resending import SeenRequest
+from producer_client.send_flow import SendFlow
 from producer_client.submission import Prepared
-from producer_client.way import SendFlow
 from tests.simulation import database, redis
 from tests.simulation.database import Database
 from tests.simulation.kafka import KafkaServer
@@ -239,9 +239,11 @@ PLANTED = (
 )
 # Beside the ten of issue 4.
 ALSO_PLANTED = (
-    Planted("a resend that was on its way reopens a failure", ((way, "reopens", _reopens_any),)),
+    Planted(
+        "a resend that was on its way reopens a failure", ((send_rules, "reopens", _reopens_any),)
+    ),
     Planted("NotSent of what a resender has", ((SendFlow, "forget", _forgets_for_certain),)),
-    Planted("NotSent of what was sent before", ((way, "certain", _as_it_is),)),
+    Planted("NotSent of what was sent before", ((send_flow, "certain", _as_it_is),)),
     Planted("nobody looks for lost runs", ((OwnRuns, "look_if_due", _looks_at_nothing),)),
     Planted(
         "another topic's request under an id is taken for this one",

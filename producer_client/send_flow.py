@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from feedback.clock import epoch_ms, monotonic_s
@@ -22,18 +21,31 @@ from feedback.errors import (
     InvalidValue,
     NotSent,
     OncewardError,
-    PayloadMismatch,
     RedisUnavailable,
     SendUnknown,
 )
 from feedback.kafka.sender import RecordNotSent, RecordUnknown, TopicAway
-from feedback.records.envelope import Envelope, encode_headers, payload_sha256
+from feedback.records.envelope import encode_headers, payload_sha256
 from feedback.records.schemas import SchemaFile, fault_of
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import ClientSection
-from feedback.status import FINAL, RefusalReason, State
-from feedback.statuses import Answer, Refused, Replaced, Status, StatusWrite
-from producer_client.resending import reopens
+from feedback.status import State
+from feedback.statuses import Answer, Refused, Status
+from producer_client.send_rules import (
+    after_refusal,
+    as_resend,
+    as_told,
+    beside,
+    certain,
+    error_of,
+    first_look_s,
+    is_behind_pending,
+    is_over_earlier,
+    made_unknown,
+    next_envelope,
+    pending_write,
+    why_not_again,
+)
 from producer_client.sent_before import SentBefore
 from producer_client.submission import Prepared, Submission, prepare
 from producer_client.sync_bridge import OnItsWay, Sender, Statuses
@@ -102,7 +114,7 @@ class SendFlow:
             self._on_taken_back(one)  # its PENDING may have been written
         elif isinstance(record, RecordNotSent) or record.take_back():
             is_first = one.is_told and one.envelope.attempt == 1
-            if is_first or _is_over_earlier(one):
+            if is_first or is_over_earlier(one):
                 self._on_taken_back(one)
         else:
             self._sent.note(one.request_id)
@@ -165,18 +177,18 @@ class SendFlow:
         answers = await self._tell_pending(batch, keep_payloads=keep_payloads)
         for one, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Refused):
-                told.append(_why_not_again(one, answer))
+                told.append(why_not_again(one, answer))
                 ready.append(one)
             else:
                 told.append(None)
-                ready.append(_told(one, answer))
+                ready.append(as_told(one, answer))
         places = [at for at, reason in enumerate(told) if reason is None]
         handed = self.hand_over([ready[at] for at in places], until_s=until_s)
         try:
             endings = [await ending_of(one, record) for one, record in handed]
         except asyncio.CancelledError:
             for one, record in handed:
-                if _is_over_earlier(one):
+                if is_over_earlier(one):
                     self._take_back(one, record)
             raise
         await self._put_back(
@@ -197,7 +209,7 @@ class SendFlow:
         """
         with contextlib.suppress(RedisUnavailable):
             for one in failed:
-                if _is_over_earlier(one):
+                if is_over_earlier(one):
                     await self.forget(one)
 
     def next_attempt(
@@ -217,7 +229,7 @@ class SendFlow:
         if deadline_at is None:
             deadline_at = epoch_ms() + int(self._section.deadline_s * 1000)
         return Prepared(
-            _next_envelope(request_id, known, deadline_at),
+            next_envelope(request_id, known, deadline_at),
             payload,
             payload_sha256(payload.key, payload.value),
             named_by_caller=True,
@@ -249,7 +261,7 @@ class SendFlow:
         try:
             return await self.announce(batch)
         except (NotSent, SendUnknown) as error:
-            return [self._noted(one, certain(one, _of(error, one))) for one in batch]
+            return [self._noted(one, certain(one, error_of(error, one))) for one in batch]
 
     async def announce(self, batch: Sequence[Prepared]) -> list[Prepared | OncewardError | None]:
         """Write PENDING for each; None for one that has already ended, an error for a taken id.
@@ -269,19 +281,19 @@ class SendFlow:
         sending is written beside it. Each repetition means that somebody else has made progress.
         """
         while isinstance(answer, Refused):
-            if not _is_behind_pending(answer):
-                return _after_refusal(one, answer)
-            one = _beside(one, answer)
+            if not is_behind_pending(answer):
+                return after_refusal(one, answer)
+            one = beside(one, answer)
             try:
                 (answer,) = await self._tell_pending([one], keep_payloads=True)
             except (NotSent, SendUnknown) as error:
                 return self._noted(one, certain(one, error))
-        return _told(one, answer)
+        return as_told(one, answer)
 
     async def _tell_pending(
         self, batch: Sequence[Prepared], *, keep_payloads: bool
     ) -> list[Answer]:
-        look_at = epoch_ms() + int(_first_look_s(self._section) * 1000)
+        look_at = epoch_ms() + int(first_look_s(self._section) * 1000)
         writes = [pending_write(one, one.payload if keep_payloads else None) for one in batch]
         try:
             return await self._statuses.replace(writes, look_at=look_at)
@@ -301,7 +313,7 @@ class SendFlow:
         for status in known.values():
             if status.state is not State.UNKNOWN:
                 self._sent.note(status.request_id)
-        return [_as_resend(one, known.get(one.request_id)) for one in batch]
+        return [as_resend(one, known.get(one.request_id)) for one in batch]
 
     def hand_over(self, batch: Sequence[Prepared], *, until_s: float | None = None) -> list[Handed]:
         """Give requests to Kafka and return at once, or when one has waited for its topic.
@@ -357,7 +369,7 @@ class SendFlow:
             doubt = await self._doubt(one)
             if doubt is not None:
                 said = f"{told.reason}; and it may have been sent before: {doubt}"
-                return self._noted(one, _unknown(told, said))
+                return self._noted(one, made_unknown(told, said))
         return self._noted(one, told)
 
     async def _doubt(self, one: Prepared) -> str | None:
@@ -393,9 +405,11 @@ class SendFlow:
             is_gone = await self.forget(one)
         except RedisUnavailable as away:
             # The payload is still stored, so a resender may yet send it.
-            return _unknown(error, f"{error.reason}; and then {away}")
+            return made_unknown(error, f"{error.reason}; and then {away}")
         if not is_gone:
-            return _unknown(error, f"{error.reason}; but a resender or another sending has it now")
+            return made_unknown(
+                error, f"{error.reason}; but a resender or another sending has it now"
+            )
         return error
 
     async def forget(self, one: Prepared) -> bool:
@@ -436,110 +450,3 @@ async def ending_of(
         ending = NotSent(one.request_id, str(error))
         ending.__cause__ = error
     return ending
-
-
-def certain(one: Prepared, error: NotSent | SendUnknown | None) -> NotSent | SendUnknown | None:
-    """Return the caller's error: NotSent only where nobody can have sent the request before.
-
-    A caller who gets it asks again under another id.
-    """
-    if not isinstance(error, NotSent) or one.is_new:
-        return error
-    return _unknown(error, f"{error.reason}; and it may have been sent before")
-
-
-def _unknown(error: NotSent, reason: str) -> SendUnknown:
-    unknown = SendUnknown(error.request_id, reason)
-    unknown.__cause__ = error.__cause__
-    return unknown
-
-
-def _of(error: NotSent | SendUnknown, one: Prepared) -> NotSent | SendUnknown:
-    """Return the same error of another request of the batch."""
-    same = type(error)(one.request_id, error.reason)
-    same.__cause__ = error.__cause__
-    return same
-
-
-def _first_look_s(section: ClientSection) -> float:
-    """Return when a resender first checks a request.
-
-    That is not while its client still sends it, or takes its PENDING back, which Redis may delay
-    once more.
-    """
-    return max(section.resend_after_s, section.send_timeout_s * 1.5)
-
-
-def pending_write(one: Prepared, payload: StoredPayload | None) -> StatusWrite:
-    """Return the status to write before a request is sent.
-
-    Args:
-        payload: to store for resends; None where it is stored already. Then the earlier status has
-            to stand there still: the sender may have slept since it read that.
-    """
-    return StatusWrite(
-        request_id=one.request_id,
-        state=State.PENDING,
-        attempt=one.envelope.attempt,
-        generation=0,
-        payload_sha256=one.payload_sha256,
-        fields={"deadline_at": str(one.envelope.deadline_at), "topic": one.payload.topic},
-        payload=payload,
-        reopens=one.envelope.reopens,
-        follows=None if payload is not None else one.envelope.attempt - 1,
-    )
-
-
-def _told(one: Prepared, answer: Replaced | None) -> Prepared:
-    return replace(one, is_told=True, replaced=answer)
-
-
-def _is_over_earlier(one: Prepared) -> bool:
-    """Whether there is a status to restore: without one, a resend is the only trace."""
-    return one.envelope.attempt > 1 and one.replaced is not None
-
-
-def _next_envelope(request_id: str, known: Status, deadline_at: int | None) -> Envelope:
-    may_reopen = reopens(known.state, known.generation) if known.attempt else None
-    return Envelope(request_id, known.attempt + 1, deadline_at, may_reopen)
-
-
-def _as_resend(one: Prepared, known: Status | None) -> Prepared:
-    if known is None or known.state is State.UNKNOWN:
-        return replace(one, is_new=True)
-    is_elsewhere = known.topic is not None and known.topic != one.payload.topic
-    if known.payload_sha256 != one.payload_sha256 or is_elsewhere:
-        return one
-    deadline_at = known.deadline_at or one.envelope.deadline_at
-    envelope = _next_envelope(one.request_id, known, deadline_at)
-    return Prepared(envelope, one.payload, one.payload_sha256, named_by_caller=True)
-
-
-def _is_behind_pending(refused: Refused) -> bool:
-    """Whether a later attempt stands that may yet be taken back."""
-    return refused.reason is RefusalReason.ATTEMPT and refused.state is State.PENDING
-
-
-def _beside(one: Prepared, refused: Refused) -> Prepared:
-    """Return a request as the attempt that stands, which is not new any more.
-
-    A caller who has seen no failure asks for none to run again.
-    """
-    envelope = one.envelope._replace(attempt=refused.attempt, reopens=one.envelope.reopens or 0)
-    return replace(one, envelope=envelope, is_new=False)
-
-
-def _after_refusal(one: Prepared, refused: Refused) -> OncewardError | Prepared | None:
-    if refused.reason is RefusalReason.PAYLOAD:
-        return PayloadMismatch(one.request_id)
-    # It runs or is about to: the resend goes out, and the journal answers it. A caller that looked
-    # before the other attempt was written took the request for new.
-    return None if refused.state in FINAL else replace(one, is_new=False)
-
-
-def _why_not_again(one: Prepared, refused: Refused) -> PayloadMismatch | Refused | None:
-    if refused.reason is RefusalReason.PAYLOAD:
-        return PayloadMismatch(one.request_id)
-    # Its client was told that it was not sent, or another resend is under way already.
-    is_over = refused.state in FINAL or refused.reason is RefusalReason.TAKEN_BACK
-    return refused if is_over or refused.attempt > one.envelope.attempt else None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer_client.lines import BadLine, lines_and_pauses, read_submissions
+from producer_client.jsonl import BadLine, lines_and_pauses, read_submissions
 from producer_client.submission import Submission
 
 SECRET = "4111111111111111"
