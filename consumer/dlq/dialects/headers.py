@@ -48,6 +48,13 @@ class LetterHeaders:
         number = int(raw)
         return number if number <= MAX_NUMBER else None
 
+    def partition(self, name: str, *, is_binary: bool) -> int | None:
+        """Return a partition; in binary it has 4 bytes, and any other length is not believed."""
+        if not is_binary:
+            return self.decimal(name, first=True)
+        raw = self.raw(name, first=True)
+        return self.binary(name, first=True) if raw is not None and len(raw) == 4 else None
+
     def binary(self, name: str | None, *, first: bool = False) -> int | None:
         """Return a number that was written big-endian, in as many bytes as it has."""
         raw = self.raw(name, first=first)

@@ -57,7 +57,7 @@ def _failure(headers: LetterHeaders, of: HeaderFormat) -> Failure:
     return Failure(
         original=Original(
             topic=headers.text(of.topic, first=True),
-            partition=number(of.partition, first=True),
+            partition=headers.partition(of.partition, is_binary=of.is_binary),
             offset=number(of.offset, first=True),
             timestamp_ms=number(of.timestamp, first=True),
             key=headers.text(of.key, first=True),

@@ -74,7 +74,8 @@ class RedrivePlan:
         Args:
             topics: the topics that exist.
         """
-        if letter.home not in topics:
+        # Without a known origin its home is the dead letter topic that it lies in.
+        if letter.home not in topics or letter.home == letter.record.topic:
             return Redrivable.NO_TOPIC
         try:
             self.set_anew(letter)

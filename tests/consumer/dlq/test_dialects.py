@@ -274,3 +274,11 @@ def test_text_that_is_not_utf_8_is_replaced_and_a_null_header_says_nothing() -> 
     changed = (*headers(), ("DLQ_EXCEPTION_MESSAGE", b"caf\xe9"), ("DLQ_STAGE", b""))
     failure = letter_of(record(changed)).failure
     assert (failure.exception_message, failure.stage) == ("caf�", None)
+
+
+@pytest.mark.parametrize("raw", [b"\x02", b"\x00\x02", bytes(7) + b"\x02"])
+def test_a_binary_partition_of_another_length_than_4_is_not_believed(raw: bytes) -> None:
+    headers = [
+        (name, raw if name.endswith("original-partition") else value) for name, value in SPRING
+    ]
+    assert letter_of(record(tuple(headers))).failure.original.partition is None

@@ -11,6 +11,7 @@ from consumer.dlq.redrive.plan import RedrivePlan, Setting, chunk_size
 from consumer.dlq.redrive.record import attempt_of, candidate_of, sending_of, sent_by
 from consumer.features.dead_letters.letter import headers_of
 from consumer.journal.records import Row
+from consumer.journal.redrive_rule import Redrivable
 from consumer.journal.reopening import replacement_id
 from consumer.journal.waiting import OwedRow
 from feedback.kafka.writer import Outgoing
@@ -173,6 +174,15 @@ def test_a_plan_survives_the_journal() -> None:
     )
     assert RedrivePlan.from_json(plan.to_json()) == plan
     assert RedrivePlan.from_json(RedrivePlan(Filter()).to_json()) == RedrivePlan(Filter())
+
+
+@pytest.mark.parametrize("headers", [(), (("kafka_dlt-exception-fqcn", b"a.B"),)])
+def test_a_letter_of_unknown_origin_is_left_and_not_sent_into_its_own_queue(
+    headers: Headers,
+) -> None:
+    one = letter_of(Record("others.dlq", 0, 5, 1_700_000_000_000, None, b"{}", headers))
+    plan = RedrivePlan(Filter(), dlqs=frozenset({"others.dlq"}), takes_unknown=True)
+    assert plan.fault_of(one, {"others.dlq", "orders"}) is Redrivable.NO_TOPIC
 
 
 def test_a_rate_is_kept_in_small_chunks() -> None:
