@@ -180,7 +180,7 @@ def test_a_plan_survives_the_journal() -> None:
 def test_a_letter_of_unknown_origin_is_left_and_not_sent_into_its_own_queue(
     headers: Headers,
 ) -> None:
-    one = letter_of(Record("others.dlq", 0, 5, 1_700_000_000_000, None, b"{}", headers))
+    one = letter_of(Record("others.dlq", 0, 5, 1_700_000_000_000, None, b"{}", tuple(headers)))
     plan = RedrivePlan(Filter(), dlqs=frozenset({"others.dlq"}), takes_unknown=True)
     assert plan.fault_of(one, {"others.dlq", "orders"}) is Redrivable.NO_TOPIC
 
