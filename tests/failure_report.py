@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.stack.errors import tail
+from onceward.servers.errors import tail
 from tests.stack.servers import Servers
 
 LOG_LINES = 40

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stack.keeper_process import die_with
+from onceward.servers.keeper_process import die_with
 
 
 @dataclass(frozen=True, slots=True)

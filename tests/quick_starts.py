@@ -3,8 +3,8 @@
 It takes a minute, so it is no part of what a single broker or Spark waits for.
 """
 
+from onceward.servers import classes as of_the_broker
 from tests.spark_audit import classes as of_spark
-from tests.stack import classes as of_the_broker
 
 if __name__ == "__main__":
     of_the_broker.write_classes()

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from onceward.servers.ports import HOST, free_port
 from tests.failure_report import sections, show_on_failure
 from tests.stack import Servers
-from tests.stack.ports import HOST, free_port
 
 
 @dataclass(frozen=True)

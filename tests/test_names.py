@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PRODUCT = ("consumer", "feedback", "producer_client", "spark_audit")
+PRODUCT = ("consumer", "feedback", "onceward", "producer_client", "spark_audit")
 
 
 def test_no_class_name_stands_for_two_things() -> None:

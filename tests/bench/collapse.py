@@ -29,6 +29,7 @@ from feedback.clock import monotonic_s
 from feedback.redis.store import StatusStore
 from feedback.status import FINAL, State
 from feedback.statuses import Status
+from onceward.servers.errors import tail
 from tests.bench.errors import BenchError
 from tests.bench.launching import ROOT, running
 from tests.bench.rows import write_json
@@ -36,7 +37,6 @@ from tests.bench.systems import onceward
 from tests.bench.systems.prepared import prepared
 from tests.eventually import eventually
 from tests.stack import Servers, Stack
-from tests.stack.errors import tail
 
 REQUESTS = 500
 HANDLERS = "tests.bench.collapsing_handlers"

@@ -27,6 +27,7 @@ from kafka import KafkaProducer
 from feedback.clock import monotonic_s
 from feedback.records.envelope import REQUEST_ID
 from feedback.status import FINAL, State
+from onceward.servers.errors import tail
 from tests.bench.duplicated_handlers import RUNS_VARIABLE
 from tests.bench.errors import BenchError
 from tests.bench.launching import ROOT, running
@@ -36,7 +37,6 @@ from tests.bench.systems import onceward
 from tests.bench.systems.prepared import Prepared, prepared
 from tests.eventually import eventually
 from tests.stack import Servers, Stack
-from tests.stack.errors import tail
 
 REQUESTS = 12_500
 COPIES = 4

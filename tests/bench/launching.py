@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
+from onceward.servers.errors import tail
+from onceward.servers.keeper_process import die_with
 from tests.bench.errors import BenchError
-from tests.stack.errors import tail
-from tests.stack.keeper_process import die_with
 
 ROOT = Path(__file__).parents[2]
 STOP_WITHIN_S = 40.0

@@ -15,6 +15,7 @@ from kafka import KafkaProducer
 from redis import Redis
 
 from feedback.clock import monotonic_s
+from onceward.servers.errors import tail
 from tests.bench import plan
 from tests.bench.errors import BenchError
 from tests.bench.launching import running
@@ -22,7 +23,6 @@ from tests.bench.measure.processes import tree_pss_mib
 from tests.bench.systems import onceward
 from tests.eventually import eventually
 from tests.stack import Servers
-from tests.stack.errors import tail
 
 HANDLERS = "tests.bench.slow_handlers"
 WATCH_S = 60.0

@@ -18,6 +18,7 @@ from pathlib import Path
 from kafka import KafkaProducer
 from sqlalchemy import create_engine, text
 
+from onceward.servers.errors import tail
 from tests.bench.errors import BenchError
 from tests.bench.launching import ROOT, running
 from tests.bench.retried_handlers import FAILING
@@ -25,7 +26,6 @@ from tests.bench.rows import write_json
 from tests.bench.systems import onceward
 from tests.eventually import eventually
 from tests.stack import Servers, Stack
-from tests.stack.errors import tail
 
 REQUESTS = 10_000
 EACH = 10

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from onceward.servers.errors import tail
 from tests.bench.errors import BenchError
 from tests.bench.measure.cost import Meters, Reading, cost
 from tests.bench.measure.processes import own_cpu_s
@@ -21,7 +22,6 @@ from tests.bench.systems.celery import celery
 from tests.bench.systems.onceward import onceward
 from tests.bench.systems.trial import Trial, server_meters
 from tests.stack import Servers
-from tests.stack.errors import tail
 
 ANSWER_LIMIT_S = 180.0
 LOGS = ("worker.log", "client.log")

@@ -13,6 +13,7 @@ import psycopg
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, OncewardError, SendUnknown
 from feedback.settings.settings import load
+from onceward.servers.ports import HOST, free_port
 from producer_client import Client
 from producer_client.outbox import migrate as migrate_outbox
 from tests.chaos.caller import Said
@@ -26,7 +27,6 @@ from tests.eventually import eventually
 from tests.kit.program import KeptProgram
 from tests.paused import paused
 from tests.stack.losing_link import LosingLink
-from tests.stack.ports import HOST, free_port
 from tests.stack.postgres import dsn
 
 WORKERS = 2

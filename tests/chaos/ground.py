@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from feedback.errors import NotAvailable
+from onceward.servers.kafka import SOON_MISSED, Broker
+from onceward.servers.keeper import Keeper
+from onceward.servers.ports import HOST, free_port
+from onceward.servers.redis import Redis
 from tests.chaos.row import JournalKind, Own, Row
 from tests.stack import Servers
 from tests.stack.cluster import Cluster, cluster
-from tests.stack.kafka import SOON_MISSED, Broker
-from tests.stack.keeper import Keeper
-from tests.stack.ports import HOST, free_port
 from tests.stack.postgres import Postgres
-from tests.stack.redis import Redis
 from tests.stack.replication import Replicated, replicated
 from tests.stack.restartable import Restartable, restartable
 from tests.stack.toxiproxy import Link, Links

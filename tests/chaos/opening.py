@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from onceward.servers.keeper import Keeper
 from tests.chaos.ground import Ground, Linked, ground_of
 from tests.chaos.place import JOURNAL_FILE, REAL, JournalUrls, Modules, Place
 from tests.chaos.row import JournalKind, Row
 from tests.chaos.scene import Scene
 from tests.stack import Servers
-from tests.stack.keeper import Keeper
 from tests.stack.postgres import fresh_database
 
 

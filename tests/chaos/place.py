@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onceward.servers.keeper import Command
+from onceward.servers.ports import HOST, free_port
 from tests.chaos.orders import Kind, topic_of
 from tests.chaos.row import Row
 from tests.kit.settings import toml
 from tests.stack import Servers
-from tests.stack.keeper import Command
-from tests.stack.ports import HOST, free_port
 
 ROOT = Path(__file__).parents[2]
 LEASE_S = 5

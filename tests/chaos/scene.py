@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from feedback.errors import NotAvailable
 from feedback.settings.settings import load
+from onceward.servers.keeper import Command, Keeper
 from producer_client import Client
 from tests.chaos.clients import Clients
 from tests.chaos.fleet import Fleet
@@ -25,7 +26,6 @@ from tests.demo.topic import Topics
 from tests.eventually import eventually
 from tests.kit.banking import BankAccount, BankConnection, account_of
 from tests.kit.program import KeptProgram
-from tests.stack.keeper import Command, Keeper
 
 PATIENCE_S = 30.0
 BANK_WITHIN_S = 20.0

@@ -21,8 +21,8 @@ from feedback.kafka.source import KafkaSource
 from feedback.logs import event_of
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection
+from onceward.servers.kafka import Broker
 from tests.eventually import eventually
-from tests.stack.kafka import Broker
 from tests.stack.restartable import restartable
 
 GUARDED = {

@@ -15,6 +15,9 @@ from rich.console import Console
 from feedback.clock import epoch_ms
 from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.settings.settings import load
+from onceward.servers.errors import StackError
+from onceward.servers.kafka import Broker
+from onceward.servers.keeper import Keeper
 from producer_client import Client
 from tests.demo.audit import audit
 from tests.demo.closing import print_closing, write_json
@@ -29,9 +32,6 @@ from tests.demo.workers import Workers
 from tests.eventually import eventually
 from tests.kit.bank import charges_at
 from tests.kit.screen import Screen
-from tests.stack.errors import StackError
-from tests.stack.kafka import Broker
-from tests.stack.keeper import Keeper
 from tests.stack.restartable import restartable
 from tests.stack.servers import KAFKA
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from feedback.clock import epoch_ms
 from feedback.errors import NotAvailable
+from onceward.servers.errors import StackError
+from onceward.servers.keeper import Keeper
 from spark_audit.say.summary import one_line
 from tests.demo.scene import Scene
-from tests.stack.errors import StackError
-from tests.stack.keeper import Keeper
 
 AUDIT_WITHIN_S = 300.0
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from feedback.errors import NotAvailable
+from onceward.servers.keeper import Command
+from onceward.servers.ports import HOST, free_port
 from tests.stack import Servers
-from tests.stack.keeper import Command
-from tests.stack.ports import HOST, free_port
 from tests.stack.servers import JOURNAL, KAFKA
 
 ROOT = Path(__file__).parents[2]

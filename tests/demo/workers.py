@@ -10,10 +10,10 @@ from redis.exceptions import RedisError
 
 from feedback.errors import ExitCode, NotAvailable, OncewardError
 from feedback.redis.store import StatusStore
+from onceward.servers.errors import tail
+from onceward.servers.keeper import Keeper
 from tests.demo.scene import Scene
 from tests.eventually import eventually
-from tests.stack.errors import tail
-from tests.stack.keeper import Keeper
 
 READY_WITHIN_S = 45.0
 LOG_LINES = 5

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from tests.stack.ports import HOST
+from onceward.servers.ports import HOST
 
 LIMIT_S = 10.0
 

@@ -9,7 +9,7 @@ from redis import Redis
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
-from tests.stack import redis as redis_stack
+from onceward.servers import redis as redis_stack
 from tests.stack.restartable import Restartable, restartable
 
 

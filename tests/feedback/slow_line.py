@@ -8,7 +8,7 @@ from queue import SimpleQueue
 from time import monotonic, sleep
 from urllib.parse import urlsplit
 
-from tests.stack.ports import HOST
+from onceward.servers.ports import HOST
 
 
 class SlowLine:

@@ -23,7 +23,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 from feedback.clock import monotonic_s
-from tests.stack.ports import HOST
+from onceward.servers.ports import HOST
 
 REQUEST_ID = "X-Request-Id"
 USUAL_S = 0.02

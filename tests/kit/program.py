@@ -15,11 +15,11 @@ from typing import Any
 import psutil
 
 from feedback.errors import NotAvailable
+from onceward.servers.errors import tail
+from onceward.servers.keeper import Command, Keeper
 from tests import preloaded
 from tests.eventually import eventually
 from tests.failure_report import show_on_failure
-from tests.stack.errors import tail
-from tests.stack.keeper import Command, Keeper
 
 ROOT = Path(__file__).parents[2]
 START_LIMIT_S = 60.0

@@ -6,6 +6,7 @@ from http.client import HTTPConnection
 
 import pytest
 
+from onceward.servers.ports import HOST
 from tests.eventually import eventually
 from tests.kit.bank import (
     REQUEST_ID,
@@ -19,7 +20,6 @@ from tests.kit.bank import (
 )
 from tests.kit.banking import BankConnection, account_of
 from tests.kit.serving import serving
-from tests.stack.ports import HOST
 
 
 @pytest.fixture

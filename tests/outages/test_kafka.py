@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import pytest
 from kafka.admin import KafkaAdminClient, MemberToRemove, NewTopic
 
+from onceward.servers.kafka import SOON_MISSED, Broker
+from onceward.servers.ports import HOST, free_port
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 from tests.left_open import left_open
 from tests.outages.conftest import MakeStage
 from tests.outages.scene import scene_on
-from tests.stack.kafka import SOON_MISSED, Broker
 from tests.stack.losing_link import LosingLink, Loss, is_offset_commit
-from tests.stack.ports import HOST, free_port
 from tests.stack.restartable import Restartable, restartable
 
 pytestmark = pytest.mark.waits

@@ -13,6 +13,10 @@ from sqlalchemy import NullPool, create_engine, func, select
 from feedback.records.envelope import decode_headers
 from feedback.settings.settings import load
 from feedback.status import State
+from onceward.servers.kafka import Broker
+from onceward.servers.keeper import Keeper
+from onceward.servers.launch import launch
+from onceward.servers.ports import HOST, free_port
 from producer_client import Client, Submission
 from producer_client.outbox import migrate
 from producer_client.outbox.tables import row
@@ -21,10 +25,6 @@ from tests.left_open import left_open
 from tests.outages.conftest import MakeStage
 from tests.producer_client.outbox.conftest import relaying
 from tests.producer_client.records import records_of
-from tests.stack.kafka import Broker
-from tests.stack.keeper import Keeper
-from tests.stack.launch import launch
-from tests.stack.ports import HOST, free_port
 from tests.stack.toxiproxy import Link, Links
 
 pytestmark = pytest.mark.waits

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import pytest
 
 from consumer.journal import Leases, migrate
+from onceward.servers.kafka import Broker
+from onceward.servers.keeper import Keeper
+from onceward.servers.launch import launch
+from onceward.servers.ports import HOST, free_port
+from onceward.servers.redis import Redis
 from tests.consumer.stage import Stage
 from tests.left_open import left_open
 from tests.outages.conftest import MakeStage
 from tests.outages.scene import scene_on
 from tests.rounds import in_time
-from tests.stack.kafka import Broker
-from tests.stack.keeper import Keeper
-from tests.stack.launch import launch
-from tests.stack.ports import HOST, free_port
 from tests.stack.postgres import Postgres, fresh_database
-from tests.stack.redis import Redis
 from tests.stack.toxiproxy import Link, Links
 
 pytestmark = pytest.mark.waits

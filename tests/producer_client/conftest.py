@@ -11,6 +11,7 @@ import pytest
 from feedback.records.envelope import Record
 from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
+from onceward.servers.ports import HOST, free_port
 from producer_client import Client
 from tests.kit.settings import environment as without_settings
 from tests.left_open import left_open
@@ -19,7 +20,6 @@ from tests.producer_client.blocking import BlockingClient
 from tests.producer_client.commands import Done, Run, run_apart, run_here
 from tests.producer_client.records import records_of
 from tests.stack import Servers
-from tests.stack.ports import HOST, free_port
 
 MakeClient = Callable[..., Client]
 MakeSettings = Callable[..., Settings]

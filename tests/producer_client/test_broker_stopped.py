@@ -10,6 +10,7 @@ from feedback.clock import monotonic_s
 from feedback.errors import SendUnknown
 from feedback.records.envelope import decode_headers
 from feedback.status import State
+from onceward.servers.launch import Running
 from producer_client import Client, Submission
 from tests.paused import paused
 from tests.producer_client.acting import Worker
@@ -17,7 +18,6 @@ from tests.producer_client.conftest import MakeClient
 from tests.producer_client.records import records_of
 from tests.rounds import in_time
 from tests.stack import Stack
-from tests.stack.launch import Running
 
 pytestmark = pytest.mark.waits
 

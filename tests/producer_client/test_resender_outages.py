@@ -14,6 +14,8 @@ from feedback.errors import WaitTimeout
 from feedback.redis.server import connect
 from feedback.settings.settings import Settings, load
 from feedback.status import State
+from onceward.servers.kafka import Broker
+from onceward.servers.redis import Redis
 from producer_client import Client
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
@@ -21,8 +23,6 @@ from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.records import records_of
 from tests.producer_client.resenders import ClientProgram, look_now, process, running
 from tests.stack import Servers
-from tests.stack.kafka import Broker
-from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
 from tests.standstill import standing_still
 

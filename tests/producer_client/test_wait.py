@@ -11,14 +11,14 @@ import redis
 from feedback.clock import monotonic_s
 from feedback.errors import RedisUnavailable, WaitTimeout
 from feedback.status import State
+from onceward.servers.keeper import Keeper
+from onceward.servers.launch import launch
+from onceward.servers.redis import Redis
 from producer_client import Client
 from tests.eventually import eventually
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
 from tests.rounds import in_time
-from tests.stack.keeper import Keeper
-from tests.stack.launch import launch
-from tests.stack.redis import Redis
 
 AtOnce = Callable[..., Future[Any]]
 LIMIT_S = 60

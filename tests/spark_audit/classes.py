@@ -10,8 +10,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.stack.cache import only_one
-from tests.stack.errors import StackError
+from onceward.servers.cache import only_one
+from onceward.servers.errors import StackError
 
 WRITE_LIMIT_S = 300.0
 _QUERIES = """

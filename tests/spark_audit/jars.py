@@ -6,10 +6,10 @@ Those for S3 lie in a folder of their own, which has the others as well: only te
 import sys
 from pathlib import Path
 
+from onceward.servers.cache import cache_folder
+from onceward.servers.jars import fetch
+from onceward.servers.packages import install_missing
 from spark_audit.spark.jars import find_jars, jars_folder
-from tests.stack.cache import cache_folder
-from tests.stack.jars import fetch
-from tests.stack.packages import install_missing
 
 POM = Path(__file__).parents[2] / "config" / "audit" / "pom.xml"
 S3A = "s3a"

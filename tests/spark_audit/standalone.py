@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import pyspark
 import requests
 
-from tests.stack.keeper import Command, Keeper
-from tests.stack.launch import launch
-from tests.stack.packages import install_missing
-from tests.stack.ports import HOST, free_port
+from onceward.servers.keeper import Command, Keeper
+from onceward.servers.launch import launch
+from onceward.servers.packages import install_missing
+from onceward.servers.ports import HOST, free_port
 
 SPARK = Path(pyspark.__file__).parent
 EXECUTOR_MIB = 512

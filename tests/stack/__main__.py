@@ -6,8 +6,8 @@ import shlex
 import signal
 import sys
 
+from onceward.servers.errors import StackError
 from tests.stack import foreground
-from tests.stack.errors import StackError
 from tests.stack.installing import FOR_TESTS, install
 from tests.stack.running import announced, running_settings
 from tests.stack.servers import Servers

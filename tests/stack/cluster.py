@@ -8,13 +8,13 @@ from functools import partial
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from onceward.servers.errors import StackError
+from onceward.servers.kafka import OFFSETS_PARTITIONS, SOON_MISSED, Broker, new_cluster_id
+from onceward.servers.keeper import Keeper
+from onceward.servers.launch import ATTEMPTS, PORT_TAKEN
+from onceward.servers.ports import free_port
 from tests.eventually import eventually
-from tests.stack.errors import StackError
 from tests.stack.installing import install
-from tests.stack.kafka import OFFSETS_PARTITIONS, SOON_MISSED, Broker, new_cluster_id
-from tests.stack.keeper import Keeper
-from tests.stack.launch import ATTEMPTS, PORT_TAKEN
-from tests.stack.ports import free_port
 from tests.stack.restartable import Restartable
 
 NODES = (1, 2, 3)

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from tests.stack.keeper_process import die_with
+from onceward.servers.keeper_process import die_with
 
 ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 # siginfo's si_code of a signal that the kernel sent, such as Ctrl-C in a terminal.

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from tests.stack.jars import fetch_jars, jars_folder
-from tests.stack.packages import install_missing
+from onceward.servers.jars import fetch_jars, jars_folder
+from onceward.servers.packages import install_missing
 from tests.stack.s3 import fetch_s3proxy, s3proxy_folder
 from tests.stack.toxiproxy_build import build_toxiproxy, toxiproxy_program
 

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from tests.stack.ports import HOST
+from onceward.servers.ports import HOST
 
 CHUNK_BYTES = 262_144
 CONNECT_LIMIT_S = 10.0

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import psycopg
 
+from onceward.servers.keeper import Command, Keeper
+from onceward.servers.launch import launch
+from onceward.servers.packages import program
+from onceward.servers.ports import HOST, free_port
 from tests.stack.installing import install
-from tests.stack.keeper import Command, Keeper
-from tests.stack.launch import launch
-from tests.stack.packages import program
-from tests.stack.ports import HOST, free_port
 from tests.stack.postgres import USER, dsn, server_user
 
 SETTINGS = """\

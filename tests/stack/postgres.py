@@ -14,9 +14,9 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from tests.stack.keeper import Command
-from tests.stack.packages import program
-from tests.stack.ports import HOST, free_port
+from onceward.servers.keeper import Command
+from onceward.servers.packages import program
+from onceward.servers.ports import HOST, free_port
 
 USER = "postgres"
 # Benchmarks run on it, so a commit is on disk when it returns.

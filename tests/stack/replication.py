@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 import psycopg
 
+from onceward.servers.keeper import Command, Keeper
+from onceward.servers.packages import program
+from onceward.servers.ports import HOST
 from tests.eventually import eventually
 from tests.stack.installing import install
-from tests.stack.keeper import Command, Keeper
-from tests.stack.packages import program
-from tests.stack.ports import HOST
 from tests.stack.postgres import USER, Postgres, dsn
 from tests.stack.restartable import Restartable
 

@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import psutil
 
+from onceward.servers.errors import StackError
+from onceward.servers.keeper import Keeper
+from onceward.servers.launch import Running, Server, launch, launch_in
 from tests.eventually import eventually
 from tests.paused import paused
-from tests.stack.errors import StackError
 from tests.stack.installing import install
-from tests.stack.keeper import Keeper
-from tests.stack.launch import Running, Server, launch, launch_in
 
 STOP_LIMIT_S = 60.0
 GONE_LIMIT_S = 60.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.stack.cache import cache_folder
+from onceward.servers.cache import cache_folder
 from tests.stack.servers import Servers
 
 

@@ -21,12 +21,12 @@ from xml.etree import ElementTree
 
 import requests
 
-from tests.stack.cache import cache_folder
-from tests.stack.jars import fetch
-from tests.stack.keeper import Command, Keeper
-from tests.stack.launch import launch
-from tests.stack.packages import install_missing, program
-from tests.stack.ports import HOST, free_port
+from onceward.servers.cache import cache_folder
+from onceward.servers.jars import fetch
+from onceward.servers.keeper import Command, Keeper
+from onceward.servers.launch import launch
+from onceward.servers.packages import install_missing, program
+from onceward.servers.ports import HOST, free_port
 
 POM = Path(__file__).parent / "s3proxy.xml"
 TIMEOUT_S = 10.0

@@ -20,10 +20,10 @@ from kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.stack.errors import StackError
-from tests.stack.kafka import Broker
-from tests.stack.packages import program
-from tests.stack.ports import HOST, free_port
+from onceward.servers.errors import StackError
+from onceward.servers.kafka import Broker
+from onceward.servers.packages import program
+from onceward.servers.ports import HOST, free_port
 from tests.stack.restartable import restartable
 
 KEYTOOL_LIMIT_S = 60.0

@@ -8,12 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from onceward.servers.kafka import Broker
+from onceward.servers.keeper import Keeper
+from onceward.servers.launch import Running, Server, launch
+from onceward.servers.redis import Redis
 from tests.stack.installing import install
-from tests.stack.kafka import Broker
-from tests.stack.keeper import Keeper
-from tests.stack.launch import Running, Server, launch
 from tests.stack.postgres import Postgres
-from tests.stack.redis import Redis
 from tests.stack.servers import Servers
 
 KINDS: dict[str, Callable[[], Server]] = {

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tests.stack.attempts import ATTEMPTS, last_lines, run_with_retries
+from onceward.servers.attempts import ATTEMPTS, last_lines, run_with_retries
 
 # Fails until it has been called as often as its second argument says.
 _COUNTING = """

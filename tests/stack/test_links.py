@@ -7,12 +7,12 @@ import psycopg
 import pytest
 import redis
 
+from onceward.servers.keeper import Keeper
+from onceward.servers.launch import launch
+from onceward.servers.redis import Redis
 from tests.eventually import eventually
-from tests.stack.keeper import Keeper
-from tests.stack.launch import launch
 from tests.stack.losing_link import LosingLink, Loss, is_sql_commit
 from tests.stack.postgres import Postgres, dsn
-from tests.stack.redis import Redis
 from tests.stack.toxiproxy import Link, Links
 
 pytestmark = pytest.mark.waits

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 import redis
 
+from onceward.servers.redis import Redis
 from tests.stack import StackError
 from tests.stack.clock import clock_off_by
 from tests.stack.postgres import Postgres, dsn
-from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
 
 pytestmark = pytest.mark.waits

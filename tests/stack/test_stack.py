@@ -15,16 +15,16 @@ import redis
 from kafka import KafkaAdminClient
 from sqlalchemy import create_engine, text
 
+from onceward.servers.classes import write_classes
+from onceward.servers.jars import classes_file
+from onceward.servers.kafka import Broker
+from onceward.servers.keeper import Command, Keeper
+from onceward.servers.launch import launch
+from onceward.servers.ports import free_port
+from onceward.servers.redis import Redis
 from tests.eventually import eventually
 from tests.stack import Servers, Stack, StackError
-from tests.stack.classes import write_classes
 from tests.stack.installing import install
-from tests.stack.jars import classes_file
-from tests.stack.kafka import Broker
-from tests.stack.keeper import Command, Keeper
-from tests.stack.launch import launch
-from tests.stack.ports import free_port
-from tests.stack.redis import Redis
 
 ROOT = Path(__file__).parents[2]
 STACK = (sys.executable, "-m", "tests.stack")

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import requests
 
+from onceward.servers.keeper import Command, Keeper
+from onceward.servers.launch import launch
+from onceward.servers.ports import HOST, free_port
 from tests.stack.installing import install
-from tests.stack.keeper import Command, Keeper
-from tests.stack.launch import launch
-from tests.stack.ports import HOST, free_port
 from tests.stack.toxiproxy_build import toxiproxy_program
 
 TIMEOUT_S = 60.0

@@ -9,10 +9,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.stack.attempts import last_lines, run_with_retries
-from tests.stack.cache import cache_folder, only_one
-from tests.stack.errors import StackError
-from tests.stack.packages import program
+from onceward.servers.attempts import last_lines, run_with_retries
+from onceward.servers.cache import cache_folder, only_one
+from onceward.servers.errors import StackError
+from onceward.servers.packages import program
 
 # The newest that Debian's Go 1.19 builds.
 VERSION = "v2.7.0"

@@ -58,7 +58,7 @@ class Asked(NamedTuple):
     before: Wait
 
 
-class Keeper(KafkaThread):
+class WaitKeeper(KafkaThread):
     """Feeds the buffer with requests that no living worker holds, until it is asked to stop.
 
     Args:

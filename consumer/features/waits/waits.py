@@ -16,7 +16,7 @@ from consumer.features.dead_letters.recent_failures import RecentFailures
 from consumer.features.outgoing.listener import OutgoingListener
 from consumer.features.waits.ends import Ends, is_kept
 from consumer.features.waits.holding import ROOM_BYTES, Holding
-from consumer.features.waits.keeper import Keeper
+from consumer.features.waits.keeper import WaitKeeper
 from consumer.features.waits.preparing import Preparing
 from consumer.features.waits.record import wait_topic
 from consumer.handlers.declaration import Handler
@@ -82,7 +82,7 @@ class Waits(Feature, OutgoingListener):
             recent=recent,
             outage=outage,
         )
-        self._keeper = Keeper(
+        self._keeper = WaitKeeper(
             core, known, takings=self._holding, ends=self._ends, open_source=self._open_source
         )
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 
 from feedback.clock import monotonic_s
+from onceward.servers.errors import tail
 from tests.bench.errors import BenchError
 from tests.bench.launching import running
 from tests.bench.measure.processes import machine_busy_s, tree_cpu_s
-from tests.stack.errors import tail
 
 # The kernel keeps the highest itself: only what is new in the last moment can be missed.
 EVERY_S = 0.2

@@ -12,11 +12,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+from onceward.servers.errors import tail
+from onceward.servers.ports import HOST
 from tests.bench.errors import BenchError
 from tests.bench.launching import running
 from tests.bench.modes.arm import Delays
-from tests.stack.errors import tail
-from tests.stack.ports import HOST
 
 ANSWERS_WITHIN_S = 30.0
 

@@ -17,7 +17,7 @@ import selectors
 import sys
 from typing import cast
 
-from tests.stack.ports import HOST
+from onceward.servers.ports import HOST
 
 SLOW_DATA = "0"
 

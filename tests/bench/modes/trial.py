@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sqlalchemy import NullPool, create_engine, text
 
+from onceward.servers.errors import tail
 from tests.bench.errors import BenchError
 from tests.bench.launching import running
 from tests.bench.measure.cost import Meters, Reading, cost
@@ -27,7 +28,6 @@ from tests.bench.systems import onceward
 from tests.bench.systems.trial import server_meters
 from tests.eventually import eventually
 from tests.stack import Servers
-from tests.stack.errors import tail
 
 HANDLERS = "tests.bench.modes.handlers"
 FIRST_WITHIN_S = 60.0

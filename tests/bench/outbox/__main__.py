@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from feedback.clock import monotonic_s
+from onceward.servers.kafka import Broker
 from tests.bench.measure.processes import machine_busy_s, tree_cpu_s
 from tests.bench.outbox import cases
 from tests.bench.outbox.cut import cut
@@ -16,7 +17,6 @@ from tests.bench.rows import write_json
 from tests.kit.program import ROOT
 from tests.left_open import left_open
 from tests.stack import Servers, Stack
-from tests.stack.kafka import Broker
 from tests.stack.restartable import restartable
 
 OUTPUT = ROOT / "build" / "bench" / "outbox.json"

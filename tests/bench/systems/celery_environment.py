@@ -7,8 +7,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from onceward.servers.cache import cache_folder, only_one
 from tests.bench.launching import run
-from tests.stack.cache import cache_folder, only_one
 
 LOCK = Path(__file__).with_name("celery.lock")
 INSTALL_LIMIT_S = 300.0

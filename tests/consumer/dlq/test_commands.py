@@ -7,12 +7,12 @@ from typing import Any
 import duckdb
 
 from feedback.errors import ExitCode
+from onceward.servers.ports import HOST, free_port
 from tests.consumer.dlq.conftest import Dlq, Done
 from tests.consumer.dlq.letters import of_group, write
 from tests.consumer.dlq.samples import headers, record
 from tests.consumer.features.dead_letters.box import Box
 from tests.consumer.features.dead_letters.conftest import MakeBox
-from tests.stack.ports import HOST, free_port
 
 HOSTILE = "\x1b[2J\x1b[31mowned\x07 [bold]x[/bold] \u202eexe.\x9b5m\u2028"
 

@@ -20,9 +20,9 @@ from consumer.journal import (
 from consumer.journal.errors import Contended, DataRefused, JournalVersionError
 from consumer.journal.faults import translate
 from feedback.errors import ExitCode, NotAvailable, SettingsError
+from onceward.servers.ports import free_port
 from tests.consumer.journal.samples import claim, finish, kinds, new_id
 from tests.kit.databases import migrated
-from tests.stack.ports import free_port
 from tests.stack.postgres import dsn
 
 SECRET = "4111-1111-1111-1111"

@@ -11,11 +11,11 @@ import pytest
 
 from consumer.journal import migrate
 from consumer.ops.commands import cli
+from onceward.servers.ports import free_port
 from tests.consumer.conftest import MakeStage
 from tests.consumer.running import command
 from tests.consumer.stage import Stage
 from tests.stack.pgbouncer import pooler
-from tests.stack.ports import free_port
 from tests.stack.postgres import Postgres, dsn
 from tests.stack.replication import replicated
 from tests.stack.restartable import restartable

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from feedback.status import State
+from onceward.servers.redis import Redis
 from tests.consumer.conftest import MakeStage
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 from tests.stack import Servers
-from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
 
 pytestmark = pytest.mark.waits

@@ -19,10 +19,10 @@ from consumer.status.liveness import Liveness
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings, load
+from onceward.servers.redis import Redis
 from tests.eventually import eventually
 from tests.kit.databases import migrated
 from tests.rounds import holds_in_one_round
-from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
 
 pytestmark = pytest.mark.waits

@@ -15,6 +15,7 @@ from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import State
+from onceward.servers.redis import Redis
 from tests.consumer.conftest import MakeStage
 from tests.consumer.gate import Gate
 from tests.consumer.stage import Stage
@@ -22,7 +23,6 @@ from tests.eventually import eventually
 from tests.feedback.slow_line import slow_line
 from tests.kit.load import Load
 from tests.stack import Servers
-from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
 
 pytestmark = pytest.mark.waits

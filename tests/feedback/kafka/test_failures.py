@@ -21,7 +21,7 @@ from feedback.kafka import failures as kafka_failures
 from feedback.kafka.admin import administrator, kafka_faults
 from feedback.kafka.failures import reason_of, why_lost
 from feedback.settings.sections import KafkaSection
-from tests.stack.ports import HOST, free_port
+from onceward.servers.ports import HOST, free_port
 from tests.stack.secured import SecuredKafka, secured_kafka
 
 PASSWORD, WRONG = "the-right-secret", "another-secret"

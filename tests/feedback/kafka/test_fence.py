@@ -15,8 +15,8 @@ from feedback.kafka.scan import KafkaScan
 from feedback.kafka.wire import KafkaWire
 from feedback.kafka.writer import Outgoing, RecordTooLarge
 from feedback.settings.settings import KafkaSection
+from onceward.servers.ports import HOST, free_port
 from tests.stack import Servers
-from tests.stack.ports import HOST, free_port
 
 NAME = "one-writer"
 MakeFence = Callable[..., Fence]

@@ -10,11 +10,11 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from feedback.errors import ExitCode, KafkaUnavailable
 from feedback.kafka.reader import RecordReader, read_record
 from feedback.settings.settings import KafkaSection
+from onceward.servers.ports import HOST, free_port
 from tests.eventually import eventually
 from tests.left_open import left_open
 from tests.rounds import in_time
 from tests.stack import Servers
-from tests.stack.ports import HOST, free_port
 
 TIMEOUT_S = 60.0
 # Enough for one silence and the question about the topic.

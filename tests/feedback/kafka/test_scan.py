@@ -11,9 +11,9 @@ from feedback.errors import KafkaUnavailable
 from feedback.kafka import scan as kafka_scan
 from feedback.kafka.scan import KafkaScan, OffsetSpan, resumed
 from feedback.settings.settings import KafkaSection
+from onceward.servers.ports import HOST, free_port
 from tests.left_open import left_open
 from tests.stack import Servers
-from tests.stack.ports import HOST, free_port
 
 MakeTopic = Callable[..., str]
 # The broker forgets what is old.

@@ -9,7 +9,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 
 import feedback.kafka.sockets  # noqa: F401
-from tests.stack.ports import HOST, free_port
+from onceward.servers.ports import HOST, free_port
 
 
 def test_the_socket_of_a_refused_connection_is_closed() -> None:

@@ -10,9 +10,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.topics import MAX_MESSAGE_BYTES, KafkaTopics, TopicMissing
 from feedback.settings.settings import KafkaSection
+from onceward.servers.ports import HOST, free_port
 from tests.left_open import left_open
 from tests.stack import Servers
-from tests.stack.ports import HOST, free_port
 
 LIMIT = "max.message.bytes"
 

@@ -18,10 +18,10 @@ from feedback.kafka.writer import (
 from feedback.records.envelope import NULL_HEADER
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import KafkaSection
+from onceward.servers.ports import HOST, free_port
 from tests.left_open import left_open
 from tests.rounds import in_time
 from tests.stack import Servers
-from tests.stack.ports import HOST, free_port
 
 TIMEOUT_S = 60.0
 

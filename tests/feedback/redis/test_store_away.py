@@ -19,13 +19,13 @@ from feedback.redis.split_batch import write_apart
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
 from feedback.status import State
+from onceward.servers.keeper import Command
+from onceward.servers.ports import HOST, free_port
+from onceward.servers.redis import Redis as RedisServer
 from tests.eventually import eventually
 from tests.feedback.breaking_line import breaking_line
 from tests.feedback.samples import OTHER_SHA, PAYLOAD, a_write
 from tests.rounds import fastest_s, in_time
-from tests.stack.keeper import Command
-from tests.stack.ports import HOST, free_port
-from tests.stack.redis import Redis as RedisServer
 from tests.stack.restartable import Restartable, restartable
 
 pytestmark = pytest.mark.waits

@@ -18,6 +18,7 @@ from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status
+from onceward.servers.launch import Running
 from producer_client import Client, SendResult, Submission
 from producer_client.outbox import OutboxForbidden, OutboxVersionError, fallback, migrate
 from producer_client.owner import ClientClosed
@@ -29,7 +30,6 @@ from tests.producer_client.outbox.conftest import Rows, relaying
 from tests.producer_client.records import records_of
 from tests.rounds import holds_in_one_round, in_time
 from tests.stack import Stack
-from tests.stack.launch import Running
 
 pytestmark = pytest.mark.waits
 

@@ -9,6 +9,9 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from feedback.records.envelope import decode_headers
+from onceward.servers.kafka import Broker
+from onceward.servers.keeper import Keeper
+from onceward.servers.redis import Redis
 from producer_client import Client, outbox
 from producer_client.outbox.relay import Relay
 from tests.eventually import eventually
@@ -16,10 +19,7 @@ from tests.left_open import left_open
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import relaying
 from tests.producer_client.records import records_of
-from tests.stack.kafka import Broker
-from tests.stack.keeper import Keeper
 from tests.stack.postgres import Postgres
-from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable, restartable
 
 pytestmark = pytest.mark.waits

@@ -17,6 +17,7 @@ from sqlalchemy.pool import NullPool
 
 from feedback.records.envelope import Record, decode_headers
 from feedback.settings.settings import Settings
+from onceward.servers.ports import HOST, free_port
 from producer_client import Client
 from producer_client.outbox.tables import RowState, row
 from tests import preloaded
@@ -25,7 +26,6 @@ from tests.paused import paused
 from tests.producer_client.commands import Run
 from tests.producer_client.resenders import ClientProgram
 from tests.service_manager import NotifySocket
-from tests.stack.ports import HOST, free_port
 
 pytestmark = pytest.mark.waits
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from feedback.logs import event_of
+from onceward.servers.ports import free_port
 from spark_audit.run.verdict_post import TRIES, post, text_of
 from tests.kit.webhook import SECRET, Hook, open_hook
 from tests.spark_audit.say.samples import summary
-from tests.stack.ports import free_port
 
 
 @pytest.fixture

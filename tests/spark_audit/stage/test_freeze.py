@@ -17,6 +17,7 @@ from kafka.admin import (
 from feedback.errors import ExitCode, NotAvailable
 from feedback.records.retry_group import retry_group
 from feedback.settings.settings import Settings
+from onceward.servers.ports import HOST, free_port
 from spark_audit.stage.audited_topics import kind_of
 from spark_audit.stage.chain import Chain
 from spark_audit.stage.freeze import freeze
@@ -26,7 +27,6 @@ from spark_audit.stage.window import Window
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings
 from tests.spark_audit.stage.samples import BEGIN_MS as BEGIN
 from tests.spark_audit.stage.samples import DATE, DAY_MS
-from tests.stack.ports import HOST, free_port
 
 WINDOW = Window(DATE, BEGIN, BEGIN + DAY_MS)
 NOW_MS = BEGIN + DAY_MS

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from feedback.errors import ExitCode, NotAvailable
+from onceward.servers.ports import HOST, free_port
 from spark_audit.stage import stage_journal as staging
 from spark_audit.stage.manifest import Manifest, TopicKind
 from spark_audit.stage.stage_journal import stage_journal
@@ -18,7 +19,6 @@ from spark_audit.stage.stage_records import SCHEMA
 from tests.spark_audit.stage.conftest import Rows
 from tests.spark_audit.stage.journal import HandWritten
 from tests.spark_audit.stage.samples import BEGIN_MS, manifest, partition
-from tests.stack.ports import HOST, free_port
 
 HOSTILE = (
     "it's",

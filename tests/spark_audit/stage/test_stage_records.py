@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from feedback.errors import NotAvailable
 from feedback.records.envelope import ATTEMPT, DEADLINE, REQUEST_ID, payload_sha256
 from feedback.settings.settings import KafkaSection, Settings
+from onceward.servers.ports import HOST, free_port
 from spark_audit.stage.freeze import freeze
 from spark_audit.stage.manifest import Manifest
 from spark_audit.stage.stage_records import SCHEMA, stage_records
@@ -22,7 +23,6 @@ from tests.eventually import HANG_S, eventually
 from tests.spark_audit.stage.conftest import Append, Commit, MakeSettings, Rows
 from tests.spark_audit.stage.samples import BEGIN_MS, DATE, DAY_MS, manifest, partition
 from tests.stack import Servers
-from tests.stack.ports import HOST, free_port
 from tests.transactions import Transactions
 
 MakeTopic = Callable[..., str]

@@ -23,11 +23,11 @@ from consumer.journal import Row
 from feedback.clock import monotonic_s
 from feedback.observer import Observer
 from feedback.settings.settings import load
+from onceward.servers.ports import free_port
 from tests.consumer.cores import core_of
 from tests.consumer.features.dead_letters.samples import failed
 from tests.eventually import eventually
 from tests.kit.webhook import LIMIT_S, SECRET, Hook
-from tests.stack.ports import free_port
 
 MakeAlerts = Callable[..., Alerts]
 

@@ -9,9 +9,9 @@ from consumer.features.alerts.turns import Turns
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import RedisSection
+from onceward.servers.ports import free_port
 from tests.consumer.features.alerts.samples import alert
 from tests.eventually import eventually
-from tests.stack.ports import free_port
 
 SEEN_BY_ALL = [AlertKind.AGE, AlertKind.HINDERED, AlertKind.PAUSED]
 LIMIT_S = 60.0

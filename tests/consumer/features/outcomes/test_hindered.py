@@ -12,12 +12,12 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from feedback.status import State
+from onceward.servers.kafka import SOON_MISSED, Broker
 from tests.consumer.features.outcomes.conftest import MakeOutlet
 from tests.consumer.features.outcomes.outlet import Outlet
 from tests.eventually import eventually
 from tests.left_open import left_open
 from tests.stack import Servers
-from tests.stack.kafka import SOON_MISSED, Broker
 from tests.stack.restartable import Restartable, restartable
 
 pytestmark = pytest.mark.waits

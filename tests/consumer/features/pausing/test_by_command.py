@@ -8,10 +8,10 @@ import pytest
 import requests
 
 from feedback.status import State
+from onceward.servers.ports import free_port
 from tests.consumer.features.pausing.conftest import MakeScene
 from tests.consumer.features.pausing.scene import LIMIT_S, Scene
 from tests.eventually import eventually
-from tests.stack.ports import free_port
 
 pytestmark = pytest.mark.waits
 

@@ -12,6 +12,7 @@ import pytest
 from consumer.features.waits.record import Tombstone, decode, wait_topic
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.status import State
+from onceward.servers.redis import Redis
 from tests.consumer.features.waits.given_back import WORKER, give_back
 from tests.consumer.features.waits.topics import read_all, unfinished
 from tests.consumer.foreign import identity
@@ -19,7 +20,6 @@ from tests.consumer.running import COMMAND, RunningWorker
 from tests.consumer.stage import Stage
 from tests.eventually import eventually
 from tests.stack import Servers
-from tests.stack.redis import Redis
 from tests.stack.restartable import restartable
 
 HANDLERS = "tests.consumer.features.waits.wait_handlers"

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from prometheus_client.parser import text_string_to_metric_families
 
 from feedback.status import State
+from onceward.servers.kafka import SOON_MISSED, Broker
+from onceward.servers.redis import Redis
 from tests.consumer.conftest import MakeStage
 from tests.consumer.ops.health.conftest import Watch
 from tests.consumer.ops.health.watched_worker import WatchedWorker
 from tests.eventually import eventually
 from tests.stack import Servers
-from tests.stack.kafka import SOON_MISSED, Broker
-from tests.stack.redis import Redis
 from tests.stack.restartable import restartable
 
 ONE_SLOT = {"processes": 1, "slots_per_process": 1}

@@ -6,11 +6,11 @@ from typing import Any
 
 import requests
 
+from onceward.servers.ports import HOST, free_port
 from tests.consumer.running import RunningWorker
 from tests.consumer.stage import HANDLERS, Stage
 from tests.eventually import eventually
 from tests.kit.settings import merged
-from tests.stack.ports import HOST, free_port
 
 PLANT = "tests.consumer.ops.health.planted_stall"
 PAGE_LIMIT_S = 60.0

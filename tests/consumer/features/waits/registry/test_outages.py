@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from onceward.servers.keeper import Keeper
+from onceward.servers.launch import launch
+from onceward.servers.redis import Redis
 from tests.consumer.features.waits.registry.conftest import MakeScene
 from tests.left_open import left_open
-from tests.stack.keeper import Keeper
-from tests.stack.launch import launch
 from tests.stack.postgres import Postgres, fresh_database
-from tests.stack.redis import Redis
 from tests.stack.restartable import Restartable
 from tests.stack.servers import Servers
 from tests.stack.toxiproxy import Link, Links

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tests.eventually import eventually
-from tests.stack.errors import StackError, tail
-from tests.stack.keeper import Command, Keeper
+from onceward.servers.errors import StackError, tail
+from onceward.servers.keeper import Command, Keeper
+from onceward.servers.polling import eventually
 
 ATTEMPTS = 3
 PREPARE_LIMIT_S = 60.0
-# What Redis, PostgreSQL and the JVM all say, in any case of letters.
+# Redis, PostgreSQL and the JVM all say so, in any case of letters.
 PORT_TAKEN = "address already in use"
 
 
@@ -21,7 +21,7 @@ class Server(Protocol):
 
     @property
     def kind(self) -> str:
-        """What must be installed for it: a key of `stack.KINDS`, or of its own."""
+        """The kind of server: it names the programs that must be installed."""
 
     @property
     def name(self) -> str: ...
@@ -31,10 +31,10 @@ class Server(Protocol):
 
     @property
     def address(self) -> str:
-        """What clients are told: host and port, or a URL."""
+        """The address that clients are told: host and port, or a URL."""
 
     def prepare(self, folder: Path) -> tuple[Command, ...]:
-        """Write the settings into `folder`, return what must run to its end before the start."""
+        """Write the settings into `folder`, return the commands that must end before the start."""
 
     def command(self, folder: Path) -> Command:
         """Return the command that is the server."""
@@ -58,7 +58,7 @@ class Running:
 
     @property
     def address(self) -> str:
-        """What clients are told."""
+        """The address that clients are told."""
         return self.server.address
 
 

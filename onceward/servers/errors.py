@@ -1,12 +1,14 @@
-"""What goes wrong with the local stack."""
+"""The faults of servers that we start."""
 
 from pathlib import Path
+
+from feedback.errors import NotAvailable
 
 TAIL_LINES = 20
 
 
-class StackError(Exception):
-    """The local stack cannot be had; the message says why and ends with the log's last lines."""
+class StackError(NotAvailable):
+    """A server cannot be installed or started; the message ends with the last lines of its log."""
 
     def __init__(self, message: str, log: str = "") -> None:
         super().__init__(message, log)

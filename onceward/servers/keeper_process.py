@@ -4,14 +4,14 @@ Run by path as a script, with the parent's pid as its argument; imports the stan
 
 Theory of operation. It makes the folder, says where it is, and then answers one JSON line with
 another until its parent ends it, closes the pipe, or dies. Whichever comes first, it stops every
-server, removes the folder and leaves. What bites the next editor:
+server, removes the folder and leaves. Before you edit this:
 
 - The pipe alone does not tell of the parent's death: a child the parent forked keeps its end open.
   So the parent is watched by a pidfd as well.
 - PR_SET_PDEATHSIG names the *thread* that forked. Servers are therefore started here, from the
   only thread of a process, and not from the parent's start-up threads, whose end would kill them.
 - PostgreSQL puts each backend into a session of its own, out of reach of a signal to a group. The
-  keeper is a subreaper instead: what a dead server leaves behind becomes the keeper's child.
+  keeper is a subreaper instead: the orphans of a dead server become its children.
 """
 
 import ctypes
@@ -44,7 +44,7 @@ def die_with(parent_pid: int, death_signal: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Servers:
+class Processes:
     """The processes of one stack, by pid."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Servers:
                 process.wait()
 
     def stop_all(self) -> None:
-        """Stop all that were started, then whatever they left behind."""
+        """Stop all that were started, then the processes that they left behind."""
         self.stop(list(self._started), STOP_LIMIT_S)
         _kill_orphans(REAP_LIMIT_S)
 
@@ -114,7 +114,7 @@ def _kill_orphans(limit_s: float) -> None:
 
 
 def _requests(parent_pid: int) -> Iterator[dict[str, Any]]:
-    """Yield what the parent asks for; end when it says so, closes the pipe, or is gone."""
+    """Yield the parent's requests; end when it says so, closes the pipe, or is gone."""
     parent = os.pidfd_open(parent_pid)
     if os.getppid() != parent_pid:
         return
@@ -134,7 +134,7 @@ def _requests(parent_pid: int) -> Iterator[dict[str, Any]]:
             yield request
 
 
-def _answer(servers: Servers, request: dict[str, Any]) -> dict[str, Any]:
+def _answer(servers: Processes, request: dict[str, Any]) -> dict[str, Any]:
     match request.pop("do"):
         case "start":
             try:
@@ -164,12 +164,12 @@ def main(parent_pid: int) -> None:
     for asked_to_end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(asked_to_end, _leave)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
-    servers = Servers()
+    servers = Processes()
     folder = Path(tempfile.mkdtemp(prefix="onceward-stack-"))
     try:
         # PostgreSQL runs as another user and must be able to pass through.
         folder.chmod(0o711)
-        # From here on nothing of the parent's is held open: who reads its output sees it end.
+        # From here on nothing of the parent's is held open: a reader of its output sees it end.
         log = os.open(folder / "keeper.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(log, 2)
         _tell({"folder": str(folder)})

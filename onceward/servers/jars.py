@@ -6,12 +6,12 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.stack.attempts import last_lines, run_with_retries
-from tests.stack.cache import cache_folder, only_one
-from tests.stack.errors import StackError
-from tests.stack.packages import program
+from onceward.servers.attempts import last_lines, run_with_retries
+from onceward.servers.cache import cache_folder, only_one
+from onceward.servers.errors import StackError
+from onceward.servers.packages import program
 
-POM = Path(__file__).parents[2] / "config" / "broker" / "pom.xml"
+POM = Path(__file__).with_name("pom.xml")
 FETCH_LIMIT_S = 300.0
 
 
@@ -35,44 +35,44 @@ def fetch_jars() -> bool:
     return fetch(POM, jars_folder(), "Kafka")
 
 
-def fetch(pom: Path, target: Path, what: str, *, profile: str = "") -> bool:
+def fetch(pom: Path, target: Path, owner: str, *, profile: str = "") -> bool:
     """Fetch the jars of a POM unless their folder is there; say whether they had to be fetched.
 
     The folder appears with all of them or not at all, and of two runs that start together one
     fetches while the other waits.
 
     Args:
-        what: whose jars they are, for an error.
-        profile: of the POM, beside what it always has.
+        owner: of the jars, for an error.
+        profile: of the POM, beside its usual dependencies.
 
     Raises:
-        StackError: Maven failed or took longer than `FETCH_LIMIT_S`; holds what it printed.
+        StackError: Maven failed or took longer than `FETCH_LIMIT_S`; holds its output.
     """
     if target.is_dir():
         return False
     with only_one(target.with_name(f"{target.name}.lock")) as lock:
         if target.is_dir():
             return False
-        # Whoever made these died: Maven inherits the lock, so it is not still writing either.
+        # Their maker died, and Maven with it or before: it inherits the lock.
         for abandoned in target.parent.glob(f"{target.name}.part-*"):
             shutil.rmtree(abandoned)
         part = Path(tempfile.mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
         try:
-            _copy_dependencies(pom, part, lock, what, profile)
+            _copy_dependencies(pom, part, lock, owner, profile)
             part.rename(target)
         finally:
             shutil.rmtree(part, ignore_errors=True)
         return True
 
 
-def _copy_dependencies(pom: Path, folder: Path, lock: int, what: str, profile: str) -> None:
+def _copy_dependencies(pom: Path, folder: Path, lock: int, owner: str, profile: str) -> None:
     maven = (program("mvn"), "-B", "-q", "-f", str(pom), *(("-P", profile) if profile else ()))
     goal = ("dependency:copy-dependencies", f"-DoutputDirectory={folder}")
     try:
         done = run_with_retries((*maven, *goal), pass_fds=(lock,), timeout_s=FETCH_LIMIT_S)
     except subprocess.TimeoutExpired as error:
-        raise StackError(f"Maven did not fetch {what} within {FETCH_LIMIT_S:g} s") from error
+        raise StackError(f"Maven did not fetch {owner} within {FETCH_LIMIT_S:g} s") from error
     if done.returncode:
         raise StackError(
-            f"Maven could not fetch {what} (code {done.returncode})", last_lines(done.stdout)
+            f"Maven could not fetch {owner} (code {done.returncode})", last_lines(done.stdout)
         )

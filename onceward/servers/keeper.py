@@ -1,4 +1,4 @@
-"""The parent's side of the keeper: one process per stack that outlives whatever happens to us."""
+"""The parent's side of the keeper: one process per stack, which outlives us."""
 
 import json
 import os
@@ -12,11 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.eventually import eventually
-from tests.stack import keeper_process
-from tests.stack.errors import StackError, tail
+from onceward.servers import keeper_process
+from onceward.servers.errors import StackError, tail
+from onceward.servers.polling import eventually
 
-# Longer than the keeper's own limits: it kills what does not stop, and then it is done.
+# Longer than the keeper's own limits: it kills the programs that do not stop, and then it is done.
 CLOSE_LIMIT_S = keeper_process.STOP_LIMIT_S + keeper_process.REAP_LIMIT_S + 5.0
 
 
@@ -81,7 +81,7 @@ class Keeper:
     def start(self, command: Command) -> int:
         """Start `command` and return its pid."""
         request = asdict(command) | {"folder": str(command.folder), "log": str(command.log)}
-        del request["orderly_signal"]  # who stops it in order sends that signal
+        del request["orderly_signal"]  # a caller that stops it in order sends that signal
         return int(self._ask({"do": "start", **request})["pid"])
 
     def exit_code(self, pid: int) -> int | None:
@@ -125,7 +125,7 @@ class Keeper:
                     self._process.stdin.write(b'{"do": "end"}\n')
                     self._process.stdin.close()
                 except BrokenPipeError:
-                    pass  # It is gone already; what it kept went with it.
+                    pass  # It is gone already, and its programs with it.
                 self._process.stdout.close()
         try:
             self._process.wait(CLOSE_LIMIT_S)

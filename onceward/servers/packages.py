@@ -5,9 +5,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.stack.attempts import last_lines, run_with_retries
-from tests.stack.cache import cache_folder, only_one
-from tests.stack.errors import StackError
+from onceward.servers.attempts import last_lines, run_with_retries
+from onceward.servers.cache import cache_folder, only_one
+from onceward.servers.errors import StackError
 
 PACKAGES = {
     "redis-server": "redis-server",
@@ -65,7 +65,7 @@ def _find(name: str) -> str | None:
     versions = Path("/usr/lib/postgresql").glob("*/bin")
     by_version = sorted(versions, key=lambda folder: folder.parent.name.zfill(4), reverse=True)
     # All from one place: an initdb of one version does not suit a server of another.
-    # Nor does a user's PATH have what Debian means for administrators.
+    # Nor does a user's PATH have Debian's folder for administrators.
     places = [*map(str, by_version), os.environ.get("PATH", os.defpath), "/usr/sbin"]
     return shutil.which(name, path=os.pathsep.join(places))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Return the folder all of Onceward's caches lie in, made if need be."""
+    """Return the folder of all caches of Onceward, made if need be."""
     base = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(base) if base else Path.home() / ".cache") / "onceward"
     folder.mkdir(parents=True, exist_ok=True)

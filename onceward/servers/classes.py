@@ -4,12 +4,12 @@ Tests start some forty brokers, and most of a start was reading and checking the
 A JVM that the file does not fit, as after an update of Java, goes on without it.
 """
 
-from tests.stack.cache import only_one
-from tests.stack.errors import StackError, tail
-from tests.stack.jars import classes_file
-from tests.stack.kafka import Broker
-from tests.stack.keeper import Keeper
-from tests.stack.launch import launch
+from onceward.servers.cache import only_one
+from onceward.servers.errors import StackError, tail
+from onceward.servers.jars import classes_file
+from onceward.servers.kafka import Broker
+from onceward.servers.keeper import Keeper
+from onceward.servers.launch import launch
 
 WRITE_LIMIT_S = 60.0
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import redis
 
-from tests.stack.keeper import Command
-from tests.stack.packages import program
-from tests.stack.ports import HOST, free_port
+from onceward.servers.keeper import Command
+from onceward.servers.packages import program
+from onceward.servers.ports import HOST, free_port
 
 
 @dataclass(frozen=True, slots=True)

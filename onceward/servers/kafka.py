@@ -12,10 +12,10 @@ from typing import ClassVar
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from tests.stack.jars import classes_file, jars_folder
-from tests.stack.keeper import Command
-from tests.stack.packages import program
-from tests.stack.ports import HOST, free_port
+from onceward.servers.jars import classes_file, jars_folder
+from onceward.servers.keeper import Command
+from onceward.servers.packages import program
+from onceward.servers.ports import HOST, free_port
 
 HEAP_MIB = 512
 OFFSETS_PARTITIONS = 4

@@ -47,5 +47,5 @@ def run_with_retries(
 
 
 def last_lines(printed: str, count: int = 20) -> str:
-    """Return the last lines of what a command has printed."""
+    """Return the last lines that a command printed."""
     return "\n".join(printed.splitlines()[-count:])
