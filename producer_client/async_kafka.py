@@ -22,17 +22,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from feedback.clock import monotonic_s
-from feedback.kafka.sender import (
-    CLOSE_GRACE_S,
-    CLOSED,
-    KafkaSender,
+from feedback.kafka.pending_record import PendingRecord
+from feedback.kafka.send_errors import (
     OutOfTime,
-    PendingRecord,
     RecordNotSent,
     RecordUnknown,
     SenderClosed,
     TopicAway,
 )
+from feedback.kafka.sender import CLOSE_GRACE_S, CLOSED, KafkaSender
 
 # At most so many topics that are away are waited for at the same time.
 ROOMS = 4

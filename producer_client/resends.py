@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, OncewardError, RedisUnavailable, SendUnknown
-from feedback.kafka.sender import TopicAway
+from feedback.kafka.send_errors import TopicAway
 from feedback.logs import EventLog
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.deadlines import Deadlines, Taken

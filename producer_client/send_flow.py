@@ -24,7 +24,7 @@ from feedback.errors import (
     RedisUnavailable,
     SendUnknown,
 )
-from feedback.kafka.sender import RecordNotSent, RecordUnknown, TopicAway
+from feedback.kafka.send_errors import RecordNotSent, RecordUnknown, TopicAway
 from feedback.records.envelope import encode_headers, payload_sha256
 from feedback.records.schemas import SchemaFile, fault_of
 from feedback.records.stored_payload import StoredPayload

@@ -3,9 +3,10 @@
 - `source` reads as a member of a group and commits offsets; `partition_quarantine` leaves out
   partitions that Kafka refuses to this worker. `reader` reads one record by its coordinates, `scan`
   whole topics once; `records` converts kafka-python's records.
-- `sender` sends single records for clients (`durability`: the copies that a record must have before
-  it counts as sent; `topic_safety`: whether the topic then keeps it); `writer` writes a worker's
-  records in batches.
+- `sender` sends single records for clients, `ordered_sender` those of an outbox, in their order. A
+  send gives a `pending_record`; `send_errors` says how it can fail. `durability`: the copies that a
+  record must have before it counts as sent; `topic_safety`: whether the topic then keeps it.
+- `writer` writes a worker's records in batches.
 - `topics` makes topics; `questions` asks about them, their offsets and those of groups; `admin` is
   the connection for both.
 - `wire` asks a broker single questions of the protocol: `batches`, `epoch` and `fence` need them.

@@ -13,25 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from kafka import KafkaProducer
-from kafka.errors import (
-    AuthorizationError,
-    InvalidRecordError,
-    InvalidTopicError,
-    KafkaError,
-    KafkaTimeoutError,
-    MessageSizeTooLargeError,
-    PolicyViolationError,
-    RecordListTooLargeError,
-    TopicAuthorizationFailedError,
-)
+from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
 from kafka.net.compat import KafkaNetClient
 from kafka.record.default_records import DefaultRecordBatchBuilder
-from kafka.util import ensure_valid_topic_name
 
 import feedback.kafka.records
 import feedback.kafka.sockets  # noqa: F401 - both mend kafka-python for this process
@@ -39,147 +27,24 @@ from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.durability import PLAIN, Durability
 from feedback.kafka.failures import why_lost
+from feedback.kafka.pending_record import PendingRecord
+from feedback.kafka.send_errors import (
+    KafkaAway,
+    OutOfTime,
+    RecordNotSent,
+    SenderClosed,
+    TopicAway,
+    TopicUnknown,
+    TopicUnsafe,
+    in_words,
+    refusal_of,
+)
 from feedback.kafka.topic_safety import TopicSafety
 from feedback.settings.settings import KafkaSection
 
 # A record times out inside the producer a moment after its sender has learned it.
 CLOSE_GRACE_S = 0.5
-# How long one connection attempt of an `OrderedSender` takes.
-CONNECT_S = 10.0
-
-ABANDON_S = 2.0
-_FOR_EVER_MS = 2**31 - 1
-
 CLOSED = "the client is closed: make a new one"
-
-# A broker that answers with one of these has not stored the record.
-_CERTAINLY_REFUSED = (
-    InvalidRecordError,
-    InvalidTopicError,
-    MessageSizeTooLargeError,
-    PolicyViolationError,
-    RecordListTooLargeError,
-)
-
-
-class RecordNotSent(KafkaUnavailable):
-    """The record certainly did not reach Kafka."""
-
-
-class TopicAway(RecordNotSent):
-    """Kafka or the topic is away: the next record would only wait as long."""
-
-
-class KafkaAway(TopicAway):
-    """No broker answers: no topic can be reached now."""
-
-
-class SenderClosed(TopicAway):
-    """No server is away: the caller has closed its client."""
-
-
-class OutOfTime(TopicAway):
-    """Earlier records took all of its time: Kafka may be there."""
-
-
-class TopicUnsafe(RecordNotSent):
-    """The topic may lose acknowledged records, and the client asked for one that does not."""
-
-
-class TopicUnknown(TopicAway):
-    """Kafka answers, and knows no such topic."""
-
-
-class TopicForbidden(RecordNotSent):
-    """This user may not write there: a person has to allow it.
-
-    Args:
-        reason: Kafka's answer.
-        topic: where; None for everywhere. An idempotent producer raises it for other topics as
-            well.
-    """
-
-    def __init__(self, reason: str, topic: str | None) -> None:
-        super().__init__(reason)
-        self.topic = topic
-
-
-class RecordUnknown(KafkaUnavailable):
-    """The record may or may not be in Kafka."""
-
-
-@dataclass(frozen=True, slots=True)
-class Coordinates:
-    """Where Kafka stored a record."""
-
-    topic: str
-    partition: int
-    offset: int
-
-
-class PendingRecord:
-    """A record on its way to Kafka.
-
-    Args:
-        future: kafka-python's.
-        deadline_s: monotonic time until which its result is awaited.
-        on_unknown: called when its result is not known.
-        refusals_are_certain: whether Kafka's refusal is of this record. An idempotent producer ends
-            all its records with one record's refusal, even those under way, and takes nothing more.
-    """
-
-    def __init__(
-        self,
-        future: Any,
-        deadline_s: float,
-        on_unknown: Callable[[], None] = lambda: None,
-        *,
-        refusals_are_certain: bool = True,
-    ) -> None:
-        self._future = future
-        self._deadline_s = deadline_s
-        self._on_unknown = on_unknown
-        self._refusals_are_certain = refusals_are_certain
-
-    def is_settled(self, wait_s: float) -> bool:
-        """Whether its result is known, waiting for it at most so long."""
-        if not self._future.is_done and wait_s > 0:
-            with contextlib.suppress(KafkaError):
-                self._future.get(timeout=wait_s)
-        return bool(self._future.is_done)
-
-    def result(self) -> Coordinates:
-        """Return the record's coordinates, waiting no longer than `send_timeout_s` after the send.
-
-        Raises:
-            RecordNotSent: the broker refused it.
-            RecordUnknown: nobody answered in time, or the connection broke.
-        """
-        left_s = self._deadline_s - monotonic_s()
-        try:
-            if left_s <= 0 and not self._future.is_done:
-                raise KafkaTimeoutError("no answer in time")
-            stored = self._future.get(timeout=max(0.001, left_s))
-        except KafkaError as error:
-            refusal = _refusal(error) if self._refusals_are_certain else None
-            if refusal is not None:
-                raise refusal from error
-            self._on_unknown()
-            raise RecordUnknown(f"Kafka did not acknowledge: {_in_words(error)}") from error
-        return Coordinates(stored.topic, stored.partition, stored.offset)
-
-    def when_known(self, tell: Callable[[], None]) -> None:
-        """Call `tell`, in a thread of the producer, when `result` returns at once."""
-        self._future.add_callback(lambda stored: tell())
-        self._future.add_errback(lambda error: tell())
-
-    async def ending(self) -> Coordinates:
-        """Return `result`, for callers that may block."""
-        return self.result()
-
-    def take_back(self) -> bool:
-        """Say that a record that was handed over cannot be taken back."""
-        return False
 
 
 class KafkaSender:
@@ -257,7 +122,7 @@ class KafkaSender:
             limit = self._max_request_bytes
             raise RecordNotSent(f"the record is larger than {limit} bytes") from error
         except KafkaError as error:
-            why = _refusal(error) or self._why_no_metadata(producer, topic, asked_s)
+            why = refusal_of(error) or self._why_no_metadata(producer, topic, asked_s)
             raise why from error
         except (ValueError, TypeError) as error:
             raise RecordNotSent(str(error)) from error
@@ -360,7 +225,7 @@ class KafkaSender:
             for one in network:
                 one.close()
             if isinstance(error, KafkaError):
-                raise KafkaAway(self._away(_in_words(error))) from error
+                raise KafkaAway(self._away(in_words(error))) from error
             # For example an invalid address, or a certificate that cannot be read.
             raise TopicAway(f"the [kafka] settings do not work: {error}") from error
 
@@ -405,115 +270,6 @@ class KafkaSender:
             closing.join(max(0.0, until_s - monotonic_s()))
 
 
-class OrderedSender(KafkaSender):
-    """Sends in the order given, for a sender that stores its records: the idempotent producer.
-
-    A record never times out inside it, since the next one of its key would then go first: it tries
-    until `abandon`. Belongs to one thread.
-
-    Args:
-        settings: brokers and security.
-        send_timeout_s: how long `PendingRecord.result` waits.
-        block_s: how long Kafka may take to return the metadata of topics.
-        request_timeout_s: after which a request is sent again; Kafka recognises it by its number.
-    """
-
-    def __init__(
-        self,
-        settings: KafkaSection,
-        *,
-        send_timeout_s: float,
-        block_s: float = 1.0,
-        request_timeout_s: float = 10.0,
-    ) -> None:
-        # The broker's limit is the one that counts, and it refuses that one record alone.
-        super().__init__(settings, send_timeout_s=send_timeout_s, max_request_bytes=2**30)
-        self._block_s = block_s
-        self._request_timeout_s = request_timeout_s
-
-    def _connected(self, deadline_s: float) -> KafkaProducer:
-        # A short attempt raises while Kafka is away, and is repeated: a watchdog watches its
-        # caller.
-        return super()._connected(min(deadline_s, monotonic_s() + CONNECT_S))
-
-    def _delivery(self, timeout_ms: int) -> dict[str, Any]:
-        return {
-            "acks": "all",
-            "enable_idempotence": True,
-            "max_in_flight_requests_per_connection": 1,
-            "delivery_timeout_ms": _FOR_EVER_MS,
-            "request_timeout_ms": int(self._request_timeout_s * 1000),
-            "max_block_ms": int(self._block_s * 1000),
-        }
-
-    def look_up(self, topics: Collection[str]) -> dict[str, RecordNotSent]:
-        """Return the topics to which nothing can be sent now, each with the reason.
-
-        Kafka is asked once for all unknown topics, and has `block_s` to answer. For all others a
-        `send` waits for nothing.
-        """
-        if all(map(self.knows, topics)):
-            return {}
-        try:
-            producer = self._connected(monotonic_s() + self._timeout_s)
-        except TopicAway as error:
-            return dict.fromkeys(topics, error)
-        refused: dict[str, RecordNotSent] = {}
-        for topic in topics:
-            if not self.knows(topic):
-                refused[topic] = TopicUnknown(f"Kafka at {self.address} knows no topic {topic!r}")
-                try:
-                    ensure_valid_topic_name(topic)
-                except ValueError as error:
-                    refused[topic] = RecordNotSent(str(error))
-        asked = [topic for topic, why in refused.items() if isinstance(why, TopicUnknown)]
-        has_answered = self._ask(producer, asked)
-        for topic in asked:
-            if self.knows(topic):
-                del refused[topic]
-            elif not has_answered:
-                refused[topic] = TopicAway(self._away("it does not answer"))
-            elif topic in producer._metadata.unauthorized_topics:
-                refused[topic] = _forbidden(TopicAuthorizationFailedError(topic))
-        return refused
-
-    def _ask(self, producer: KafkaProducer, topics: Collection[str]) -> bool:
-        """Ask Kafka for topics; return whether it has answered."""
-        metadata = producer._metadata
-        until_s = monotonic_s() + self._block_s
-        for topic in topics:
-            producer._sender.add_topic(topic)
-        # The first answer may be that to an earlier question.
-        for _ in range(2):
-            asked_ms = metadata._last_successful_refresh_ms
-            while metadata._last_successful_refresh_ms == asked_ms:
-                heard = threading.Event()
-                # It fails as well if the only topic does not exist.
-                metadata.request_update().add_both(lambda _, heard=heard: heard.set())
-                producer._sender.wakeup()
-                if not heard.wait(max(0.0, until_s - monotonic_s())):
-                    return False
-            unknown = [topic for topic in topics if not self.knows(topic)]
-            if not unknown:
-                return True
-        # kafka-python would go on asking, ten times a second. A new set, since its thread reads the
-        # old one.
-        metadata._topics = metadata._topics.difference(unknown)
-        return True
-
-    def abandon(self) -> None:
-        """Let no unacknowledged record go out any more; the next `send` begins anew."""
-        producer, self._producer = self._producer, None
-        if producer is None:
-            return
-        # Its own closing waits for its records. If that takes too long it leaves its thread
-        # sending: an exception comes before the thread is stopped.
-        producer._sender.force_close()
-        producer._sender.join(ABANDON_S)
-        with contextlib.suppress(KafkaTimeoutError):
-            producer.close(timeout=0)
-
-
 def size_of_record(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]) -> int:
     """Return how many bytes kafka-python counts for a record, at most."""
     return int(DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers))
@@ -533,22 +289,3 @@ def _close(producer: KafkaProducer, longest_s: float) -> None:
         left_s = CLOSE_GRACE_S
     with contextlib.suppress(KafkaTimeoutError):
         producer.close(timeout=left_s)
-
-
-def _refusal(error: KafkaError) -> RecordNotSent | None:
-    """Return the error for a broker's answer that stores no record; None for others."""
-    if isinstance(error, AuthorizationError):
-        return _forbidden(error)
-    if isinstance(error, _CERTAINLY_REFUSED):
-        return RecordNotSent(f"Kafka refused the record: {_in_words(error)}")
-    return None
-
-
-def _forbidden(error: AuthorizationError) -> TopicForbidden:
-    topic = error.args[0] if isinstance(error, TopicAuthorizationFailedError) else None
-    return TopicForbidden(f"Kafka refused the record: {_in_words(error)}", topic)
-
-
-def _in_words(error: KafkaError) -> str:
-    detail = str(error.args[0]).splitlines()[0] if error.args and error.args[0] else ""
-    return f"{type(error).__name__} {detail}".strip()

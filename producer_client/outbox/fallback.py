@@ -22,14 +22,14 @@ from typing import Any, TypeVar
 
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, OncewardError, SendUnknown
-from feedback.kafka.sender import (
-    CLOSED,
+from feedback.kafka.send_errors import (
     OutOfTime,
     RecordNotSent,
     SenderClosed,
     TopicAway,
     TopicUnknown,
 )
+from feedback.kafka.sender import CLOSED
 from feedback.logs import EventLog
 from feedback.records.envelope import Envelope
 from feedback.records.stored_payload import StoredPayload

@@ -19,9 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
-from feedback.kafka.sender import (
-    OrderedSender,
-    PendingRecord,
+from feedback.kafka.ordered_sender import OrderedSender
+from feedback.kafka.pending_record import PendingRecord
+from feedback.kafka.send_errors import (
     RecordNotSent,
     RecordUnknown,
     TopicAway,

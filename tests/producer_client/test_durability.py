@@ -9,7 +9,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from feedback.clock import monotonic_s
 from feedback.errors import NotSent, SendUnknown, SettingsError
 from feedback.kafka.durability import FAST, PLAIN, durability_of
-from feedback.kafka.sender import TopicUnsafe
+from feedback.kafka.send_errors import TopicUnsafe
 from feedback.kafka.topic_safety import TopicSafety
 from feedback.records.envelope import Record
 from feedback.settings.settings import KafkaSection

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from feedback.errors import KafkaUnavailable
-from feedback.kafka.sender import RecordUnknown, TopicAway
+from feedback.kafka.send_errors import RecordUnknown, TopicAway
 from feedback.kafka.source import CommitFailed, Partition
 from feedback.records.envelope import Record
 from tests.simulation.processes import FaultKind, Process

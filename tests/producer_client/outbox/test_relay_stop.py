@@ -10,7 +10,8 @@ from kafka.errors import KafkaTimeoutError
 from sqlalchemy import Connection
 
 from feedback.clock import monotonic_s
-from feedback.kafka.sender import PendingRecord, RecordNotSent
+from feedback.kafka.pending_record import PendingRecord
+from feedback.kafka.send_errors import RecordNotSent
 from feedback.settings.settings import Settings
 from producer_client import Client
 from producer_client.outbox import relay as relay_module

@@ -1,0 +1,87 @@
+"""A record on its way to Kafka, and its end: coordinates, a refusal, or unknown."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.errors import KafkaError, KafkaTimeoutError
+
+from feedback.clock import monotonic_s
+from feedback.kafka.send_errors import RecordUnknown, in_words, refusal_of
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Where Kafka stored a record."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class PendingRecord:
+    """A record on its way to Kafka.
+
+    Args:
+        future: kafka-python's.
+        deadline_s: monotonic time until which its result is awaited.
+        on_unknown: called when its result is not known.
+        refusals_are_certain: whether Kafka's refusal is of this record. An idempotent producer ends
+            all its records with one record's refusal, even those under way, and takes nothing more.
+    """
+
+    def __init__(
+        self,
+        future: Any,
+        deadline_s: float,
+        on_unknown: Callable[[], None] = lambda: None,
+        *,
+        refusals_are_certain: bool = True,
+    ) -> None:
+        self._future = future
+        self._deadline_s = deadline_s
+        self._on_unknown = on_unknown
+        self._refusals_are_certain = refusals_are_certain
+
+    def is_settled(self, wait_s: float) -> bool:
+        """Whether its result is known, waiting for it at most so long."""
+        if not self._future.is_done and wait_s > 0:
+            with contextlib.suppress(KafkaError):
+                self._future.get(timeout=wait_s)
+        return bool(self._future.is_done)
+
+    def result(self) -> Coordinates:
+        """Return the record's coordinates, waiting no longer than `send_timeout_s` after the send.
+
+        Raises:
+            RecordNotSent: the broker refused it.
+            RecordUnknown: nobody answered in time, or the connection broke.
+        """
+        left_s = self._deadline_s - monotonic_s()
+        try:
+            if left_s <= 0 and not self._future.is_done:
+                raise KafkaTimeoutError("no answer in time")
+            stored = self._future.get(timeout=max(0.001, left_s))
+        except KafkaError as error:
+            refusal = refusal_of(error) if self._refusals_are_certain else None
+            if refusal is not None:
+                raise refusal from error
+            self._on_unknown()
+            raise RecordUnknown(f"Kafka did not acknowledge: {in_words(error)}") from error
+        return Coordinates(stored.topic, stored.partition, stored.offset)
+
+    def when_known(self, tell: Callable[[], None]) -> None:
+        """Call `tell`, in a thread of the producer, when `result` returns at once."""
+        self._future.add_callback(lambda stored: tell())
+        self._future.add_errback(lambda error: tell())
+
+    async def ending(self) -> Coordinates:
+        """Return `result`, for callers that may block."""
+        return self.result()
+
+    def take_back(self) -> bool:
+        """Say that a record that was handed over cannot be taken back."""
+        return False

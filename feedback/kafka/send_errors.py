@@ -1,0 +1,92 @@
+"""How a send can fail: certainly not stored, or unknown; and which answer of Kafka means which."""
+
+from __future__ import annotations
+
+from kafka.errors import (
+    AuthorizationError,
+    InvalidRecordError,
+    InvalidTopicError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+)
+
+from feedback.errors import KafkaUnavailable
+
+# A broker that answers with one of these has not stored the record.
+_CERTAINLY_REFUSED = (
+    InvalidRecordError,
+    InvalidTopicError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+)
+
+
+class RecordNotSent(KafkaUnavailable):
+    """The record certainly did not reach Kafka."""
+
+
+class TopicAway(RecordNotSent):
+    """Kafka or the topic is away: the next record would only wait as long."""
+
+
+class KafkaAway(TopicAway):
+    """No broker answers: no topic can be reached now."""
+
+
+class SenderClosed(TopicAway):
+    """No server is away: the caller has closed its client."""
+
+
+class OutOfTime(TopicAway):
+    """Earlier records took all of its time: Kafka may be there."""
+
+
+class TopicUnsafe(RecordNotSent):
+    """The topic may lose acknowledged records, and the client asked for one that does not."""
+
+
+class TopicUnknown(TopicAway):
+    """Kafka answers, and knows no such topic."""
+
+
+class TopicForbidden(RecordNotSent):
+    """This user may not write there: a person has to allow it.
+
+    Args:
+        reason: Kafka's answer.
+        topic: where; None for everywhere. An idempotent producer raises it for other topics as
+            well.
+    """
+
+    def __init__(self, reason: str, topic: str | None) -> None:
+        super().__init__(reason)
+        self.topic = topic
+
+
+class RecordUnknown(KafkaUnavailable):
+    """The record may or may not be in Kafka."""
+
+
+def refusal_of(error: KafkaError) -> RecordNotSent | None:
+    """Return the error for a broker's answer that stores no record; None for others."""
+    if isinstance(error, AuthorizationError):
+        return forbidden(error)
+    if isinstance(error, _CERTAINLY_REFUSED):
+        return RecordNotSent(f"Kafka refused the record: {in_words(error)}")
+    return None
+
+
+def forbidden(error: AuthorizationError) -> TopicForbidden:
+    """Return the error for a broker that lets this user not write."""
+    topic = error.args[0] if isinstance(error, TopicAuthorizationFailedError) else None
+    return TopicForbidden(f"Kafka refused the record: {in_words(error)}", topic)
+
+
+def in_words(error: KafkaError) -> str:
+    """Return the first line of an error of kafka-python."""
+    detail = str(error.args[0]).splitlines()[0] if error.args and error.args[0] else ""
+    return f"{type(error).__name__} {detail}".strip()
