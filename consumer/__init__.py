@@ -42,6 +42,7 @@ from consumer.handlers.backoff import (
 from consumer.handlers.declaration import HandlerDefinitionError
 from consumer.handlers.decorator import handler
 from consumer.handlers.errors import EffectRefused, InDoubt, Rejected
+from consumer.handlers.lifespan import Lifespan, LifespanError, lifespan
 from consumer.handlers.query_result import Happened, Unknown, Voided
 from consumer.handlers.request import Request
 from consumer.handlers.retry_policy import RetryPolicy
@@ -80,6 +81,8 @@ __all__ = [
     "InvalidMessage",
     "JournalUnavailable",
     "JournalVersionError",
+    "Lifespan",
+    "LifespanError",
     "NotAvailable",
     "OncewardError",
     "Rejected",
@@ -92,5 +95,6 @@ __all__ = [
     "Unknown",
     "Voided",
     "handler",
+    "lifespan",
     "migrate",
 ]

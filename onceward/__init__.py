@@ -42,6 +42,8 @@ if TYPE_CHECKING:
         InDoubt,
         JournalUnavailable,
         JournalVersionError,
+        Lifespan,
+        LifespanError,
         Rejected,
         Request,
         RetryPolicy,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
         Unknown,
         Voided,
         handler,
+        lifespan,
         migrate,
     )
     from feedback import __version__
@@ -128,6 +131,8 @@ __all__ = [
     "InvalidValue",
     "JournalUnavailable",
     "JournalVersionError",
+    "Lifespan",
+    "LifespanError",
     "NoTransaction",
     "NotAvailable",
     "NotSent",
@@ -156,6 +161,7 @@ __all__ = [
     "WaitTimeout",
     "__version__",
     "handler",
+    "lifespan",
     "migrate",
     "outbox",
 ]

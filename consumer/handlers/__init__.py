@@ -3,6 +3,7 @@
 - `decorator` is `@handler`; `errors` are the exceptions that a handler may raise; `declaration`
   lists all options, and `checks/` refuse those that cannot be kept; `registry` imports the user's
   modules; `fingerprint` compares two processes' declarations.
+- `lifespan` is `@lifespan`: an object that all runs of a child share.
 - `delivery` is a record as it was received; `request` is the handler's argument, `effect_gate` the
   door to its marked effect; `query_result` is the answer of its `query=`.
 - `backoff`, `durations`, `error_classes` and `retry_decision`: whether and when a failed run is

@@ -7,8 +7,8 @@ Order of the drain, and why:
 3. The journal says of each run how it ended, while the lease still holds: afterwards peers judge.
 4. The readers have left before the last requests are given up, since one may still commit a poll;
    and before the children end, since a reader wakes the pool.
-5. The children end, or are cut. They do so here, and not with the components, since every report of
-   a run comes from them.
+5. The children leave their lifespans and end, or are cut. They do so here, and not with the
+   components, since every report of a run comes from them.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ LEAVE_S = 10.0
 SETTLE_S = 5.0
 SETTLE_AGAIN_S = 0.2
 IDLE_LOOK_S = 0.05
+# How long idle children may take to end: as long as the drain has left, within these.
+CHILDREN_LEAST_S = 1.0
+CHILDREN_S = 5.0
 
 
 class Drain:
@@ -69,7 +72,7 @@ class Drain:
             if not one.has_left(LEAVE_S):
                 log.warning(f"{one.name}.not_ended")
         self._give_up_waiting()
-        return self._end_children()
+        return self._end_children(deadline_s)
 
     def _run_until_idle(self, deadline_s: float) -> None:
         while monotonic_s() < deadline_s and not self._stop.at_once:
@@ -102,9 +105,11 @@ class Drain:
         # either.
         self._worker.give_up(self._worker.scheduler.take_all(), code="")
 
-    def _end_children(self) -> int:
+    def _end_children(self, deadline_s: float) -> int:
         if not self._worker.held and self._worker.idle:
-            self._pool.stop(1.0)
+            # Idle children end at once, but for the lifespans that they leave.
+            left_s = 0.0 if self._stop.at_once else deadline_s - monotonic_s()
+            self._pool.stop(min(CHILDREN_S, max(CHILDREN_LEAST_S, left_s)))
             return 0
         try:
             cut = self._worker.cut()

@@ -16,9 +16,10 @@ Parent: `pool` (the loop's side), `supervisor` (starts and replaces children), `
 child), `jobs_in_child` (its jobs and their time limits), `handover` (jobs given but not started),
 `respawn_policy` (when another child is started), `memory`, `watch` and `wakeup` (the events that
 end a poll), `spawning`, `exit_watch`.
-Child: `child` (entry), `slots` (how many run), `coroutines`, `outbox` (its way out), `runs` (one
-run), `predicates` (asking first whether to run, for `consumer.features.collapse`), `queries`
-(asking the counterparty instead), `effects` (asking at a marked effect), `transactional`, `fatal`.
+Child: `child` (entry), `lifespans` (objects that its runs share), `slots` (how many run),
+`coroutines`, `outbox` (its way out), `runs` (one run), `predicates` (asking first whether to run,
+for `consumer.features.collapse`), `queries` (asking the counterparty instead), `effects` (asking at
+a marked effect), `transactional`, `fatal`.
 Both: `job`, `events`, `outcome` (the rule how a run ended), `wire` and `frames` (no pickle).
 
 Decisions, and their cost. One thread drives the pool, and only `wake` is safe elsewhere; it must

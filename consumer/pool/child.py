@@ -1,5 +1,7 @@
 """The child process: it imports the handlers, says that it is ready, and serves its socket.
 
+Lifespans are entered before it is ready, and left after it was asked to end, when it is idle.
+
 It outlives no parent: the kernel kills it when the thread that made it ends, and the end of its
 socket ends it too. It ignores SIGTERM, SIGINT and SIGHUP, which come to the whole process group: a
 person who drains the parent wants the running requests finished.
@@ -16,11 +18,14 @@ from socket import socket
 from types import FrameType
 
 from consumer.handlers.fingerprint import digest
+from consumer.handlers.lifespan import DECLARED_LIFESPANS
 from consumer.handlers.registry import HandlerRegistry
+from consumer.pool.coroutines import EventLoopThread
 from consumer.pool.effects import Effects
 from consumer.pool.fatal import ends_child
 from consumer.pool.frames import Decoder
 from consumer.pool.job import PoolSettings
+from consumer.pool.lifespans import ChildLifespans
 from consumer.pool.outbox import Outbox
 from consumer.pool.outcome import describe
 from consumer.pool.runs import Runs
@@ -54,16 +59,21 @@ def main(sock: socket, settings: PoolSettings, parent_pid: int) -> None:
     logs.configure()
     outbox = Outbox(sock)
     effects = Effects(outbox)
+    loop = EventLoopThread()
+    lifespans = ChildLifespans(DECLARED_LIFESPANS, loop)
     try:
         registry = HandlerRegistry.load(settings.handlers, group=settings.group)
         runs = Runs(registry=registry, settings=settings, effects=effects)
+        lifespans.enter()
     except (OncewardError, ImportError) as error:
         sock.sendall(pack_failure(describe(error)))
+        lifespans.leave()
         sys.exit(FAILED_EXIT_CODE)
     _survive_group_signals()
-    slots = Slots(limit=settings.slots_per_process, runner=runs, outbox=outbox)
+    slots = Slots(limit=settings.slots_per_process, runner=runs, outbox=outbox, loop=loop)
     sock.sendall(pack_ready(digest(registry.handlers)))
     _serve(sock, slots, effects)
+    lifespans.leave()
 
 
 @ends_child

@@ -1,4 +1,4 @@
-"""One event loop on one thread, made when the first coroutine comes."""
+"""One event loop on one thread, made when the first coroutine or lifespan comes."""
 
 from __future__ import annotations
 

@@ -33,9 +33,12 @@ class Slots:
         limit: how many jobs run at the same time.
         runner: the object that runs them.
         outbox: where starts and outcomes are told.
+        loop: where coroutines run.
     """
 
-    def __init__(self, *, limit: int, runner: Runner, outbox: Outbox) -> None:
+    def __init__(
+        self, *, limit: int, runner: Runner, outbox: Outbox, loop: EventLoopThread
+    ) -> None:
         self._outbox = outbox
         self._outbox.hand_to(self._hand_over)
         self._limit = limit
@@ -46,7 +49,7 @@ class Slots:
         self._thread_jobs: SimpleQueue[Numbered] = SimpleQueue()
         self._thread_jobs_open = 0
         self._threads = 0
-        self._loop = EventLoopThread()
+        self._loop = loop
 
     def accept(self, jobs: Sequence[Numbered]) -> None:
         """Start as many as there is room for, keep the rest until a slot is free."""

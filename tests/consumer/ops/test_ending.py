@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
@@ -12,7 +13,7 @@ from feedback.status import State
 from producer_client import Handle
 from tests.consumer.conftest import MakeStage
 from tests.consumer.gate import Gate
-from tests.consumer.stage import Stage
+from tests.consumer.stage import HANDLERS, Stage
 from tests.eventually import eventually
 from tests.rounds import fastest_s
 from tests.standstill import standing_still
@@ -79,6 +80,19 @@ def test_a_refused_record_that_waits_at_the_end_is_written_before_the_worker_goe
     assert stage.final(sent.coordinates_id).code == "INVALID_MESSAGE"
     gate.open()
     assert worker.wait() == 0
+
+
+def test_a_drain_leaves_the_lifespans_of_its_children(
+    make_stage: MakeStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIFESPAN_NOTES", str(tmp_path / "notes"))
+    noted = "tests.consumer.pool.noted_lifespans"
+    stage = make_stage(worker={**ONE_SLOT, "handlers": [HANDLERS, noted]})
+    worker = stage.start()
+    stage.client.send({"answer": 1}, topic=stage.topics["work"]).wait(30)
+    assert worker.stop() == 0
+    left = [one for one in (tmp_path / "notes").read_text().splitlines() if " left" in one]
+    assert [one.partition(" ")[0] for one in left] == ["session", "engine"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
