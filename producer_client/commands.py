@@ -23,6 +23,7 @@ from feedback.console.commands import (
     print_status,
     settings_of,
 )
+from feedback.console.contradictions import refuse_beside
 from feedback.errors import ExitCode, InvalidValue
 from feedback.records.envelope import check_request_id
 from feedback.status import State
@@ -86,15 +87,14 @@ def send(
       onceward-client send --file payments.jsonl --rate 200
       echo '{"value": {"amount": 5}, "request_id": "order-7"}' | onceward-client send
     """
+    refuse_beside("PAYLOAD", "--file", "--rate")
+    if payload is None and (request_id is not None or wait_s is not None):
+        raise click.UsageError("--id and --wait belong to a single PAYLOAD")
     settings = settings_of(config, needs=OF_A_GROUP)
-    if payload is not None and lines is not None:
-        raise click.UsageError("give a PAYLOAD or --file, not both")
     with Client(settings) as client:
         if payload is not None:
             one = Submission(payload, key, topic, request_id, deadline_s=deadline_s)
             return _send_one(client, one, wait_s=wait_s, as_json=as_json)
-        if request_id is not None or wait_s is not None:
-            raise click.UsageError("--id and --wait belong to a single PAYLOAD")
         stream = lines or sys.stdin.buffer
         lines_read = lines_and_pauses(stream)
         submissions = read_submissions(

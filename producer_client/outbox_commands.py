@@ -21,6 +21,7 @@ from feedback.console.commands import (
     log_level_option,
     settings_of,
 )
+from feedback.console.contradictions import refuse_beside
 from feedback.console.printable import printable
 from feedback.errors import ExitCode, SettingsError
 from feedback.records.envelope import check_request_id
@@ -97,13 +98,13 @@ def migrate(config: str | None) -> int:
 @outbox.command(name="list")
 @config_option
 @json_option
-@click.option(
-    "--waiting", "state", flag_value="WAITING", help="List requests that wait to be sent."
-)
-@click.option("--sent", "state", flag_value="SENT", help="What Kafka has.")
-@click.option("--parked", "state", flag_value="PARKED", default=True, help="The default.")
+@click.option("--waiting", is_flag=True, help="List requests that wait to be sent.")
+@click.option("--sent", is_flag=True, help="What Kafka has.")
+@click.option("--parked", is_flag=True, help="The default.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
-def list_rows(config: str | None, as_json: bool, state: str, limit: int) -> int:
+def list_rows(
+    config: str | None, as_json: bool, waiting: bool, sent: bool, parked: bool, limit: int
+) -> int:
     """List requests that Kafka refused, with the reason, oldest first; no payloads.
 
     \b
@@ -113,8 +114,11 @@ def list_rows(config: str | None, as_json: bool, state: str, limit: int) -> int:
     """
     from producer_client.outbox.tables import RowState
 
+    refuse_beside("--parked", "--waiting", "--sent")
+    refuse_beside("--waiting", "--sent")
+    state = RowState.WAITING if waiting else RowState.SENT if sent else RowState.PARKED
     with closing(_desk(config)) as desk:
-        for one in desk.rows(RowState(state), limit=limit):
+        for one in desk.rows(state, limit=limit):
             click.echo(json.dumps(one._asdict()) if as_json else printable(_line(one)))
     return int(ExitCode.FINE)
 

@@ -18,6 +18,7 @@ from consumer.dlq.report import report_of
 from consumer.dlq.show_page import VALUE_LIMIT, show_page
 from feedback import __version__
 from feedback.console.commands import Group, config_option, json_option, settings_of
+from feedback.console.contradictions import refuse_beside
 from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
 from feedback.records.envelope import check_request_id
@@ -74,6 +75,7 @@ def list_command(
       onceward-dlq list --topic payments --since 2h --reason BANK_BUSY
       onceward-dlq list --dlq connect-dlq --no-journal
     """
+    _refuse_two_meanings_of_states()
     settings = settings_of(config)
     shown = shown_states(given, everything=everything)
     with progress_bar("reading dead letters") as advance:
@@ -117,6 +119,8 @@ def show(
       onceward-dlq show 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --config payments.toml
       onceward-dlq show 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --json | jq .row
     """
+    refuse_beside("--no-value", "--whole-value")
+    refuse_beside("--dlq", "--topic")
     settings = settings_of(config)
     check_request_id(request_id)
     given = Given(Filter(), topics=frozenset(topics), dlqs=frozenset(dlqs))
@@ -149,9 +153,14 @@ def export_command(
       onceward-dlq export letters.parquet --config payments.toml --all
       onceward-dlq export - --since 1d | jq .exception_message
     """
+    _refuse_two_meanings_of_states()
     settings = settings_of(config)
     shown = shown_states(given, everything=everything)
     with progress_bar("reading dead letters") as advance:
         pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
         count = export(pages, file, shown=shown)
     click.echo(f"{count:,} dead letters written to {file}", err=True)
+
+
+def _refuse_two_meanings_of_states() -> None:
+    refuse_beside("--state", "--all", "--no-journal")

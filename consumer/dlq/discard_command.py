@@ -30,6 +30,7 @@ from consumer.dlq.resolve_command import opened_decisions
 from consumer.journal.lookup import Lookup
 from consumer.journal.redrive_rule import IN_WORDS, Discarded, Redrivable
 from feedback.console.commands import config_option, json_option, settings_of
+from feedback.console.contradictions import refuse_beside_all
 from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
@@ -93,12 +94,11 @@ def discard(
       onceward-dlq discard --reason BAD_AMOUNT --until 7d --because "refunded" --dry-run
       onceward-dlq discard 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --undo --because "wrong one"
     """
-    settings = settings_of(config)
+    refuse_beside_all("--undo", but=_OF_UNDOING)
     named = given_with(given, request_ids)
     require_some(named, everything=everything)
+    settings = settings_of(config)
     if undo:
-        if dry_run or everything or named.filter != Filter(ids=named.filter.ids) or named.dlqs:
-            raise click.UsageError("--undo takes ids alone")
         return _undo(settings, named.filter.ids, by=by, because=because, as_json=as_json)
     if dry_run or not (yes or named.is_one_id):
         trial = _discard(settings, named, by=by, because=because, is_trial=True)
@@ -203,3 +203,4 @@ def _print_discarded(done: DiscardPass, *, as_json: bool, is_trial: bool = False
 
 
 COMMANDS = (discard,)
+_OF_UNDOING = ("REQUEST_IDS", "--id", "--config", "--json", "--by", "--because", "--yes")

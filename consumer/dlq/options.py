@@ -176,8 +176,10 @@ def require_some(given: Given, *, everything: bool) -> None:
     """
     if given.filter.states:
         raise click.UsageError("--state is for looking: here only what is open is taken anyway")
-    is_chosen = bool(given.dlqs) or given.filter != Filter()
-    if not is_chosen and not everything:
+    is_filtered = given.filter != Filter()
+    if everything and is_filtered:
+        raise click.UsageError("--all and a filter contradict each other: give one of them")
+    if not (everything or is_filtered or given.dlqs):
         raise click.UsageError("say which letters: their ids, a filter, or --all")
 
 

@@ -16,6 +16,7 @@ from consumer.dlq.redrive.batch_sender import RedriveStatuses, opened_statuses
 from consumer.journal.records import JournalState, Row
 from consumer.journal.resolving import RESOLVED, Decisions
 from feedback.console.commands import config_option, json_option, settings_of
+from feedback.console.contradictions import refuse_beside
 from feedback.console.printable import printable
 from feedback.errors import ExitCode
 from feedback.records.envelope import check_request_id
@@ -55,9 +56,12 @@ def resolve(
       onceward-dlq resolve 0198f0c0-… --failed --because "the bank has no such charge"
     """
     check_request_id(request_id)
-    if succeeded == failed:
-        raise click.UsageError("say --succeeded or --failed, one of them")
-    _require_fitting(result, code, has_succeeded=succeeded)
+    if not (succeeded or failed):
+        raise click.UsageError("say --succeeded or --failed")
+    refuse_beside("--succeeded", "--failed", "--code")
+    refuse_beside("--failed", "--result")
+    if code is not None and not _CODE.match(code):
+        raise click.UsageError("--code: upper case letters, digits and _, like NOT_CHARGED")
     given = _as_json(result)
     settings = settings_of(config)
     with ExitStack() as stack:
@@ -80,20 +84,6 @@ def resolve(
     else:
         click.echo(_of_resolved(request_id, row, is_done=is_done, is_told=is_told))
     return int(ExitCode.FINE if is_done else ExitCode.BAD_ANSWER)
-
-
-def _require_fitting(result: str | None, code: str | None, *, has_succeeded: bool) -> None:
-    """Return when the options fit the decision.
-
-    Raises:
-        UsageError: one of them belongs to the other decision, or is malformed.
-    """
-    if has_succeeded and code is not None:
-        raise click.UsageError("--code belongs to --failed")
-    if not has_succeeded and result is not None:
-        raise click.UsageError("--result belongs to --succeeded")
-    if code is not None and not _CODE.match(code):
-        raise click.UsageError("--code: upper case letters, digits and _, like NOT_CHARGED")
 
 
 def _as_json(result: str | None) -> str | None:

@@ -34,6 +34,7 @@ from consumer.dlq.redrive.session import (
 from consumer.journal.redrive_row import CANCELLED, RUNNING, Redrive
 from consumer.journal.redrive_rule import IN_WORDS, Redrivable
 from feedback.console.commands import config_option, json_option, settings_of
+from feedback.console.contradictions import refuse_beside, refuse_beside_all
 from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
@@ -110,17 +111,19 @@ def redrive(
     \b
     Examples:
       onceward-dlq redrive 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11
-      onceward-dlq redrive --reason BANK_BUSY --since 2h --rate 200 --dry-run
+      onceward-dlq redrive --reason BANK_BUSY --since 2h --dry-run
+      onceward-dlq redrive --reason BANK_BUSY --since 2h --rate 200
       onceward-dlq redrive --all --because "the bank is back"
       onceward-dlq redrive --code BAD_AMOUNT --set amount=5
       onceward-dlq redrive --resume 0198f0c1-55aa-7c3e-8000-0f6a0c3f7d11
     """
-    is_of_another = resumed is not None or cancelled is not None
-    if is_of_another and (dry_run or request_ids or setting is not None):
-        raise click.UsageError(
-            "--resume and --cancel go on with a redrive as it was begun: give neither requests nor "
-            "--dry-run nor --set beside them"
-        )
+    # They go on with a redrive as it was begun.
+    refuse_beside_all("--cancel", but=_RECORDED)
+    refuse_beside_all("--resume", but=(*_RECORDED, "--rate"))
+    refuse_beside("--dry-run", "--rate")
+    given = given_with(given, request_ids)
+    if resumed is None and cancelled is None:
+        require_some(given, everything=everything)
     settings = settings_of(config)
     if cancelled is not None:
         return _cancel(settings, cancelled, by=by, because=because)
@@ -128,8 +131,6 @@ def redrive(
         with _how(rate, "sending back") as how:
             ending = resume(settings, resumed, by=by, because=because, how=how)
         return print_ending(ending, as_json=as_json)
-    given = given_with(given, request_ids)
-    require_some(given, everything=everything)
     plan = RedrivePlan(
         filter=given.filter,
         topics=given.topics,
@@ -172,6 +173,7 @@ def redrives(config: str | None, as_json: bool, limit: int) -> None:
 
 
 COMMANDS = (redrive, redrives)
+_RECORDED = ("--config", "--json", "--by", "--because")
 
 
 def _cancel(settings: Settings, redrive_id: str, *, by: str, because: str | None) -> int:

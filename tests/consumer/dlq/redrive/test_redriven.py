@@ -250,9 +250,6 @@ def test_the_reason_is_said_for_each_that_is_left(scene: Scene) -> None:
         ("--all", "--state", "open"),
         ("--all", "--set", "amount"),
         ("--all", "--rate", "0"),
-        ("--resume", "r", "--dry-run"),
-        ("--resume", "r", "a"),
-        ("--cancel", "r", "--set", "amount=5"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make_scene: MakeScene, arguments: tuple[str, ...]) -> None:
