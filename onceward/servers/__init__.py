@@ -2,8 +2,8 @@
 
 A server (`kafka`, `redis`) names its command and knows whether it answers. `launch` starts one and
 waits for it, by a keeper (`keeper`), which ends all that it started no later than its parent.
-Programs come from Debian's packages (`packages`), the broker's jars from Maven (`jars`, `pom.xml`,
-`attempts`), and both once: they stay in the user's `cache`.
+Programs come from Debian's packages (`packages`), the broker's jars from Maven (`jars`, `attempts`;
+`config/broker/pom.xml` names them), and both once: they stay in the user's `cache`.
 
     with Keeper() as keeper:
         running = launch(keeper, Redis)
