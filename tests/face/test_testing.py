@@ -1,0 +1,255 @@
+"""`onceward.testing`: what the tests of users say of their handlers."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pydantic import BaseModel
+from sqlalchemy import text
+
+from consumer.handlers.declaration import Handler
+from consumer.handlers.registry import DECLARED
+from feedback.status import State
+from onceward import (
+    Happened,
+    InDoubt,
+    Rejected,
+    Request,
+    Unknown,
+    Voided,
+    handler,
+)
+from onceward.testing import (
+    Bench,
+    Counterparty,
+    NeverReached,
+    NotCovered,
+    Point,
+    RanTwice,
+    assert_safe,
+)
+
+Charge = Callable[[Request], Any]
+
+
+@pytest.fixture(autouse=True)
+def _no_handler_stays() -> Iterator[None]:
+    before: dict[str, Handler] = dict(DECLARED._by_topic)
+    yield
+    DECLARED._by_topic.clear()
+    DECLARED._by_topic.update(before)
+
+
+def marked(bank: Counterparty, **declared: Any) -> Charge:
+    """Return a handler that calls the bank in its marked effect."""
+
+    @handler(topic=f"t-{uuid4().hex}", effect="marked", **declared)
+    def charge(request: Request) -> dict[str, Any]:
+        with request.effect():
+            bank.call(request.idempotency_key)
+        return {"paid": request.json()["amount"]}
+
+    return charge
+
+
+def external(bank: Counterparty, **declared: Any) -> Charge:
+    """Return a handler whose whole run may be the effect."""
+
+    @handler(topic=f"t-{uuid4().hex}", **declared)
+    def charge(request: Request) -> None:
+        bank.call(request.idempotency_key)
+
+    return charge
+
+
+def test_a_run_says_what_its_client_is_told_and_what_became_of_it() -> None:
+    with Bench(marked(Counterparty())) as bench:
+        outcome = bench.run({"amount": 5}, duplicates=2)
+    assert outcome.status.state is State.SUCCEEDED
+    assert outcome.status.result == {"paid": 5}
+    assert (outcome.runs, outcome.effects, outcome.has_letter) == (1, 1, False)
+
+
+def test_a_coroutine_runs_as_a_plain_function_does_and_dies_as_one() -> None:
+    bank = Counterparty(idempotent=True)
+
+    @handler(topic=f"t-{uuid4().hex}", effect="marked", in_doubt="retry_same_key")
+    async def charge(request: Request) -> str:
+        await asyncio.sleep(0)
+        async with request.effect():
+            bank.call(request.idempotency_key)
+        return "paid"
+
+    assert_safe(charge, effects=bank)
+    with Bench(charge) as bench:
+        bench.die_in_effect()
+        outcome = bench.run()
+    assert (outcome.status.result, outcome.runs) == ("paid", 2)
+
+
+@pytest.mark.parametrize(
+    ("point", "told", "acted"),
+    [
+        (Point.BEFORE_EFFECT, State.SUCCEEDED, 1),
+        (Point.IN_EFFECT, State.IN_DOUBT, 1),
+        (Point.AFTER_EFFECT, State.IN_DOUBT, 1),
+    ],
+)
+def test_where_a_marked_run_dies_decides_how_it_goes_on(
+    point: Point, told: State, acted: int
+) -> None:
+    bank = Counterparty()
+    with Bench(marked(bank)) as bench:
+        bench.die(point)
+        outcome = bench.run({"amount": 5})
+    assert (outcome.status.state, bank.times_acted) == (told, acted)
+
+
+def test_an_external_run_that_dies_before_its_call_is_in_doubt_all_the_same() -> None:
+    bank = Counterparty()
+    with Bench(external(bank)) as bench:
+        bench.die_before_effect()
+        assert bench.run().status.state is State.IN_DOUBT
+    assert bank.times_acted == 0
+
+
+def test_what_hangs_ends_by_its_time_limit() -> None:
+    with Bench(external(Counterparty(), time_limit_s=30)) as bench:
+        bench.time_limit()
+        status = bench.run().status
+    assert (status.state, status.code) == (State.IN_DOUBT, "TIMEOUT")
+
+
+def test_a_death_that_no_run_comes_to_is_a_failure_of_the_test() -> None:
+    @handler(topic=f"t-{uuid4().hex}", effect="marked")
+    def nothing(request: Request) -> None:
+        request.json()
+
+    with Bench(nothing) as bench, pytest.raises(NeverReached, match="in_effect"):
+        bench.die_in_effect()
+        bench.run(1)
+
+
+def test_the_same_key_is_safe_with_an_idempotent_counterparty_and_named_with_a_careless_one() -> (
+    None
+):
+    assert_safe(
+        marked(bank := Counterparty(idempotent=True), in_doubt="retry_same_key"),
+        {"amount": 5},
+        effects=bank,
+    )
+    careless = Counterparty()
+    with pytest.raises(RanTwice, match=r"died in_effect the counterparty acted 2 times"):
+        assert_safe(
+            marked(careless, in_doubt="retry_same_key"), {"amount": 5}, effects=careless
+        )
+
+
+def test_what_is_parked_is_safe_whatever_the_counterparty_does() -> None:
+    for kind in (marked, external):
+        assert_safe(kind(bank := Counterparty()), {"amount": 5}, effects=bank)
+
+
+def test_who_asks_the_counterparty_is_safe() -> None:
+    bank = Counterparty()
+
+    def ask(request: Request) -> Happened | Voided | Unknown:
+        if bank.knows(request.idempotency_key):
+            return Happened("it had")
+        bank.void(request.idempotency_key)
+        return Voided()
+
+    charge = external(bank, in_doubt="query", query=ask, time_limit_s=30)
+    assert_safe(charge, effects=bank)
+    with Bench(charge) as bench:
+        bench.die_after_effect()
+        assert bench.run().status.result == "it had"
+
+
+def test_the_writes_of_a_transactional_run_that_dies_are_undone_and_made_once() -> None:
+    @handler(topic=f"t-{uuid4().hex}", effect="transactional")
+    def book(request: Request) -> int:
+        run = request.connection.execute
+        run(text("CREATE TABLE IF NOT EXISTS seat (name TEXT)"))
+        run(text("INSERT INTO seat VALUES ('12A')"))
+        return int(run(text("SELECT count(*) FROM seat")).scalar_one())
+
+    for point in (Point.BEFORE_EFFECT, Point.AFTER_EFFECT):
+        with Bench(book) as bench:
+            bench.die(point)
+            outcome = bench.run(request_id="a")
+            again = bench.run(request_id="a", attempt=2)
+        assert (outcome.status.state, outcome.status.result) == (State.SUCCEEDED, 1)
+        assert (outcome.runs, again.runs) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "code"),
+    [
+        (Rejected("BAD_AMOUNT", "no"), State.FAILED, "BAD_AMOUNT"),
+        (InDoubt("who knows"), State.IN_DOUBT, "IN_DOUBT"),
+        (ValueError("oops"), State.IN_DOUBT, "HANDLER_ERROR"),
+        (ConnectionRefusedError(), State.FAILED, "HANDLER_ERROR"),
+    ],
+)
+def test_errors_end_a_request_as_the_handler_declares_them(
+    error: Exception, told: State, code: str | None
+) -> None:
+    @handler(topic=f"t-{uuid4().hex}", retry_on=ConnectionRefusedError)
+    def fails(request: Request) -> None:
+        raise error
+
+    with Bench(fails) as bench:
+        outcome = bench.run()
+    assert (outcome.status.state, outcome.status.code) == (told, code)
+    assert outcome.has_letter is (code == "BAD_AMOUNT")
+
+
+def test_a_failure_that_a_resend_may_help_runs_again_and_another_payload_never_does() -> None:
+    errors = [ConnectionRefusedError()]
+
+    @handler(topic=f"t-{uuid4().hex}", retry_on=ConnectionRefusedError)
+    def second_time(request: Request) -> str:
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    with Bench(second_time) as bench:
+        assert bench.run(1, request_id="a").status.resend
+        assert bench.run(1, request_id="a", attempt=2).status.result == "done"
+        other = bench.run(2, request_id="a", attempt=3)
+    assert (other.status.result, other.runs) == ("done", 2)
+
+
+class Payment(BaseModel):
+    """The value that a handler wants."""
+
+    amount: int
+
+
+def test_a_value_that_does_not_fit_its_model_never_runs() -> None:
+    @handler(topic=f"t-{uuid4().hex}", model=Payment)
+    def pay(request: Request) -> int:
+        return int(request.payload.amount)
+
+    with Bench(pay) as bench:
+        outcome = bench.run({"amount": "much"})
+        assert bench.run({"amount": 5}).status.result == 5
+    assert (outcome.status.code, outcome.state, outcome.runs) == ("INVALID_MESSAGE", "FAILED", 0)
+
+
+@pytest.mark.parametrize(
+    ("declared", "named"),
+    [
+        ({"retries": "1s", "retry_on": OSError}, "retries="),
+        ({"order": "key"}, "order="),
+        ({"delivery": "batch"}, "delivery="),
+    ],
+)
+def test_what_a_bench_does_not_cover_is_refused_by_name(
+    declared: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(NotCovered, match=named):
+        Bench(external(Counterparty(), **declared))
