@@ -1,30 +1,34 @@
 """Tests of handlers without servers: a handler runs through the worker's own decisions.
 
-`bench` is the worker: its real loop, the real journal (SQLite in memory, `memory`) and the real
-status script (fakeredis). Only the pool is another one: `threads` runs the handler in a thread, and
-lets it die at a point (`deaths`). `counterparty` is the outside system, and counts. `safety` dies
-at every point, sends again, and says whether anything happened twice.
+`bench` is the worker: its real loop, the real journal (SQLite in memory) and the real status script
+(fakeredis; both `memory`). Only the pool is another one: `threads` runs the handler in a thread
+of this process, and lets it die at a point (`deaths`) that the function tells (`watched`).
+`counterparty` is the outside system, and counts. `safety` dies at every point, sends again, and
+says whether anything happened twice. `coverage` refuses by name what a bench cannot run:
+`delivery=` other than at_most_once, `order="key"`, `collapse=`, `retries=`, `dead_letters_of=`.
 
-What it does not cover is refused by name: `delivery=` other than at_most_once, `order="key"`,
-`collapse=`, `retries=` and handlers of dead letters.
+Not covered either: Kafka, leases that end, and the death of a transactional run whose commit is
+done and was not heard of. No lifespan is entered: a test gives its object by `using`.
 
-Not obvious: a thread that dies stays where it is until the program ends, so no `finally` of the
-handler runs, as after a kill. A transactional run is undone instead: its connection was rolled back.
+Not obvious: the thread of a dead run stays where it is until its bench closes, so no `finally` of
+the handler runs before; one that runs then calls a `Counterparty` in vain. A transactional run is
+ended at once, with its connection rolled back. A handler that never returns holds its test.
 """
 
-from onceward.testing.bench import Bench, NotCovered, BenchOutcome
+from onceward.testing.bench import Bench, BenchOutcome
 from onceward.testing.counterparty import Counterparty, KeyRefused
+from onceward.testing.coverage import NotCovered
 from onceward.testing.deaths import NeverReached, Point
 from onceward.testing.safety import RanTwice, assert_safe
 
 __all__ = [
     "Bench",
+    "BenchOutcome",
     "Counterparty",
     "KeyRefused",
     "NeverReached",
     "NotCovered",
     "Point",
     "RanTwice",
-    "BenchOutcome",
     "assert_safe",
 ]

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from consumer.handlers.declaration import DeliveryKind, Handler, Order
-from consumer.handlers.delivery import receive
-from consumer.handlers.registry import DECLARED
+from consumer.handlers.delivery import Delivery, receive
 from consumer.intake.buffer import Buffer
-from consumer.journal import Journal
+from consumer.journal import Journal, Row
+from consumer.journal.dead_letters import DeadLetterRows
+from consumer.journal.waiting import Cursor
 from consumer.loop.limits import Limits
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.worker import Worker
 from consumer.status import status_messages as telling
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
-from feedback.errors import OncewardError
 from feedback.records.envelope import Envelope, Record, encode_headers, new_request_id
 from feedback.statuses import Status
-from onceward.testing.deaths import NeverReached, Point
-from onceward.testing.memory import MemoryJournal, memory_store
+from onceward.testing.coverage import covered
+from onceward.testing.deaths import Death, NeverReached, Point
+from onceward.testing.memory import EndlessLease, MemoryJournal, memory_store
 from onceward.testing.threads import ThreadPool
 from producer_client.submission import Value, encode_value
 
@@ -30,26 +30,25 @@ GROUP = "bench"
 WORKER = "bench-1-0"
 DEADLINE_S = 3600.0
 FLUSH_S = 10.0
-
-
-class NotCovered(OncewardError):
-    """A bench cannot run this handler; the sentence says which declaration it lacks."""
+MANY = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class BenchOutcome:
-    """How a request stands after a sending.
+    """How a request stands after a sending; counts are of all its sendings.
 
     Attributes:
-        status: what its client is told.
-        runs: how many times the handler was called for it in all sendings.
+        status: as its client reads it.
+        runs: how many times the handler was called for it.
         effects: how many times a run of it was let into `request.effect()`.
-        state: of its journal row. has_letter: whether the row owes a dead letter.
+        commits: how many transactional runs of it were committed.
+        state: of its journal row; empty where it has none. has_letter: a dead letter is owed.
     """
 
     status: Status
     runs: int
     effects: int
+    commits: int
     state: str
     has_letter: bool
 
@@ -62,7 +61,7 @@ class Bench:
     ... def double(request: Request) -> int:
     ...     return int(request.json()) * 2
     >>> with Bench(double) as bench:
-    ...     bench.run(21).status.result
+    ...     bench.run("21").status.result
     42
 
     Args:
@@ -75,17 +74,17 @@ class Bench:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.handler = covered(function)
+        self._store = memory_store(GROUP)
         self._memory = MemoryJournal()
         url = self._memory.url
         self._pool = ThreadPool(self.handler, group=GROUP, journal_url=url)
         self._journal = Journal(url, group=GROUP, worker_id=WORKER)
-        self._store = memory_store(GROUP)
+        self._letters = DeadLetterRows(url, group=GROUP, worker_id=WORKER)
         self._teller = StatusWriter(self._store)
         self._teller.start()
         self._buffer = Buffer(8)
         self._worker = self._make_worker()
         self._offset = 0
-        self._is_closed = False
 
     def __enter__(self) -> Bench:
         return self
@@ -99,20 +98,26 @@ class Bench:
         self.close()
 
     def close(self) -> None:
-        """Forget all of it."""
+        """End its threads and forget all requests."""
+        self._pool.close()
         self._teller.stop(FLUSH_S)
         self._journal.close()
+        self._letters.close()
         self._store.close()
         self._memory.close()
 
-    # where the next run dies ---------------------------------------------------------------
+    # where the next run dies: each call is the death of one more run ------------------------
 
     def die_before_effect(self) -> None:
         """Let the child of the next run die before anything has happened outside."""
         self.die(Point.BEFORE_EFFECT)
 
     def die_in_effect(self) -> None:
-        """Let it die within a call of a `Counterparty`, which has acted."""
+        """Let it die within its effect.
+
+        That is in a call of a `Counterparty`, which has acted; without one, where the handler
+        leaves `with request.effect():`. A handler that has neither never comes to this point.
+        """
         self.die(Point.IN_EFFECT)
 
     def die_after_effect(self) -> None:
@@ -120,12 +125,12 @@ class Bench:
         self.die(Point.AFTER_EFFECT)
 
     def die(self, point: Point) -> None:
-        """Let the child of the next run die at this point, once."""
-        self._pool.dies_at, self._pool.hangs = point, False
+        """Let the child of the next run die at this point."""
+        self._pool.deaths.append(Death(point))
 
     def time_limit(self, point: Point = Point.BEFORE_EFFECT) -> None:
-        """Let the next run hang at this point, until its child is killed for its time limit."""
-        self._pool.dies_at, self._pool.hangs = point, True
+        """Let the next run hang at this point, and its child be killed for its time limit."""
+        self._pool.deaths.append(Death(point, is_overdue=True))
 
     # sending -------------------------------------------------------------------------------
 
@@ -138,7 +143,7 @@ class Bench:
         attempt: int = 1,
         duplicates: int = 0,
     ) -> BenchOutcome:
-        """Send one request, run it until it has an end, and return how it stands.
+        """Send one request, let the worker do all it would, and return how the request stands.
 
         Args:
             value: as for `Client.send`.
@@ -147,16 +152,39 @@ class Bench:
             duplicates: how many more records of it come, the same in all but their offsets.
 
         Raises:
-            NeverReached: the run was to die at a point that it did not come to.
+            NeverReached: a run was to die at a point that none came to.
         """
         name = request_id or new_request_id()
         for _ in range(1 + duplicates):
             self._receive(name, attempt=attempt, key=key, value=encode_value(value))
             self._turn_until_idle()
-        point, self._pool.dies_at = self._pool.dies_at, None
-        if point is not None:
-            raise NeverReached(f"{self.handler.name} never came to {point}")
-        return self._ending(name)
+        outcome = self.outcome(name)
+        told = outcome.status
+        if left := [str(death.point) for death in self._pool.deaths]:
+            self._pool.deaths.clear()
+            raise NeverReached(
+                f"{self.handler.name} never came to {', '.join(left)}: it is {told.state}"
+                f" {told.code or ''} {told.message or ''}".rstrip()
+            )
+        return outcome
+
+    def outcome(self, request_id: str) -> BenchOutcome:
+        """Return how a request stands."""
+        row = next(iter(self._journal.rows([request_id])), None)
+        return BenchOutcome(
+            status=self._store.read(request_id),
+            runs=self._pool.runs[request_id],
+            effects=self._pool.effects[request_id],
+            commits=self._pool.commits[request_id],
+            state="" if row is None else str(row.state),
+            has_letter=row is not None and self._owes_letter(row),
+        )
+
+    def _owes_letter(self, row: Row) -> bool:
+        found = self._letters.page(
+            Cursor(row.finished_at or 0), topics=[row.topic], limit=MANY, of_the_dead=True
+        )
+        return any(one.row.request_id == row.request_id for one in found)
 
     def _receive(
         self, request_id: str, *, attempt: int, key: bytes | None, value: bytes | None
@@ -172,7 +200,7 @@ class Bench:
             now_s=monotonic_s(),
             now_ms=now_ms,
         )
-        if hasattr(one, "handler"):
+        if isinstance(one, Delivery):
             self._teller.tell([telling.accepted(one, worker_id=WORKER)])
         self._buffer.put([one])
 
@@ -182,13 +210,6 @@ class Bench:
             self._worker.turn()
         self._teller.flush(FLUSH_S)
 
-    def _ending(self, request_id: str) -> BenchOutcome:
-        rows = self._journal.rows([request_id])
-        state = rows[0].state if rows else ""
-        has_letter = bool(rows) and state == "FAILED" and not rows[0].resend
-        status = self._store.read(request_id)
-        return BenchOutcome(status, self._pool.runs, self._pool.entered, str(state), has_letter)
-
     def _make_worker(self) -> Worker:
         pool: Any = self._pool
         return Worker(
@@ -197,44 +218,7 @@ class Bench:
             journal=self._journal,
             pool=pool,
             teller=self._teller,
-            lease=_Lease(),
+            lease=EndlessLease(),
             limits=Limits(slots=1),
             statuses=self._store,
         )
-
-
-class _Lease:
-    """A lease that never ends."""
-
-    def lease_holds(self, now_s: float) -> bool:
-        return True
-
-    def may_sweep(self, now_s: float) -> bool:
-        return True
-
-    def unbroken_since_s(self, now_s: float) -> float | None:
-        return 0.0
-
-
-def covered(function: Callable[..., Any]) -> Handler:
-    """Return the declaration of a function.
-
-    Raises:
-        NotCovered: a bench cannot run it.
-    """
-    known = next((one for one in DECLARED.handlers if one.function is function), None)
-    if known is None:
-        raise NotCovered(f"{function!r} has no @handler")
-    lacks = {
-        "delivery=": known.delivery is not DeliveryKind.AT_MOST_ONCE,
-        'order="key"': known.order is Order.KEY,
-        "collapse=": known.collapse is not None,
-        "retries=": known.retries is not None,
-        "dead_letters_of=": known.dead_letters_of is not None,
-    }
-    for named, is_there in lacks.items():
-        if is_there:
-            raise NotCovered(f"{known.name}: a bench does not cover {named}")
-    if known.schema is not None:
-        known.schema.load()
-    return replace(known)

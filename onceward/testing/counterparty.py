@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from onceward.testing.deaths import Point, reach
+from onceward.testing.deaths import Point, go_on, reach
 
 
 class KeyRefused(Exception):
@@ -12,9 +12,10 @@ class KeyRefused(Exception):
 
 
 class Counterparty:
-    """A bank, a shop, a mail server: what a handler calls.
+    """A bank, a shop, a mail server: what a handler calls. Not for several threads.
 
-    Its calls are the effect: `Bench.die_in_effect` dies after it acted, before it answered.
+    Each call is an effect: `Bench.die_in_effect` dies after it acted, before it answered. A run
+    that is dead calls in vain.
 
     Args:
         idempotent: whether it acts once for a key, however often it is called with it.
@@ -44,6 +45,7 @@ class Counterparty:
         Raises:
             KeyRefused: the key is void.
         """
+        go_on()
         self.calls[key] += 1
         if key in self._void:
             raise KeyRefused(key)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -16,26 +16,43 @@ class Point(StrEnum):
     AFTER_EFFECT = "after_effect"  # the handler has returned, and nobody heard
 
 
+@dataclass(frozen=True, slots=True)
+class Death:
+    """The death of one run. is_overdue: its child is killed for its time limit."""
+
+    point: Point
+    is_overdue: bool = False
+
+
 class NeverReached(AssertionError):
     """A run was to die at a point that it never came to."""
 
 
-class Reached(Protocol):
-    """Called in the thread of a run as it comes to a point."""
-
-    def __call__(self, point: Point) -> None: ...
+class RunDied(BaseException):
+    """Ends the thread of a dead run."""
 
 
-_RUN = threading.local()
+class WatchedRun(Protocol):
+    """A run that may die where it is."""
+
+    def reach(self, point: Point) -> None:
+        """Come to a point; where the run is to die, or is dead, this does not return."""
+
+    def go_on(self) -> None:
+        """Return only while the run lives."""
 
 
-def in_run(reached: Callable[[Point], None]) -> None:
-    """Let the calling thread be a run that tells its points."""
-    _RUN.reached = reached
+# A context variable: `asyncio.to_thread` and the tasks of a handler belong to its run.
+RUN: ContextVar[WatchedRun | None] = ContextVar("onceward_run_in_test", default=None)
 
 
 def reach(point: Point) -> None:
-    """Come to a point; a run that is to die there does not return. Outside a run nothing happens."""
-    reached: Reached | None = getattr(_RUN, "reached", None)
-    if reached is not None:
-        reached(point)
+    """Come to a point of the run that calls; outside a run nothing happens."""
+    if (run := RUN.get()) is not None:
+        run.reach(point)
+
+
+def go_on() -> None:
+    """Return, unless the run that calls is dead."""
+    if (run := RUN.get()) is not None:
+        run.go_on()

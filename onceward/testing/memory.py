@@ -1,4 +1,4 @@
-"""A journal and statuses in this process's memory: the real tables, and the real script."""
+"""The servers of a bench, in this process: real tables, the real script, an endless lease."""
 
 from __future__ import annotations
 
@@ -28,6 +28,22 @@ class MemoryJournal:
         self._kept.close()
 
 
+class EndlessLease:
+    """A lease that never ends."""
+
+    def lease_holds(self, now_s: float) -> bool:
+        """Return True."""
+        return True
+
+    def may_sweep(self, now_s: float) -> bool:
+        """Return True."""
+        return True
+
+    def unbroken_since_s(self, now_s: float) -> float | None:
+        """Return the beginning of all time."""
+        return 0.0
+
+
 def memory_store(group: str) -> StatusStore:
     """Return an empty store of statuses.
 
@@ -35,10 +51,10 @@ def memory_store(group: str) -> StatusStore:
         NotAvailable: fakeredis is not installed.
     """
     try:
-        from fakeredis import FakeRedis
+        from fakeredis import FakeRedis, FakeServer
     except ModuleNotFoundError as error:
-        raise NotAvailable("onceward.testing: pip install 'onceward[testing]'") from error
-    return StatusStore(FakeRedis(decode_responses=False), group, RedisSection())
+        raise NotAvailable("no fakeredis: pip install 'onceward[testing]'") from error
+    return StatusStore(FakeRedis(server=FakeServer()), group, RedisSection())
 
 
 def _open() -> tuple[str, sqlite3.Connection]:

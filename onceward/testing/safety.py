@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
+from consumer.handlers.declaration import EffectKind
+from feedback.records.envelope import new_request_id
 from onceward.testing.bench import Bench
 from onceward.testing.counterparty import Counterparty
 from onceward.testing.deaths import NeverReached, Point
@@ -12,44 +16,71 @@ from producer_client.submission import Value
 
 
 class RanTwice(AssertionError):
-    """Something happened twice; the text says after which death."""
+    """Something happened twice; the text says after which deaths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The deaths of the first sending's runs, and of the resend's."""
+
+    first: tuple[Point, ...] = ()
+    resend: tuple[Point, ...] = ()
+
+    def __str__(self) -> str:
+        told = [f"its child died {' and '.join(self.first)}"] if self.first else []
+        if self.resend:
+            told.append(f"the resend's died {' and '.join(self.resend)}")
+        return f"after {', '.join(told)}" if told else "without a death"
+
+
+def cases() -> Iterator[Case]:
+    """Yield a life without a death, each death alone, with a second one, and before a resend's."""
+    yield Case()
+    for point in Point:
+        yield Case((point,))
+        yield Case((), (point,))
+        yield Case((point,), (point,))
+        yield from (Case((point, second)) for second in Point)
 
 
 def assert_safe(
-    function: Callable[..., Any], value: Value = None, *, effects: Counterparty
+    function: Callable[..., Any], value: Value = None, *, effects: Counterparty | None = None
 ) -> None:
-    """Die at every point of a handler, send again, come twice, and count.
+    """Die at every point of a handler, die again, send again, come twice, and count.
+
+    Points that the handler never comes to are left out: after a doubt there is no second run.
 
     Args:
-        function: with `@handler`; it calls `effects`.
-        effects: the counterparty; it is as new before each case.
+        function: with `@handler`; each case is a request of its own.
+        effects: the counterparty that it calls, as new before each case. A transactional handler
+            may have none; its commits are counted as well.
 
     Raises:
-        RanTwice: it acted more than once for one request.
-        NeverReached: the handler does not call it.
+        RanTwice: it acted, or committed, more than once for one request.
+        NeverReached: the handler calls no counterparty, and is not transactional.
     """
-    faults = [told for point in (None, *Point) if (told := _fault(function, value, effects, point))]
+    bank = Counterparty() if effects is None else effects
+    with Bench(function) as bench:
+        faults = [told for case in cases() if (told := _fault(bench, value, bank, case))]
     if faults:
         raise RanTwice("; ".join(faults))
 
 
-def _fault(
-    function: Callable[..., Any], value: Value, effects: Counterparty, point: Point | None
-) -> str | None:
+def _fault(bench: Bench, value: Value, effects: Counterparty, case: Case) -> str | None:
     effects.forget()
-    with Bench(function) as bench:
-        if point is not None:
+    name = new_request_id()
+    for attempt, deaths in enumerate((case.first, case.resend), start=1):
+        for point in deaths:
             bench.die(point)
-        first = bench.run(value, request_id="r", duplicates=1)
-        bench.run(value, request_id="r", attempt=2)
-    if point is None and not effects.calls:
-        raise NeverReached(f"{bench.handler.name} never called its counterparty")
-    if effects.times_acted <= 1:
+        with suppress(NeverReached):
+            bench.run(value, request_id=name, attempt=attempt, duplicates=2 - attempt)
+    outcome, handler = bench.outcome(name), bench.handler
+    if case == Case() and not effects.calls and handler.effect is not EffectKind.TRANSACTIONAL:
+        raise NeverReached(f"{handler.name} never called its counterparty: give it as effects=")
+    if effects.times_acted <= 1 >= outcome.commits:
         return None
-    where = "without a death" if point is None else f"after its child died {point}"
-    policy = bench.handler.in_doubt
     return (
-        f"{where} the counterparty acted {effects.times_acted} times for one request"
-        f" (in_doubt={policy.value!r}, idempotent={effects.idempotent},"
-        f" told {first.status.state})"
+        f"{case} the counterparty acted {effects.times_acted} times for one request"
+        f" (in_doubt={handler.in_doubt.value!r}, idempotent={effects.idempotent},"
+        f" commits={outcome.commits}, told {outcome.status.state})"
     )

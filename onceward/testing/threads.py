@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import wraps
+from collections import Counter, deque
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -15,13 +14,10 @@ from consumer.handlers.registry import HandlerRegistry
 from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, PoolSettings
 from consumer.pool.effects import Answered
 from consumer.pool.runs import Runs
-from onceward.testing.deaths import Point, in_run, reach
+from onceward.testing.deaths import RUN, Death, Point, RunDied, reach
+from onceward.testing.watched import watched
 
-TIME_LIMIT = "time limit"
-
-
-class _Dies(BaseException):
-    """Ends a transactional run, whose connection has to be given back."""
+END_S = 5.0
 
 
 class ThreadPool:
@@ -33,36 +29,39 @@ class ThreadPool:
         journal_url: where transactional handlers write.
 
     Attributes:
-        dies_at: where the next run dies; None once it did.
-        hangs: whether it dies there of its time limit.
-        runs: how many times the handler was called.
-        entered: how many times a run was let into its marked effect.
+        deaths: of the next runs, one for each, in order.
+        closing: the pool closes, and its dead runs end.
+        runs: how many times the handler was called, by request.
+        effects: how many times a run was let into its marked effect, by request.
+        commits: how many transactional runs were committed, by request.
     """
 
     free_slots = 1
 
     def __init__(self, handler: Handler, *, group: str, journal_url: str) -> None:
-        self.dies_at: Point | None = None
-        self.hangs = False
-        self.runs = 0
-        self.entered = 0
-        self._is_transactional = handler.effect is EffectKind.TRANSACTIONAL
+        self.deaths: deque[Death] = deque()
+        self.closing = threading.Event()
+        self.runs: Counter[str] = Counter()
+        self.effects: Counter[str] = Counter()
+        self.commits: Counter[str] = Counter()
+        self.is_transactional = handler.effect is EffectKind.TRANSACTIONAL
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._asking: dict[tuple[str, int], Answered] = {}
-        self._jobs: dict[int, Job] = {}
+        self._jobs: list[Job] = []
+        self._threads: list[threading.Thread] = []
         registry = HandlerRegistry()
-        registry.add(replace(handler, function=self._watched(handler)))
-        effects: Any = self
+        registry.add(watched(handler, self._began))
+        asked: Any = self
         self._runs = Runs(
             registry=registry,
             settings=PoolSettings((), group, journal_url=journal_url),
-            effects=effects,
+            effects=asked,
         )
 
     def poll(self, timeout_s: float) -> list[Event]:
         """Return the next event, after at most `timeout_s`."""
         try:
-            return [self._events.get(timeout=max(timeout_s, 0.0) or 0.0001)]
+            return [self._events.get(timeout=max(timeout_s, 0.0001))]
         except Empty:
             return []
 
@@ -72,15 +71,16 @@ class ThreadPool:
     def dispatch(self, jobs: Sequence[Job]) -> None:
         """Begin each job in a thread."""
         for job in jobs:
-            number = len(self._jobs)
-            self._jobs[number] = job
-            threading.Thread(target=self._run, args=(number, job), daemon=True).start()
+            self._jobs.append(job)
+            thread = threading.Thread(target=self._run, args=(len(self._jobs) - 1,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def answer_effect(self, request_id: str, generation: int, *, granted: bool) -> None:
         """Let a run go on that waits at its effect."""
         answered = self._asking.pop((request_id, generation), None)
         if answered is not None:
-            self.entered += granted
+            self.effects[request_id] += granted
             answered(granted)
 
     def ask(self, number: int, answered: Answered) -> None:
@@ -90,57 +90,67 @@ class ThreadPool:
         self._asking[job.request_id, job.generation] = answered
         self._events.put(EffectAsked(job.request_id, job.generation))
 
-    def _run(self, number: int, job: Job) -> None:
-        in_run(lambda point: self._reached(point, job))
-        try:
-            if self._runs.is_coroutine(job):
-                outcome = asyncio.run(self._runs.run_coroutine(number, job))
-            else:
-                outcome = self._runs.run(number, job)
-        finally:
-            in_run(lambda point: None)
-        if outcome.raised is not None and outcome.raised.error_class.endswith("_Dies"):
-            self._bury(job)
-        else:
-            self._events.put(Finished(job.request_id, job.generation, outcome))
-
-    def _reached(self, point: Point, job: Job) -> None:
-        if job.asks or point is not self.dies_at:
-            return
-        self.dies_at = None
-        if self._is_transactional:
-            raise _Dies
-        self._bury(job)
-        threading.Event().wait()
-
-    def _bury(self, job: Job) -> None:
-        hung, self.hangs = self.hangs, False
-        if hung:
-            self._events.put(ChildDied(1, TIME_LIMIT, (), (), (job,)))
+    def bury(self, job: Job, death: Death) -> None:
+        """Report the child of a run as dead."""
+        if death.is_overdue:
+            self._events.put(ChildDied(1, "killed for its time limit", (), (), overdue=(job,)))
         else:
             self._events.put(ChildDied(1, "killed by SIGKILL", (job,), ()))
 
-    def _watched(self, handler: Handler) -> Callable[..., Any]:
-        """Return the handler's function, which tells its points."""
-        function, begins = handler.function, handler.effect is not EffectKind.MARKED
+    def close(self) -> None:
+        """End the threads of dead runs."""
+        self.closing.set()
+        for thread in self._threads:
+            thread.join(END_S)
 
-        def begin() -> None:
-            self.runs += 1
-            if begins:
-                reach(Point.BEFORE_EFFECT)
+    def _began(self, request_id: str) -> None:
+        self.runs[request_id] += 1
 
-        @wraps(function)
-        def plain(request: object) -> object:
-            begin()
-            value = function(request)
-            reach(Point.AFTER_EFFECT)
-            return value
+    def _run(self, number: int) -> None:
+        job = self._jobs[number]
+        run = ThreadRun(job, self)
+        RUN.set(run)
+        if self._runs.is_coroutine(job):
+            outcome = asyncio.run(self._runs.run_coroutine(number, job))
+        else:
+            outcome = self._runs.run(number, job)
+        if run.died is None:
+            self.commits[job.request_id] += outcome.committed
+            self._events.put(Finished(job.request_id, job.generation, outcome))
+        elif self.is_transactional:
+            self.bury(job, run.died)
 
-        @wraps(function)
-        async def coroutine(request: object) -> object:
-            begin()
-            value = await function(request)
-            reach(Point.AFTER_EFFECT)
-            return value
 
-        return coroutine if handler.is_coroutine else plain
+class ThreadRun:
+    """One run: it dies at the point where the pool's next death is.
+
+    A dead run stays where it is until the pool closes, so no `finally` of its handler runs sooner.
+    A transactional one is ended at once, and reported when its connection is given back.
+
+    Attributes:
+        died: its death; None while it lives.
+    """
+
+    def __init__(self, job: Job, pool: ThreadPool) -> None:
+        self._job = job
+        self._pool = pool
+        self.died: Death | None = None
+
+    def reach(self, point: Point) -> None:
+        """Come to a point; where the run is to die, or is dead, this does not return."""
+        self.go_on()
+        deaths = self._pool.deaths
+        if self._job.asks or not deaths or deaths[0].point is not point:
+            return
+        self.died = deaths.popleft()
+        if not self._pool.is_transactional:
+            self._pool.bury(self._job, self.died)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Return only while the run lives."""
+        if self.died is None:
+            return
+        if not self._pool.is_transactional:
+            self._pool.closing.wait()
+        raise RunDied

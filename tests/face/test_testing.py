@@ -1,7 +1,11 @@
 """`onceward.testing`: what the tests of users say of their handlers."""
 
 import asyncio
+import re
+import sys
+import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -11,12 +15,13 @@ from sqlalchemy import text
 
 from consumer.handlers.declaration import Handler
 from consumer.handlers.registry import DECLARED
-from feedback.status import State
 from onceward import (
     Happened,
     InDoubt,
+    NotAvailable,
     Rejected,
     Request,
+    State,
     Unknown,
     Voided,
     handler,
@@ -31,6 +36,7 @@ from onceward.testing import (
     assert_safe,
 )
 
+ROOT = Path(__file__).parents[2]
 Charge = Callable[[Request], Any]
 
 
@@ -127,9 +133,9 @@ def test_a_death_that_no_run_comes_to_is_a_failure_of_the_test() -> None:
     def nothing(request: Request) -> None:
         request.json()
 
-    with Bench(nothing) as bench, pytest.raises(NeverReached, match="in_effect"):
+    with Bench(nothing) as bench, pytest.raises(NeverReached, match="in_effect: it is SUCCEEDED"):
         bench.die_in_effect()
-        bench.run(1)
+        bench.run("1")
 
 
 def test_the_same_key_is_safe_with_an_idempotent_counterparty_and_named_with_a_careless_one() -> (
@@ -142,9 +148,7 @@ def test_the_same_key_is_safe_with_an_idempotent_counterparty_and_named_with_a_c
     )
     careless = Counterparty()
     with pytest.raises(RanTwice, match=r"died in_effect the counterparty acted 2 times"):
-        assert_safe(
-            marked(careless, in_doubt="retry_same_key"), {"amount": 5}, effects=careless
-        )
+        assert_safe(marked(careless, in_doubt="retry_same_key"), {"amount": 5}, effects=careless)
 
 
 def test_what_is_parked_is_safe_whatever_the_counterparty_does() -> None:
@@ -185,6 +189,102 @@ def test_the_writes_of_a_transactional_run_that_dies_are_undone_and_made_once() 
         assert (outcome.runs, again.runs) == (2, 2)
 
 
+def test_a_transactional_handler_needs_no_counterparty_and_may_not_call_one() -> None:
+    bank = Counterparty()
+
+    @handler(topic=f"t-{uuid4().hex}", effect="transactional")
+    def book(request: Request) -> None:
+        request.connection.execute(text("CREATE TABLE IF NOT EXISTS seat (name TEXT)"))
+        request.connection.execute(text("INSERT INTO seat VALUES ('12A')"))
+
+    @handler(topic=f"t-{uuid4().hex}", effect="transactional")
+    def book_and_pay(request: Request) -> None:
+        book(request)
+        bank.call(request.request_id)
+
+    assert_safe(book)
+    with pytest.raises(RanTwice, match="after its child died in_effect the counterparty acted 2"):
+        assert_safe(book_and_pay, effects=bank)
+
+
+def test_a_call_that_comes_before_the_marked_effect_is_found() -> None:
+    bank = Counterparty()
+
+    @handler(topic=f"t-{uuid4().hex}", effect="marked")
+    def too_early(request: Request) -> None:
+        bank.call(request.request_id)
+        with request.effect():
+            pass
+
+    with pytest.raises(RanTwice, match="died before_effect the counterparty acted 2 times"):
+        assert_safe(too_early, effects=bank)
+
+
+def test_a_handler_without_a_counterparty_proves_nothing() -> None:
+    @handler(topic=f"t-{uuid4().hex}", effect="marked")
+    def nothing(request: Request) -> None:
+        with request.effect():
+            pass
+
+    with pytest.raises(NeverReached, match="effects="):
+        assert_safe(nothing)
+
+
+def test_a_marked_run_dies_in_its_effect_without_a_counterparty_too() -> None:
+    after = []
+
+    @handler(topic=f"t-{uuid4().hex}", effect="marked")
+    def charge(request: Request) -> None:
+        with request.effect():
+            pass
+        after.append(request.generation)
+
+    with Bench(charge) as bench:
+        bench.die_in_effect()
+        assert bench.run().status.state is State.IN_DOUBT
+        assert not after
+
+
+def test_a_second_death_and_one_of_a_resend_are_deaths_of_runs_of_their_own() -> None:
+    bank, refusals = Counterparty(), [ConnectionRefusedError()]
+
+    @handler(topic=f"t-{uuid4().hex}", effect="marked", retry_on=ConnectionRefusedError)
+    def charge(request: Request) -> str:
+        if refusals and request.json() == "refuse":
+            raise refusals.pop()
+        with request.effect():
+            bank.call(request.idempotency_key)
+        return "paid"
+
+    with Bench(charge) as bench:
+        bench.die_before_effect()
+        bench.die_before_effect()
+        twice = bench.run('"pay"', request_id="a")
+        assert bench.run('"refuse"', request_id="b").status.resend
+        bench.die_before_effect()
+        bench.die_in_effect()
+        resent = bench.run('"refuse"', request_id="b", attempt=2)
+        assert [twice.status.result, twice.runs, twice.effects] == ["paid", 3, 1]
+        assert [resent.status.state, resent.runs, resent.effects] == [State.IN_DOUBT, 3, 1]
+
+
+def test_what_a_dead_run_still_does_at_the_end_reaches_no_counterparty() -> None:
+    bank, threads = Counterparty(), threading.active_count()
+
+    @handler(topic=f"t-{uuid4().hex}")
+    async def charge(request: Request) -> None:
+        try:
+            await asyncio.to_thread(bank.call, request.request_id)
+        finally:
+            bank.call(request.request_id)
+
+    with Bench(charge) as bench:
+        bench.die_in_effect()
+        assert bench.run().status.state is State.IN_DOUBT
+    assert bank.times_acted == 1
+    assert threading.active_count() == threads
+
+
 @pytest.mark.parametrize(
     ("error", "told", "code"),
     [
@@ -217,10 +317,21 @@ def test_a_failure_that_a_resend_may_help_runs_again_and_another_payload_never_d
         return "done"
 
     with Bench(second_time) as bench:
-        assert bench.run(1, request_id="a").status.resend
-        assert bench.run(1, request_id="a", attempt=2).status.result == "done"
-        other = bench.run(2, request_id="a", attempt=3)
+        assert bench.run("1", request_id="a").status.resend
+        assert bench.run("1", request_id="a", attempt=2).status.result == "done"
+        other = bench.run("2", request_id="a", attempt=3)
     assert (other.status.result, other.runs) == ("done", 2)
+
+
+def test_the_example_of_the_readme_passes_as_it_is_printed() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (example,) = (one for one in blocks if "onceward.testing" in one)
+    program: dict[str, Any] = {"__name__": "test_payments"}
+    exec(example, program)
+    tests = [one for name, one in program.items() if name.startswith("test_")]
+    assert len(tests) == 2
+    for test in tests:
+        test()
 
 
 class Payment(BaseModel):
@@ -253,3 +364,10 @@ def test_what_a_bench_does_not_cover_is_refused_by_name(
 ) -> None:
     with pytest.raises(NotCovered, match=named):
         Bench(external(Counterparty(), **declared))
+
+
+def test_without_fakeredis_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fakeredis", None)
+    with pytest.raises(NotAvailable, match=r"pip install 'onceward\[testing\]'"):
+        Bench(external(Counterparty()))
+    assert "\ntesting =\n    fakeredis[lua]" in (ROOT / "setup.cfg").read_text()
