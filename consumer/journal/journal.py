@@ -9,6 +9,7 @@ from consumer.journal import dead_claims
 from consumer.journal.batch import SHAPES
 from consumer.journal.catching_up import catch_up
 from consumer.journal.dead_claims import Unhandled, find_unhandled
+from consumer.journal.doubts import DoubtCount, count_doubts
 from consumer.journal.errors import Contended, DataRefused
 from consumer.journal.far_leases import FarLease, end_leases, find_far_leases
 from consumer.journal.gone_owners import GoneOwners
@@ -373,6 +374,21 @@ class Journal(GroupJournal):
                 limit=limit,
                 lettered=lettered,
             )
+
+    def doubts(self, every_ms: int) -> list[DoubtCount] | None:
+        """Count the group's open doubts by topic; None where that is not this worker's turn.
+
+        Args:
+            every_ms: how often one of the group's workers counts.
+
+        Raises:
+            JournalUnavailable: as for `apply`; after a turn that was taken, nobody counts in it.
+        """
+        with self._session.transaction() as connection:
+            if not take_turn(connection, f"doubts:{self._group}", every_ms):
+                return None
+        with self._session.transaction(read_only=True) as connection:
+            return count_doubts(connection, self._group)
 
     def journal_id(self) -> str:
         """Return the random id of this journal, which a group's workers compare.

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # SQLite's STRICT tables know five types; INTEGER there has 64 bits.
 BIGINT = BigInteger().with_variant(Integer(), "sqlite")
@@ -101,6 +101,7 @@ OUTCOME = (
 )
 # Has its key, so that others of it wait.
 HOLDS = "order_key IS NOT NULL AND state IN ('CLAIMED', 'RETRYING')"
+DOUBT = "state = 'IN_DOUBT'"
 # A peer's sweep reads this: only running requests are in it, so it stays small.
 Index(
     "onceward_request_claimed",
@@ -150,6 +151,15 @@ Index(
     request.c.order_key,
     postgresql_where=text(HOLDS),
     sqlite_where=text(HOLDS),
+)
+# The count of doubts reads this: only open ones are in it.
+Index(
+    "onceward_request_doubt",
+    request.c.group,
+    request.c.topic,
+    request.c.finished_at,
+    postgresql_where=text(DOUBT),
+    sqlite_where=text(DOUBT),
 )
 # Pruning reads this.
 Index("onceward_request_deadline", request.c.group, request.c.deadline_at)

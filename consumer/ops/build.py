@@ -30,7 +30,7 @@ from consumer.loop.payload_lookup import Revival
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
-from consumer.ops.health import Health
+from consumer.ops.health import Health, doubts
 from consumer.ops.health.probe import Probe
 from consumer.ops.health.progress import HEARTBEAT, INTAKE
 from consumer.ops.signals import Stop
@@ -60,6 +60,7 @@ FEATURES: Sequence[Callable[[Core], Sequence[Feature]]] = (
     retries.make,
     collapsing.make,
     batch_intake.make,
+    doubts.make,
 )
 
 

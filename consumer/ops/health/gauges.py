@@ -66,6 +66,11 @@ class Gauges(Collector):
         )
         yield _replaced(seen)
         yield _paused(seen)
+        if seen.doubts:
+            counts = {one.topic: float(one.requests) for one in seen.doubts}
+            ages_s = {one.topic: one.oldest_s for one in seen.doubts}
+            yield _by("doubts_open", "Requests of the group in doubt.", "topic", counts)
+            yield _by("doubts_oldest_seconds", "Age of the oldest of them.", "topic", ages_s)
 
 
 def _children(seen: Vitals) -> dict[str, float]:

@@ -8,6 +8,7 @@ from consumer.features.pausing.pausing import Pausing
 from consumer.handlers.delivery import Delivery
 from consumer.loop.core import Core
 from consumer.loop.worker import Worker
+from consumer.ops.health.doubts import DoubtWatch
 from consumer.ops.health.vitals import Oldest, Vitals
 from consumer.pool import Pool
 from consumer.status.availability import ServerOutage
@@ -32,6 +33,7 @@ class Probe:
         self._buffer = core.buffer
         self._scheduler = core.scheduler
         self._pausing = core.made(Pausing)
+        self._doubts = core.made(DoubtWatch)
         self._pool = pool
         self._teller = core.teller
         self._liveness = liveness
@@ -68,6 +70,7 @@ class Probe:
             untold=self._teller.backlog,
             is_draining=self.is_draining,
             paused=tuple(topic for one in self._pausing for topic in one.paused),
+            doubts=tuple(found for one in self._doubts for found in one.seen(monotonic_s())),
         )
 
     def oldest(self) -> Oldest | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumer.features.pausing.paused import Paused
+from consumer.ops.health.doubts import OpenDoubts
 from consumer.ops.health.progress import ALL, DISPATCH, HANDOVER, LEASE, TELLER
 
 
@@ -29,6 +30,7 @@ class Vitals:
         lease_left_s: seconds, by our own clock; not positive when it is over.
         untold: statuses that wait to be written to Redis.
         paused: topics that do not run now.
+        doubts: the group's, by topic, where this worker counted last.
     """
 
     waiting: int
@@ -55,6 +57,7 @@ class Vitals:
     order_held_s: float = 0.0
     children_late: int = 0
     children_late_s: float = 0.0
+    doubts: tuple[OpenDoubts, ...] = ()
 
     @property
     def starts_nothing(self) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from consumer.journal.tables import SCHEMA_VERSION
 from feedback.errors import ExitCode, NotAvailable
 from feedback.settings.settings import Settings
-from spark_audit.stage import journal_version
+from spark_audit.stage.journal_version import VERSION
 from tests.spark_audit.run.scene import Scene
 
 # Beside the limit of one test: two runs, each of some fifty queries.
@@ -48,12 +48,12 @@ FAULTS: tuple[tuple[Act, str, Act], ...] = (
     (
         _change("DELETE FROM onceward_meta WHERE name = 'schema_version'"),
         "has no version yet: run `onceward-worker migrate`",
-        _change("INSERT INTO onceward_meta (name, value) VALUES ('schema_version', '4')"),
+        _change(f"INSERT INTO onceward_meta (name, value) VALUES ('schema_version', '{VERSION}')"),
     ),
     (
         _change("UPDATE onceward_meta SET value = '7' WHERE name = 'schema_version'"),
-        "is of version 7, and this audit reads 4",
-        _change("UPDATE onceward_meta SET value = '4' WHERE name = 'schema_version'"),
+        f"is of version 7, and this audit reads {VERSION}",
+        _change(f"UPDATE onceward_meta SET value = '{VERSION}' WHERE name = 'schema_version'"),
     ),
     (
         _change("DELETE FROM onceward_request"),
@@ -95,4 +95,4 @@ def test_a_database_that_goes_away_in_the_middle_is_told_and_the_next_run_goes_r
 
 
 def test_the_version_that_is_read_is_the_one_that_workers_write() -> None:
-    assert str(SCHEMA_VERSION) == journal_version.VERSION
+    assert str(SCHEMA_VERSION) == VERSION

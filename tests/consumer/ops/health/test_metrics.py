@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from consumer.features.outgoing.listener import DEAD_LETTERS
 from consumer.loop.settlement import Settlement
+from consumer.ops.health.doubts import OpenDoubts
 from consumer.ops.health.exposed import MAX_CODES, OTHER, ExposedMetrics
 from consumer.ops.health.gauges import Gauges
 from consumer.ops.health.vitals import Oldest
@@ -109,6 +110,7 @@ def test_gauges_are_what_stands_at_the_scrape() -> None:
         lease_left_s=-1.0,
         redis_away=True,
         replaced={"died": 2, "memory": 1},
+        doubts=(OpenDoubts("pay", 4, 90.5),),
     )
     oldest = Oldest("a", "pay", 0, 17, 12.5, True)
     lateness: Mapping[str, float] = {"loop": 0.25}
@@ -142,6 +144,8 @@ def test_gauges_are_what_stands_at_the_scrape() -> None:
     assert value(samples, "children_replaced_total", reason="died") == 2
     assert value(samples, "children_replaced_total", reason="memory") == 1
     assert value(samples, "progress_age_seconds", loop="loop") == 0.25
+    assert value(samples, "doubts_open", topic="pay") == 4
+    assert value(samples, "doubts_oldest_seconds", topic="pay") == 90.5
 
 
 def test_every_name_says_whose_it_is_and_none_holds_an_id() -> None:

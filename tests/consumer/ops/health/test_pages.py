@@ -78,6 +78,7 @@ def test_a_worker_at_work_says_so_and_names_the_request_that_it_has_for_longest(
         assert seen[f"onceward_{what}_seconds_count"] > 0
     assert seen["onceward_deliveries_total"] == 2
     assert seen["onceward_stalled"] == 0
+    eventually(lambda: metrics(worker).get("onceward_doubts_open") == 0, timeout_s=30)
     assert seen["process_resident_memory_bytes"] > 0
     assert worker.process.events("worker.stalled") == []
 

@@ -1,0 +1,48 @@
+"""Open doubts, counted on both databases."""
+
+from __future__ import annotations
+
+from consumer.journal import Journal, JournalState
+from tests.consumer.journal.conftest import Database, OpenJournal
+from tests.consumer.journal.samples import claim, finish, new_id
+
+OFTEN_MS, SELDOM_MS = 0, 3_600_000
+
+
+def _in_doubt(journal: Journal) -> str:
+    name = new_id()
+    journal.apply(claims=[claim(name)])
+    journal.apply(finishes=[finish(name, state=JournalState.IN_DOUBT, code="WORKER_DIED")])
+    return name
+
+
+def test_open_doubts_are_counted_by_topic_and_decided_ones_are_not(
+    journal: Journal, open_journal: OpenJournal, database: Database
+) -> None:
+    first, second, other = (_in_doubt(journal) for _ in range(3))
+    _in_doubt(open_journal(group="another"))
+    journal.apply(claims=[claim(new_id())])
+    database.change(
+        "UPDATE onceward_request SET finished_at = finished_at - 60000 WHERE request_id = :name",
+        name=first,
+    )
+    database.change(
+        "UPDATE onceward_request SET topic = 'refunds' WHERE request_id = :name", name=other
+    )
+    payments, refunds = journal.doubts(OFTEN_MS) or []
+    assert (payments.topic, payments.requests) == ("payments", 2)
+    assert (refunds.topic, refunds.requests) == ("refunds", 1)
+    assert refunds.oldest_ms < 60_000 <= payments.oldest_ms
+
+    journal.apply(finishes=[finish(first), finish(other)])
+    (left,) = journal.doubts(OFTEN_MS) or []
+    assert (left.topic, left.requests) == ("payments", 1)
+    assert left.oldest_ms < 60_000
+    journal.apply(finishes=[finish(second)])
+    assert journal.doubts(OFTEN_MS) == []
+
+
+def test_one_of_all_workers_counts_at_a_time(open_journal: OpenJournal) -> None:
+    one, another = open_journal("one"), open_journal("another")
+    assert one.doubts(SELDOM_MS) == []
+    assert another.doubts(SELDOM_MS) is None
