@@ -21,6 +21,7 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
 - `waiting`: rows that wait for a record about them; `dead_letters` and `outcomes` are its kinds.
 - `republish`: which statuses are written again to an empty Redis, and by which worker.
 - `lookup`: reading for a person: rows, their history, the actions of people (`actions`).
+- `later_successes`: requests of a failure's key that have succeeded after it, by `deadline_walk`.
 - `redrives`: begun, found, taken over, by `redrive_row`; `redrive_work`: one at work.
   `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out. `resolving`: a
   person's decision about one request.

@@ -1,0 +1,178 @@
+"""Which requests of the same key and topic have succeeded after a failure. Read only.
+
+A client that was told FAILED may have asked anew, under another id: sending the failed one back
+would then have the effect a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, and_, bindparam, func, select
+
+from consumer.journal import history
+from consumer.journal.batch import RUNS, SHAPES
+from consumer.journal.deadline_walk import SPAN_ROWS, in_span, next_span, span_parameters
+from consumer.journal.group_journal import GroupJournal
+from consumer.journal.records import JournalState
+from consumer.journal.tables import request, run
+
+# Of each failure so many are named.
+MOST_NAMED = 3
+# So many rows of the journal are looked through for one answer.
+MOST_READ = 200_000
+# A request that was sent after a failure has its deadline behind it. It is looked for until here.
+REACH_MS = 7 * 86_400_000
+# Failures that lie close to each other are looked at together.
+MOST_STRETCHES = 50
+
+
+class FailedOnce(NamedTuple):
+    """A request that failed; `since` is the end of its first failed run, in epoch ms."""
+
+    request_id: str
+    topic: str
+    key: bytes
+    since: int
+
+
+class SucceededLater(NamedTuple):
+    """The later successes.
+
+    Args:
+        of: ids of requests that succeeded, by the failed request; at most `MOST_NAMED` of each.
+            A failure without any is left out.
+        is_whole: whether all rows in reach were looked through; else those of the newest failures.
+    """
+
+    of: Mapping[str, Sequence[str]]
+    is_whole: bool
+
+
+class LaterSuccesses(GroupJournal):
+    """Looks for later successes in the journal of one group; see `GroupJournal`."""
+
+    _shapes = SHAPES
+
+    def __enter__(self) -> LaterSuccesses:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def of(self, request_ids: Collection[str], *, most_read: int = MOST_READ) -> SucceededLater:
+        """Return the later successes of those requests that are FAILED and have a key.
+
+        No index has the keys. By `onceward_request_deadline` the rows are read whose deadline lies
+        up to `REACH_MS` behind the failure, the newest failures first.
+
+        Not found: a request with a longer deadline, one without its key, one on another topic, one
+        of another group, one that was pruned, and whatever lies behind `most_read` rows, which
+        `is_whole` tells.
+
+        Args:
+            most_read: rows of the journal.
+
+        Raises:
+            JournalUnavailable: ask again.
+        """
+        if not request_ids:
+            return SucceededLater({}, is_whole=True)
+        with self._session.transaction(read_only=True) as connection:
+            failures = _failures(connection, self._group, request_ids)
+        found: dict[str, list[str]] = {}
+        wanted = _by_key(failures)
+        left = most_read
+        for after, until in stretches([one.since for one in failures]):
+            while after < until:
+                if left <= 0:
+                    return SucceededLater(found, is_whole=False)
+                rows = min(left, SPAN_ROWS)
+                after = self._look(wanted, found, after=after, until=until, rows=rows)
+                left -= rows
+        return SucceededLater(found, is_whole=True)
+
+    def _look(
+        self,
+        wanted: Mapping[tuple[str, bytes], Sequence[FailedOnce]],
+        found: dict[str, list[str]],
+        *,
+        after: int,
+        until: int,
+        rows: int,
+    ) -> int:
+        """Add the successes of the next span; return its end."""
+        with self._session.transaction(read_only=True) as connection:
+            span = next_span(connection, self._group, after=after, until=until, rows=rows)
+            given = span_parameters(self._group, span) | {"keys": [key for _, key in wanted]}
+            answers = connection.execute(_SUCCESSES, given).all()
+        for request_id, topic, key, claimed_at in answers:
+            for one in wanted.get((topic, key), ()):
+                named = found.get(one.request_id, [])
+                if claimed_at >= one.since and len(named) < MOST_NAMED:
+                    found[one.request_id] = [*named, request_id]
+        return span.until
+
+
+def stretches(since: Collection[int], *, reach_ms: int = REACH_MS) -> Iterator[tuple[int, int]]:
+    """Yield what to look through, (after, until], the newest first and nothing twice. Pure.
+
+    >>> list(stretches([10, 50, 12], reach_ms=20))
+    [(49, 70), (11, 32), (9, 11)]
+    """
+    newest_first = sorted(set(since), reverse=True)
+    size = -(-len(newest_first) // MOST_STRETCHES)
+    begun: int | None = None
+    for at in range(0, len(newest_first), max(1, size)):
+        part = newest_first[at : at + size]
+        until = part[0] + reach_ms
+        after = part[-1] - 1
+        yield after, until if begun is None else min(until, begun)
+        begun = after
+
+
+def _failures(connection: Connection, group: str, request_ids: Collection[str]) -> list[FailedOnce]:
+    rows, _ = history.read(connection, group, request_ids)
+    if not rows:
+        return []
+    parameters = RUNS.load(connection, [(group, name, 0) for name in sorted(rows)])
+    answers = connection.execute(_first_ends(connection.dialect.name), parameters).all()
+    first: dict[str, int | None] = {answer[0]: answer[1] for answer in answers}
+    return [
+        FailedOnce(name, row.topic, bytes(row.message_key), first.get(name) or row.finished_at)
+        for name, row in rows.items()
+        if row.state == JournalState.FAILED and row.message_key is not None and row.finished_at
+    ]
+
+
+def _by_key(failures: Sequence[FailedOnce]) -> dict[tuple[str, bytes], list[FailedOnce]]:
+    found: dict[tuple[str, bytes], list[FailedOnce]] = {}
+    for one in failures:
+        found.setdefault((one.topic, one.key), []).append(one)
+    return found
+
+
+@lru_cache
+def _first_ends(dialect: str) -> Select[Any]:
+    """Return the statement for the first failed run of each: the client was told FAILED then."""
+    batch = RUNS.source(dialect)
+    of_batch = and_(run.c.group == batch.c.group, run.c.request_id == batch.c.request_id)
+    return (
+        select(run.c.request_id, func.min(run.c.ended_at))
+        .join_from(batch, run, of_batch)
+        .where(run.c.outcome == JournalState.FAILED.value)
+        .group_by(run.c.request_id)
+    )
+
+
+_SUCCESSES = (
+    select(request.c.request_id, request.c.topic, request.c.message_key, request.c.claimed_at)
+    .where(
+        in_span(),
+        request.c.state == JournalState.SUCCEEDED.value,
+        request.c.message_key.in_(bindparam("keys", expanding=True)),
+    )
+    .order_by(request.c.deadline_at)
+)
