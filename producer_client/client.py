@@ -201,7 +201,8 @@ class Client:
         is not: its handle answers at once.
 
         Args:
-            value: bytes as they are, text as UTF-8, dict or list as JSON, None as a tombstone.
+            value: bytes as they are, text as UTF-8, a dict, list or pydantic model as JSON, None as
+                a tombstone. An instance of the client's own model is not validated again.
             request_id: names the action ("order-7"), so that a caller who asks again asks for the
                 same. Default: a new UUIDv7, which is enough where nobody ever asks again in another
                 process, or after this call has raised.

@@ -30,7 +30,7 @@ from feedback.status import State
 from feedback.statuses import Status
 from producer_client.audited import JournalMark
 from producer_client.client import Client
-from producer_client.jsonl import lines_and_pauses, read_submissions
+from producer_client.jsonl import lines_and_pauses, parse, read_submissions
 from producer_client.outbox_commands import outbox, relay
 from producer_client.resender import Resender
 from producer_client.resends import Resent
@@ -53,6 +53,7 @@ cli.add_command(outbox)
 @json_option
 @click.argument("payload", required=False)
 @click.option("--file", "lines", type=click.File("rb"), help="JSONL, a request a line; - is stdin.")
+@click.option("--text", is_flag=True, help="PAYLOAD is text: send it as it is, JSON or not.")
 @click.option("--topic", help="Default: [client] topic.")
 @click.option("--key", help="Requests with the same key share a partition.")
 @click.option("--id", "request_id", help="The name of its action: order-7. Default: a UUIDv7.")
@@ -64,6 +65,7 @@ def send(
     as_json: bool,
     payload: str | None,
     lines: IO[bytes] | None,
+    text: bool,
     topic: str | None,
     key: str | None,
     request_id: str | None,
@@ -71,7 +73,7 @@ def send(
     rate: float | None,
     wait_s: float | None,
 ) -> int:
-    """Send one PAYLOAD, a JSONL file, or standard input.
+    """Send one PAYLOAD (JSON, or --text), a JSONL file, or standard input.
 
     Name each request by its action (--id, "request_id"): then sending it again, after any answer,
     asks for the same thing. An id that is made here is enough where nobody ever sends it again.
@@ -88,8 +90,10 @@ def send(
       echo '{"value": {"amount": 5}, "request_id": "order-7"}' | onceward-client send
     """
     refuse_beside("PAYLOAD", "--file", "--rate")
-    if payload is None and (request_id is not None or wait_s is not None):
-        raise click.UsageError("--id and --wait belong to a single PAYLOAD")
+    if payload is None and (request_id is not None or wait_s is not None or text):
+        raise click.UsageError("--id, --wait and --text belong to a single PAYLOAD")
+    if payload is not None and not text:
+        _require_json(payload)
     settings = settings_of(config, needs=OF_A_GROUP)
     with Client(settings) as client:
         if payload is not None:
@@ -166,6 +170,14 @@ def resend(config: str | None, as_json: bool, once: bool, log_level: str) -> int
     logs.configure(level=log_level)
     resender = Resender(settings, on_resent=_print_resent if as_json else lambda resent: None)
     return int(run_once(resender) if once else serve(resender))
+
+
+def _require_json(payload: str) -> None:
+    """Refuse a PAYLOAD that is no JSON: sent as text, each handler would fail at it."""
+    try:
+        parse(payload)
+    except ValueError as error:
+        raise click.UsageError(f"PAYLOAD is no JSON: {error}. To send text, add --text") from None
 
 
 def _send_one(client: Client, one: Submission, *, wait_s: float | None, as_json: bool) -> int:

@@ -17,6 +17,7 @@ from producer_client.submission import Submission
 # A line waits so long at most for others to be sent with it.
 PAUSE_S = 0.05
 CHUNK_BYTES = 65_536
+_NO_NUMBER = "a number that JSON cannot hold"
 _NAMES = frozenset(
     {"value", "value_base64", "key", "request_id", "topic", "deadline_s", "headers", "audit"}
 )
@@ -82,21 +83,39 @@ def read_submissions(
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            found = parse(line)
             one = _submission(found, topic=topic, key=key, deadline_s=deadline_s)
             if check is not None and (audited := _audited(found)) is not None:
                 check(audited, one.topic or "")
             yield replace(one, line=number)
-        except json.JSONDecodeError as error:
-            raise BadLine(f"line {number}: {error.msg}") from None
-        except UnicodeDecodeError:
-            raise BadLine(f"line {number}: not UTF-8") from None
         except SettingsError as error:
             raise BadLine(f"line {number}: {error}") from error
-        except RecursionError:
-            raise BadLine(f"line {number}: nested too deep") from None
         except ValueError as error:
             raise BadLine(f"line {number}: {error}") from None
+
+
+def parse(text: bytes | str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: its fault and position, without its content.
+
+    >>> parse('{"amount": 5')
+    Traceback (most recent call last):
+    ValueError: Expecting ',' delimiter (character 13)
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} (character {error.pos + 1})") from None
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(_NO_NUMBER)  # NaN and Infinity are Python's, not JSON's
 
 
 def _submission(
@@ -139,7 +158,7 @@ def _encoded(value: Any) -> bytes:
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     except ValueError:
-        raise ValueError("a number that JSON cannot hold") from None
+        raise ValueError(_NO_NUMBER) from None
 
 
 def _headers(found: Any) -> tuple[tuple[str, bytes], ...]:

@@ -248,7 +248,9 @@ class SendFlow:
             default_deadline_s=self._section.deadline_s,
             now_ms=epoch_ms(),
         )
-        if self._model is not None or self._schema is not None:
+        # An instance of the model was validated when it was made; that of a subclass was not by it.
+        is_valid = self._model is not None and type(submission.value) is self._model
+        if not is_valid and (self._model is not None or self._schema is not None):
             fault = fault_of(prepared.payload.value, model=self._model, schema=self._schema)
             if fault is not None:
                 raise InvalidValue(fault)

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import BaseModel
+
 from feedback.errors import InvalidMessage, NotSent, OncewardError, PayloadMismatch, SendUnknown
+from feedback.foreign import class_name, name_of
 from feedback.records.envelope import (
     MAX_EPOCH_MS,
     RESERVED,
@@ -24,7 +27,7 @@ from feedback.statuses import Replaced
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
 # A mapping, so that a TypedDict fits; JSON takes a dict.
-Value = bytes | str | Mapping[str, Any] | list[Any] | None
+Value = bytes | str | Mapping[str, Any] | list[Any] | BaseModel | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,8 @@ class Submission:
     """One request to be sent.
 
     Attributes:
-        value: bytes as they are, text as UTF-8, a dict or list as compact JSON, None as a
-            tombstone.
+        value: bytes as they are, text as UTF-8, a dict, list or pydantic model as compact JSON,
+            None as a tombstone.
         key: bytes, text, or None; requests with the same key share a partition.
         topic: None for the client's default.
         request_id: 1 to 128 printable ASCII characters, best the name of the action; None for a new
@@ -149,10 +152,23 @@ def encode_value(value: Value) -> bytes | None:
         return value
     if isinstance(value, str):
         return _utf8(value, "value")
+    if isinstance(value, BaseModel):
+        return _encode_model(value)
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessage(f"the value cannot be written as JSON: {error}") from None
+
+
+def _encode_model(value: BaseModel) -> bytes:
+    """Return a model's JSON as the same model reads it: by alias, without computed fields."""
+    try:
+        # A field that was set to another type is an error, not a warning that quotes it.
+        text = value.model_dump_json(by_alias=True, round_trip=True, warnings="error")
+    except ValueError as error:  # its text may quote the payload
+        fault = f"the {name_of(type(value))} cannot be written as JSON: {class_name(error)}"
+        raise InvalidMessage(fault) from None
+    return _utf8(text, "value")
 
 
 def _require_types(submission: Submission) -> None:

@@ -86,8 +86,13 @@ def test_what_stands_before_a_bad_line_is_sent_and_the_line_is_named(
 ) -> None:
     done = call("send", stdin="1\n2\n4111111111111111 secret\n3\n")
     assert (done.code, done.stdout) == (2, "")
-    assert done.stderr == "2 sent\nerror: line 3: Extra data\n"
+    assert done.stderr == "2 sent\nerror: line 3: Extra data (character 18)\n"
     assert [record.value for record in records()] == [b"1", b"2"]
+
+
+def test_text_is_sent_as_it_is_when_it_is_said_to_be_text(call: Run, records: Records) -> None:
+    assert call("send", "--text", '{"amount": 5').code == 0
+    assert [record.value for record in records()] == [b'{"amount": 5']
 
 
 def test_lines_that_cannot_be_sent_are_told_beside_those_that_were(

@@ -163,7 +163,7 @@ def test_ten_thousand_that_are_lost_at_once_are_each_sent_once(
 def test_a_client_whose_clock_is_minutes_off_is_served_all_the_same(
     run: Run, client: Client, worker: Worker, make_settings: MakeSettings, off_s: int
 ) -> None:
-    assert run("send", "v", "--id", "r1", **clock_off_by(off_s)).code == 0
+    assert run("send", "--text", "v", "--id", "r1", **clock_off_by(off_s)).code == 0
     look_at = worker.looked_at("r1")
     assert look_at is not None
     assert abs(look_at - epoch_ms() - off_s * 1000) < 100_000
@@ -182,7 +182,7 @@ def test_a_client_whose_clock_is_minutes_off_is_served_all_the_same(
 def test_a_status_told_by_a_client_whose_clock_is_behind_is_resent_no_sooner(
     run: Run, worker: Worker, make_settings: MakeSettings
 ) -> None:
-    assert run("send", "v", "--id", "r1", **clock_off_by(-300)).code == 0
+    assert run("send", "--text", "v", "--id", "r1", **clock_off_by(-300)).code == 0
     with running(make_settings(resend_after_s=60.0)) as resender:
         eventually(lambda: (worker.looked_at("r1") or 0) > epoch_ms() + 30_000, timeout_s=LIMIT_S)
         assert resender.resent == []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from feedback.errors import ExitCode, InvalidMessage, InvalidValue, SettingsError
 from feedback.records.envelope import Record
@@ -110,6 +110,55 @@ def test_a_client_with_both_or_with_what_is_neither_is_not_made(
         Client(make_settings(), model=dict)
     with pytest.raises(SchemaError, match=r"absent\.json"):
         Client(make_settings(), schema=tmp_path / "absent.json")
+
+
+# instances of models ------------------------------------------------------------------------
+
+
+def test_an_instance_is_sent_as_its_json_with_a_model_a_schema_or_neither(
+    strict: Client, make_settings: MakeSettings, records: Records
+) -> None:
+    strict.send(Payment(amount=5))
+    with Client(make_settings()) as client:
+        (result,) = client.send_many([Submission(Payment(amount=6))])
+    assert result.sent
+    assert [record.value for record in records()] == [b'{"amount":5}', b'{"amount":6}']
+
+
+def test_an_instance_of_the_clients_model_is_not_validated_twice(
+    make_settings: MakeSettings,
+) -> None:
+    validated: list[int] = []
+
+    class Counted(Payment):
+        """Counts how often it is validated."""
+
+        @field_validator("amount")
+        @classmethod
+        def _count(cls, amount: int) -> int:
+            validated.append(amount)
+            return amount
+
+    with Client(make_settings(), model=Counted) as client:
+        client.send(Counted(amount=5))
+        assert validated == [5]
+        client.send({"amount": 6})
+        assert validated == [5, 6]
+
+
+def test_an_instance_of_another_model_is_validated_as_any_value(
+    make_settings: MakeSettings, records: Records
+) -> None:
+    class Other(BaseModel):
+        """Another field."""
+
+        sum: str = CARD
+
+    refusal = pytest.raises(InvalidValue, match="not a Payment: amount: missing")
+    with Client(make_settings(), model=Payment) as client, refusal as refused:
+        client.send(Other())
+    assert CARD not in str(refused.value)
+    assert records() == []
 
 
 # the command -------------------------------------------------------------------------------

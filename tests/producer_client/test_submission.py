@@ -3,11 +3,13 @@
 import json
 import uuid
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, Json, computed_field
 
 from feedback.errors import InvalidMessage, NotSent, PayloadMismatch, SendUnknown
 from feedback.records.envelope import MAX_EPOCH_MS, payload_sha256
@@ -151,3 +153,38 @@ def test_a_result_tells_sent_not_sent_and_unknown_apart() -> None:
         )
     ]
     assert facts == [(True, False), (False, False), (False, True), (False, False)]
+
+
+class Booking(BaseModel):
+    """A model with all that its JSON must keep or leave out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    seat: str = Field(alias="seatNumber")
+    price: Decimal
+    data: Json[list[int]]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def label(self) -> str:
+        """Not sent: the model itself would refuse it."""
+        return f"{self.seat}!"
+
+
+def test_a_model_reads_its_own_json_again() -> None:
+    booking = Booking(seatNumber="é7", price=Decimal("5.10"), data="[1]")
+    sent = encode_value(booking)
+    assert sent is not None
+    assert Booking.model_validate_json(sent) == booking
+    assert b"label" not in sent
+
+
+@pytest.mark.parametrize("wrong", [object(), "SECRET", "\ud800"])
+def test_a_model_whose_field_was_set_to_another_type_is_refused_without_its_value(
+    wrong: object,
+) -> None:
+    booking = Booking(seatNumber="7", price=Decimal(5), data="[1]")
+    booking.price = wrong  # type: ignore[assignment]
+    with pytest.raises(InvalidMessage, match="the Booking cannot be written as JSON") as refused:
+        encode_value(booking)
+    assert "SECRET" not in str(refused.value)

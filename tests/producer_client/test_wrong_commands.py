@@ -30,12 +30,16 @@ def test_what_an_attacker_wrote_never_reaches_the_terminal_raw(call: Run, worker
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["send", "1", "--file", "-"], "not both"),
+        (["send", "1", "--file", "-"], "PAYLOAD and --file contradict"),
         (["send", "--id", "r1"], "single PAYLOAD"),
         (["send", "--file", "/absent.jsonl"], "absent.jsonl"),
         (["send", "1", "--id", "a b"], "request id of 3 characters"),
         (["send", "1", "--deadline", "inf"], "deadline"),
-        (["send", "\udcff"], "UTF-8"),
+        (["send", "--text", "\udcff"], "UTF-8"),
+        (["send", '{"amount": 5'], "PAYLOAD is no JSON: Expecting ',' delimiter (character 13)"),
+        (["send", "hello"], "To send text, add --text"),
+        (["send", "[NaN]"], "a number that JSON cannot hold"),
+        (["send", "--text", "--file", "-"], "single PAYLOAD"),
         (["send", "1", "--config", "/absent.toml"], "absent.toml"),
         (["status", "a\udcff"], "request id of 2 characters"),
         (["wait", ""], "request id of 0 characters"),
