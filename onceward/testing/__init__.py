@@ -7,6 +7,10 @@ of this process, and lets it die at a point (`deaths`) that the function tells (
 says whether anything happened twice. `coverage` refuses by name what a bench cannot run:
 `delivery=` other than at_most_once, `order="key"`, `collapse=`, `retries=`, `dead_letters_of=`.
 
+`memory_client` is a client for the tests of front-ends: the client's own rules of sends and waits
+over a store in memory and a Kafka that keeps records (`memory_sender`). The test says how a request
+stands (`told`), or lets given handlers run it.
+
 Not covered either: Kafka, leases that end, and the death of a transactional run whose commit is
 done and was not heard of. No lifespan is entered: a test gives its object by `using`.
 
@@ -19,16 +23,20 @@ from onceward.testing.bench import Bench, BenchOutcome
 from onceward.testing.counterparty import Counterparty, KeyRefused
 from onceward.testing.coverage import NotCovered
 from onceward.testing.deaths import NeverReached, Point
+from onceward.testing.memory_client import MemoryClient
 from onceward.testing.safety import RanTwice, assert_safe
+from onceward.testing.told import StatusRefused
 
 __all__ = [
     "Bench",
     "BenchOutcome",
     "Counterparty",
     "KeyRefused",
+    "MemoryClient",
     "NeverReached",
     "NotCovered",
     "Point",
     "RanTwice",
+    "StatusRefused",
     "assert_safe",
 ]

@@ -19,6 +19,7 @@ from consumer.status import status_messages as telling
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.records.envelope import Envelope, Record, encode_headers, new_request_id
+from feedback.redis.store import StatusStore
 from feedback.statuses import Status
 from onceward.testing.coverage import covered
 from onceward.testing.deaths import Death, NeverReached, Point
@@ -66,15 +67,16 @@ class Bench:
 
     Args:
         function: a function with `@handler`.
+        store: where its worker tells statuses; None: an empty one.
 
     Raises:
         NotCovered: it has no `@handler`, or one that a bench does not cover.
         NotAvailable: fakeredis is not installed.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, store: StatusStore | None = None) -> None:
         self.handler = covered(function)
-        self._store = memory_store(GROUP)
+        self._store = memory_store(GROUP) if store is None else store
         self._memory = MemoryJournal()
         url = self._memory.url
         self._pool = ThreadPool(self.handler, group=GROUP, journal_url=url)
@@ -156,8 +158,10 @@ class Bench:
         """
         name = request_id or new_request_id()
         for _ in range(1 + duplicates):
-            self._receive(name, attempt=attempt, key=key, value=encode_value(value))
-            self._turn_until_idle()
+            headers = tuple(encode_headers(Envelope(name, attempt)))
+            topic, content = self.handler.topic, encode_value(value)
+            self.deliver(Record(topic, 0, self._offset, epoch_ms(), key, content, headers))
+            self._offset += 1
         outcome = self.outcome(name)
         told = outcome.status
         if left := [str(death.point) for death in self._pool.deaths]:
@@ -167,6 +171,23 @@ class Bench:
                 f" {told.code or ''} {told.message or ''}".rstrip()
             )
         return outcome
+
+    def deliver(self, record: Record) -> None:
+        """Let the worker read a record, and do all it would."""
+        one = receive(
+            record,
+            self.handler,
+            default_deadline_s=DEADLINE_S,
+            now_s=monotonic_s(),
+            now_ms=record.timestamp_ms,
+        )
+        if isinstance(one, Delivery):
+            self._teller.tell([telling.accepted(one, worker_id=WORKER)])
+        self._buffer.put([one])
+        self._worker.turn()
+        while not self._worker.idle or len(self._buffer):
+            self._worker.turn()
+        self._teller.flush(FLUSH_S)
 
     def outcome(self, request_id: str) -> BenchOutcome:
         """Return how a request stands."""
@@ -185,30 +206,6 @@ class Bench:
             Cursor(row.finished_at or 0), topics=[row.topic], limit=MANY, of_the_dead=True
         )
         return any(one.row.request_id == row.request_id for one in found)
-
-    def _receive(
-        self, request_id: str, *, attempt: int, key: bytes | None, value: bytes | None
-    ) -> None:
-        now_ms = epoch_ms()
-        headers = tuple(encode_headers(Envelope(request_id, attempt)))
-        record = Record(self.handler.topic, 0, self._offset, now_ms, key, value, headers)
-        self._offset += 1
-        one = receive(
-            record,
-            self.handler,
-            default_deadline_s=DEADLINE_S,
-            now_s=monotonic_s(),
-            now_ms=now_ms,
-        )
-        if isinstance(one, Delivery):
-            self._teller.tell([telling.accepted(one, worker_id=WORKER)])
-        self._buffer.put([one])
-
-    def _turn_until_idle(self) -> None:
-        self._worker.turn()
-        while not self._worker.idle or len(self._buffer):
-            self._worker.turn()
-        self._teller.flush(FLUSH_S)
 
     def _make_worker(self) -> Worker:
         pool: Any = self._pool

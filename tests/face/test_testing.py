@@ -323,13 +323,19 @@ def test_a_failure_that_a_resend_may_help_runs_again_and_another_payload_never_d
     assert (other.status.result, other.runs) == ("done", 2)
 
 
-def test_the_example_of_the_readme_passes_as_it_is_printed() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    (example,) = (one for one in blocks if "onceward.testing" in one)
+EXAMPLES = [
+    block
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    if "from onceward.testing import" in block
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=["handlers", "a front-end"])
+def test_the_examples_of_the_readme_pass_as_they_are_printed(example: str) -> None:
     program: dict[str, Any] = {"__name__": "test_payments"}
     exec(example, program)
     tests = [one for name, one in program.items() if name.startswith("test_")]
-    assert len(tests) == 2
+    assert tests
     for test in tests:
         test()
 

@@ -1,0 +1,178 @@
+"""A client without servers, for the tests of front-ends: the test says how requests go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from feedback.errors import NotSent, SendUnknown
+from feedback.settings.settings import Settings
+from feedback.status import BEFORE_CLAIM, State
+from feedback.statuses import Status
+from onceward.testing.bench import GROUP, WORKER, Bench
+from onceward.testing.memory import memory_store
+from onceward.testing.memory_sender import MemorySender, SendFailure
+from onceward.testing.told import StatusRefused, told
+from producer_client.client import Client, Handle, schema_of
+from producer_client.pursuit import Pursuit, end_of
+from producer_client.sending import BlockingSends
+from producer_client.sent_before import SentBefore
+
+
+class MemoryClient(Client):
+    """A `Client` whose Kafka and Redis are in this process; not for several threads.
+
+    Sends, resends and statuses go by the client's own rules. A request stays PENDING until the test
+    says more by `tell`, or `work` lets the given handlers run it. A wait lets them run first, and
+    does not wait: where there is no end by then, it raises `WaitTimeout` at once.
+
+    >>> client = MemoryClient()
+    >>> handle = client.send({"amount": 5}, topic="payments", request_id="order-7")
+    >>> client.tell("order-7", State.SUCCEEDED, result={"receipt": 1}).result
+    {'receipt': 1}
+    >>> handle.wait().state
+    <State.SUCCEEDED: 'SUCCEEDED'>
+    >>> client.close()
+
+    Args:
+        settings, model, schema: as of `Client`.
+        handlers: functions with `@handler` that run what is sent to their topics.
+
+    Raises:
+        NotCovered: a bench cannot run one of the handlers.
+        NotAvailable: fakeredis is not installed.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | Path | str | None = None,
+        *,
+        handlers: Iterable[Callable[..., Any]] = (),
+        model: type | None = None,
+        schema: Path | str | None = None,
+    ) -> None:
+        super().__init__(settings, model=model, schema=schema)
+        self.store = memory_store(GROUP)
+        self._memory = MemorySender()
+        sender: Any = self._memory
+        self._sending = BlockingSends(
+            self.settings.client,
+            self.store,
+            sender,
+            model=model,
+            schema=schema_of(self.settings, model, schema),
+            sent=SentBefore(),
+        )
+        self._benches = {one: Bench(one, store=self.store) for one in handlers}
+
+    def __enter__(self) -> MemoryClient:
+        return self
+
+    def close(self) -> None:
+        """Forget all requests, and close for good."""
+        for bench in self._benches.values():
+            bench.close()
+        super().close()
+
+    # what the test says --------------------------------------------------------------------
+
+    def bench(self, function: Callable[..., Any]) -> Bench:
+        """Return the bench of a given handler, as to let its next run die."""
+        return self._benches[function]
+
+    def work(self) -> None:
+        """Let the given handlers run all that was sent to their topics."""
+        benches = {bench.handler.topic: bench for bench in self._benches.values()}
+        while self._memory.records:
+            record = self._memory.records.popleft()
+            if record.topic in benches:
+                benches[record.topic].deliver(record)
+
+    def tell(
+        self,
+        request_id: str,
+        state: State,
+        *,
+        result: object = None,
+        code: str | None = None,
+        message: str | None = None,
+        resend: bool = False,
+    ) -> Status:
+        """Say how a request stands that was sent, and return its status.
+
+        Args:
+            state: LOST is a request whose worker died before its claim.
+            result: of SUCCEEDED; JSON can hold it.
+            resend: of FAILED: a resend may help.
+
+        Raises:
+            StatusRefused: it was not sent, or the rule of statuses allows no such step.
+        """
+        write = told(
+            self.status(request_id),
+            state,
+            result=result,
+            code=code,
+            message=message,
+            resend=resend,
+            worker_id="" if state is State.LOST else WORKER,
+        )
+        if state in BEFORE_CLAIM:
+            self.store.beat(WORKER, {})
+        (refusal,) = self.store.write([write])
+        if refusal is not None:
+            raise StatusRefused(f"{request_id} is {refusal.state}: it cannot become {state}")
+        return self.status(request_id)
+
+    def fail_next_send(
+        self,
+        error: type[NotSent | SendUnknown],
+        *,
+        reason: str = "Kafka is away",
+        arrives: bool = False,
+    ) -> None:
+        """Let one more of the next sends fail.
+
+        Args:
+            error: by the client's rules a `NotSent` of a request that was sent before, or may have
+                been, is told as `SendUnknown`.
+            arrives: of `SendUnknown`: whether the handlers get the record nevertheless.
+        """
+        is_unknown = issubclass(error, SendUnknown)
+        self._memory.failures.append(SendFailure(reason, is_unknown, arrives and is_unknown))
+
+    # waiting -------------------------------------------------------------------------------
+
+    def wait(
+        self, request: Handle | str, *, timeout_s: float | None = None, resend: bool = True
+    ) -> Status:
+        """Return the final status; a LOST request is sent again first, as `Client.wait` does.
+
+        Raises:
+            WaitTimeout: it has no end yet.
+            PayloadMismatch: the handle's id is another request's.
+        """
+        self.work()
+        pursuit = Pursuit.of(request, now_s=0.0)
+        status = self.status(pursuit.request_id)
+        if resend and status.state is State.LOST:
+            payload = pursuit.payload or self.store.kept_payload(pursuit.request_id)
+            if payload is not None:
+                self.resend(pursuit.request_id, payload, known=status)
+                self.work()
+                status = self.status(pursuit.request_id)
+        end = end_of(pursuit, status, began_s=0.0, now_s=0.0, left_s=0.0)
+        assert end is not None  # with no time left it returns an end, or raises
+        return end
+
+    def wait_many(
+        self, request_ids: Iterable[str], *, timeout_s: float | None = None
+    ) -> Iterator[Status]:
+        """Yield the final status of each request.
+
+        Raises:
+            WaitTimeout: one of them has no end yet.
+        """
+        for request_id in dict.fromkeys(request_ids):
+            yield self.wait(request_id, resend=False)
