@@ -10,10 +10,10 @@ chosen ── redrive: reopen, write PENDING, send
 
 Reading: `letter` is the dead letter; `dialects` understand the headers that other systems write;
 `reading` reads the group's topics, over `feedback/kafka/scan`. `letter_state` is the state of its
-request now. `listing` goes through letters, each once; `exporting` writes them to a file for
-analysis, as Parquet or JSON lines. `decoded` shows bytes. The commands `list`, `show` and `export`
-are in `commands`, whose group the acting commands join as well; `options` has the options of all,
-and `dates` reads and writes points in time.
+request now. `doubts_list` shows rows in doubt. `listing` goes through letters, each once;
+`exporting` writes them to a file for analysis, as Parquet or JSON lines. `decoded` shows bytes. The
+commands `list`, `show` and `export` are in `commands`, whose group the acting commands join as
+well; `options` has the options of all, and `dates` reads and writes points in time.
 
 Acting: `redrive` sends letters back. `resolve_command` ends doubts, `discard_command` closes cases;
 `expire_commands` starts the registry of `consumer/features/waits/registry`.

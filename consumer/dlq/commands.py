@@ -8,8 +8,17 @@ import click
 
 from consumer.dlq import discard_command, expire_commands, resolve_command
 from consumer.dlq.as_json import listed_json, report_json, summary_json
+from consumer.dlq.doubts_list import (
+    count_open_doubts,
+    doubt_lines,
+    doubts_json,
+    doubts_of,
+    doubts_page,
+    require_doubts_alone,
+)
 from consumer.dlq.exporting import export
 from consumer.dlq.filter import Filter
+from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_page import BARS, console_for, list_page
 from consumer.dlq.listing import judged_letters, shown_states, tally_of
 from consumer.dlq.options import Given, filter_options
@@ -22,6 +31,7 @@ from feedback.console.contradictions import refuse_beside
 from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
 from feedback.records.envelope import check_request_id
+from feedback.settings.settings import Settings
 
 all_option = click.option(
     "--all", "everything", is_flag=True, help="Also settled letters: repaired, discarded, …"
@@ -65,29 +75,51 @@ def list_command(
     no_journal: bool,
     limit: int,
 ) -> None:
-    """Count and list dead letters that need a decision.
+    """Count and list dead letters that need a decision, or the requests that are in doubt.
 
-    --json prints a line for each letter, the newest first, and one {"summary": …} at the end.
+    Doubts have no letter: --state in_doubt lists them from the journal, with the commands that end
+    them. --json prints a line for each, the newest first, and one {"summary": …} at the end.
 
     \b
     Examples:
       onceward-dlq list --config payments.toml
       onceward-dlq list --topic payments --since 2h --reason BANK_BUSY
+      onceward-dlq list --state in_doubt --since 1d
       onceward-dlq list --dlq connect-dlq --no-journal
     """
     _refuse_two_meanings_of_states()
+    asks_for_doubts = LetterState.IN_DOUBT in given.filter.states
+    if asks_for_doubts:
+        require_doubts_alone(given)
     settings = settings_of(config)
+    if asks_for_doubts:
+        _list_doubts(settings, given, as_json=as_json, limit=limit, config=config)
+        return
     shown = shown_states(given, everything=everything)
     with progress_bar("reading dead letters") as advance:
         pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
         tally = tally_of(pages, shown=shown, limit=limit)
+    asks_all = not (no_journal or given.dlqs or given.filter.states)
+    doubts = count_open_doubts(settings) if asks_all else 0
     if not as_json:
         console = console_for()
-        console.print(list_page(tally, width=console.width))
+        console.print(list_page(tally, width=console.width, doubts=doubts))
         return
     for one in tally.newest():
         click.echo(json.dumps(listed_json(one)))
-    click.echo(json.dumps({"summary": summary_json(tally, bars=BARS)}))
+    summary = summary_json(tally, bars=BARS) | ({"open_doubts": doubts} if asks_all else {})
+    click.echo(json.dumps({"summary": summary}))
+
+
+def _list_doubts(
+    settings: Settings, given: Given, *, as_json: bool, limit: int, config: str | None
+) -> None:
+    found = doubts_of(settings, given, limit=limit)
+    if not as_json:
+        console_for().print(doubts_page(found))
+    said = doubts_json if as_json else doubt_lines
+    for line in said(found, config=config):
+        click.echo(line)
 
 
 @cli.command()

@@ -36,21 +36,35 @@ def console_for(*, stderr: bool = False) -> Console:
     return console if console.is_terminal else Console(width=FREE_WIDTH, highlight=False)
 
 
-def list_page(tally: Tally, *, width: int) -> RenderableType:
+def list_page(tally: Tally, *, width: int, doubts: int = 0) -> RenderableType:
     """Return the page.
 
     Args:
         width: of the terminal.
+        doubts: how many requests of the group are in doubt, most of them without a letter.
     """
     parts: list[RenderableType] = [_heading(tally)]
+    if doubts:
+        open_ones = "1 open doubt" if doubts == 1 else f"{doubts:,} open doubts"
+        parts.append(Text(f"{open_ones}: see list --state in_doubt", style="yellow"))
     if tally.shown:
-        parts += [_counts(tally), _times(tally)]
+        parts += counts_and_times(tally)
     newest = tally.newest()
     if newest:
         parts.append(_letters(newest, width))
     if tally.shown > len(newest):
-        parts.append(f"{tally.shown - len(newest):,} older ones are not listed: see --limit")
+        parts.append(older_ones(tally.shown - len(newest)))
     return Group(*parts)
+
+
+def older_ones(count: int) -> str:
+    """Return a sentence about what a limit leaves out."""
+    return f"{count:,} older {'one is' if count == 1 else 'ones are'} not listed: see --limit"
+
+
+def counts_and_times(tally: Tally) -> list[RenderableType]:
+    """Return the counts by kind, and by time."""
+    return [_counts(tally), _times(tally)]
 
 
 def plain(text: str | None) -> Text:
@@ -64,7 +78,8 @@ def state_text(state: LetterState) -> Text:
 
 
 def _heading(tally: Tally) -> Text:
-    heading = Text(f"{tally.shown:,} dead letters", style="bold")
+    letters = "dead letter" if tally.shown == 1 else "dead letters"
+    heading = Text(f"{tally.shown:,} {letters}", style="bold")
     if tally.shown:
         heading.append(f", {moment(tally.oldest_ms)} to {moment(tally.newest_ms)}", style="none")
     counted = [f"{tally.states[one]:,} {one.value}" for one in LetterState if tally.states[one]]

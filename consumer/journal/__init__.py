@@ -26,7 +26,7 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
   `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out. `resolving`: a
   person's decision about one request.
 - `pacing`: how often a slow query runs; `span`: how far back it looks.
-- `doubts`: how many doubts are open, and since when.
+- `doubts`: the open doubts, how many, and since when.
 - `standing`: the settings of a PostgreSQL, for `check`.
 - `transactional`: transactions of handlers, for the children.
 - `group_journal`: the base class of these objects. `session`: its connection, over `feedback/sql`.

@@ -1,6 +1,7 @@
 """`onceward-dlq list`, `show` and `export` on letters that a real worker has written."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,18 @@ def test_failures_are_listed_shown_and_exported(make_box: MakeBox, dlq: Dlq) -> 
     (case,) = lines(dlq(config, "show", doubtful, "--json"))
     assert (case["letters"], case["row"]["state"]) == ([], "IN_DOUBT")
     assert "IN_DOUBT" in dlq(config, "show", doubtful).stdout
+    assert summary["open_doubts"] == 1
+    assert "1 open doubt: see list --state in_doubt" in dlq(config, "list").stdout
+    topic = ("--topic", topics["work"])
+    doubt, last = lines(dlq(config, "list", "--state", "in_doubt", "--json", *topic))
+    assert (doubt["request_id"], last["summary"]["states"]) == (doubtful, {"in_doubt": 1})
+    page = dlq(config, "list", "--state", "in_doubt").stdout
+    assert "1 open doubt," in page
+    pasted = f"onceward-dlq resolve --config {config} --failed --because '' -- {doubtful}"
+    assert pasted in page.splitlines()[-1]
+    _, *words = shlex.split(pasted)
+    unsaid = dlq(config, *words)
+    assert unsaid.code == ExitCode.USAGE and "say it in a few words" in unsaid.stderr
     nobody = dlq(config, "show", "nobody")
     assert nobody.code == ExitCode.BAD_ANSWER and "no letter and no row" in nobody.stderr
 
@@ -175,6 +188,8 @@ def test_what_is_missing_or_wrong_is_said_in_one_sentence(make_box: MakeBox, dlq
         (ExitCode.USAGE, ["list", "--since", "yesterday"]),
         (ExitCode.USAGE, ["list", "--since", "1h", "--until", "2h"]),
         (ExitCode.USAGE, ["list", "--state", "dead"]),
+        (ExitCode.USAGE, ["list", "--state", "in_doubt", "--state", "open"]),
+        (ExitCode.USAGE, ["list", "--state", "in_doubt", "--dlq", "other"]),
         (ExitCode.USAGE, ["show", "two words"]),
         (ExitCode.USAGE, ["export", "letters.csv"]),
         (ExitCode.NOT_AVAILABLE, ["export", "/no/such/folder/letters.jsonl"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from consumer.journal import Journal, JournalState
+from consumer.journal.doubts import Doubts
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import claim, finish, new_id
 
@@ -46,3 +47,21 @@ def test_one_of_all_workers_counts_at_a_time(open_journal: OpenJournal) -> None:
     one, another = open_journal("one"), open_journal("another")
     assert one.doubts(SELDOM_MS) == []
     assert another.doubts(SELDOM_MS) is None
+
+
+def test_all_open_doubts_of_the_group_are_read_page_by_page(
+    journal: Journal, database: Database, group: str
+) -> None:
+    names = [_in_doubt(journal) for _ in range(5)]
+    for name in names[:3]:  # three of one moment
+        database.change(
+            "UPDATE onceward_request SET finished_at = 7 WHERE request_id = :name", name=name
+        )
+    journal.apply(claims=[claim(new_id())])
+    with Doubts(database.url, group=group) as doubts:
+        for page_rows in (1, 2, 5, 100):
+            found = [one.request_id for page in doubts.pages(page_rows=page_rows) for one in page]
+            assert found == names, page_rows
+        assert doubts.count() == 5
+    with Doubts(database.url, group="another") as others:
+        assert list(others.pages()) == [] and others.count() == 0

@@ -1,0 +1,175 @@
+"""The open doubts for a person: filtered, counted and listed as letters are.
+
+Doubts are rows of the journal; most have no letter. Kafka is not asked.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from consumer.dlq.as_json import bytes_json, failure_json, summary_json
+from consumer.dlq.dates import moment
+from consumer.dlq.decoded import decoded
+from consumer.dlq.filter import Filter
+from consumer.dlq.letter import Dialect, Failure, Letter, Original
+from consumer.dlq.letter_state import LetterState
+from consumer.dlq.list_page import BARS, MESSAGE_LIMIT, counts_and_times, older_ones
+from consumer.dlq.options import Given
+from consumer.dlq.tally import Tally
+from consumer.journal.doubts import Doubts
+from consumer.journal.records import Row
+from feedback.console.printable import printable
+from feedback.records.envelope import Record
+from feedback.settings.settings import Settings
+
+KEY_LIMIT = 100
+_HOW = ("--succeeded", "--failed")
+
+
+@dataclass(frozen=True, slots=True)
+class DoubtsFound:
+    """The doubts that a filter takes.
+
+    Attributes:
+        counts: of all of them.
+        newest: the newest ones, the newest of them first.
+    """
+
+    counts: Tally
+    newest: list[Row]
+
+
+def require_doubts_alone(given: Given) -> None:
+    """Return when the options fit doubts, which are rows of the journal.
+
+    Raises:
+        UsageError: an option is about letters, so the answer would leave out doubts.
+    """
+    if len(given.filter.states) > 1:
+        raise click.UsageError("--state in_doubt stands alone: doubts are rows of the journal")
+    if given.dlqs or given.filter.classes:
+        raise click.UsageError("--state in_doubt reads the journal: not with --dlq or --class")
+
+
+def doubts_of(settings: Settings, given: Given, *, limit: int) -> DoubtsFound:
+    """Return the group's open doubts that the filter takes.
+
+    Args:
+        limit: how many of the newest are returned; all are counted.
+
+    Raises:
+        NotAvailable: the journal is away.
+    """
+    with Doubts.from_settings(settings) as doubts:
+        rows = (row for page in doubts.pages() for row in page)
+        return found_doubts(rows, given.filter, limit=limit)
+
+
+def count_open_doubts(settings: Settings) -> int:
+    """Return how many doubts of the group are open.
+
+    Raises:
+        NotAvailable: the journal is away.
+    """
+    with Doubts.from_settings(settings) as doubts:
+        return doubts.count()
+
+
+def found_doubts(rows: Iterable[Row], chosen: Filter, *, limit: int) -> DoubtsFound:
+    """Return the doubts that a filter takes, in memory that does not grow with them. Pure."""
+    tally = Tally(limit=0)
+
+    def counted() -> Iterator[Row]:
+        for row in rows:
+            as_letter = _as_letter(row)
+            if chosen.takes(as_letter):
+                tally.add(as_letter, LetterState.IN_DOUBT)
+                yield row
+
+    newest = heapq.nlargest(limit, counted(), key=lambda row: (row.finished_at, row.request_id))
+    return DoubtsFound(tally, newest)
+
+
+def doubts_page(found: DoubtsFound) -> RenderableType:
+    """Return the counts."""
+    tally = found.counts
+    heading = Text(f"{tally.shown:,} open {'doubt' if tally.shown == 1 else 'doubts'}", "bold")
+    if not tally.shown:
+        return heading
+    heading.append(f", {moment(tally.oldest_ms)} to {moment(tally.newest_ms)}", style="none")
+    parts: list[RenderableType] = [heading, *counts_and_times(tally)]
+    if tally.shown > len(found.newest):
+        parts.append(older_ones(tally.shown - len(found.newest)))
+    return Group(*parts)
+
+
+def doubt_lines(found: DoubtsFound, *, config: str | None) -> Iterator[str]:
+    """Yield the doubts as lines that no terminal may wrap: a command is pasted as it stands.
+
+    Args:
+        config: of `--config`, which each command gets as well.
+    """
+    if found.newest:
+        yield "The effect of each may have happened. Say between the quotes how you know:"
+    for row in found.newest:
+        key = row.message_key and "key " + decoded(row.message_key, limit=KEY_LIMIT).text
+        words = (moment(row.finished_at), row.request_id, row.topic, key, row.code)
+        yield printable("  ".join(one for one in words if one))
+        if row.message:
+            yield "    " + printable(row.message[:MESSAGE_LIMIT])
+        for command in resolve_commands(row.request_id, config=config):
+            yield "    " + printable(command)
+
+
+def doubts_json(found: DoubtsFound, *, config: str | None) -> Iterator[str]:
+    """Yield a JSON line for each doubt, the newest first, and the summary."""
+    for row in found.newest:
+        yield json.dumps(doubt_json(row, config=config))
+    yield json.dumps({"summary": summary_json(found.counts, bars=BARS)})
+
+
+def doubt_json(row: Row, *, config: str | None) -> dict[str, Any]:
+    """Return a doubt; `failed_at` is the epoch ms since which it is one."""
+    return {
+        "request_id": row.request_id,
+        "state": LetterState.IN_DOUBT.value,
+        **failure_json(_as_letter(row).failure),
+        **bytes_json("key", row.message_key),
+        "resolve": resolve_commands(row.request_id, config=config),
+    }
+
+
+def resolve_commands(request_id: str, *, config: str | None) -> list[str]:
+    """Return the two commands that end a doubt, as a shell takes them.
+
+    They lack the reason, without which they are refused: pasting one alone decides nothing.
+    """
+    file = () if config is None else ("--config", config)
+    words = ("onceward-dlq", "resolve", *file)
+    # An id is anybody's text: it may look like an option.
+    return [shlex.join((*words, how, "--because", "", "--", request_id)) for how in _HOW]
+
+
+def _as_letter(row: Row) -> Letter:
+    """Return a doubt in the shape that filters and counts take."""
+    since = row.finished_at or 0
+    place = (row.topic, row.partition, row.offset)
+    failure = Failure(
+        original=Original(*place),
+        reason=row.code,
+        code=row.code,
+        exception_message=row.message,
+        attempts=row.generation,
+        failed_at=since,
+    )
+    record = Record(*place, since, row.message_key, None, ())
+    return Letter(record, Dialect.ONCEWARD, row.request_id, failure, row.message_key)
