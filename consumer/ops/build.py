@@ -35,6 +35,7 @@ from consumer.ops.health.probe import Probe
 from consumer.ops.health.progress import HEARTBEAT, INTAKE
 from consumer.ops.signals import Stop
 from consumer.ops.startup import load_registry, new_worker_id, open_source, pool_settings
+from consumer.ops.workers.load import load_of
 from consumer.pool import Pool
 from consumer.status.availability import ServerOutage
 from consumer.status.heartbeat import check_journal
@@ -151,11 +152,8 @@ class Build:
         self.pool.wake()
 
     def _load(self) -> Mapping[str, object]:
-        return {
-            "held": self.worker.held,
-            "waiting": len(self._scheduler),
-            "slots": self.settings.worker.slots,
-        }
+        probe = self.probe
+        return load_of(probe.look(), probe.oldest(), waiting=len(self._scheduler))
 
     def _hear(self, told: Sequence[StatusWrite]) -> None:
         for one in self.features:

@@ -1,4 +1,4 @@
-"""`onceward-worker`: run, check, topics, migrate, prune, pause, resume, paused."""
+"""`onceward-worker`: run, check, topics, migrate, prune, pause, resume, paused, workers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from consumer.journal import Journal, migrate
 from consumer.ops.check import CheckResult, check_all
 from consumer.ops.startup import load_registry
 from consumer.ops.topics import TopicState, look_at_topics
+from consumer.ops.workers.command import workers
 from feedback import logs
 from feedback.console.commands import (
     Group,
@@ -159,7 +160,7 @@ def prune(config: str | None, as_json: bool, older_than_days: float) -> None:
         click.echo(f"removed {requests} requests and {runs} runs of their history")
 
 
-for command in PAUSING:
+for command in (*PAUSING, workers):
     cli.add_command(command)
 
 

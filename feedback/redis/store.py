@@ -162,6 +162,28 @@ class StatusStore(StoreCalls):
             found = execute(pipe)
         return {worker_id for worker_id, is_there in zip(ids, found, strict=True) if is_there}
 
+    def heartbeats(self, worker_ids: Iterable[str]) -> dict[str, tuple[bytes, float]]:
+        """Return the heartbeats of these workers: the content, and the seconds since it was told.
+
+        Args:
+            worker_ids: those without a heartbeat are left out.
+
+        Raises:
+            RedisUnavailable: nobody knows.
+        """
+        ids = list(worker_ids)
+        pipe = self.redis.pipeline(transaction=False)
+        for worker_id in ids:
+            pipe.get(self.worker_key(worker_id))
+            pipe.pttl(self.worker_key(worker_id))
+        with guarded():
+            found = execute(pipe) if ids else []
+        return {
+            worker_id: (value, max(0, self._heartbeat_ttl_ms - left_ms) / 1000)
+            for worker_id, value, left_ms in zip(ids, found[::2], found[1::2], strict=True)
+            if value is not None
+        }
+
     def kept_payload(self, request_id: str) -> StoredPayload | None:
         """Return the payload for a resend, or None when none was stored or it is gone.
 

@@ -25,12 +25,18 @@ def _by_option(command: Command) -> Command:
     return click.option("--by", default=None, help="Who does it; default: user@host.")(command)
 
 
+def _refuse_reason(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise click.UsageError("--reason is a filter of onceward-dlq: say --because")
+
+
 @click.command()
 @click.argument("topic")
-@click.option("--because", "--reason", "reason", required=True, help="Why; other people read it.")
+@click.option("--because", required=True, help="Why; other people read it.")
+@click.option("--reason", hidden=True, expose_value=False, is_eager=True, callback=_refuse_reason)
 @_by_option
 @config_option
-def pause(topic: str, reason: str, by: str | None, config: str | None) -> None:
+def pause(topic: str, because: str, by: str | None, config: str | None) -> None:
     """Let no worker of the group run requests of TOPIC, until it is resumed.
 
     Workers know within about a second. Running requests finish; the others stay in Kafka, and show
@@ -43,7 +49,7 @@ def pause(topic: str, reason: str, by: str | None, config: str | None) -> None:
     settings = settings_of(config)
     _require_topic(settings, topic)
     with closing(Pauses.from_settings(settings)) as pauses:
-        is_new = pauses.pause(topic, reason=reason, by=by or _me())
+        is_new = pauses.pause(topic, reason=because, by=by or _me())
     click.echo(f"{topic} {'is paused' if is_new else 'was paused already'}")
 
 

@@ -366,6 +366,19 @@ def test_accepted_is_lost_when_its_worker_has_no_heartbeat(store: StatusStore) -
     assert store.read("r").state is State.LOST
 
 
+def test_a_heartbeat_is_read_with_its_age_and_one_that_has_ended_is_none(
+    store: StatusStore,
+) -> None:
+    store.beat("w1", {"slots": 2})
+    found = store.heartbeats(["w1", "w2"])
+    assert list(found) == ["w1"]
+    value, age_s = found["w1"]
+    assert value == b'{"slots": 2}'
+    assert 0 <= age_s < 5
+    store.end_heartbeat("w1")
+    assert store.heartbeats(["w1"]) == store.heartbeats([]) == {}
+
+
 def test_accepted_is_lost_when_its_worker_gave_it_up(store: StatusStore) -> None:
     store.beat("w1", {})
     told(store, a_write(State.ACCEPTED, fields={"worker": "w1"}))

@@ -27,7 +27,7 @@ def scene(make_scene: MakeScene) -> Scene:
 def pause(scene: Scene) -> str:
     """Pause the topic of `calling` and return its name."""
     topic = scene.stage.topics["calling"]
-    code, printed = scene.command("pause", topic, "--reason", REASON, "--by", "ann@desk")
+    code, printed = scene.command("pause", topic, "--because", REASON, "--by", "ann@desk")
     assert (code, printed) == (0, f"{topic} is paused\n")
     return topic
 
@@ -49,10 +49,11 @@ def test_commands_say_what_stands_and_end_by_it(scene: Scene) -> None:
     topic = scene.stage.topics["calling"]
     assert scene.command("paused") == (0, "no topic is paused\n")
     assert scene.command("resume", topic)[0] == 1
-    assert scene.command("pause", f"no-{topic}", "--reason", "r")[0] == 2
+    assert scene.command("pause", f"no-{topic}", "--because", "r")[0] == 2
     assert scene.command("pause", topic)[0] == 2
+    assert scene.command("pause", topic, "--reason", "r")[0] == 2
     pause(scene)
-    again = scene.command("pause", topic, "--reason", "another")
+    again = scene.command("pause", topic, "--because", "another")
     assert again == (0, f"{topic} was paused already\n")
     code, printed = scene.command("paused")
     assert code == 0
@@ -68,7 +69,7 @@ def test_commands_say_what_stands_and_end_by_it(scene: Scene) -> None:
 
 def test_who_does_it_is_recorded_by_itself(scene: Scene) -> None:
     topic = scene.stage.topics["calling"]
-    scene.command("pause", topic, "--reason", "r")
+    scene.command("pause", topic, "--because", "r")
     (found,) = scene.paused()
     assert all(found["by"].partition("@"))
 

@@ -1,0 +1,94 @@
+"""The workers of a group that have a lease, over or not, and the claims that a dead one has left.
+
+A worker that stops cleanly takes its lease along. One that was killed leaves it, until `prune`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+
+from consumer.journal.clock import now_ms, once
+from consumer.journal.group_journal import GroupJournal
+from consumer.journal.records import JournalState
+from consumer.journal.tables import request, worker
+
+# Spelled out: only then SQLite takes the partial index.
+_CLAIMED: ColumnElement[str] = literal_column(f"'{JournalState.CLAIMED.value}'")
+
+
+class RegisteredWorker(NamedTuple):
+    """A worker and its lease.
+
+    Args:
+        started_at: epoch ms, by the database's clock.
+        lease_left_ms: negative since it is over.
+    """
+
+    worker_id: str
+    started_at: int
+    lease_left_ms: int
+
+
+class HeldClaims(NamedTuple):
+    """Claims of one worker on one topic.
+
+    Args:
+        oldest_ms: the age of the oldest.
+    """
+
+    topic: str
+    requests: int
+    oldest_ms: int
+
+
+class Workers(GroupJournal):
+    """The workers of one group; see `GroupJournal`."""
+
+    def registered(self, limit: int) -> list[RegisteredWorker]:
+        """Return those whose leases end last, at most `limit`.
+
+        Raises:
+            JournalUnavailable: ask again.
+            JournalVersionError: the journal's tables are missing.
+        """
+        given = {"this_group": self._group, "most": limit}
+        with self._session.transaction(read_only=True) as connection:
+            return [RegisteredWorker(*one) for one in connection.execute(_REGISTERED, given)]
+
+    def claims_of(self, worker_id: str, limit: int) -> list[HeldClaims]:
+        """Return the claims of a worker by topic; of more than `limit`, only so many are counted.
+
+        For dead workers: while a long snapshot is open, the index keeps all that a living one ever
+        had (`dead_claims`).
+
+        Raises:
+            JournalUnavailable: ask again; it may take too long.
+        """
+        given = {"this_group": self._group, "whose": worker_id, "most": limit}
+        with self._session.transaction(read_only=True) as connection:
+            return [HeldClaims(*one) for one in connection.execute(_CLAIMS, given)]
+
+
+_REGISTERED = (
+    select(worker.c.worker_id, worker.c.started_at, worker.c.lease_until - now_ms())
+    .where(worker.c.group == bindparam("this_group"))
+    .order_by(worker.c.lease_until.desc(), worker.c.worker_id)
+    .limit(bindparam("most"))
+)
+_FEW = (
+    select(request.c.topic, request.c.claimed_at)
+    .where(
+        request.c.group == bindparam("this_group"),
+        request.c.owner == bindparam("whose"),
+        request.c.state == _CLAIMED,
+    )
+    .limit(bindparam("most"))
+    .subquery("few")
+)
+_CLAIMS = (
+    select(_FEW.c.topic, func.count(), once() - func.min(_FEW.c.claimed_at))
+    .group_by(_FEW.c.topic)
+    .order_by(_FEW.c.topic)
+)
