@@ -9,7 +9,8 @@ says whether anything happened twice. `coverage` refuses by name what a bench ca
 
 `memory_client` is a client for the tests of front-ends: the client's own rules of sends and waits
 over a store in memory and a Kafka that keeps records (`memory_sender`). The test says how a request
-stands (`told`), or lets given handlers run it.
+stands (`told`), or lets given handlers run it. `onceward/pytest_plugin.py` has both as fixtures; it
+lies outside, since pytest imports it in every run, and this folder loads the worker.
 
 Not covered either: Kafka, leases that end, and the death of a transactional run whose commit is
 done and was not heard of. No lifespan is entered: a test gives its object by `using`.
