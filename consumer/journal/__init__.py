@@ -3,7 +3,8 @@
 The flow: a worker's loop hands batches of claims, effects, finishes, refusals and confirmed
 statuses to `Journal.apply`, one transaction a call, and gets a verdict for each.
 
-- `journal`: the worker's object. `work`: one call's writes, in order, and how they are halved.
+- `journal`: the worker's object; `swept_journal`: its sweeper's part. `commits`: one call's writes,
+  in halves around an item that the database refuses. `work`: these writes, in order.
 - `records`: arguments and results as frozen values. `verdict`: the rules of claims, pure.
 - `takeover_rule`: how a run without an end may be followed, pure; `takeover` carries it out.
 - `claiming`, `refusing`, `skipping`, `finishing`: each kind of write for a batch; `claim_sql` and

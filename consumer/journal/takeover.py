@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from sqlalchemy import (
@@ -109,39 +109,28 @@ def _carry_out(
     row: Row | None,
     decision: TakeoverDecision,
 ) -> TakeoverResult:
+    write = partial(_written, connection, group, worker_id, wish)
     match decision.kind:
         case TakeoverResultKind.GRANTED if wish.kind is TakeoverKind.ASK:
-            written = _written(connection, _ask(), group, worker_id, wish)
+            written = write(_ask())
         case TakeoverResultKind.GRANTED:
-            name = (wish.request_id, wish.generation)
             keep_runs(
                 connection,
                 group,
-                [name],
+                [(wish.request_id, wish.generation)],
                 worker_id,
                 outcome=wish.because,
                 allowed_by=str(wish.kind),
             )
-            again = _run_again(wish.kind)
-            written = _written(
-                connection,
-                again,
-                group,
-                worker_id,
-                wish,
-                this_effect=wish.effect_kind,
-                this_policy=wish.in_doubt,
+            written = write(
+                _run_again(wish.kind), this_effect=wish.effect_kind, this_policy=wish.in_doubt
             )
             if written is None:
                 # The history has the run already: decide again on the facts of now.
                 raise Contended("a lease was renewed under a takeover")
         case TakeoverResultKind.ENDED:
-            written = _written(
-                connection,
+            written = write(
                 _end(),
-                group,
-                worker_id,
-                wish,
                 to_state=str(decision.state),
                 to_code=decision.code,
                 to_message=decision.message,
@@ -156,10 +145,10 @@ def _carry_out(
 
 def _written(
     connection: Connection,
-    statement: ReturningUpdate[Any],
     group: str,
     worker_id: str,
     wish: Takeover,
+    statement: ReturningUpdate[Any],
     **values: str | None,
 ) -> Row | None:
     parameters = {

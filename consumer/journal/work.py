@@ -108,49 +108,28 @@ class Work:
         expects_rows: bool = False,
     ) -> Applied:
         """Write everything, one statement for each kind, and return the results."""
+        writer = (connection, group, worker_id)
         lock_keys(connection, group, self.claims)
-        restored: Sequence[Row] = ()
-        if self.own_runs:
-            # Before all else: later decisions need rows that are complete.
-            restored = restore(
-                connection, group, worker_id, self.own_runs, outcome_topics=outcome_topics
-            )
-        if self.told_runs:
-            # A worker knows more of its own runs than their clients were told.
-            restored = [
-                *restored,
-                *catch_up(
-                    connection,
-                    group,
-                    worker_id,
-                    self.told_runs,
-                    outcome_topics=outcome_topics,
-                    going_on=self._going_on(tried),
-                ),
-            ]
-        finished = finish(connection, group, worker_id, self.finishes) if self.finishes else {}
-        effects = (
-            mark_effects(connection, group, worker_id, self.effects) if self.effects else set()
-        )
+        # Before all else: later decisions need rows that are complete.
+        restored = self._restored(*writer, tried=tried, outcome_topics=outcome_topics)
+        finished = finish(*writer, self.finishes) if self.finishes else {}
+        effects = mark_effects(*writer, self.effects) if self.effects else set()
         # Before the claims, so that a resend finds the run that we took over.
-        taken = take_over(connection, group, worker_id, self.takeovers, held=held)
+        taken = take_over(*writer, self.takeovers, held=held)
         if self.published:
             mark_published(connection, group, self.published)
         refusals: Sequence[Row] = ()
         if self.refusals:
-            refusals = refuse(
-                connection, group, worker_id, self.refusals, outcome_topics=outcome_topics
-            )
+            refusals = refuse(*writer, self.refusals, outcome_topics=outcome_topics)
         # After the finish of the requests they name, which they check, and before the next claim.
         skipped: Sequence[Row] = ()
         if self.skips:
-            skipped = skip(connection, group, worker_id, self.skips, outcome_topics=outcome_topics)
-        mine = {*held, *granted_names(taken)}
+            skipped = skip(*writer, self.skips, outcome_topics=outcome_topics)
         claims = Claims(
             connection,
             group=group,
             worker_id=worker_id,
-            held=mine,
+            held={*held, *granted_names(taken)},
             tried=tried,
             outcome_topics=outcome_topics,
             expects_rows=expects_rows,
@@ -165,3 +144,29 @@ class Work:
             tuple(skipped),
             tuple(restored),
         )
+
+    def _restored(
+        self,
+        connection: Connection,
+        group: str,
+        worker_id: str,
+        *,
+        tried: Collection[str],
+        outcome_topics: Collection[str],
+    ) -> list[Row]:
+        restored: list[Row] = []
+        if self.own_runs:
+            restored += restore(
+                connection, group, worker_id, self.own_runs, outcome_topics=outcome_topics
+            )
+        if self.told_runs:
+            # A worker knows more of its own runs than their clients were told.
+            restored += catch_up(
+                connection,
+                group,
+                worker_id,
+                self.told_runs,
+                outcome_topics=outcome_topics,
+                going_on=self._going_on(tried),
+            )
+        return restored

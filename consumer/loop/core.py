@@ -9,8 +9,8 @@ from typing import TypeVar
 from consumer.handlers.declaration import Handler
 from consumer.intake.context import IntakeContext
 from consumer.intake.gate import Gate
-from consumer.journal import Journal
 from consumer.journal.group_journal import GroupJournal
+from consumer.journal.swept_journal import SweptJournal
 from consumer.loop.feature import Feature
 from consumer.loop.in_hand import Place
 from consumer.loop.payload_lookup import Revival
@@ -50,7 +50,7 @@ class Core(IntakeContext):
     redis_away: Callable[[], bool]
     observers: Sequence[Observer]
     scheduler: Scheduler
-    sweeps: Journal
+    sweeps: SweptJournal
     payloads: Revival
     may_sweep: Callable[[float], bool]
     open_source: Callable[[Sequence[Handler], Unclaimed], KafkaSource]

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 
 from consumer.journal import Claim, ClaimVerdict, Finish, Journal, JournalState, VerdictKind
-from consumer.journal.journal import KEYS_AT_ONCE
+from consumer.journal.commits import KEYS_AT_ONCE
 from consumer.journal.work import Work
 from tests.consumer.journal.conftest import Database, OpenJournal
 from tests.consumer.journal.samples import OTHER_SHA, PAST, claim, finish, kinds, new_id
