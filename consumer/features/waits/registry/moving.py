@@ -28,7 +28,7 @@ worker that answers the resend after its deadline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Protocol
@@ -36,6 +36,7 @@ from typing import Protocol
 from consumer.features.dead_letters.letter import ROOM_BYTES
 from consumer.features.waits.record import Wait, decode, tombstone
 from consumer.features.waits.registry.facts import Expiry, Unfinished
+from consumer.features.waits.registry.held import PartitionsOwned
 from consumer.features.waits.registry.letter import (
     EXPIRED,
     letter_of,
@@ -74,9 +75,8 @@ class Moving:
         scan: reads wait records again.
         letters: reads dead letters, uncommitted ones too; over a connection of its own.
         topics: makes dead letter topics.
-        read_to_end: reads a partition into the table, to where it ends now.
-        renew: holds a partition for another lease, since the steps before may take long.
-        require_lease: raises where a partition may be another's by now.
+        partitions: this registry's; read to their ends, and held for another lease between steps
+            that may take long.
         tally: counts.
     """
 
@@ -89,9 +89,7 @@ class Moving:
         scan: KafkaScan,
         letters: KafkaScan,
         topics: LetterTopics,
-        read_to_end: Callable[[Owned], None],
-        renew: Callable[[Owned], None],
-        require_lease: Callable[[Owned], None],
+        partitions: PartitionsOwned,
         tally: RegistryCounts,
     ) -> None:
         self._group = group
@@ -100,9 +98,7 @@ class Moving:
         self._scan = scan
         self._letters = letters
         self._topics = topics
-        self._read_to_end = read_to_end
-        self._renew = renew
-        self._require_lease = require_lease
+        self._partitions = partitions
         self._tally = tally
 
     def move(self, owned: Owned, rows: Sequence[Unfinished]) -> int:
@@ -130,7 +126,7 @@ class Moving:
             letter_mark=spans[number].end,
         )
         owned.begun = [*owned.begun, *begun]
-        self._renew(owned)
+        self._partitions.renew(owned)
         return self._finish(owned, self._send(owned, begun, waits))
 
     def go_on(self, owned: Owned) -> int:
@@ -141,7 +137,7 @@ class Moving:
             LeaseLost: the partition is another's.
         """
         spans = self._fenced(owned)
-        self._read_to_end(owned)
+        self._partitions.read_to_end(owned)
         owned.begun, owned.refused = self._table.expiries(owned.place), set()
         have_letters = self._have_letters(owned, spans)
         sent = [one for one in owned.begun if one.offset in have_letters]
@@ -157,7 +153,7 @@ class Moving:
         for one in gone:
             # Neither ended nor taken over, and its record is not there: retention took it.
             log.error("waits.record_gone", request_id=one.request_id, topic=owned.source)
-        self._renew(owned)
+        self._partitions.renew(owned)
         sent += self._send(owned, [one for one in left if waits.get(one.offset)], waits)
         return self._finish(owned, sent, settled=[*off, *gone])
 
@@ -199,7 +195,7 @@ class Moving:
         dlq = self._dlq(owned)
         self._topics.ensure(dlq, like=owned.source, room_bytes=ROOM_BYTES)
         places = list(self._letters.spans([dlq]))
-        self._renew(owned)
+        self._partitions.renew(owned)
         owned.fence.take([*places, owned.place])
         return self._spans(owned)
 
@@ -276,10 +272,10 @@ class Moving:
     ) -> int:
         """Write tombstones, and delete finished rows; return how many have a letter."""
         if lettered:
-            self._read_to_end(owned)
+            self._partitions.read_to_end(owned)
             names = [one.request_id for one in lettered]
             again = self._table.waiting_again(owned.place, names)
-            self._renew(owned)
+            self._partitions.renew(owned)
             topic, number = owned.place
             tombstones = [
                 tombstone(
@@ -304,5 +300,5 @@ class Moving:
         self, owned: Owned, topic: str, partition: int, records: Sequence[Outgoing]
     ) -> list[RecordRefused | None]:
         return owned.fence.write(
-            topic, partition, records, before_each=lambda: self._require_lease(owned)
+            topic, partition, records, before_each=lambda: self._partitions.require_lease(owned)
         )

@@ -245,9 +245,7 @@ class Registry:
             scan=self._scan,
             letters=self._letters,
             topics=self._dlqs,
-            read_to_end=held.read_to_end,
-            renew=held.renew,
-            require_lease=held.require_lease,
+            partitions=held,
             tally=self.tally,
         )
 
