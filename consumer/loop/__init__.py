@@ -2,7 +2,7 @@
 
 - `worker` is the way of a request, on one page. `scheduler` orders the requests that wait,
   `selection` takes the next and says how long to wait, `writing` claims and finishes in one
-  transaction.
+  transaction. `write_batching` (pure) lets outcomes come together for it.
 - `in_flight` keeps the requests in flight, `in_hand` shows all requests to other threads.
   `settlement` (pure) says how a run ended, and so how its row changes; `follow_up` acts on the
   changed rows. `mapping` makes rows and jobs of deliveries, `granted` reads a claim, `limits` are

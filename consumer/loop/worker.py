@@ -38,6 +38,7 @@ from consumer.loop.scheduler import Scheduler
 from consumer.loop.selection import AWAY_POLL_S, Selection
 from consumer.loop.settlement import Skipping
 from consumer.loop.told_runs import ToldRuns, ToldStatuses
+from consumer.loop.write_batching import WriteBatching
 from consumer.loop.writing import Writing
 from consumer.pool import Job, Pool
 from consumer.status.status_writer import StatusWriter
@@ -45,11 +46,6 @@ from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 
 log = EventLog("onceward.worker")
-
-GATHER_S = 0.005
-MANY_SLOTS = 16
-# With fewer than one gathered request in so many, others are not waited for.
-FEW = 4
 
 
 class Worker:
@@ -77,7 +73,6 @@ class Worker:
         features: Sequence[Feature] = (),
         statuses: ToldStatuses | None = None,
     ) -> None:
-        self._worker_id = worker_id
         self.scheduler = scheduler
         self._pool = pool
         self._teller = teller
@@ -110,12 +105,8 @@ class Worker:
         self._own_runs = OwnRuns(
             in_flight=self._in_flight, journal=journal, every_s=limits.looks_every_s
         )
-        slots = limits.slots
-        # With few slots each outcome is a large part of the work, and is not kept waiting.
-        self._gathered = slots // (2 if slots > MANY_SLOTS else 4)
+        self._batching = WriteBatching(limits.slots)
         self._backlog = True
-        self._written_s = 0.0
-        self._written = 0
         self._retry_at_s = 0.0
         self._unbroken_since_s: float | None = None
         self.journal_away = False
@@ -164,8 +155,7 @@ class Worker:
         except JournalUnavailable as error:
             self._journal_lost(error, now_s)
             return
-        self._written_s = monotonic_s()
-        self._written = len(self._in_flight.settlements)
+        self._batching.wrote(len(self._in_flight.settlements), now_s=monotonic_s())
         self._journal_answered()
         self._answer_effects(applied)
         self._told.finished(applied)
@@ -200,20 +190,15 @@ class Worker:
         self._unbroken_since_s = since_s
 
     def _gather(self) -> None:
-        """While requests queue for slots, let some outcomes come together before writing.
-
-        A transaction costs nearly the same for one as for thirty, and children answer one by one.
-        With nobody waiting for a slot this does nothing, so it costs no latency. Nor where handlers
-        take their time, and the last transaction had few: a slot that waits would cost more.
-        """
-        if FEW * self._written < self._gathered:
-            return
-        until_s = self._written_s + GATHER_S
-        while 0 < len(self._in_flight.settlements) < self._gathered and self.scheduler.backlog:
-            left_s = until_s - monotonic_s()
-            if left_s <= 0:
-                return
+        while (left_s := self._left_to_gather_s()) > 0:
             self._listen(left_s)
+
+    def _left_to_gather_s(self) -> float:
+        return self._batching.wait_s(
+            len(self._in_flight.settlements),
+            backlog=self.scheduler.backlog,
+            now_s=monotonic_s(),
+        )
 
     # acting on what was written ------------------------------------------------------------
 
