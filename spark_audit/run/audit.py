@@ -6,7 +6,7 @@ report appears as a whole folder at the end, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +24,7 @@ from spark_audit.judge.carried_file import write_carried
 from spark_audit.judge.carry_over import CarryOver, carried, carry_over, gone
 from spark_audit.judge.counting import figures_of, records_by_kind
 from spark_audit.judge.day_verdict import Condition
+from spark_audit.judge.figures import Figures
 from spark_audit.judge.judged_day import JudgedDay, judge_day
 from spark_audit.judge.sample import requests_to_compare
 from spark_audit.judge.status_check import Comparison, compare
@@ -266,19 +267,12 @@ def _written(
     history: History,
     **known: Any,
 ) -> Summary:
-    # Without the statuses, or the rows, nothing is offered for sending: there is no resend.jsonl.
-    unseen = list(unseen)
-    if compared is None:
-        unseen.append("the statuses in Redis")
-    if carry.is_cut:
-        unseen.append("all requests that are still open: there are too many")
     figures = figures_of(
         day.requests, since_ms=manifest.since_ms, until_ms=manifest.until_ms, plain=day.plain
     )
     resend = None
-    if figures.findings[Finding.FORGOTTEN]:
-        unseen.append("rows that were pruned: audit a day before it is, and send nothing of it")
-    elif compared is not None:
+    # Without the statuses, or the rows, nothing is offered for sending: there is no resend.jsonl.
+    if compared is not None and not figures.findings[Finding.FORGOTTEN]:
         resend = _offered(folder / "resend.jsonl", settings, manifest, findings)
     write_findings_csv(urgent(findings), folder)
     if compared is not None:
@@ -290,7 +284,7 @@ def _written(
         disagreements=compared.disagreements if compared else None,
         statuses=compared.requests if compared else 0,
         by_topic=counted_by_topic(findings),
-        unseen=unseen,
+        unseen=[*unseen, *_lacks(figures, carry, compared)],
         resend=resend,
         history=history,
         **known,
@@ -303,6 +297,15 @@ def _written(
     days = strip_of(history.recent, manifest.date, has_page=_has_page(settings))
     write_text(folder / "report.html", render(summary, CardSources(first, told, files, days)))
     return summary
+
+
+def _lacks(figures: Figures, carry: CarryOver, compared: Comparison | None) -> Iterator[str]:
+    if compared is None:
+        yield "the statuses in Redis"
+    if carry.is_cut:
+        yield "all requests that are still open: there are too many"
+    if figures.findings[Finding.FORGOTTEN]:
+        yield "rows that were pruned: audit a day before it is, and send nothing of it"
 
 
 def _offered(

@@ -64,28 +64,12 @@ def summarise(
     history, resend = history or History(), resend or ResendLines()
     return {
         "version": VERSION,
-        "date": manifest.date,
-        "group": manifest.group,
-        "since": iso(manifest.since_ms),
-        "until": iso(manifest.until_ms),
-        "frozen_at": iso(manifest.frozen_at_ms),
-        "frozen_at_ms": manifest.frozen_at_ms,
-        "since_ms": manifest.since_ms,
-        "until_ms": manifest.until_ms,
+        **_window(manifest),
         "verdict": judgement.verdict.value,
         "exit_code": int(judgement.exit_code),
         "failed_on": _failed_on(judgement, findings),
         "unseen": list(unseen),
-        "counts": {
-            "requests": figures.requests,
-            "errors": figures.errors,
-            "pending": figures.pending,
-            "in_flight": figures.in_flight,
-            "outside_window": figures.outside,
-            "by_state": dict(figures.by_state),
-            "records": dict(records),
-            "findings": {finding.value: count for finding, count in findings.items()},
-        },
+        "counts": _counts(figures, records, findings),
         "offsets": _offsets(manifest.links),
         "by_topic": [_of_topic(topic, counts) for topic, counts in by_topic.items()],
         "statuses_compared": disagreements is not None,
@@ -103,13 +87,7 @@ def summarise(
             "requests": findings[Finding.RESENT],
             "needed": figures.resends_needed,
         },
-        "resend": {
-            "ready": resend.ready,
-            "payload_gone": resend.payload_gone,
-            "begun": resend.begun,
-            "not_text": resend.not_text,
-            "withheld": resend.withheld,
-        },
+        "resend": _resend(resend),
         "yesterday": history.yesterday.as_json() if history.yesterday else None,
         "median_7d": history.median_as_json(),
     }
@@ -145,6 +123,44 @@ def one_line(summary: Mapping[str, Any]) -> str:
     if summary["verdict"] == DayVerdict.INCOMPLETE:
         line += f"; not seen: {'; '.join(summary['unseen'])}"
     return printable(line)
+
+
+def _window(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "date": manifest.date,
+        "group": manifest.group,
+        "since": iso(manifest.since_ms),
+        "until": iso(manifest.until_ms),
+        "frozen_at": iso(manifest.frozen_at_ms),
+        "frozen_at_ms": manifest.frozen_at_ms,
+        "since_ms": manifest.since_ms,
+        "until_ms": manifest.until_ms,
+    }
+
+
+def _counts(
+    figures: Figures, records: Mapping[str, int], findings: Mapping[Finding, int]
+) -> dict[str, Any]:
+    return {
+        "requests": figures.requests,
+        "errors": figures.errors,
+        "pending": figures.pending,
+        "in_flight": figures.in_flight,
+        "outside_window": figures.outside,
+        "by_state": dict(figures.by_state),
+        "records": dict(records),
+        "findings": {finding.value: count for finding, count in findings.items()},
+    }
+
+
+def _resend(lines: ResendLines) -> dict[str, int]:
+    return {
+        "ready": lines.ready,
+        "payload_gone": lines.payload_gone,
+        "begun": lines.begun,
+        "not_text": lines.not_text,
+        "withheld": lines.withheld,
+    }
 
 
 def _failed_on(judgement: Judgement, findings: Mapping[Finding, int]) -> list[dict[str, Any]]:
