@@ -29,7 +29,6 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
 - `pacing`: how often a slow query runs; `span`: how far back it looks.
 - `doubts`: the open doubts, how many, and since when.
 - `workers`: the leases of a group, and the claims that a dead worker has left.
-- `doubts`: how many doubts are open, and since when.
 - `standing`: the settings of a PostgreSQL, for `check`.
 - `transactional`: transactions of handlers, for the children.
 - `group_journal`: the base class of these objects. `session`: its connection, over `feedback/sql`.
