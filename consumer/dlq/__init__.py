@@ -15,8 +15,9 @@ request now. `doubts_list` shows rows in doubt. `listing` goes through letters, 
 commands `list`, `show` and `export` are in `commands`, whose group the acting commands join as
 well; `options` has the options of all, and `dates` reads and writes points in time.
 
-Acting: `redrive` sends letters back. `resolve_command` ends doubts, `discard_command` closes cases;
-`expire_commands` starts the registry of `consumer/features/waits/registry`.
+Acting: `redrive` sends letters back; `asked_anew` says first where later requests of the same key
+have succeeded. `resolve_command` ends doubts, `discard_command` closes cases; `expire_commands`
+starts the registry of `consumer/features/waits/registry`.
 
 Decisions, and their cost. A letter in Kafka never changes, so the state of its request is asked of
 the journal each time: a list of 100,000 letters takes 100 queries of 1,000 ids. Memory does not

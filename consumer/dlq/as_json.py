@@ -6,6 +6,7 @@ Missing facts are left out. JSON's own escapes keep everything hostile from a te
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,14 +16,19 @@ from consumer.dlq.report import RequestReport
 from consumer.dlq.tally import Listed, Tally
 
 
-def listed_json(one: Listed) -> dict[str, Any]:
-    """Return a line of a list."""
+def listed_json(one: Listed, *, later: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a line of a list.
+
+    Args:
+        later: requests of its key that have succeeded after it.
+    """
     return {
         "request_id": one.request_id,
         "state": one.state.value,
         "dialect": one.dialect.value,
         **place_json(*one.place),
         **failure_json(one.failure),
+        **({"succeeded_later": list(later)} if later else {}),
     }
 
 

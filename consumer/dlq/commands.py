@@ -8,6 +8,7 @@ import click
 
 from consumer.dlq import discard_command, expire_commands, resolve_command
 from consumer.dlq.as_json import listed_json, report_json, summary_json
+from consumer.dlq.asked_anew import asked_anew, asked_anew_lines
 from consumer.dlq.doubts_list import (
     count_open_doubts,
     doubt_lines,
@@ -25,6 +26,7 @@ from consumer.dlq.options import Given, filter_options
 from consumer.dlq.redrive import commands as redrive_commands
 from consumer.dlq.report import report_of
 from consumer.dlq.show_page import VALUE_LIMIT, show_page
+from consumer.journal.later_successes import SucceededLater
 from feedback import __version__
 from feedback.console.commands import Group, config_option, json_option, settings_of
 from feedback.console.contradictions import refuse_beside
@@ -101,13 +103,18 @@ def list_command(
         tally = tally_of(pages, shown=shown, limit=limit)
     asks_all = not (no_journal or given.dlqs or given.filter.states)
     doubts = count_open_doubts(settings) if asks_all else 0
+    is_open = (one.request_id for one in tally.newest() if one.state is LetterState.OPEN)
+    later = SucceededLater({}, is_whole=True) if no_journal else asked_anew(settings, is_open)
     if not as_json:
         console = console_for()
         console.print(list_page(tally, width=console.width, doubts=doubts))
+        for line in asked_anew_lines(later):
+            click.echo(line)
         return
     for one in tally.newest():
-        click.echo(json.dumps(listed_json(one)))
+        click.echo(json.dumps(listed_json(one, later=later.of.get(one.request_id, ()))))
     summary = summary_json(tally, bars=BARS) | ({"open_doubts": doubts} if asks_all else {})
+    summary |= {"succeeded_later_is_whole": later.is_whole}
     click.echo(json.dumps({"summary": summary}))
 
 

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import click
 
+from consumer.dlq.asked_anew import MOST_LINES, asked_anew_lines
 from consumer.dlq.options import (
     Given,
     by_option,
@@ -145,6 +147,8 @@ def redrive(
             found = rehearse(settings, plan, how=how)
         if not found.counts.get(SENT) or how.stopping.is_set():
             return print_ending(found, as_json=as_json)
+        for line in _later_lines(found):
+            click.echo(line, err=True)
         require_yes(f"send back {found.counts[SENT]:,} dead letters ({given.words()})?")
     with _how(rate, "looking" if dry_run else "sending back") as how:
         if dry_run:
@@ -205,6 +209,11 @@ def print_ending(ending: Ending, *, as_json: bool) -> int:
         words: dict[str, Any] = {"redrive_id": ending.redrive_id or None, "state": ending.state}
         words |= {name: counts.get(name, 0) for name in (READ, CHOSEN, SENT)}
         words |= {"refused": refused(counts), "untold": ending.untold}
+        if ending.replaced:
+            words |= {"replaced_by": ending.replaced}
+        if ending.later is not None:
+            words |= {"succeeded_later": dict(ending.later.of)}
+            words |= {"succeeded_later_is_whole": ending.later.is_whole}
         click.echo(json.dumps(words | {"requests": ending.of_named}))
     else:
         for line in _lines(ending):
@@ -227,12 +236,25 @@ def _lines(ending: Ending) -> list[str]:
     for name, count in refused(counts).items():
         lines.append(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")
     lines += without_letter(ending.of_named)
+    lines += _replaced_lines(ending) + _later_lines(ending)
     if ending.untold:
         lines.append(f"  Redis is away: {ending.untold:,} clients are told by the workers")
     if ending.state in (STOPPED, CANCELLED):
         how = f"onceward-dlq redrive --resume {ending.redrive_id}"
         lines.append(f"{ending.state} before the end; go on with: {how}")
     return lines
+
+
+def _replaced_lines(ending: Ending) -> list[str]:
+    shown = islice(ending.replaced.items(), MOST_LINES)
+    lines = [printable(f"  {old} is now {new}") for old, new in shown]
+    if ending.counts.get(SENT, 0) > len(lines) > 0:
+        lines.append("  and others: `onceward-dlq show` of an old id names its new one")
+    return lines
+
+
+def _later_lines(ending: Ending) -> list[str]:
+    return [] if ending.later is None else list(asked_anew_lines(ending.later))
 
 
 def without_letter(of_named: Mapping[str, str]) -> list[str]:

@@ -52,6 +52,8 @@ from feedback.kafka.writer import RecordRefused
 
 # While nothing is reopened, the progress is saved so often: it also proves that the process lives.
 SAVE_S = 1.0
+# So many new ids are remembered for the answer.
+MOST_REPLACED = 1000
 
 
 class Tools(NamedTuple):
@@ -92,6 +94,7 @@ class Redriving:
 
     Attributes:
         progress: how far it is.
+        replaced: the new ids by the old ones, of the first requests that this process replaced.
     """
 
     def __init__(self, stands: Redrive, tools: Tools, how: How) -> None:
@@ -104,6 +107,7 @@ class Redriving:
         self._under_way: tuple[PageUnderWay, Future[SentBatch]] | None = None
         self._answers = NamedResults(self._plan.filter.ids, stands.named)
         self.progress = Progress(stands, (), self._answers)
+        self.replaced: dict[str, str] = {}
 
     def run(self) -> bool:
         """Send the letters back; say whether all of them were read.
@@ -249,6 +253,8 @@ class Redriving:
         for one, error in zip(batch.sendings, batch.errors, strict=True):
             if error is None:
                 passing.became(one.letter.request_id, SENT)
+                if self._plan.setting is not None and len(self.replaced) < MOST_REPLACED:
+                    self.replaced[one.letter.request_id] = one.request_id
             elif isinstance(error, RecordRefused):
                 not_taken.append(one)
                 passing.became(one.letter.request_id, Redrivable.NOT_TAKEN.value)

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
+from consumer.dlq.asked_anew import MOST_ASKED, asked_anew
 from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.batch_sender import opened_statuses
 from consumer.dlq.redrive.loop import How, Redriving, Tools
 from consumer.dlq.redrive.plan import RedrivePlan
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of
+from consumer.journal.later_successes import SucceededLater
 from consumer.journal.redrive_row import CANCELLED, DONE, RUNNING, Redrive, RedriveStopped
 from consumer.journal.redrive_work import RedriveWork
 from consumer.journal.reopening import TO_SEND
@@ -44,6 +46,9 @@ class Ending:
         counts: letters by their results.
         of_named: the results of requests that were named by their ids.
         untold: how many statuses could not be written to Redis.
+        replaced: the new ids by the old ones, where letters became new requests; not all of very
+            many.
+        later: the successes after the letters that would be sent; None where they were sent.
     """
 
     redrive_id: str
@@ -51,6 +56,8 @@ class Ending:
     counts: dict[str, int]
     of_named: dict[str, str] = field(default_factory=dict)
     untold: int = 0
+    replaced: dict[str, str] = field(default_factory=dict)
+    later: SucceededLater | None = None
 
 
 def begin(
@@ -107,7 +114,9 @@ def resume(
 
 
 def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
-    """Count the letters that a redrive would send now; change nothing.
+    """Count the letters that a redrive would send now, and look for later successes of their keys.
+
+    Nothing is changed.
 
     Raises:
         NotAvailable: a server is away.
@@ -115,6 +124,8 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
     answers = NamedResults(plan.filter.ids)
     all_letters = PageUnderWay(answers, {}, read=0, total=0)
     wish = plan.wish("")
+    # One more than are asked about, so that it is seen that there are more.
+    to_send: dict[str, None] = {}
     with opened(settings, plan) as tools:
         for page in tools.letters.pages(tools.letters.spans(since_ms=plan.filter.since_ms)):
             chosen = [one for one in page.letters if plan.filter.takes(one)]
@@ -125,10 +136,13 @@ def rehearse(settings: Settings, plan: RedrivePlan, *, how: How) -> Ending:
                 fault = plan.fault_of(one, tools.topics) or found.kind
                 what = SENT if fault in TO_SEND else fault.value
                 all_letters.became(one.request_id, what)
+                if what == SENT and len(to_send) <= MOST_ASKED:
+                    to_send[one.request_id] = None
             how.on_progress(page.read, page.total)
             if how.stopping.is_set():
                 break
-    return Ending("", REHEARSED, dict(all_letters.counts), answers.of_named)
+    later = asked_anew(settings, to_send)
+    return Ending("", REHEARSED, dict(all_letters.counts), answers.of_named, later=later)
 
 
 @contextmanager
@@ -168,7 +182,14 @@ def _run(stands: Redrive, tools: Tools, how: How) -> Ending:
         ) from error
     progress = redriving.progress
     named = progress.answers.of_named
-    return Ending(stands.redrive_id, state, progress.counts, named, tools.statuses.missed)
+    return Ending(
+        stands.redrive_id,
+        state,
+        progress.counts,
+        named,
+        tools.statuses.missed,
+        replaced=redriving.replaced,
+    )
 
 
 def _found(work: RedriveWork, redrive_id: str) -> Redrive:

@@ -185,6 +185,25 @@ def test_a_rehearsal_changes_nothing(scene: Scene) -> None:
     assert not scene.sent_back()
 
 
+def test_a_later_success_of_the_same_key_is_named_before_a_letter_is_sent_back(
+    scene: Scene,
+) -> None:
+    topic = scene.stage.topics["repairable"]
+    (failed,) = scene.fail({"amount": "bad"}, key="k")
+    (other,) = scene.fail({"amount": "bad"}, key="other")
+    scene.repair()
+    again = scene.stage.client.send({"amount": 5}, topic=topic, key="k").request_id
+    assert scene.stage.final(again).state is State.SUCCEEDED
+    said = scene.said("redrive", "--all", "--dry-run")
+    assert (said["sent"], said["succeeded_later"]) == (2, {failed: [again]})
+    assert said["succeeded_later_is_whole"]
+    asked = scene.dlq("redrive", failed, other, code=1)
+    assert f"  {failed}: {again}" in asked.stderr.splitlines()
+    *letters, _ = map(json.loads, scene.dlq("list", "--json").stdout.splitlines())
+    found = {one["request_id"]: one.get("succeeded_later") for one in letters}
+    assert found == {failed: [again], other: None}
+
+
 def test_a_value_set_anew_is_a_new_request_and_the_old_one_is_closed(scene: Scene) -> None:
     (failed,) = scene.fail({"amount": "bad", "to": "Zoë"}, key="k")
     scene.repair()
@@ -193,6 +212,7 @@ def test_a_value_set_anew_is_a_new_request_and_the_old_one_is_closed(scene: Scen
     (closed,) = scene.actions(failed)
     assert closed["action"] == "discard"
     new = closed["reason"].removeprefix("replaced by ")
+    assert said["replaced_by"] == {failed: new}
     ended = scene.stage.final(new)
     assert (ended.state, ended.result, ended.attempt) == (State.SUCCEEDED, {"took": 7}, 1)
     assert [one["reason"] for one in scene.actions(new)] == [f"replaces {failed}"]

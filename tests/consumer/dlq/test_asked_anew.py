@@ -1,0 +1,17 @@
+"""The lines about later successes. Pure."""
+
+from consumer.dlq.asked_anew import MOST_LINES, asked_anew_lines
+from consumer.journal.later_successes import SucceededLater
+
+
+def test_nothing_is_said_where_nothing_was_found() -> None:
+    assert list(asked_anew_lines(SucceededLater({}, is_whole=True))) == []
+
+
+def test_few_lines_are_shown_nothing_hostile_and_a_look_that_was_cut() -> None:
+    found = {f"id-{number}\x1b[2J": ["a", "b"] for number in range(MOST_LINES + 2)}
+    first, *lines, more, cut = asked_anew_lines(SucceededLater(found, is_whole=False))
+    assert "the same key" in first and len(lines) == MOST_LINES
+    assert lines[0].endswith(": a, b") and lines[0].isprintable()
+    assert more == "  and 2 more: --json has them"
+    assert cut.startswith("not all later requests were looked through")
