@@ -2,9 +2,9 @@
 
 `bench` is the worker: its real loop, the real journal (SQLite in memory) and the real status script
 (fakeredis; both `memory`). Only the pool is another one: `threads` runs the handler in a thread
-of this process, and lets it die at a point (`deaths`) that the function tells (`watched`).
-`counterparty` is the outside system, and counts. `safety` dies at every point, sends again, and
-says whether anything happened twice. `coverage` refuses by name what a bench cannot run:
+of this process, and lets it die, or lose its journal, at a point (`deaths`) that the function tells
+(`watched`). `counterparty` is the outside system, and counts. `safety` dies at every point, sends
+again, and says whether anything happened twice. `coverage` refuses by name what a bench cannot run:
 `delivery=` other than at_most_once, `order="key"`, `collapse=`, `retries=`, `dead_letters_of=`.
 
 `memory_client` is a client for the tests of front-ends: the client's own rules of sends and waits

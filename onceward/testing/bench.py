@@ -21,8 +21,8 @@ from feedback.clock import epoch_ms, monotonic_s
 from feedback.records.envelope import Envelope, Record, encode_headers, new_request_id
 from feedback.redis.store import StatusStore
 from feedback.statuses import Status
-from onceward.testing.coverage import covered
-from onceward.testing.deaths import Death, NeverReached, Point
+from onceward.testing.coverage import NotCovered, covered
+from onceward.testing.deaths import Death, NeverReached, Outage, Point
 from onceward.testing.memory import EndlessLease, MemoryJournal, memory_store
 from onceward.testing.threads import ThreadPool
 from producer_client.submission import Value, encode_value
@@ -79,7 +79,7 @@ class Bench:
         self._store = memory_store(GROUP) if store is None else store
         self._memory = MemoryJournal()
         url = self._memory.url
-        self._pool = ThreadPool(self.handler, group=GROUP, journal_url=url)
+        self._pool = ThreadPool(self.handler, group=GROUP, journal=self._memory)
         self._journal = Journal(url, group=GROUP, worker_id=WORKER)
         self._letters = DeadLetterRows(url, group=GROUP, worker_id=WORKER)
         self._teller = StatusWriter(self._store)
@@ -128,11 +128,25 @@ class Bench:
 
     def die(self, point: Point) -> None:
         """Let the child of the next run die at this point."""
-        self._pool.deaths.append(Death(point))
+        self._pool.ahead.append(Death(point))
 
     def time_limit(self, point: Point = Point.BEFORE_EFFECT) -> None:
         """Let the next run hang at this point, and its child be killed for its time limit."""
-        self._pool.deaths.append(Death(point, is_overdue=True))
+        self._pool.ahead.append(Death(point, is_overdue=True))
+
+    def journal_away(self, point: Point | None = None) -> None:
+        """Let the journal be away until its worker has noticed.
+
+        Args:
+            point: from there on in the next run; None: from now on. A transactional handler has a
+                transaction open at each point, so it takes None.
+        """
+        if point is None:
+            self._memory.go_away()
+        elif self._pool.is_transactional:
+            raise NotCovered(f"{self.handler.name}: its journal is away between runs alone")
+        else:
+            self._pool.ahead.append(Outage(point))
 
     # sending -------------------------------------------------------------------------------
 
@@ -154,7 +168,7 @@ class Bench:
             duplicates: how many more records of it come, the same in all but their offsets.
 
         Raises:
-            NeverReached: a run was to die at a point that none came to.
+            NeverReached: a run was to die, or lose its journal, where none came to.
         """
         name = request_id or new_request_id()
         for _ in range(1 + duplicates):
@@ -164,8 +178,8 @@ class Bench:
             self._offset += 1
         outcome = self.outcome(name)
         told = outcome.status
-        if left := [str(death.point) for death in self._pool.deaths]:
-            self._pool.deaths.clear()
+        if left := [str(one.point) for one in self._pool.ahead]:
+            self._pool.ahead.clear()
             raise NeverReached(
                 f"{self.handler.name} never came to {', '.join(left)}: it is {told.state}"
                 f" {told.code or ''} {told.message or ''}".rstrip()
@@ -186,6 +200,8 @@ class Bench:
         self._buffer.put([one])
         self._worker.turn()
         while not self._worker.idle or len(self._buffer):
+            if self._worker.journal_away:
+                self._memory.come_back()
             self._worker.turn()
         self._teller.flush(FLUSH_S)
 

@@ -1,4 +1,4 @@
-"""Where a run dies in a test, once."""
+"""Where a run dies in a test, or loses its journal: each once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,15 @@ class Death:
     is_overdue: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """The journal is away from this point of one run on."""
+
+    point: Point
+
+
 class NeverReached(AssertionError):
-    """A run was to die at a point that it never came to."""
+    """A run was to die, or to lose its journal, at a point that it never came to."""
 
 
 class RunDied(BaseException):

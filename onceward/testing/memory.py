@@ -17,11 +17,25 @@ class MemoryJournal:
 
     Attributes:
         url: opens it, in this process.
+        is_away: whether it answers nobody.
     """
 
     def __init__(self) -> None:
+        self.is_away = False
         self.url, self._kept = _open()
         _template().backup(self._kept)
+
+    def go_away(self) -> None:
+        """Answer nobody: SQLite's exclusive lock, taken while no transaction is open."""
+        if not self.is_away:
+            self._kept.execute("BEGIN EXCLUSIVE")
+        self.is_away = True
+
+    def come_back(self) -> None:
+        """Answer again."""
+        if self.is_away:
+            self._kept.rollback()
+        self.is_away = False
 
     def close(self) -> None:
         """Forget it."""

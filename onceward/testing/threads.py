@@ -14,7 +14,8 @@ from consumer.handlers.registry import HandlerRegistry
 from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, PoolSettings
 from consumer.pool.effects import Answered
 from consumer.pool.runs import Runs
-from onceward.testing.deaths import RUN, Death, Point, RunDied, reach
+from onceward.testing.deaths import RUN, Death, Outage, Point, RunDied, reach
+from onceward.testing.memory import MemoryJournal
 from onceward.testing.watched import watched
 
 END_S = 5.0
@@ -26,10 +27,10 @@ class ThreadPool:
     Args:
         handler: the handler of all jobs.
         group: the consumer group.
-        journal_url: where transactional handlers write.
+        journal: where transactional handlers write; it goes away at outages.
 
     Attributes:
-        deaths: of the next runs, one for each, in order.
+        ahead: the deaths of the next runs and the outages in them, in order.
         closing: the pool closes, and its dead runs end.
         runs: how many times the handler was called, by request.
         effects: how many times a run was let into its marked effect, by request.
@@ -38,13 +39,15 @@ class ThreadPool:
 
     free_slots = 1
 
-    def __init__(self, handler: Handler, *, group: str, journal_url: str) -> None:
-        self.deaths: deque[Death] = deque()
+    def __init__(self, handler: Handler, *, group: str, journal: MemoryJournal) -> None:
+        self.ahead: deque[Death | Outage] = deque()
         self.closing = threading.Event()
         self.runs: Counter[str] = Counter()
         self.effects: Counter[str] = Counter()
         self.commits: Counter[str] = Counter()
         self.is_transactional = handler.effect is EffectKind.TRANSACTIONAL
+        self._journal = journal
+        self._is_outage_due = False
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._asking: dict[tuple[str, int], Answered] = {}
         self._jobs: list[Job] = []
@@ -54,16 +57,20 @@ class ThreadPool:
         asked: Any = self
         self._runs = Runs(
             registry=registry,
-            settings=PoolSettings((), group, journal_url=journal_url),
+            settings=PoolSettings((), group, journal_url=journal.url),
             effects=asked,
         )
 
     def poll(self, timeout_s: float) -> list[Event]:
         """Return the next event, after at most `timeout_s`."""
         try:
-            return [self._events.get(timeout=max(timeout_s, 0.0001))]
+            events = [self._events.get(timeout=max(timeout_s, 0.0001))]
         except Empty:
-            return []
+            events = []
+        if self._is_outage_due:
+            self._is_outage_due = False
+            self._journal.go_away()
+        return events
 
     def wake(self) -> None:
         """Do nothing: each turn of a bench ends by itself."""
@@ -96,6 +103,10 @@ class ThreadPool:
             self._events.put(ChildDied(1, "killed for its time limit", (), (), overdue=(job,)))
         else:
             self._events.put(ChildDied(1, "killed by SIGKILL", (job,), ()))
+
+    def lose_journal(self) -> None:
+        """Let the journal be gone when the worker next hears of a run; in the thread of a run."""
+        self._is_outage_due = True
 
     def close(self) -> None:
         """End the threads of dead runs."""
@@ -139,10 +150,14 @@ class ThreadRun:
     def reach(self, point: Point) -> None:
         """Come to a point; where the run is to die, or is dead, this does not return."""
         self.go_on()
-        deaths = self._pool.deaths
-        if self._job.asks or not deaths or deaths[0].point is not point:
+        ahead = self._pool.ahead
+        if self._job.asks or not ahead or ahead[0].point is not point:
             return
-        self.died = deaths.popleft()
+        comes = ahead.popleft()
+        if isinstance(comes, Outage):
+            self._pool.lose_journal()
+            return
+        self.died = comes
         if not self._pool.is_transactional:
             self._pool.bury(self._job, self.died)
         self.go_on()

@@ -323,6 +323,30 @@ def test_a_failure_that_a_resend_may_help_runs_again_and_another_payload_never_d
     assert (other.status.result, other.runs) == ("done", 2)
 
 
+@pytest.mark.parametrize("point", [None, *Point])
+def test_a_journal_that_is_away_for_a_while_delays_a_run_and_repeats_nothing(
+    point: Point | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    bank = Counterparty()
+    with Bench(marked(bank)) as bench:
+        bench.journal_away(point)
+        outcome = bench.run({"amount": 5})
+    assert (outcome.status.state, outcome.runs, bank.times_acted) == (State.SUCCEEDED, 1, 1)
+    assert [one.message.split()[0] for one in caplog.records].count("journal.away") == 1
+
+
+def test_a_transactional_handler_loses_its_journal_between_runs_alone() -> None:
+    @handler(topic=f"t-{uuid4().hex}", effect="transactional")
+    def book(request: Request) -> str:
+        return "booked"
+
+    with Bench(book) as bench:
+        bench.journal_away()
+        assert bench.run().status.result == "booked"
+        with pytest.raises(NotCovered, match="between runs"):
+            bench.journal_away(Point.AFTER_EFFECT)
+
+
 EXAMPLES = [
     block
     for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
