@@ -22,7 +22,7 @@ from feedback.records.envelope import Envelope, Record, encode_headers, new_requ
 from feedback.redis.store import StatusStore
 from feedback.statuses import Status
 from onceward.testing.coverage import NotCovered, covered
-from onceward.testing.deaths import Death, NeverReached, Outage, Point
+from onceward.testing.deaths import Death, JournalOutage, NeverReached, Point
 from onceward.testing.memory import EndlessLease, MemoryJournal, memory_store
 from onceward.testing.threads import ThreadPool
 from producer_client.submission import Value, encode_value
@@ -146,7 +146,7 @@ class Bench:
         elif self._pool.is_transactional:
             raise NotCovered(f"{self.handler.name}: its journal is away between runs alone")
         else:
-            self._pool.ahead.append(Outage(point))
+            self._pool.ahead.append(JournalOutage(point))
 
     # sending -------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ class Death:
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
+class JournalOutage:
     """The journal is away from this point of one run on."""
 
     point: Point

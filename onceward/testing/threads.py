@@ -14,7 +14,7 @@ from consumer.handlers.registry import HandlerRegistry
 from consumer.pool import ChildDied, EffectAsked, Event, Finished, Job, PoolSettings
 from consumer.pool.effects import Answered
 from consumer.pool.runs import Runs
-from onceward.testing.deaths import RUN, Death, Outage, Point, RunDied, reach
+from onceward.testing.deaths import RUN, Death, JournalOutage, Point, RunDied, reach
 from onceward.testing.memory import MemoryJournal
 from onceward.testing.watched import watched
 
@@ -40,7 +40,7 @@ class ThreadPool:
     free_slots = 1
 
     def __init__(self, handler: Handler, *, group: str, journal: MemoryJournal) -> None:
-        self.ahead: deque[Death | Outage] = deque()
+        self.ahead: deque[Death | JournalOutage] = deque()
         self.closing = threading.Event()
         self.runs: Counter[str] = Counter()
         self.effects: Counter[str] = Counter()
@@ -154,7 +154,7 @@ class ThreadRun:
         if self._job.asks or not ahead or ahead[0].point is not point:
             return
         comes = ahead.popleft()
-        if isinstance(comes, Outage):
+        if isinstance(comes, JournalOutage):
             self._pool.lose_journal()
             return
         self.died = comes
