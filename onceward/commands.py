@@ -16,22 +16,25 @@ ROOMS = {
     "dlq": ("consumer.dlq.commands", "Show requests that failed for good, and repair them."),
     "worker": ("consumer.ops.commands", "Run requests; the journal and paused topics."),
 }
-INIT = "Write settings and a first handler into this folder."
+# Of the face itself, in the same form.
+OWN = {
+    "init": ("first_project", "Write settings and a first handler into this folder."),
+    "dev": ("dev.commands", "Run Kafka, Redis, a worker and a resender here, until Ctrl-C."),
+}
 
 
 class Rooms(Group):
-    """A group whose commands are `init` and the groups of the rooms."""
+    """A group whose commands are `init`, `dev` and the groups of the rooms."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """Return the names of the rooms' groups."""
-        return ["init", *ROOMS]
+        """Return our own commands, and the names of the rooms' groups."""
+        return [*OWN, *ROOMS]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """Return a room's group, which imports the room; None for other names."""
-        if name == "init":
-            from onceward.first_project import init
-
-            return init
+        """Return a command or a room's group, which imports it; None for other names."""
+        if name in OWN:
+            own: click.Command = getattr(import_module(f"onceward.{OWN[name][0]}"), name)
+            return own
         if name not in ROOMS:
             return None
         group: click.Command = import_module(ABOVE + ROOMS[name][0]).cli
@@ -40,8 +43,7 @@ class Rooms(Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of groups, and load none."""
         with formatter.section("Commands"):
-            lines = {name: line for name, (_, line) in ROOMS.items()}
-            formatter.write_dl([("init", INIT), *lines.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in {**OWN, **ROOMS}.items()])
 
 
 @click.group(cls=Rooms)
@@ -54,6 +56,7 @@ def cli() -> None:
     \b
     Examples:
       onceward init
+      onceward dev payments.py
       onceward worker run
       onceward client send '{"amount": 5}' --id order-7 --topic payments --wait 10
       onceward dlq list --since 2h

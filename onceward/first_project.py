@@ -8,6 +8,7 @@ import click
 
 from feedback.console.commands import DEFAULT_FILE
 from feedback.errors import SettingsError
+from onceward.dev.data_folder import DATA_FOLDER, make_data_folder
 
 SETTINGS = """\
 # Settings of Onceward. Each can also come from ONCEWARD_<SECTION>__<NAME>, as in
@@ -21,7 +22,7 @@ group = "{topic}"                       # names the requests in Redis and in the
 url = "redis://127.0.0.1:6379/0"        # what clients see
 
 [journal]
-url = "sqlite:///onceward.db"           # the truth; for several hosts postgresql+psycopg://…
+url = "sqlite:///.onceward/journal.db"  # the truth; for several hosts postgresql+psycopg://…
 
 [worker]
 handlers = ["{topic}"]                  # modules to import: {topic}.py here
@@ -69,12 +70,15 @@ def charge_card(amount: float, *, key: str) -> str:
 
 NEXT = """\
 {made}
-Kafka, Redis and these steps bring the first SUCCEEDED:
+This brings the first SUCCEEDED:
+
+  onceward dev                        # Kafka, Redis, topics and a worker, until Ctrl-C
+  onceward client send '{{"amount": 5}}' --id order-7 --wait 10        # in a second terminal
+
+With servers of your own, in the place of `onceward dev`:
 
   onceward worker migrate             # makes the journal's tables
-  onceward worker topics --create     # makes the topics
-  onceward worker run                 # works until Ctrl-C; in a second terminal:
-  onceward client send '{{"amount": 5}}' --id order-7 --wait 10
+  onceward worker run --create-topics # works until Ctrl-C
 """
 
 
@@ -99,6 +103,7 @@ def init(topic: str) -> None:
     there = [str(path) for path in files if path.exists()]
     if there:
         raise SettingsError(f"{' and '.join(there)} is there already: nothing was changed")
+    make_data_folder(Path(DATA_FOLDER))
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
     click.echo(NEXT.format(made="\n".join(f"wrote {path}" for path in files)))

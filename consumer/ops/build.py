@@ -34,7 +34,13 @@ from consumer.ops.health import Health, doubts
 from consumer.ops.health.probe import Probe
 from consumer.ops.health.progress import HEARTBEAT, INTAKE
 from consumer.ops.signals import Stop
-from consumer.ops.startup import load_registry, new_worker_id, open_source, pool_settings
+from consumer.ops.startup import (
+    load_registry,
+    new_worker_id,
+    open_source,
+    pool_settings,
+    require_topics,
+)
 from consumer.ops.workers.load import load_of
 from consumer.pool import Pool
 from consumer.status.availability import ServerOutage
@@ -134,6 +140,10 @@ class Build:
                 before_commit=core.made(BeforeCommit),
             )
         )
+
+    def require_topics(self) -> None:
+        """Return when the topics of requests exist; see `startup.require_topics`."""
+        require_topics(self.settings, self._handlers)
 
     # questions between the parts -------------------------------------------------------------
 

@@ -26,6 +26,8 @@ from feedback.settings.settings import Settings
 
 PRUNE_BATCH = 1000
 
+log = logs.EventLog("onceward.topics")
+
 
 @click.group(cls=Group)
 @click.version_option(package_name="onceward")
@@ -36,7 +38,8 @@ def cli() -> None:
 @cli.command()
 @config_option
 @log_level_option
-def run(config: str | None, log_level: str) -> int:
+@click.option("--create-topics", is_flag=True, help="First make the topics that are missing.")
+def run(config: str | None, log_level: str, create_topics: bool) -> int:
     """Work until SIGTERM or Ctrl-C.
 
     \b
@@ -48,6 +51,8 @@ def run(config: str | None, log_level: str) -> int:
 
     settings = settings_of(config)
     logs.configure(level=log_level)
+    if create_topics:
+        _create_topics(settings)
     return Service(settings).run()
 
 
@@ -158,6 +163,12 @@ def prune(config: str | None, as_json: bool, older_than_days: float) -> None:
         click.echo(json.dumps({"requests": requests, "runs": runs}))
     else:
         click.echo(f"removed {requests} requests and {runs} runs of their history")
+
+
+def _create_topics(settings: Settings) -> None:
+    for one in look_at_topics(settings, load_registry(settings).handlers, create=True):
+        if one.is_new:
+            log.info("topic.created", topic=one.topic.name, partitions=one.partitions)
 
 
 for command in (*PAUSING, workers):

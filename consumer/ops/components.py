@@ -22,6 +22,8 @@ def components_of(built: Build) -> Iterator[Component]:
     # It watches from the first moment to the last, and answers the pages until then.
     health, probe = built.health, built.probe
     yield Component("health", lambda: health.start(probe), stop=health.stop, stop_s=5.0)
+    # A mistake in a topic's name is said before anything else begins.
+    yield Component("topics", built.require_topics)
     # Connections close behind all that use them.
     yield Component("redis", stop=lambda _: _close_store(built))
     yield Component("journal", stop=lambda _: built.journal.close())

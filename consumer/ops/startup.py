@@ -14,6 +14,7 @@ from consumer.handlers.registry import HandlerRegistry
 from consumer.pool import PoolSettings
 from feedback.errors import NotAvailable, SettingsError
 from feedback.kafka.source import KafkaSource
+from feedback.kafka.topics import KafkaTopics
 from feedback.observer import Observer
 from feedback.settings.settings import Settings
 
@@ -60,6 +61,21 @@ def pool_settings(settings: Settings, handlers: Iterable[Handler]) -> PoolSettin
     )
 
 
+def require_topics(settings: Settings, handlers: Iterable[Handler]) -> None:
+    """Return when the topics of requests exist: else a worker would say that it started, and end.
+
+    Raises:
+        NotAvailable: one does not, or Kafka does not answer.
+    """
+    wanted = letters.expected(handlers)
+    there = KafkaTopics(settings.kafka, create=False).visible(wanted)
+    if missing := sorted({*wanted} - {*there}):
+        raise NotAvailable(
+            f"Kafka at {settings.kafka.bootstrap_servers} has no topic {', '.join(missing)}: "
+            "create it (onceward-worker topics --create), or correct the handler's topic"
+        )
+
+
 def open_source(
     settings: Settings, handlers: Sequence[Handler], observers: Sequence[Observer]
 ) -> KafkaSource:
@@ -70,16 +86,7 @@ def open_source(
         observers: hear how it gets on.
 
     Raises:
-        NotAvailable: a topic is not there.
-        OncewardError: Kafka is not.
+        OncewardError: Kafka is not there.
     """
     letters.prepare_in_kafka(settings, handlers)
-    source = KafkaSource(settings.kafka, [one.topic for one in handlers], observers)
-    missing = source.missing(letters.expected(handlers))
-    if missing:
-        source.close()
-        raise NotAvailable(
-            f"Kafka at {settings.kafka.bootstrap_servers} has no topic {', '.join(missing)}: "
-            "create it (onceward-worker topics --create), or correct the handler's topic"
-        )
-    return source
+    return KafkaSource(settings.kafka, [one.topic for one in handlers], observers)

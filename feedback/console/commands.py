@@ -98,7 +98,7 @@ def settings_of(config: str | None, *, needs: Sequence[str] = JOURNALED) -> Sett
             and the environment does not name all that the command needs: an answer about a group
             and a database that nobody meant would be a false all-clear.
     """
-    file = config or os.environ.get(CONFIG_VARIABLE) or _file_here()
+    file = file_of(config)
     settings = load(file)
     if file is None:
         missing = [one for one in needs if not _is_named(settings, one)]
@@ -111,8 +111,10 @@ def settings_of(config: str | None, *, needs: Sequence[str] = JOURNALED) -> Sett
     return settings
 
 
-def _file_here() -> str | None:
-    return DEFAULT_FILE if Path(DEFAULT_FILE).exists() else None
+def file_of(config: str | None) -> str | None:
+    """Return the settings file of a command: `--config`, `ONCEWARD_CONFIG`, `./onceward.toml`."""
+    there = DEFAULT_FILE if Path(DEFAULT_FILE).exists() else None
+    return config or os.environ.get(CONFIG_VARIABLE) or there
 
 
 def _is_named(settings: Settings, place: str) -> bool:

@@ -37,6 +37,16 @@ def program(name: str) -> str:
     return path
 
 
+def require(names: Iterable[str]) -> None:
+    """Return when these programs are installed.
+
+    Raises:
+        StackError: some are not; it has the one command that installs their packages.
+    """
+    if missing := _missing(names):
+        raise StackError(_advice(missing))
+
+
 def install_missing(names: Iterable[str]) -> list[str]:
     """Install the packages of those programs that are missing; return the packages installed.
 

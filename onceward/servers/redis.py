@@ -34,8 +34,8 @@ class Redis:
     def command(self, folder: Path) -> Command:
         """Return the server's command; a stop has nothing to save."""
         appends = "yes" if self.keeps_data else "no"
-        options = f"--bind {HOST} --port {self.port} --dir {folder} --appendonly {appends}"
-        argv = (program("redis-server"), *options.split(), "--save", "")
+        options = ("--bind", HOST, "--port", str(self.port), "--dir", str(folder))
+        argv = (program("redis-server"), *options, "--appendonly", appends, "--save", "")
         return Command(argv=argv, folder=folder, log=folder / "redis.log")
 
     def answers(self, folder: Path) -> bool:

@@ -37,9 +37,9 @@ def test_it_writes_settings_that_load_and_changes_no_file(folder: Path) -> None:
     assert code == 0
     assert "wrote onceward.toml\nwrote payments.py" in said
     assert load("onceward.toml").worker.handlers == ("payments",)
-    before = {one: one.read_bytes() for one in folder.iterdir()}
+    before = {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
     assert _init()[0] == 2
-    assert {one: one.read_bytes() for one in folder.iterdir()} == before
+    assert {one: one.read_bytes() for one in before} == before
 
 
 @pytest.mark.parametrize("topic", ["a-b", "../x", "", "1a"])
@@ -70,9 +70,8 @@ def test_its_commands_bring_the_first_success(folder: Path, servers: Servers) ->
 
     run("init", "--topic", unique)
     run("worker", "migrate")
-    run("worker", "topics", "--create")
     worker = subprocess.Popen(
-        (sys.executable, "-m", "onceward", "worker", "run"),
+        (sys.executable, "-m", "onceward", "worker", "run", "--create-topics"),
         cwd=folder,
         env=environ,
         stderr=subprocess.DEVNULL,

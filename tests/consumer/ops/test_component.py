@@ -137,7 +137,7 @@ def test_each_starts_behind_those_that_it_needs_and_stops_before_them(
     make_names: MakeNames,
 ) -> None:
     names = make_names(HANDLERS, {}, alerts={"webhook_url": "http://127.0.0.1:9/"})
-    assert set(names) - {"health", "redis", "journal"} == NEEDS.keys()
+    assert set(names) - {"health", "topics", "redis", "journal"} == NEEDS.keys()
     # The readers of batches, of keys that collapse, and of the rest.
     assert names.count("intake") == 3
     for name, needed in NEEDS.items():

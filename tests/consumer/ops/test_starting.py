@@ -29,10 +29,12 @@ def test_a_handler_path_without_handlers_ends_the_worker(
 def test_a_topic_that_does_not_exist_ends_the_worker(make_stage: MakeStage) -> None:
     stage = make_stage()
     stage.topics["work"] = "no-such-topic"
-    code, told = ended(stage.launch_with())
+    worker = stage.launch_with()
+    code, told = ended(worker)
     assert code == 3
     assert told.startswith("error: Kafka at ")
     assert "has no topic no-such-topic: create it" in told
+    assert worker.events("worker.started") == []
 
 
 def test_wrong_settings_are_named_all_at_once(tmp_path: Path) -> None:

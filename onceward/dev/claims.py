@@ -1,0 +1,50 @@
+"""A lock that names its holder: two sessions do not share a folder, nor servers of one of them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from feedback.errors import NotAvailable
+from onceward.servers.cache import cache_folder
+
+
+class AnotherSession(NotAvailable):
+    """Another `onceward dev` has these ports, or this folder."""
+
+
+def lock_of(address: str) -> Path:
+    """Return the lock of the server at an address of this machine."""
+    return cache_folder() / f"dev-{address.replace(':', '-')}.lock"
+
+
+@contextmanager
+def claimed(path: Path, *, subject: str, shared: bool = False) -> Iterator[None]:
+    """Hold a lock within the block. It ends with this process, however that ends.
+
+    Args:
+        subject: the locked thing, for the error.
+        shared: hold it beside others that share it, and name no holder.
+
+    Raises:
+        AnotherSession: another process has it; names that.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(lock, 4096).decode(errors="replace")
+            raise AnotherSession(
+                f"another `onceward dev` ({holder}) has {subject}: stop it, "
+                "or name other ports in [kafka] bootstrap_servers and [redis] url"
+            ) from None
+        if not shared:
+            os.truncate(lock, 0)
+            os.write(lock, f"pid {os.getpid()} in {Path.cwd()}".encode())
+        yield
+    finally:
+        os.close(lock)

@@ -1,0 +1,1 @@
+"""`onceward dev`."""
