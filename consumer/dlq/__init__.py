@@ -4,7 +4,8 @@
 Kafka ── reading, page by page ── dialects ──▶ letters ── filter ──▶ chosen, once each
 journal ── states of requests ── letter_state ─────────────┘   ├── tally ──▶ list_page, as_json
                                                                └── exporting
-one id ── report: letters, journal row, runs, actions, status ── show_page, as_json
+one id ── report_reading ──▶ report ─┬─ timeline ──────┬── show_page, as_json
+                                     └─ next_commands ─┘
 chosen ── redrive: reopen, write PENDING, send
 ```
 
@@ -14,6 +15,10 @@ request now. `doubts_list` shows rows in doubt. `listing` goes through letters, 
 `exporting` writes them to a file for analysis, as Parquet or JSON lines. `decoded` shows bytes. The
 commands `list`, `show` and `export` are in `commands`, whose group the acting commands join as
 well; `options` has the options of all, and `dates` reads and writes points in time.
+
+One request: `report` is all that is known of it, in whatever state; `report_reading` asks Kafka,
+the journal and Redis. `holding` says who has it. `timeline` and `next_commands` are pure: any page
+may use them. `show_page` is the terminal's, which begins with `timeline_page`.
 
 Acting: `redrive` sends letters back; `asked_anew` says first where later requests of the same key
 have succeeded. `resolve_command` ends doubts, `discard_command` closes cases; `expire_commands`

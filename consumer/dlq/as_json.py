@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from consumer.dlq.holding import RequestHolder
 from consumer.dlq.letter import Failure, Letter
 from consumer.dlq.letter_state import LetterState
+from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestReport
 from consumer.dlq.tally import Listed, Tally
+from consumer.dlq.timeline import TimelineEvent, timeline_of
 
 
 def listed_json(one: Listed, *, later: Sequence[str] = ()) -> dict[str, Any]:
@@ -89,11 +92,12 @@ def letter_json(letter: Letter, *, value: bool) -> dict[str, Any]:
     return whole | (bytes_json("value", letter.value) if value else {})
 
 
-def report_json(report: RequestReport, *, value: bool) -> dict[str, Any]:
+def report_json(report: RequestReport, *, value: bool, config: str | None = None) -> dict[str, Any]:
     """Return all that is known of a request; a missing part is null.
 
     Args:
-        value: whether to include the letters' values.
+        value: whether to include its value and the letters' values.
+        config: of `--config`, for the commands.
     """
     row = None
     if report.row is not None:
@@ -111,7 +115,31 @@ def report_json(report: RequestReport, *, value: bool) -> dict[str, Any]:
         "actions": [one._asdict() for one in report.actions],
         "status": status,
         "status_away": report.away,
+        "group": report.group,
+        "topic": report.topic,
+        "paused": None if report.pause is None else report.pause._asdict(),
+        **bytes_json("key", report.key),
+        **(bytes_json("value", report.value) if value else {}),
+        "idempotency_keys": report.idempotency_keys,
+        "holder": None if report.holder is None else _holder_json(report.holder),
+        "timeline": [_event_json(one) for one in timeline_of(report)],
+        "next": [asdict(one) for one in next_commands(report, config=config)],
     }
+
+
+def _holder_json(holder: RequestHolder) -> dict[str, Any]:
+    return {
+        "worker": holder.worker_id,
+        "lives": holder.lives,
+        "lease_until": None if holder.lease is None else holder.lease.until,
+        "is_leased": holder.is_leased,
+        "beats": holder.beats,
+        "has_given_up": holder.has_given_up,
+    }
+
+
+def _event_json(event: TimelineEvent) -> dict[str, Any]:
+    return {name: one for name, one in event._asdict().items() if one is not None}
 
 
 def bytes_json(name: str, raw: bytes | None) -> dict[str, Any]:

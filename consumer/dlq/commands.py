@@ -22,10 +22,13 @@ from consumer.dlq.filter import Filter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_page import BARS, console_for, list_page
 from consumer.dlq.listing import judged_letters, shown_states, tally_of
+from consumer.dlq.next_commands import next_commands
 from consumer.dlq.options import Given, filter_options
 from consumer.dlq.redrive import commands as redrive_commands
-from consumer.dlq.report import report_of
+from consumer.dlq.report import RequestReport
+from consumer.dlq.report_reading import report_of
 from consumer.dlq.show_page import VALUE_LIMIT, show_page
+from consumer.dlq.timeline_page import next_lines
 from consumer.journal.later_successes import SucceededLater
 from feedback import __version__
 from feedback.console.commands import Group, config_option, json_option, settings_of
@@ -137,42 +140,49 @@ def _list_doubts(
     "--topic", "topics", multiple=True, help="Look for letters of this topic only; repeatable."
 )
 @click.option("--dlq", "dlqs", multiple=True, help="Look in this dead letter topic; repeatable.")
-@click.option("--no-value", is_flag=True, help="Hide the request's value.")
+@no_journal_option
+@click.option("--value", "shows_value", is_flag=True, help="Show the request's value, cut.")
 @click.option("--whole-value", is_flag=True, help="Show the value uncut.")
+@click.option("--no-value", is_flag=True, hidden=True, help="As without --value.")
 def show(
     config: str | None,
     as_json: bool,
     request_id: str,
     topics: tuple[str, ...],
     dlqs: tuple[str, ...],
-    no_value: bool,
+    no_journal: bool,
+    shows_value: bool,
     whole_value: bool,
+    no_value: bool,
 ) -> int:
-    """Show a request: its letter, its journal row, and the status of its client.
+    """Show a request in any state: its timeline, who holds it, and the commands that could follow.
 
-    A request without a letter is shown as well: it may be in doubt, or run again. With neither
-    letter nor row the exit code is 1.
+    All that Redis, the journal and the dead letters know of it, in the order of time. Where none
+    of them knows it the exit code is 1. Letters of other systems are found with --dlq.
 
     \b
     Examples:
       onceward-dlq show 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --config payments.toml
-      onceward-dlq show 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --json | jq .row
+      onceward-dlq show 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11 --json | jq .timeline
+      onceward-dlq show orders-0-17 --dlq connect-dlq --no-journal --value
     """
-    refuse_beside("--no-value", "--whole-value")
+    refuse_beside("--no-value", "--value", "--whole-value")
     refuse_beside("--dlq", "--topic")
     settings = settings_of(config)
     check_request_id(request_id)
     given = Given(Filter(), topics=frozenset(topics), dlqs=frozenset(dlqs))
     with progress_bar("looking for its letters") as advance:
-        report = report_of(settings, request_id, given, advance=advance)
+        report = report_of(settings, request_id, given, ask_journal=not no_journal, advance=advance)
+    limit = ENDLESS if whole_value else VALUE_LIMIT if shows_value else None
     if as_json:
-        click.echo(json.dumps(report_json(report, value=not no_value)))
+        click.echo(json.dumps(report_json(report, value=limit is not None, config=config)))
     elif report.is_known:
         console = console_for()
-        limit = None if no_value else ENDLESS if whole_value else VALUE_LIMIT
         console.print(show_page(report, width=console.width, value_limit=limit))
+        for line in next_lines(next_commands(report, config=config)):
+            click.echo(line)
     else:
-        click.echo(f"there is no letter and no row of {request_id}", err=True)
+        click.echo(_nothing_known(report), err=True)
     return int(ExitCode.FINE if report.is_known else ExitCode.BAD_ANSWER)
 
 
@@ -199,6 +209,13 @@ def export_command(
         pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
         count = export(pages, file, shown=shown)
     click.echo(f"{count:,} dead letters written to {file}", err=True)
+
+
+def _nothing_known(report: RequestReport) -> str:
+    text = f"{report.request_id}: there is no letter, no row and no status of it"
+    place = f"in group {report.group}"
+    hint = "" if report.dlqs else "; a letter of another system is found with --dlq TOPIC"
+    return f"{text} {place}{hint}"
 
 
 def _refuse_two_meanings_of_states() -> None:

@@ -44,6 +44,17 @@ def moment_ms(name: str, text: str, *, now_ms: int) -> int:
     return passed.days * 86_400_000 + passed.seconds * 1000 + passed.microseconds // 1000
 
 
+def instant(ms: int) -> str:
+    """Return epoch ms for a person as `moment` does, to the millisecond.
+
+    >>> instant(5)
+    '1970-01-01 00:00:00.005Z'
+    """
+    if not 0 <= ms <= MAX_EPOCH_MS:
+        return str(ms)
+    return f"{moment(ms)[:-1]}.{ms % 1000:03}Z"
+
+
 def moment(ms: int | None) -> str:
     """Return epoch ms for a person, in UTC; a time outside the calendar as its number.
 

@@ -1,28 +1,24 @@
-"""All that is known of one request: its letters, its journal row, and the status in Redis."""
+"""All that is known of one request. Pure."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from consumer.dlq.filter import Filter
+from consumer.dlq.holding import RequestHolder
 from consumer.dlq.letter import Letter
-from consumer.dlq.letter_state import LetterState, state_of
-from consumer.dlq.listing import Advance
-from consumer.dlq.options import Given
-from consumer.dlq.reading import LetterReader
+from consumer.dlq.letter_state import LetterState
+from consumer.handlers.idempotency_key import idempotency_key
 from consumer.journal.actions import Action
-from consumer.journal.lookup import Lookup, PastRun
-from consumer.journal.records import Row
-from feedback.errors import RedisUnavailable
-from feedback.redis.server import connect
-from feedback.redis.store import StatusStore
-from feedback.settings.settings import Settings
+from consumer.journal.lookup import PastRun
+from consumer.journal.pauses import PauseRow
+from consumer.journal.records import JournalState, Row
+from consumer.journal.redrive_rule import Redrivable
+from feedback.records.stored_payload import StoredPayload
+from feedback.status import FINAL, State
 from feedback.statuses import Status
 
-# A request that fails again and again has many letters: the last say enough.
-MOST_LETTERS = 20
+MOST_KEYS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +26,19 @@ class RequestReport:
     """All that is known of one request.
 
     Attributes:
+        group: the consumer group that was asked.
         letters: the last ones, the newest of them last; each once.
         state: the state of the last letter; None without one.
-        row: None where the journal has nothing.
+        row: None where the journal has nothing, or was not asked.
         runs: those before the row's.
         status: the status that a client sees; None where Redis is away.
         away: why the status is not known.
+        payload: for a resend; None once it has ended.
+        holder: the worker that has it now.
+        pause: that of its topic.
+        verdict: whether its last letter could be sent back; None without one.
+        dlqs: the dead letter topics that were named to look in.
+        now: epoch ms, by the database's clock where there is a row.
     """
 
     request_id: str
@@ -46,82 +49,82 @@ class RequestReport:
     actions: list[Action]
     status: Status | None
     away: str | None
+    group: str = ""
+    payload: StoredPayload | None = None
+    holder: RequestHolder | None = None
+    pause: PauseRow | None = None
+    verdict: Redrivable | None = None
+    dlqs: Collection[str] = ()
+    now: int = 0
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a letter or a row."""
-        return bool(self.letters) or self.row is not None
+        """Whether anything is known of it."""
+        has_status = self.status is not None and self.status.state is not State.UNKNOWN
+        is_kept = self.payload is not None or bool(self.runs) or bool(self.actions)
+        return bool(self.letters) or self.row is not None or has_status or is_kept
 
+    @property
+    def topic(self) -> str | None:
+        """The topic that it was sent to, as far as that is known."""
+        if self.row is not None:
+            return self.row.topic
+        if self.letters:
+            return self.letters[-1].home
+        if self.payload is not None:
+            return self.payload.topic
+        return None if self.status is None else self.status.topic
 
-def report_of(
-    settings: Settings, request_id: str, given: Given, *, advance: Advance
-) -> RequestReport:
-    """Return all that is known of a request.
+    @property
+    def key(self) -> bytes | None:
+        """Its record's key."""
+        if self.row is not None:
+            return self.row.message_key
+        if self.letters:
+            return self.letters[-1].key
+        return None if self.payload is None else self.payload.key
 
-    Args:
-        given: where to look for letters.
-        advance: called with the number of records read, and their total.
+    @property
+    def has_value(self) -> bool:
+        """Whether its value is known: that of the letter, or of the payload for a resend."""
+        return bool(self.letters) or self.payload is not None
 
-    Raises:
-        NotAvailable: Kafka or the journal is away, or a topic does not exist.
-    """
-    with Lookup.from_settings(settings) as lookup:
-        rows, now = lookup.rows([request_id])
-        row = rows.get(request_id)
-        runs = lookup.runs(request_id)
-        actions = lookup.actions([request_id]).get(request_id, [])
-    letters = _letters(settings, request_id, given, _failed_since(row, runs), advance=advance)
-    state = state_of(letters[-1], row, actions, now=now) if letters else None
-    status, away = _status(settings, request_id)
-    return RequestReport(request_id, letters, state, row, runs, actions, status, away)
+    @property
+    def value(self) -> bytes | None:
+        """Its value; None is one that is null, or not known."""
+        if self.letters:
+            return self.letters[-1].value
+        return None if self.payload is None else self.payload.value
 
+    @property
+    def idempotency_keys(self) -> list[str]:
+        """The keys that its counterparty saw, the last of them in force; empty before a run."""
+        voids = self._voids
+        if voids is None:
+            return []
+        # Redis' number is anybody's.
+        numbers = range(max(0, voids + 1 - MOST_KEYS), voids + 1)
+        return [idempotency_key(self.group, self.request_id, one) for one in numbers]
 
-def _letters(
-    settings: Settings,
-    request_id: str,
-    given: Given,
-    since_ms: int | None,
-    *,
-    advance: Advance,
-) -> list[Letter]:
-    with LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs) as reader:
-        found = list(_matching(reader, request_id, since_ms, advance))
-        if not found and since_ms is not None:
-            # The clocks may be further apart than `CLOCKS_APART_MS`.
-            found = list(_matching(reader, request_id, None, advance))
-    return found
+    @property
+    def _voids(self) -> int | None:
+        if self.row is not None:
+            return None if self.row.claimed_at is None else self.row.voids
+        if self.status is None or not self.status.generation:
+            return None
+        return self.status.voids or 0
 
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether it has failed, and may run again before its deadline."""
+        row = self.row
+        is_reopened = row is not None and row.state == JournalState.FAILED and row.resend
+        return is_reopened and row is not None and self.now < row.deadline_at
 
-def _matching(
-    reader: LetterReader, request_id: str, since_ms: int | None, advance: Advance
-) -> Iterator[Letter]:
-    wanted = Filter(ids=frozenset([request_id]))
-    last: deque[Letter] = deque(maxlen=MOST_LETTERS)
-    for page in reader.pages(reader.spans(since_ms=since_ms)):
-        met = {one.failure.attempts for one in last}
-        for one in page.letters:
-            if wanted.takes(one) and one.failure.attempts not in met:
-                met.add(one.failure.attempts)
-                last.append(one)
-        advance(page.read, page.total)
-    yield from sorted(last, key=lambda one: one.failed_at)
-
-
-def _failed_since(row: Row | None, runs: list[PastRun]) -> int | None:
-    """Return the end of the request's first run: no letter is older."""
-    ends = [one.ended_at for one in runs if one.ended_at is not None]
-    if row is not None and row.finished_at is not None:
-        ends.append(row.finished_at)
-    return min(ends, default=None)
-
-
-def _status(settings: Settings, request_id: str) -> tuple[Status | None, str | None]:
-    redis = connect(settings.redis)
-    try:
-        store = StatusStore(redis, settings.kafka.group, settings.redis)
-        (status,) = store.read_many([request_id])
-    except RedisUnavailable as error:
-        return None, str(error)
-    finally:
-        redis.close()
-    return status, None
+    @property
+    def has_ended(self) -> bool:
+        """Whether no run of it follows by itself."""
+        if self.row is not None:
+            is_open = self.row.state in (JournalState.CLAIMED, JournalState.RETRYING)
+            return not (is_open or self.is_on_its_way)
+        return self.status is not None and self.status.state in FINAL

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from consumer.handlers.declaration import EffectKind
 from consumer.handlers.effect_gate import EffectGate
+from consumer.handlers.idempotency_key import idempotency_key
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -84,13 +85,9 @@ class Request:
     def idempotency_key(self) -> str:
         """A key for the counterparty: the same for every run of this request until one is void.
 
-        `ow-` and 40 hex digits of the SHA-256 of group, request id and number of voids, each
-        followed by a NUL (contract, section 9): 43 characters of ASCII.
+        43 characters of ASCII; see `idempotency_key`.
         """
-        from hashlib import sha256  # OpenSSL: memory that a child may never need
-
-        text = f"{self.group}\0{self.request_id}\0{self.voids}\0"
-        return "ow-" + sha256(text.encode()).hexdigest()[:40]
+        return idempotency_key(self.group, self.request_id, self.voids)
 
     @property
     def traceparent(self) -> str | None:

@@ -10,9 +10,10 @@ from sqlalchemy import and_, select
 from consumer.journal import history
 from consumer.journal.actions import Action, actions_of
 from consumer.journal.batch import SHAPES
+from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.records import Row
-from consumer.journal.tables import run
+from consumer.journal.tables import run, worker
 
 
 class PastRun(NamedTuple):
@@ -30,6 +31,20 @@ class PastRun(NamedTuple):
     outcome: str
     by_whom: str
     allowed_by: str | None
+
+
+class LeaseRow(NamedTuple):
+    """A worker's lease, by the database's clock.
+
+    Args:
+        until: epoch ms.
+        since: epoch ms; the worker's start.
+        now: epoch ms.
+    """
+
+    until: int
+    since: int
+    now: int
 
 
 _PAST_RUN = tuple(run.c[name] for name in PastRun._fields)
@@ -80,3 +95,15 @@ class Lookup(GroupJournal):
         statement = select(*_PAST_RUN).where(own).order_by(run.c.id).limit(limit)
         with self._session.transaction(read_only=True) as connection:
             return [PastRun(*found) for found in connection.execute(statement).all()]
+
+    def lease(self, worker_id: str) -> LeaseRow | None:
+        """Return a worker's lease; None without one: it was released, or never taken.
+
+        Raises:
+            JournalUnavailable: ask again.
+        """
+        own = and_(worker.c.group == self._group, worker.c.worker_id == worker_id)
+        statement = select(worker.c.lease_until, worker.c.started_at, now_ms()).where(own)
+        with self._session.transaction(read_only=True) as connection:
+            found = connection.execute(statement).one_or_none()
+        return None if found is None else LeaseRow(*found)

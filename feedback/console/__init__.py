@@ -1,4 +1,4 @@
 """The console: options, exit codes and errors of all `commands`, `progress`, safe text.
 
-`contradictions` refuses options that exclude each other.
+`contradictions` refuses options that exclude each other; `pasting` writes commands for a shell.
 """

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from feedback.console.pasting import pasted
 from feedback.errors import InvalidMessage
 from feedback.records.envelope import check_request_id
 from spark_audit.findings import Finding
@@ -61,8 +62,7 @@ def pastes_for_all(finding: Finding, summary: Mapping[str, Any]) -> tuple[Paste,
 
 
 def _with_id(form: _Form, request_id: str) -> Paste:
-    behind = ("--",) if request_id.startswith("-") else ()
-    return Paste(shlex.join((*form.words, *behind, request_id)), form.why)
+    return Paste(pasted(form.words, request_id), form.why)
 
 
 _STATUS = _Form(("onceward-client", "status"), "as its client sees it now")

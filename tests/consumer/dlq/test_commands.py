@@ -73,19 +73,21 @@ def test_failures_are_listed_shown_and_exported(make_box: MakeBox, dlq: Dlq) -> 
     assert [one.get("request_id") for one in filtered[:-1]] == [failed]
     assert lines(dlq(config, "list", "--json", "--limit", "0"))[0]["summary"]["shown"] == 3
 
-    (case,) = lines(dlq(config, "show", failed, "--json"))
+    (case,) = lines(dlq(config, "show", failed, "--json", "--value"))
     assert (case["row"]["state"], case["status"]["state"]) == ("FAILED", "FAILED")
     assert case["state"] == "open"
     (shown,) = case["letters"]
     assert json.loads(shown["value"]) == {"n": 1} and shown["key"] == "card-1"
     assert {"name": "DLQ_REASON", "value": "HANDLER_ERROR"} in shown["headers"]
     assert shown["stacktrace"]
-    page = dlq(config, "show", failed).stdout
+    page = dlq(config, "show", failed, "--value").stdout
     for text in ("BankDown", "─ stack ─", '"n": 1', "DLQ_REASON", "card-1", "FAILED"):
         assert text in page
     assert_harmless(page)
-    assert '"n": 1' not in dlq(config, "show", failed, "--no-value").stdout
-    assert "ff 00" in dlq(config, "show", malformed).stdout
+    assert '"n": 1' not in (hidden := dlq(config, "show", failed)).stdout
+    assert f"onceward-dlq redrive --config {config} {failed}" in hidden.stdout.splitlines()
+    assert "value" not in lines(dlq(config, "show", failed, "--json"))[0]
+    assert "ff 00" in dlq(config, "show", malformed, "--value").stdout
 
     (case,) = lines(dlq(config, "show", doubtful, "--json"))
     assert (case["letters"], case["row"]["state"]) == ([], "IN_DOUBT")
@@ -103,7 +105,7 @@ def test_failures_are_listed_shown_and_exported(make_box: MakeBox, dlq: Dlq) -> 
     unsaid = dlq(config, *words)
     assert unsaid.code == ExitCode.USAGE and "say it in a few words" in unsaid.stderr
     nobody = dlq(config, "show", "nobody")
-    assert nobody.code == ExitCode.BAD_ANSWER and "no letter and no row" in nobody.stderr
+    assert nobody.code == ExitCode.BAD_ANSWER and "is found with --dlq" in nobody.stderr
 
     target = config.parent / "letters.parquet"
     assert dlq(config, "export", str(target)).code == ExitCode.FINE

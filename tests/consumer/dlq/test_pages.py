@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_page import WITH_MESSAGE, console_for, list_page
 from consumer.dlq.report import RequestReport
-from consumer.dlq.show_page import WIDE, show_page
+from consumer.dlq.show_page import VALUE_LIMIT, WIDE, show_page
 from consumer.dlq.tally import MOST_NAMES, Tally
 from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
@@ -45,36 +45,37 @@ def report(**changes: Any) -> RequestReport:
 
 @pytest.mark.parametrize("width", [80, WIDE])
 def test_a_request_is_shown_whole_at_every_width(width: int) -> None:
-    lines = drawn(show_page(report(), width=width), width=width)
+    page = show_page(report(), width=width, value_limit=VALUE_LIMIT)
+    lines = drawn(page, width=width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
-    for part in ("dead letter", "headers as sent", "value: JSON, 13 bytes", "stack", "journal"):
-        assert part in text
-    for part in ("earlier letters", "runs before", "what people did", "what the client sees"):
-        assert part in text
+    for part in ("request", "timeline", "value: JSON, 13 bytes", "dead letter", "headers as sent"):
+        assert f"─ {part} ─" in text
+    for part in ("stack", "journal", "what the client sees"):
+        assert f"─ {part} ─" in text
     assert "the bank is back" in text and "DLQ_REASON" in text
 
 
 def test_letter_and_journal_stand_side_by_side_where_there_is_room() -> None:
-    wide = drawn(show_page(report(), width=WIDE), width=WIDE)
-    assert "dead letter" in wide[0] and "journal" in wide[0]
-    narrow = drawn(show_page(report(), width=80), width=80)
-    assert "dead letter" in narrow[0] and "journal" not in narrow[0]
+    for width, is_beside in ((WIDE, True), (80, False)):
+        lines = drawn(show_page(report(), width=width), width=width)
+        (line,) = (one for one in lines if "─ dead letter ─" in one)
+        assert ("─ journal ─" in line) is is_beside
 
 
 def test_what_is_not_known_is_said() -> None:
     unknown = report(letters=[], state=None, row=None, runs=[], actions=[], status=None)
     text = "\n".join(drawn(show_page(unknown, width=80), width=80))
-    assert text.count("none") == 1 and text.count("nothing") == 1
+    assert text.count("none") == 1 and text.count("nothing") == 2
     away = report(status=None, away="Redis is away: [b]refused[/b]")
     assert "[b]refused[/b]" in "\n".join(drawn(show_page(away, width=80), width=80))
 
 
 def test_a_value_is_hidden_or_cut_as_it_is_asked_for() -> None:
     long = report(letters=[letter(of={"value": b"v" * 5000})])
-    hidden = "\n".join(drawn(show_page(long, width=80, value_limit=None), width=80))
-    assert "vvvv" not in hidden
-    cut = "\n".join(drawn(show_page(long, width=80), width=80))
+    hidden = "\n".join(drawn(show_page(long, width=80), width=80))
+    assert "vvvv" not in hidden and "5,000 bytes; --value shows it" in hidden
+    cut = "\n".join(drawn(show_page(long, width=80, value_limit=VALUE_LIMIT), width=80))
     assert cut.count("v" * 70) > 10 and "5,000 bytes, cut" in cut
     whole = "\n".join(drawn(show_page(long, width=80, value_limit=2**62), width=80))
     assert "cut" not in whole

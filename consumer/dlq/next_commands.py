@@ -1,0 +1,137 @@
+"""The commands that could come next for a request, ready to paste. Pure.
+
+An id is anybody's text, and quoted for the shell. A command that decides something lacks its
+reason, without which it is refused: pasting alone decides nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from consumer.dlq.report import RequestReport
+from consumer.journal.records import JournalState
+from consumer.journal.redrive_rule import Redrivable
+from feedback.console.pasting import pasted
+from feedback.errors import InvalidMessage
+from feedback.records.envelope import check_request_id
+from feedback.status import FINAL, State
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+# A status that its client has, with nobody at work.
+_UNCLAIMED = frozenset({State.PENDING, State.LOST})
+_BECAUSE = ("--because", "")
+
+
+@dataclass(frozen=True, slots=True)
+class NextCommand:
+    """A command, and its purpose in a few words."""
+
+    command: str
+    why: str
+
+
+def next_commands(report: RequestReport, *, config: str | None = None) -> list[NextCommand]:
+    """Return the commands that could come next, the likeliest first; none for an id that is none.
+
+    Args:
+        config: of `--config`, which each command gets as well.
+    """
+    try:
+        check_request_id(report.request_id)
+    except InvalidMessage:
+        return []
+    found = _Commands(report, () if config is None else ("--config", config))
+    return [*found.of_topic(), *found.of_state()]
+
+
+class _Commands:
+    def __init__(self, report: RequestReport, config: Sequence[str]) -> None:
+        self._report = report
+        self._config = config
+        self._dlqs = [word for one in sorted(report.dlqs) for word in ("--dlq", one)]
+
+    def of_topic(self) -> Iterator[NextCommand]:
+        """Yield those that let its topic go on."""
+        pause = self._report.pause
+        if pause is not None and not self._report.has_ended and _TOPIC.fullmatch(pause.topic):
+            words = ("onceward-worker", "resume", *self._config)
+            yield NextCommand(pasted(words, pause.topic), "its topic is paused: let it go on")
+
+    def of_state(self) -> Iterator[NextCommand]:
+        """Yield those that its state allows."""
+        row, status = self._report.row, self._report.status
+        if row is not None and row.state == JournalState.IN_DOUBT:
+            yield from self._of_doubt()
+        elif row is not None and row.state in (JournalState.CLAIMED, JournalState.RETRYING):
+            yield self._client("its outcome, as soon as there is one", "wait", "--no-resend")
+        elif row is not None and row.state == JournalState.SKIPPED and row.by:
+            yield from self._other(row.by)
+        elif self._report.verdict is not None:
+            yield from self._of_letter(self._report.verdict)
+        elif row is not None and row.state == JournalState.FAILED:
+            yield from self._of_failure_without_letter()
+        elif row is None and status is not None and status.state in _UNCLAIMED:
+            yield self._client("wait for it, and send it again where that helps", "wait")
+            yield NextCommand(self._alone("onceward-worker", "check"), "does each server answer?")
+        elif row is None and status is not None and status.state in (*_OPEN, State.IN_DOUBT):
+            yield self._client("its outcome, as soon as there is one", "wait", "--no-resend")
+
+    def _of_doubt(self) -> Iterator[NextCommand]:
+        how = "say between the quotes how you know"
+        yield self._dlq(f"its effect happened: {how}", "resolve", "--succeeded", *_BECAUSE)
+        yield self._dlq(f"its effect did not happen: {how}", "resolve", "--failed", *_BECAUSE)
+
+    def _of_letter(self, verdict: Redrivable) -> Iterator[NextCommand]:
+        dlqs = self._dlqs
+        unknown = ("--unknown",) if verdict is Redrivable.NO_ROW else ()
+        if verdict in (Redrivable.SEND, Redrivable.NO_ROW):
+            how = "send it back for one further run"
+            risk = "; nothing says whether it has run" if unknown else ""
+            yield self._dlq("would it be sent back?", "redrive", *dlqs, *unknown, "--dry-run")
+            yield self._dlq(how + risk, "redrive", *dlqs, *unknown)
+        elif verdict is Redrivable.TOO_OFTEN:
+            most = str(self._report.letters[-1].failure.redrive_count + 1)
+            yield self._dlq("send it back once more", "redrive", *dlqs, "--max-redrives", most)
+        elif verdict is Redrivable.DISCARDED:
+            yield self._dlq("open its case again: say why", "discard", "--undo", *_BECAUSE)
+        elif verdict is Redrivable.ON_ITS_WAY:
+            yield self._client("its outcome, as soon as there is one", "wait")
+        if verdict in _CLOSABLE:
+            yield self._dlq("nothing is to be done: say why", "discard", *dlqs, *_BECAUSE)
+
+    def _of_failure_without_letter(self) -> Iterator[NextCommand]:
+        if self._report.is_on_its_way:
+            yield self._client("wait for it, and send it again where that helps", "wait")
+        else:
+            yield NextCommand(
+                self._alone("onceward-worker", "check"), "its dead letter is not there yet"
+            )
+
+    def _other(self, request_id: str) -> Iterator[NextCommand]:
+        try:
+            check_request_id(request_id)
+        except InvalidMessage:
+            return
+        words = ("onceward-dlq", "show", *self._config)
+        yield NextCommand(pasted(words, request_id), "the request that succeeded in its stead")
+
+    def _dlq(self, why: str, *words: str) -> NextCommand:
+        return self._with_id(why, "onceward-dlq", *words)
+
+    def _client(self, why: str, *words: str) -> NextCommand:
+        return self._with_id(why, "onceward-client", *words)
+
+    def _with_id(self, why: str, *words: str) -> NextCommand:
+        return NextCommand(pasted((*words, *self._config), self._report.request_id), why)
+
+    def _alone(self, *words: str) -> str:
+        return shlex.join((*words, *self._config))
+
+
+_OPEN = tuple(state for state in State if state not in FINAL and state is not State.UNKNOWN)
+_CLOSABLE = frozenset(
+    {Redrivable.SEND, Redrivable.NO_ROW, Redrivable.TOO_OFTEN, Redrivable.ANOTHERS_ID}
+)

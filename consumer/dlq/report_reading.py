@@ -1,0 +1,192 @@
+"""Reads all that is known of one request: Kafka's letters, the journal, Redis."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+from consumer.dlq.filter import Filter
+from consumer.dlq.holding import RequestHolder, holder_of
+from consumer.dlq.letter import Letter
+from consumer.dlq.letter_state import state_of
+from consumer.dlq.listing import Advance
+from consumer.dlq.options import Given
+from consumer.dlq.reading import LetterReader
+from consumer.dlq.redrive.record import candidate_of
+from consumer.dlq.report import RequestReport
+from consumer.journal.actions import Action
+from consumer.journal.lookup import Lookup, PastRun
+from consumer.journal.pauses import PauseRow, Pauses
+from consumer.journal.records import Row
+from consumer.journal.redrive_rule import Redrivable, Wish, decide
+from feedback.clock import epoch_ms
+from feedback.errors import RedisUnavailable
+from feedback.records.stored_payload import StoredPayload
+from feedback.redis.server import connect
+from feedback.redis.store import StatusStore
+from feedback.settings.settings import Settings
+from feedback.statuses import Status
+
+# A request that fails again and again has many letters: the last say enough.
+MOST_LETTERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _InJournal:
+    """The journal's facts; empty where it was not asked."""
+
+    row: Row | None = None
+    runs: list[PastRun] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
+    pauses: list[PauseRow] = field(default_factory=list)
+    now: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _InRedis:
+    """The facts of Redis; `away` says why there are none."""
+
+    status: Status | None = None
+    payload: StoredPayload | None = None
+    away: str | None = None
+
+
+def report_of(
+    settings: Settings,
+    request_id: str,
+    given: Given,
+    *,
+    ask_journal: bool = True,
+    advance: Advance,
+) -> RequestReport:
+    """Return all that is known of a request.
+
+    Args:
+        given: where to look for letters.
+        ask_journal: whether the journal is asked; a request of another system has no row there.
+        advance: called with the number of records read, and their total.
+
+    Raises:
+        NotAvailable: Kafka or the journal is away, or a topic does not exist.
+    """
+    of = _in_journal(settings, request_id) if ask_journal else _InJournal()
+    now = of.now or epoch_ms()
+    since_ms = _failed_since(of.row, of.runs)
+    letters = _letters(settings, request_id, given, since_ms, advance=advance)
+    last = letters[-1] if letters else None
+    with closing(connect(settings.redis)) as redis:
+        store = StatusStore(redis, settings.kafka.group, settings.redis)
+        told = _in_redis(store, request_id)
+        holder = _holder(settings, store, of.row, told.status, ask_journal=ask_journal)
+    report = RequestReport(
+        request_id=request_id,
+        group=settings.kafka.group,
+        letters=letters,
+        state=None if last is None else state_of(last, of.row, of.actions, now=now),
+        row=of.row,
+        runs=of.runs,
+        actions=of.actions,
+        status=told.status,
+        away=told.away,
+        payload=told.payload,
+        holder=holder,
+        verdict=None if last is None else _verdict(last, of, now=now),
+        dlqs=given.dlqs,
+        now=now,
+    )
+    pause = next((one for one in of.pauses if one.topic == report.topic), None)
+    return replace(report, pause=pause)
+
+
+def _in_journal(settings: Settings, request_id: str) -> _InJournal:
+    with Lookup.from_settings(settings) as lookup:
+        rows, now = lookup.rows([request_id])
+        runs = lookup.runs(request_id)
+        actions = lookup.actions([request_id]).get(request_id, [])
+    with closing(Pauses.from_settings(settings)) as pauses:
+        return _InJournal(rows.get(request_id), runs, actions, pauses.paused(), now)
+
+
+def _in_redis(store: StatusStore, request_id: str) -> _InRedis:
+    try:
+        (status,) = store.read_many([request_id])
+        return _InRedis(status, _payload(store, request_id))
+    except RedisUnavailable as error:
+        return _InRedis(away=str(error))
+
+
+def _payload(store: StatusStore, request_id: str) -> StoredPayload | None:
+    try:
+        return store.kept_payload(request_id)
+    except ValueError:
+        return None  # nothing of ours wrote it
+
+
+def _holder(
+    settings: Settings,
+    store: StatusStore,
+    row: Row | None,
+    status: Status | None,
+    *,
+    ask_journal: bool,
+) -> RequestHolder | None:
+    holder = holder_of(row, status)
+    if holder is None:
+        return None
+    if ask_journal:
+        with Lookup.from_settings(settings) as lookup:
+            lease = lookup.lease(holder.worker_id)
+        is_leased = lease is not None and lease.now < lease.until
+        holder = replace(holder, lease=lease, is_leased=is_leased)
+    try:
+        return replace(holder, beats=holder.worker_id in store.alive([holder.worker_id]))
+    except RedisUnavailable:
+        return holder
+
+
+def _verdict(letter: Letter, of: _InJournal, *, now: int) -> Redrivable:
+    """Return whether the letter could be sent back, as the journal's rule says it."""
+    if letter.home == letter.record.topic:
+        return Redrivable.NO_TOPIC
+    return decide(candidate_of(letter), of.row, now, actions=of.actions, wish=Wish(""))
+
+
+def _letters(
+    settings: Settings,
+    request_id: str,
+    given: Given,
+    since_ms: int | None,
+    *,
+    advance: Advance,
+) -> list[Letter]:
+    with LetterReader(settings.kafka, topics=given.topics, dlqs=given.dlqs) as reader:
+        found = list(_matching(reader, request_id, since_ms, advance))
+        if not found and since_ms is not None:
+            # The clocks may be further apart than `CLOCKS_APART_MS`.
+            found = list(_matching(reader, request_id, None, advance))
+    return found
+
+
+def _matching(
+    reader: LetterReader, request_id: str, since_ms: int | None, advance: Advance
+) -> Iterator[Letter]:
+    wanted = Filter(ids=frozenset([request_id]))
+    last: deque[Letter] = deque(maxlen=MOST_LETTERS)
+    for page in reader.pages(reader.spans(since_ms=since_ms)):
+        met = {one.failure.attempts for one in last}
+        for one in page.letters:
+            if wanted.takes(one) and one.failure.attempts not in met:
+                met.add(one.failure.attempts)
+                last.append(one)
+        advance(page.read, page.total)
+    yield from sorted(last, key=lambda one: one.failed_at)
+
+
+def _failed_since(row: Row | None, runs: list[PastRun]) -> int | None:
+    """Return the end of the request's first run: no letter is older."""
+    ends = [one.ended_at for one in runs if one.ended_at is not None]
+    if row is not None and row.finished_at is not None:
+        ends.append(row.finished_at)
+    return min(ends, default=None)

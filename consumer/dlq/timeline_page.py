@@ -1,0 +1,129 @@
+"""The first part of a request's page: its facts in short, its timeline, and what could come next.
+
+All foreign text is made printable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from consumer.dlq.dates import instant, moment
+from consumer.dlq.decoded import decoded
+from consumer.dlq.facts_table import Fact, facts_table, panel, plain_table
+from consumer.dlq.holding import RequestHolder
+from consumer.dlq.list_page import plain, state_text
+from consumer.dlq.next_commands import NextCommand
+from consumer.dlq.report import RequestReport
+from consumer.dlq.timeline import TimelineEvent, timeline_of
+
+KEY_LIMIT = 300
+
+
+def request_panel(report: RequestReport, *, is_value_shown: bool) -> RenderableType:
+    """Return what a person wants to know first."""
+    return panel("request", facts_table(_facts(report, is_value_shown=is_value_shown)))
+
+
+def timeline_panel(report: RequestReport) -> RenderableType:
+    """Return the events in the order of time; those that lie ahead are said to."""
+    table = plain_table("at", "by the clock of", "what")
+    for event in timeline_of(report):
+        is_ahead = event.at > report.now
+        text = Text("to come: " if is_ahead else "", style="dim") + plain(event_words(event))
+        table.add_row(Text(instant(event.at)), Text(event.clock.value, style="dim"), text)
+    return panel("timeline", table)
+
+
+def event_words(event: TimelineEvent) -> str:
+    """Return an event on one line, as it came from outside.
+
+    >>> from consumer.dlq.timeline import Clock, EventKind
+    >>> event_words(TimelineEvent(5, EventKind.CLAIMED, Clock.JOURNAL, 1, by="worker-1"))
+    'claimed, run 1, by worker-1'
+    """
+    first = " ".join(filter(None, (event.kind.value, event.name)))
+    run = None if event.generation is None else f"run {event.generation}"
+    by = event.by and f"by {event.by}"
+    text = ", ".join(one for one in (first, run, by) if one)
+    return f"{text}: {event.detail}" if event.detail else text
+
+
+def next_lines(commands: Sequence[NextCommand]) -> list[str]:
+    """Return the commands as lines that a shell takes, all of them at once too.
+
+    No panel is around them: what is copied from a terminal is the command alone.
+    """
+    lines = ["", "what could come next:"] if commands else []
+    for one in commands:
+        lines += [f"# {one.why}", one.command]
+    return lines
+
+
+def _facts(report: RequestReport, *, is_value_shown: bool) -> list[Fact]:
+    topic = report.topic or "not known"
+    pause = report.pause
+    paused = "" if pause is None else f"; paused since {moment(pause.since)} by {pause.by}"
+    why = "" if pause is None else f": {pause.reason}"
+    facts: list[Fact] = [
+        ("request", plain(report.request_id)),
+        ("group", plain(report.group)),
+        ("topic", plain(topic) + Text(style="yellow").append(plain(paused + why))),
+        ("journal says", _journal_state(report)),
+        ("client sees", _seen(report)),
+    ]
+    if report.state is not None:
+        facts.append(("its letter", state_text(report.state)))
+    facts.append(("held by", plain(holder_words(report.holder))))
+    *void, last = report.idempotency_keys or [""]
+    facts += [("idempotency key", Text(last)), ("void keys", Text(" ".join(void)))]
+    facts += [("key", _bytes(report, report.key)), ("value", _value(report, is_value_shown))]
+    return facts
+
+
+def holder_words(holder: RequestHolder | None) -> str:
+    """Return who has a request, and whether that worker lives."""
+    if holder is None:
+        return "nobody"
+    if holder.has_given_up:
+        return f"{holder.worker_id}, which has given it up"
+    life = {True: "lives", False: "is dead", None: "may live or not"}[holder.lives]
+    if holder.is_leased is None:
+        lease = "its lease is not known"
+    elif holder.lease is None:
+        lease = "it has no lease"
+    else:
+        word = "holds until" if holder.is_leased else "was over at"
+        lease = f"its lease {word} {moment(holder.lease.until)}"
+    beats = {True: "a heartbeat", False: "no heartbeat", None: "nobody knows of a heartbeat"}
+    return f"{holder.worker_id}, which {life}: {lease}, {beats[holder.beats]}"
+
+
+def _journal_state(report: RequestReport) -> Text:
+    row = report.row
+    if row is None:
+        return Text("nothing", style="dim")
+    return Text(row.state, style="bold") + plain(f" {row.code}" if row.code else "")
+
+
+def _seen(report: RequestReport) -> Text:
+    if report.status is None:
+        return plain(report.away)
+    return Text(report.status.state.value, style="bold")
+
+
+def _bytes(report: RequestReport, raw: bytes | None) -> Text:
+    if not (report.row or report.has_value):
+        return Text("not known", style="dim")
+    found = decoded(raw, limit=KEY_LIMIT)
+    return Text("null" if found.kind == "null" else found.text)
+
+
+def _value(report: RequestReport, is_shown: bool) -> Text:
+    if not report.has_value:
+        return Text("not kept: it is in its topic", style="dim")
+    found = decoded(report.value, limit=1)
+    size = "null" if found.kind == "null" else f"{found.kind}, {found.size_bytes:,} bytes"
+    return Text(size if is_shown else f"{size}; --value shows it")
