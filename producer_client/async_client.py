@@ -169,6 +169,7 @@ class AsyncClient:
         headers: Sequence[tuple[str, bytes]] = (),
         deadline_s: float | None = None,
         connection: AsyncConnection | AsyncSession | async_scoped_session[Any] | None = None,
+        using: str | None = None,
     ) -> AsyncHandle:
         """Send one request and return when Kafka has acknowledged it; see `Client.send`.
 
@@ -177,6 +178,8 @@ class AsyncClient:
                 asks again in another process, or after this call has raised.
             connection: of SQLAlchemy for asyncio, to PostgreSQL or SQLite, and not in autocommit:
                 the request is only written into that database's outbox; see `Client.send`.
+            using: is refused. Django's transaction belongs to a thread: there a `Client` sends, in
+                the function that `sync_to_async` runs.
 
         Raises:
             InvalidMessage, InvalidValue, PayloadMismatch, NotSent, SendUnknown: as there.
@@ -186,6 +189,13 @@ class AsyncClient:
         """
         self._require_open()
         submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
+        if using is not None:
+            from producer_client.outbox import NoTransaction
+
+            raise NoTransaction(
+                "using= is for a Client: Django's transaction belongs to a thread; call "
+                "Client.send(using=...) in the function that sync_to_async runs"
+            )
         if connection is not None:
             return await self._write(connection, submission)
         sent = await self._way.one(submission)

@@ -185,6 +185,7 @@ class Client:
         headers: Sequence[tuple[str, bytes]] = (),
         deadline_s: float | None = None,
         connection: Connection | Session | scoped_session[Any] | None = None,
+        using: str | None = None,
     ) -> Handle:
         """Send one request and return when Kafka has acknowledged it.
 
@@ -194,8 +195,9 @@ class Client:
 
         With `connection` the request is only written into that database's outbox, within the open
         transaction there. A relay sends it after the commit, and nothing is sent without one. Its
-        status is UNKNOWN until then. With an outbox of the client's own, the call also returns when
-        Kafka has failed and the outbox has the request.
+        status is UNKNOWN until then. `using` does the same through Django's connection, inside
+        `transaction.atomic()`. With an outbox of the client's own, the call also returns when Kafka
+        has failed and the outbox has the request.
 
         With the id of a known request, the same request is sent again. One that has already ended
         is not: its handle answers at once.
@@ -208,6 +210,7 @@ class Client:
                 process, or after this call has raised.
             deadline_s: seconds from now in which its run must start.
             connection: of SQLAlchemy, to PostgreSQL or SQLite, and not in autocommit.
+            using: an alias of Django's `DATABASES`, PostgreSQL (psycopg) or SQLite.
 
         Raises:
             InvalidMessage: it breaks the contract; nothing was written.
@@ -219,25 +222,29 @@ class Client:
                 under this id, or nobody can be asked whether it was, or Redis may have forgotten
                 it; then its status is the earlier one. Sending it again under the same id is
                 harmless.
-            NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: with `connection`
-                only; nothing was written. See `producer_client.outbox`.
+            NoTransaction, OutboxVersionError, OutboxUnavailable, RowRefused: with `connection` or
+                `using` only; nothing was written. See `producer_client.outbox`.
         """
         self._require_open()
         submission = Submission(value, key, topic, request_id, tuple(headers), deadline_s)
-        if connection is not None:
-            return self._write(connection, submission)
+        if connection is not None or using is not None:
+            return self._write(submission, connection, using)
         with self._under_way:
             sent = self._sending.one(submission)
         return Handle.of(sent, self)
 
-    def _write(self, connection: object, submission: Submission) -> Handle:
-        from producer_client.outbox import writing
+    def _write(self, submission: Submission, connection: object, using: object) -> Handle:
+        from producer_client.outbox import NoTransaction, django_writing, writing
 
+        if connection is not None and using is not None:
+            raise NoTransaction("give connection= or using=, not both: each is a transaction")
         one = self._sending.prepare(submission)
         limit = self.settings.client.max_request_bytes
         writing.require_sendable(one, max_request_bytes=limit)
         group, notify = self.settings.kafka.group, self.settings.outbox.notify
-        written_at = writing.write(connection, one, group=group, notify=notify)
+        write = writing.write if using is None else django_writing.write_django
+        given = connection if using is None else using
+        written_at = write(given, one, group=group, notify=notify)
         return Handle.of(one, self, written_at=written_at)
 
     def send_many(

@@ -2,13 +2,17 @@
 
 ```
 client.send(..., connection=) ─▶ row, in the caller's transaction ─ commit ─▶ relay
+client.send(..., using=) ─▶ the same, in a transaction of Django's
 Client(outbox=url).send ─ Kafka fails ─▶ row, in its own transaction ─▶ relay
 relay: lane taken ─▶ PENDING, payload, deadline (Redis) ─▶ Kafka ─▶ row marked, lane let go
 ```
 
-- `writing`: a row within the caller's transaction. `fallback`: a row when Kafka fails; `circuit`:
-  whether to ask a server again that was away.
-- `tables`, `schema`: the tables, and their versions. `row`: a request as a row. `faults`, `errors`.
+- `writing`: a row within the caller's transaction; `django_writing`: within one of Django's.
+  `row_insert`: their statement; `driver_transaction`: whether there is a transaction.
+- `fallback`: a row when Kafka fails; `row_writer` writes it in a thread; `circuit`: whether to ask
+  a server again that was away.
+- `tables`, `schema`: the tables, and their versions; `sql_texts`: the same for Django's migration,
+  which is `onceward.django`. `row`: a request as a row. `faults`, `errors`.
 - `relay`: the loop; `table` its rows and lanes, `telling` writes PENDING, `shipping` sends a batch,
   `rests` remembers topics that are away, `waking` wakes it, `metrics` counts.
 - `parked`: parked rows for a person; `outbox_commands`, one room up.

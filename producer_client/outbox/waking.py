@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 from feedback.sql.engine import open_engine
-from producer_client.outbox.writing import CHANNEL
+from producer_client.outbox.row_insert import CHANNEL
 
 log = EventLog("onceward.relay")
 

@@ -3,65 +3,31 @@
 One statement, and nothing else: no Redis, no Kafka. If the process dies right after it, the
 transaction ends without a commit and nothing was ever asked for; once it is committed, a relay
 sends the request.
-
-On PostgreSQL the same statement wakes the relays. A NOTIFY is delivered at the commit, and those of
-one transaction are one. Its price: commits that notify go through one after the other.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    Executable,
-    bindparam,
-    func,
-    insert,
-    literal_column,
-    select,
-)
-from sqlalchemy.engine import Dialect
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, scoped_session
 
 from feedback.errors import InvalidMessage, OncewardError
 from feedback.kafka.sender import size_of_record
 from feedback.records.envelope import encode_headers
-from feedback.sql.clock import now_ms
+from producer_client.outbox.driver_transaction import commits_by_itself
 from producer_client.outbox.errors import NoTransaction
 from producer_client.outbox.faults import translate
 from producer_client.outbox.row import columns_of
+from producer_client.outbox.row_insert import RowInsert
 from producer_client.outbox.schema import check_version
-from producer_client.outbox.tables import RowState, row
 from producer_client.submission import Prepared
 
-CHANNEL = "onceward_outbox"
-
-
-class _Insert(NamedTuple):
-    """The statement as a driver takes it, without SQLAlchemy's work for each execution.
-
-    That work took half as long as the round trip.
-
-    Attributes:
-        statement: as SQLAlchemy takes it.
-        order: of the parameters, for drivers that take them by position.
-    """
-
-    statement: Executable
-    sql: str
-    order: tuple[str, ...] | None
-
-
-# libpq's PQtransactionStatus.
-_IDLE = 0
 # With or without waking relays; for engines whose database was seen to have our tables.
-_inserts: weakref.WeakKeyDictionary[Engine, dict[bool, _Insert]] = weakref.WeakKeyDictionary()
+_inserts: weakref.WeakKeyDictionary[Engine, dict[bool, RowInsert]] = weakref.WeakKeyDictionary()
 
 
 def write(connection: object, one: Prepared, *, group: str, notify: bool = True) -> int:
@@ -87,7 +53,7 @@ def write(connection: object, one: Prepared, *, group: str, notify: bool = True)
         inserts = _inserts.get(joined.engine)
         if inserts is None:
             check_version(joined)
-            inserts = {wakes: _insert(joined.dialect, wakes=wakes) for wakes in (True, False)}
+            inserts = {wakes: RowInsert.of(joined.dialect, wakes=wakes) for wakes in (True, False)}
             _inserts[joined.engine] = inserts
         return _execute(joined, inserts[notify], columns_of(one, group=group))
     except DBAPIError as error:
@@ -138,7 +104,7 @@ def _joined(connection: object) -> Connection:
     if not isinstance(connection, Connection):
         raise NoTransaction(
             f"connection={type(connection).__name__}: give a SQLAlchemy Connection or Session "
-            "(those of asyncio: to an AsyncClient)"
+            "(those of asyncio: to an AsyncClient; of Django: using=)"
         )
     if connection.dialect.name not in ("postgresql", "sqlite"):
         raise NoTransaction(
@@ -148,7 +114,7 @@ def _joined(connection: object) -> Connection:
         driver = _driver(connection)
     except DBAPIError as error:
         raise _translated(error) from None
-    if _commits_by_itself(driver):
+    if commits_by_itself(driver):
         raise NoTransaction(
             "the connection is in autocommit: there is no transaction to join; "
             "give one without that isolation level"
@@ -163,62 +129,15 @@ def _driver(connection: Connection) -> Any:
     return pooled.driver_connection if is_sqlite else pooled.dbapi_connection
 
 
-def _commits_by_itself(driver: Any) -> bool:
-    if not hasattr(driver, "in_transaction"):
-        return bool(driver.autocommit) and not _has_begun(driver)
-    if driver.in_transaction:
-        return False
-    # sqlite3: the classic mode without its own BEGIN, or the newer attribute (Python 3.12).
-    return driver.isolation_level is None or getattr(driver, "autocommit", -1) is True
-
-
-def _has_begun(driver: Any) -> bool:
-    """Whether BEGIN was executed on a PostgreSQL connection that does not begin by itself."""
-    info = getattr(driver, "info", None)
-    return info is not None and info.transaction_status != _IDLE
-
-
 def _translated(error: DBAPIError) -> OncewardError | DBAPIError:
     return translate(error) or error
 
 
-def _execute(joined: Connection, written: _Insert, columns: Mapping[str, Any]) -> int:
+def _execute(joined: Connection, written: RowInsert, columns: Mapping[str, Any]) -> int:
     if "schema_translate_map" in joined.get_execution_options():
         # The connection decides where the tables lie: only SQLAlchemy knows that.
         found = joined.execute(written.statement, columns)
-    elif written.order is None:
-        found = joined.exec_driver_sql(written.sql, columns)
     else:
-        found = joined.exec_driver_sql(written.sql, tuple(columns[name] for name in written.order))
+        found = joined.exec_driver_sql(written.sql, written.parameters(columns))
     written_at: int = found.scalar_one()
     return written_at
-
-
-def _insert(dialect: Dialect, *, wakes: bool) -> _Insert:
-    named: dict[str, Any] = {name: bindparam(name) for name in _GIVEN}
-    waiting: ColumnElement[str] = literal_column(f"'{RowState.WAITING}'")
-    values = insert(row).values(**named, created_at=now_ms(), state=waiting)
-    statement: Any = values.returning(row.c.created_at)
-    if wakes and dialect.name == "postgresql":
-        # One statement, one round trip: the row, and its NOTIFY.
-        made = statement.cte("made")
-        channel: ColumnElement[str] = literal_column(f"'{CHANNEL}'")
-        statement = select(made.c.created_at, func.pg_notify(channel, literal_column("''")))
-    compiled = statement.compile(dialect=dialect)
-    order = compiled.positiontup
-    return _Insert(statement, str(compiled), None if order is None else tuple(order))
-
-
-_GIVEN = (
-    "group",
-    "lane",
-    "request_id",
-    "topic",
-    "message_key",
-    "value",
-    "headers",
-    "payload_sha256",
-    "size_bytes",
-    "attempt",
-    "deadline_at",
-)

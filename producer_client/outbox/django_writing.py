@@ -1,0 +1,133 @@
+"""Writes one request into the outbox through Django's connection, within its transaction.
+
+The same statement as `writing`, and nothing else: if the process dies right after it, Django's
+transaction ends without a commit and nothing was ever asked for.
+
+It goes to the driver past Django's cursors: those keep each statement with its parameters, which
+are payload here, while DEBUG is on.
+"""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import closing
+from functools import cache
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from feedback.errors import NotAvailable
+from producer_client.outbox.driver_transaction import commits_by_itself
+from producer_client.outbox.errors import NoTransaction, OutboxVersionError
+from producer_client.outbox.faults import translate
+from producer_client.outbox.row import columns_of
+from producer_client.outbox.row_insert import RowInsert
+from producer_client.outbox.sql_texts import dialect_of, is_known, query_of_version
+from producer_client.outbox.tables import SCHEMA_VERSION
+from producer_client.submission import Prepared
+
+# Django's connections that were seen to have our tables, with the database's name, which a test
+# runner changes. A thread has its own connection.
+_seen: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def write_django(using: object, one: Prepared, *, group: str, notify: bool = True) -> int:
+    """Write a request into the outbox of one of Django's databases, and return the time.
+
+    The time is the row's `created_at`, in epoch ms of the database's clock.
+
+    Args:
+        using: an alias of `DATABASES`; the transaction of this thread's connection is joined.
+        notify: whether to wake relays on PostgreSQL; otherwise they find the row when they poll.
+
+    Raises:
+        NotAvailable: Django is not installed.
+        NoTransaction: no such database, one of another kind, or no transaction of the caller's.
+        OutboxVersionError, OutboxUnavailable, RowRefused: as `writing.write`.
+    """
+    database = _database(using)
+    from django.db import Error
+
+    try:
+        _require_transaction(database)
+        with database.wrap_database_errors, closing(database.connection.cursor()) as cursor:
+            _require_tables(database, cursor)
+            insert = _insert(database.vendor, wakes=notify)
+            cursor.execute(insert.sql, insert.parameters(columns_of(one, group=group)))
+            written_at: int = cursor.fetchone()[0]
+    except Error as error:
+        raise _translated(error, database.connection) from None
+    return written_at
+
+
+@cache
+def _insert(kind: str, *, wakes: bool) -> RowInsert:
+    return RowInsert.of(dialect_of(kind), wakes=wakes)
+
+
+def _database(using: object) -> Any:
+    try:
+        from django.db import connections
+        from django.utils.connection import ConnectionDoesNotExist
+    except ImportError as error:
+        raise NotAvailable(f"using= needs Django: {error}") from None
+    if not isinstance(using, str):
+        raise NoTransaction(f"using={type(using).__name__}: give an alias of Django's DATABASES")
+    try:
+        database = connections[using]
+    except ConnectionDoesNotExist:
+        raise NoTransaction(f"using={using!r}: Django's DATABASES has no such alias") from None
+    if not is_known(database.vendor):
+        raise NoTransaction(
+            f"using={using!r}: an outbox lies in PostgreSQL or SQLite, not in {database.vendor}"
+        )
+    if database.vendor == "postgresql" and not _is_psycopg(database):
+        raise NoTransaction(f"using={using!r} goes through psycopg2: install psycopg (3)")
+    return database
+
+
+def _is_psycopg(database: Any) -> bool:
+    return str(database.Database.__name__) == "psycopg"
+
+
+def _require_transaction(database: Any) -> None:
+    alias = database.alias
+    blocks = database.atomic_blocks
+    # A TestCase has a transaction of its own: there a caller without one would pass its tests.
+    is_of_a_test = bool(blocks) and all(getattr(one, "_from_testcase", False) for one in blocks)
+    if database.get_autocommit() or is_of_a_test:
+        raise NoTransaction(
+            f"using={alias!r} is in autocommit here: there is no transaction to join; "
+            f"send inside `with transaction.atomic(using={alias!r}):`"
+        )
+    if database.needs_rollback:
+        raise NoTransaction(
+            f"an error has broken the transaction of using={alias!r}: it can only be rolled back"
+        )
+    driver = database.connection
+    if driver is None or commits_by_itself(driver):
+        raise NoTransaction(
+            f"the transaction of using={alias!r} is over: its connection was closed, or somebody "
+            "has sent a COMMIT or ROLLBACK of their own"
+        )
+
+
+def _require_tables(database: Any, cursor: Any) -> None:
+    name = str(database.settings_dict["NAME"])
+    if _seen.get(database) == name:
+        return
+    cursor.execute(query_of_version(database.vendor))
+    found = cursor.fetchone()
+    version = None if found is None else int(found[0])
+    if version != SCHEMA_VERSION:
+        raise OutboxVersionError(version, SCHEMA_VERSION)
+    _seen[database] = name
+
+
+def _translated(error: Exception, driver: Any) -> Exception:
+    """Return the error to raise instead of Django's, whose cause is the driver's."""
+    is_closed = bool(getattr(driver, "closed", False))
+    cause = error.__cause__
+    if not isinstance(cause, Exception):
+        return error
+    return translate(DBAPIError(None, None, cause, connection_invalidated=is_closed)) or error
