@@ -5,7 +5,8 @@
 of this process, and lets it die, or lose its journal, at a point (`deaths`) that the function tells
 (`watched`). `counterparty` is the outside system, and counts. `safety` dies at every point, sends
 again, and says whether anything happened twice. `coverage` refuses by name what a bench cannot run:
-`delivery=` other than at_most_once, `order="key"`, `collapse=`, `retries=`, `dead_letters_of=`.
+`delivery=` other than at_most_once, `order="key"`, `collapse=`, `dead_letters_of=`. Retries are
+decided as in a worker, and wait in `bench_retries` until a test lets time pass.
 
 `memory_client` is a client for the tests of front-ends: the client's own rules of sends and waits
 over a store in memory and a Kafka that keeps records (`memory_sender`). The test says how a request
@@ -20,7 +21,8 @@ the handler runs before; one that runs then calls a `Counterparty` in vain. A tr
 ended at once, with its connection rolled back. A handler that never returns holds its test.
 """
 
-from onceward.testing.bench import Bench, BenchOutcome
+from onceward.testing.bench import Bench
+from onceward.testing.bench_outcome import BenchOutcome
 from onceward.testing.counterparty import Counterparty, KeyRefused
 from onceward.testing.coverage import NotCovered
 from onceward.testing.deaths import NeverReached, Point

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +20,8 @@ from feedback.clock import epoch_ms, monotonic_s
 from feedback.records.envelope import Envelope, Record, encode_headers, new_request_id
 from feedback.redis.store import StatusStore
 from feedback.statuses import Status
+from onceward.testing.bench_outcome import BenchOutcome
+from onceward.testing.bench_retries import BenchRetries
 from onceward.testing.coverage import NotCovered, covered
 from onceward.testing.deaths import Death, JournalOutage, NeverReached, Point
 from onceward.testing.memory import EndlessLease, MemoryJournal, memory_store
@@ -32,26 +33,6 @@ WORKER = "bench-1-0"
 DEADLINE_S = 3600.0
 FLUSH_S = 10.0
 MANY = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class BenchOutcome:
-    """How a request stands after a sending; counts are of all its sendings.
-
-    Attributes:
-        status: as its client reads it.
-        runs: how many times the handler was called for it.
-        effects: how many times a run of it was let into `request.effect()`.
-        commits: how many transactional runs of it were committed.
-        state: of its journal row; empty where it has none. has_letter: a dead letter is owed.
-    """
-
-    status: Status
-    runs: int
-    effects: int
-    commits: int
-    state: str
-    has_letter: bool
 
 
 class Bench:
@@ -84,7 +65,10 @@ class Bench:
         self._letters = DeadLetterRows(url, group=GROUP, worker_id=WORKER)
         self._teller = StatusWriter(self._store)
         self._teller.start()
-        self._buffer = Buffer(8)
+        self._intake = Buffer(8)
+        self._scheduler = Scheduler(self._intake, Buffer(MANY))
+        self._retries = BenchRetries()
+        self._deadlines: dict[str, int] = {}
         self._worker = self._make_worker()
         self._offset = 0
 
@@ -171,20 +155,22 @@ class Bench:
             NeverReached: a run was to die, or lose its journal, where none came to.
         """
         name = request_id or new_request_id()
+        in_s = DEADLINE_S if self.handler.deadline_s is None else self.handler.deadline_s
+        deadline_at = self._deadlines.setdefault(name, epoch_ms() + int(in_s * 1000))
         for _ in range(1 + duplicates):
-            headers = tuple(encode_headers(Envelope(name, attempt)))
+            headers = tuple(encode_headers(Envelope(name, attempt, deadline_at)))
             topic, content = self.handler.topic, encode_value(value)
             self.deliver(Record(topic, 0, self._offset, epoch_ms(), key, content, headers))
             self._offset += 1
         outcome = self.outcome(name)
-        told = outcome.status
+        self._require_reached(outcome.status)
+        return outcome
+
+    def _require_reached(self, told: Status | None = None) -> None:
         if left := [str(one.point) for one in self._pool.ahead]:
             self._pool.ahead.clear()
-            raise NeverReached(
-                f"{self.handler.name} never came to {', '.join(left)}: it is {told.state}"
-                f" {told.code or ''} {told.message or ''}".rstrip()
-            )
-        return outcome
+            stands = "" if told is None else f": it is {told.state} {told.message or ''}".rstrip()
+            raise NeverReached(f"{self.handler.name} never came to {', '.join(left)}{stands}")
 
     def deliver(self, record: Record) -> None:
         """Let the worker read a record, and do all it would."""
@@ -197,9 +183,38 @@ class Bench:
         )
         if isinstance(one, Delivery):
             self._teller.tell([telling.accepted(one, worker_id=WORKER)])
-        self._buffer.put([one])
+        self._intake.put([one])
+        self._turn_until_idle()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and the worker run all retries that come due meanwhile.
+
+        No clock moves: all that the journal holds becomes older, deadlines and due times too.
+        Statuses keep the times that were told.
+
+        Raises:
+            NeverReached: as for `run`.
+        """
+        left_ms = round(seconds * 1000)
+        while True:
+            next_ms = self._retries.next_in_ms()
+            step_ms = left_ms if next_ms is None else min(next_ms, left_ms)
+            self._age(step_ms)
+            left_ms -= step_ms
+            if due := self._retries.take_due():
+                self._scheduler.due.put(due)
+                self._turn_until_idle()
+            elif left_ms <= 0:
+                return self._require_reached()
+
+    def _age(self, by_ms: int) -> None:
+        self._memory.age(by_ms)
+        self._retries.age(by_ms)
+        self._deadlines = {name: at - by_ms for name, at in self._deadlines.items()}
+
+    def _turn_until_idle(self) -> None:
         self._worker.turn()
-        while not self._worker.idle or len(self._buffer):
+        while not self._worker.idle or self._scheduler.has_more:
             if self._worker.journal_away:
                 self._memory.come_back()
             self._worker.turn()
@@ -227,11 +242,12 @@ class Bench:
         pool: Any = self._pool
         return Worker(
             worker_id=WORKER,
-            scheduler=Scheduler(self._buffer),
+            scheduler=self._scheduler,
             journal=self._journal,
             pool=pool,
             teller=self._teller,
             lease=EndlessLease(),
             limits=Limits(slots=1),
+            features=(self._retries,),
             statuses=self._store,
         )

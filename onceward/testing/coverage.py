@@ -27,7 +27,6 @@ def covered(function: Callable[..., Any]) -> Handler:
         "delivery=": known.delivery is not DeliveryKind.AT_MOST_ONCE,
         'order="key"': known.order is Order.KEY,
         "collapse=": known.collapse is not None,
-        "retries=": known.retries is not None,
         "dead_letters_of=": known.dead_letters_of is not None,
     }
     for name, is_declared in named.items():

@@ -347,6 +347,62 @@ def test_a_transactional_handler_loses_its_journal_between_runs_alone() -> None:
             bench.journal_away(Point.AFTER_EFFECT)
 
 
+def test_retries_run_when_the_test_lets_their_time_pass_and_not_before() -> None:
+    @handler(topic=f"t-{uuid4().hex}", retries="1s x 2, 60s", retry_on=ConnectionRefusedError)
+    def busy(request: Request) -> None:
+        raise ConnectionRefusedError
+
+    with Bench(busy) as bench:
+        assert bench.run(request_id="a").status.state is State.RETRYING
+        bench.journal_away()
+        bench.advance(0.5)
+        bench.advance(0.25)
+        assert bench.run(request_id="b").runs == 1
+        assert bench.outcome("a").runs == 1
+        bench.advance(2)
+        assert (bench.outcome("a").status.state, bench.outcome("a").runs) == (State.RETRYING, 3)
+        bench.advance(100)
+        last = bench.outcome("a")
+    assert (last.status.state, last.runs, last.has_letter) == (State.FAILED, 4, True)
+
+
+def test_a_retry_that_dies_goes_on_as_any_run_does() -> None:
+    errors = [ConnectionRefusedError()]
+    bank = Counterparty()
+
+    @handler(topic=f"t-{uuid4().hex}", effect="marked", retries="5s", retry_on=ConnectionError)
+    def charge(request: Request) -> str:
+        if errors:
+            raise errors.pop()
+        with request.effect():
+            bank.call(request.idempotency_key)
+        return "paid"
+
+    with Bench(charge) as bench:
+        bench.run(request_id="a")
+        bench.die_before_effect()
+        with pytest.raises(NeverReached, match="before_effect"):
+            bench.advance(1)
+        bench.die_before_effect()
+        bench.advance(4)
+        outcome = bench.outcome("a")
+    assert (outcome.status.result, outcome.runs, bank.times_acted) == ("paid", 3, 1)
+
+
+def test_a_resend_after_the_deadline_does_not_run() -> None:
+    @handler(topic=f"t-{uuid4().hex}", deadline_s=60, retry_on=ConnectionRefusedError)
+    def busy(request: Request) -> None:
+        raise ConnectionRefusedError
+
+    with Bench(busy) as bench:
+        assert bench.run(request_id="a").status.resend
+        bench.advance(30)
+        assert bench.run(request_id="a", attempt=2).runs == 2
+        bench.advance(31)
+        late = bench.run(request_id="a", attempt=3)
+    assert (late.runs, late.status.state) == (2, State.FAILED)
+
+
 EXAMPLES = [
     block
     for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
@@ -384,7 +440,6 @@ def test_a_value_that_does_not_fit_its_model_never_runs() -> None:
 @pytest.mark.parametrize(
     ("declared", "named"),
     [
-        ({"retries": "1s", "retry_on": OSError}, "retries="),
         ({"order": "key"}, "order="),
         ({"delivery": "batch"}, "delivery="),
     ],
