@@ -44,7 +44,7 @@ from consumer.ops.startup import (
 from consumer.ops.workers.load import load_of
 from consumer.pool import Pool
 from consumer.status.availability import ServerOutage
-from consumer.status.heartbeat import check_journal
+from consumer.status.heartbeat import Heartbeat, check_journal
 from consumer.status.liveness import Liveness
 from consumer.status.status_restore import StatusRestore
 from consumer.status.status_writer import StatusWriter
@@ -201,16 +201,20 @@ class Build:
         )
 
     def _make_liveness(self, journal_id: str) -> Liveness:
-        return Liveness(
-            settings=self.settings,
+        heartbeat = Heartbeat(
+            store=self.store,
             worker_id=self.worker_id,
             journal_id=journal_id,
-            leases=Leases.from_settings(self.settings, worker_id=self.worker_id),
-            store=self.store,
+            heartbeat_ttl_s=self.settings.redis.heartbeat_ttl_s,
             load=self.health.progress.ticking(HEARTBEAT, self._load),
             outage=self._outage,
             on_foreign_journal=self.stop.fail,
             on_run_id=self.restore.redis_is,
+        )
+        return Liveness(
+            leases=Leases.from_settings(self.settings, worker_id=self.worker_id),
+            heartbeat=heartbeat,
+            lease_s=self.settings.journal.lease_s,
             forgets=self.own_journal is not None,
             observers=self.health.observers,
         )

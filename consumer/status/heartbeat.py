@@ -108,6 +108,8 @@ class Heartbeat:
         on_foreign_journal: called when the group turns out to have another journal.
         on_run_id: called with each beat's `run_id` of the server, a dot, and the word of its
             contents: another one says that it may have come back empty, or was emptied.
+
+    Attributes:
         timeline: that of the journal's database, as far as it is known. One that is lower than the
             group's ends the worker only when it was asked after that was first seen: at a failover
             one worker sees the new server before another has asked again.
@@ -124,9 +126,8 @@ class Heartbeat:
         outage: ServerOutage,
         on_foreign_journal: Callable[[ForeignJournal], None],
         on_run_id: Callable[[str], None],
-        timeline: Callable[[], Reading | None] = lambda: None,
     ) -> None:
-        self._timeline = timeline
+        self.timeline: Reading | None = None
         self._lower_since_s: float | None = None
         self._store = store
         self._worker_id = worker_id
@@ -195,7 +196,7 @@ class Heartbeat:
         self._on_run_id(f"{run_id}.{contents}")
 
     def _compare_timeline(self) -> None:
-        reading = self._timeline()
+        reading = self.timeline
         if reading is None:
             return
         try:

@@ -8,16 +8,13 @@ here its end is kept on the monotonic clock, counted from before the renewal was
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from consumer.journal import JournalUnavailable, Leases
-from consumer.status.availability import ServerOutage
-from consumer.status.heartbeat import ForeignJournal, Heartbeat, Reading
+from consumer.status.heartbeat import Heartbeat, Reading
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
 from feedback.observer import Observer, observed
-from feedback.redis.store import StatusStore
-from feedback.settings.settings import Settings
 
 log = EventLog("onceward.liveness")
 
@@ -27,10 +24,7 @@ class Liveness:
 
     Args:
         leases: with a database connection of its own.
-        load: the worker's figures in the heartbeat.
-        outage: told when Redis is away.
-        on_foreign_journal: called when the group turns out to have another journal.
-        on_run_id: called with the `run_id` of the Redis server and the word of its contents.
+        heartbeat: is told the timeline of that database.
         forgets: whether the journal goes with this worker, and so knows of none before it.
         observers: hear of renewals.
 
@@ -42,35 +36,18 @@ class Liveness:
     def __init__(
         self,
         *,
-        settings: Settings,
-        worker_id: str,
-        journal_id: str,
         leases: Leases,
-        store: StatusStore,
-        load: Callable[[], Mapping[str, object]],
-        outage: ServerOutage,
-        on_foreign_journal: Callable[[ForeignJournal], None],
-        on_run_id: Callable[[str], None],
+        heartbeat: Heartbeat,
+        lease_s: float,
         forgets: bool = False,
         observers: Sequence[Observer] = (),
     ) -> None:
         self._observers = observers
         self.journal_away = False
         self._forgets = forgets
-        self._lease_s = settings.journal.lease_s
+        self._lease_s = lease_s
         self._leases = leases
-        self._heartbeat = Heartbeat(
-            store=store,
-            worker_id=worker_id,
-            journal_id=journal_id,
-            heartbeat_ttl_s=settings.redis.heartbeat_ttl_s,
-            load=load,
-            outage=outage,
-            on_foreign_journal=on_foreign_journal,
-            on_run_id=on_run_id,
-            timeline=lambda: self._timeline,
-        )
-        self._timeline: Reading | None = None
+        self._heartbeat = heartbeat
         self.lease_end_s = 0.0
         self._renewed_since_s: float | None = None
         self._stopping = threading.Event()
@@ -147,7 +124,7 @@ class Liveness:
     def _read_timeline(self) -> None:
         asked_s = monotonic_s()
         found = self._leases.timeline()
-        self._timeline = None if found is None else Reading(found, asked_s)
+        self._heartbeat.timeline = None if found is None else Reading(found, asked_s)
 
     def _renew(self) -> None:
         before_s = monotonic_s()

@@ -9,7 +9,7 @@ import pytest
 
 from consumer.journal import Leases, migrate
 from consumer.status.availability import ServerOutage
-from consumer.status.heartbeat import ForeignJournal
+from consumer.status.heartbeat import ForeignJournal, Heartbeat
 from consumer.status.liveness import Liveness
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -48,17 +48,17 @@ def living(
     store = StatusStore(connect(settings.redis), settings.kafka.group, settings.redis)
     leases = Leases(url, group=settings.kafka.group, worker_id=worker_id)
     with closing(store), closing(leases):
-        liveness = Liveness(
-            settings=settings,
+        heartbeat = Heartbeat(
+            store=store,
             worker_id=worker_id,
             journal_id="one for both",
-            leases=leases,
-            store=store,
+            heartbeat_ttl_s=settings.redis.heartbeat_ttl_s,
             load=dict,
             outage=ServerOutage("redis"),
             on_foreign_journal=foreign.append,
             on_run_id=lambda run_id: None,
         )
+        liveness = Liveness(leases=leases, heartbeat=heartbeat, lease_s=settings.journal.lease_s)
         liveness.start()
         yield store
         liveness.end_renewals(HANG_S)

@@ -18,6 +18,7 @@ from consumer.loop.scheduler import Scheduler
 from consumer.loop.sweeper import Sweeper
 from consumer.loop.worker import Worker
 from consumer.status.availability import ServerOutage
+from consumer.status.heartbeat import Heartbeat
 from consumer.status.liveness import Liveness
 from consumer.status.status_restore import StatusRestore
 from consumer.status.status_writer import StatusWriter
@@ -131,17 +132,17 @@ class WorkerProcess(Process):
 
     def _make_liveness(self, store: Any) -> Liveness:
         leases: Any = SimulatedLeases(self._world, self, self.name)
-        return Liveness(
-            settings=SETTINGS,
+        heartbeat = Heartbeat(
+            store=store,
             worker_id=self.name,
             journal_id="the journal",
-            leases=leases,
-            store=store,
+            heartbeat_ttl_s=SETTINGS.redis.heartbeat_ttl_s,
             load=dict,
             outage=ServerOutage("redis"),
             on_foreign_journal=self._foreign_journal,
             on_run_id=self.republisher.redis_is,
         )
+        return Liveness(leases=leases, heartbeat=heartbeat, lease_s=SETTINGS.journal.lease_s)
 
     def _make_worker(self, store: Any, *, slots: int) -> Worker:
         journal: Any = SimulatedJournal(self._world, self, self.name, link="journal")

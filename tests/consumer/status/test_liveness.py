@@ -14,7 +14,7 @@ from sqlalchemy import Connection, NullPool, create_engine, text
 
 from consumer.journal import Journal, Leases
 from consumer.status.availability import ServerOutage
-from consumer.status.heartbeat import ForeignJournal, check_journal
+from consumer.status.heartbeat import ForeignJournal, Heartbeat, check_journal
 from consumer.status.liveness import Liveness
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -49,16 +49,18 @@ class Lives:
         self.leases = Leases(
             self.url, group=settings.kafka.group, worker_id="me", statement_timeout_s=0.3
         )
-        self.liveness = Liveness(
-            settings=settings,
+        heartbeat = Heartbeat(
+            store=self.store,
             worker_id="me",
             journal_id=self.journal_id,
-            leases=self.leases,
-            store=self.store,
+            heartbeat_ttl_s=settings.redis.heartbeat_ttl_s,
             load=lambda: {"held": 3},
             outage=self.redis,
             on_foreign_journal=self.foreign.append,
             on_run_id=self.run_ids.append,
+        )
+        self.liveness = Liveness(
+            leases=self.leases, heartbeat=heartbeat, lease_s=settings.journal.lease_s
         )
 
     def run(self, sql: str) -> list[Any]:
