@@ -33,7 +33,8 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
 - `transactional`: transactions of handlers, for the children.
 - `group_journal`: the base class of these objects. `session`: its connection, over `feedback/sql`.
   `faults`, `errors`: the errors of a database.
-- `tables`: the tables. `schema`: version, id, `migrate`. `migrations`: Alembic's files.
+- `tables`: the tables. `state_literals`: states as partial indexes need them. `schema`: version,
+  id, `migrate`. `migrations`: Alembic's files.
 
 Decisions taken, and their cost. A batch is one statement, so a value that the database refuses
 costs the whole transaction: it is halved until the offender is alone, which takes about

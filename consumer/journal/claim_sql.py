@@ -29,6 +29,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, update_runs
 from consumer.journal.records import DEADLINE_OVER, JournalState, over_message
 from consumer.journal.tables import request
+from feedback.sql.inserting import insert_into
 
 EXTERNAL = "external"
 
@@ -232,5 +233,4 @@ def insert_new(
     """Return the insert of these rows, which leaves existing rows alone."""
     # SQLite reads ON CONFLICT as part of a join unless a WHERE stands before it.
     rows = select(*values.values()).select_from(source).where(literal_column("1 = 1"))
-    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    return make(request).from_select(list(values), rows).on_conflict_do_nothing()
+    return insert_into(request, dialect).from_select(list(values), rows).on_conflict_do_nothing()

@@ -23,7 +23,6 @@ from sqlalchemy import (
     collate,
     exists,
     func,
-    literal_column,
     or_,
     select,
     true,
@@ -34,15 +33,12 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from consumer.journal.clock import now_ms
 from consumer.journal.gone_owners import GoneOwners
 from consumer.journal.history import ROW_COLUMNS
-from consumer.journal.records import JournalState, Row
+from consumer.journal.records import Row
+from consumer.journal.state_literals import CLAIMED, RETRYING
 from consumer.journal.tables import request, worker
 from consumer.journal.takeover import owner_lives
 from feedback.clock import monotonic_s
 
-# Spelled out and not a parameter: SQLite takes a partial index only where the text itself shows
-# that it may.
-_CLAIMED: ColumnElement[str] = literal_column(f"'{JournalState.CLAIMED.value}'")
-_RETRYING: ColumnElement[str] = literal_column(f"'{JournalState.RETRYING.value}'")
 # Before every owner.
 FIRST = ("", "")
 
@@ -117,7 +113,7 @@ def find_unhandled(
 
 def claimed_by_the_dead() -> ColumnElement[bool]:
     """Return the condition that a claim's owner has no lease, or one that is over."""
-    return and_(request.c.state == _CLAIMED, ~owner_lives())
+    return and_(request.c.state == CLAIMED, ~owner_lives())
 
 
 def sweeper_is_late() -> ColumnElement[bool]:
@@ -192,7 +188,7 @@ def _unhandled(*, between: bool) -> Select[Any]:
     elsewhere = request.c.topic.not_in(bindparam("these_topics", expanding=True))
     order = (request.c.deadline_at,)
     parts = _of_the_dead(columns, elsewhere, order=order, between=between)
-    parts.append(_part(columns, request.c.state == _RETRYING, elsewhere, order=order))
+    parts.append(_part(columns, request.c.state == RETRYING, elsewhere, order=order))
     return _together(parts, "deadline_at")
 
 

@@ -25,7 +25,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, case, null, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from consumer.journal.batch import CLAIMS
@@ -33,6 +32,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, same_run
 from consumer.journal.records import FORGOTTEN, Claim, Finish, JournalState, OwnRun
 from consumer.journal.tables import forgotten, request
+from feedback.sql.inserting import insert_into
 
 MESSAGE = "it was read once more after its outcome had been pruned: it may have run"
 
@@ -148,8 +148,7 @@ def remember(
 
 @lru_cache
 def _remember(dialect: str) -> Any:
-    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    statement = make(forgotten).values(pruned_at=now_ms())
+    statement = insert_into(forgotten, dialect).values(pruned_at=now_ms())
     new, key = statement.excluded, ["group", "topic", "partition"]
     later = {
         name: case((new[name] > forgotten.c[name], new[name]), else_=forgotten.c[name])

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import bindparam, delete, literal_column, select, text, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import ReturningInsert
 
@@ -16,6 +15,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.republish import turn_name
 from consumer.journal.tables import meta, worker
+from feedback.sql.inserting import insert_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,6 @@ _RELEASE = delete(worker).where(_MINE, worker.c.group == bindparam("this_group")
 
 @lru_cache
 def _register(dialect: str) -> ReturningInsert[Any]:
-    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
     clock = select(now_ms().label("now")).subquery("clock")
     values = {
         "worker_id": bindparam("this_worker"),
@@ -149,7 +148,7 @@ def _register(dialect: str) -> ReturningInsert[Any]:
     }
     # The WHERE is for SQLite, which would read ON CONFLICT as part of a join.
     row = select(*values.values()).select_from(clock).where(literal_column("1 = 1"))
-    begun = make(worker).from_select(list(values), row)
+    begun = insert_into(worker, dialect).from_select(list(values), row)
     return begun.on_conflict_do_update(
         index_elements=[worker.c.worker_id], set_={"lease_until": begun.excluded.lease_until}
     ).returning(worker.c.lease_until)

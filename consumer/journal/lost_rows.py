@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Update, null, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from consumer.journal.clock import now_ms
 from consumer.journal.followed_rule import Followed
 from consumer.journal.history import keep_runs, this_run
 from consumer.journal.records import WORKER_DIED, Claim, JournalState, Row, TakeoverKind
 from consumer.journal.tables import request
+from feedback.sql.inserting import insert_into
 
 
 def insert_lost(
@@ -23,7 +23,6 @@ def insert_lost(
         values: by the names of the columns; they win over those of the claim.
         wants_outcome: whether the outcomes of its topic are wanted.
     """
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     named = {
         "group": group,
         "request_id": claim.request_id,
@@ -32,7 +31,8 @@ def insert_lost(
     }
     row = {**claim_values(claim), **values, **named}
     # The row of another worker is looked at the next time.
-    connection.execute(make(request).values(row).on_conflict_do_nothing())
+    inserted = insert_into(request, connection.dialect.name).values(row)
+    connection.execute(inserted.on_conflict_do_nothing())
 
 
 def overwrite_lost(

@@ -14,13 +14,11 @@ from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Select,
     and_,
     case,
     func,
-    literal_column,
     select,
     text,
 )
@@ -28,12 +26,10 @@ from sqlalchemy import (
 from consumer.journal.batch import CLAIMS
 from consumer.journal.clock import now_ms
 from consumer.journal.records import Claim, KeyHolder
+from consumer.journal.state_literals import CLAIMED, RETRYING
 from consumer.journal.tables import request
 
 _LOCK = text("SELECT pg_advisory_xact_lock(name) FROM unnest(CAST(:names AS bigint[])) AS name")
-# Spelled out and not parameters: else no planner would take the partial index.
-_CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
-_RETRYING: ColumnElement[str] = literal_column("'RETRYING'")
 
 
 def lock_keys(connection: Connection, group: str, claims: Iterable[Claim]) -> None:
@@ -76,13 +72,13 @@ def _holders(dialect: str) -> Select[Any]:
         request.c.group == batch.c.group,
         request.c.order_key == batch.c.order_key,
         request.c.order_key.is_not(None),
-        request.c.state.in_([_CLAIMED, _RETRYING]),
+        request.c.state.in_([CLAIMED, RETRYING]),
         request.c.request_id != batch.c.request_id,
     )
     return (
         select(
             batch.c.request_id,
-            func.max(case((request.c.state == _CLAIMED, 1), else_=0)),
+            func.max(case((request.c.state == CLAIMED, 1), else_=0)),
             func.min(request.c.due_at),
             now_ms(),
         )

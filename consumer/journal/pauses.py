@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, literal_column, null, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
 from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.tables import pause
+from feedback.sql.inserting import insert_into
 
 
 class PauseRow(NamedTuple):
@@ -79,7 +79,6 @@ _RESUME = (
 
 @lru_cache
 def _pause(dialect: str) -> ReturningInsert[Any]:
-    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
     values = {
         "group": bindparam("this_group"),
         "topic": bindparam("this_topic"),
@@ -89,7 +88,7 @@ def _pause(dialect: str) -> ReturningInsert[Any]:
     }
     # The WHERE is for SQLite, which would read ON CONFLICT as part of a join.
     row = select(*values.values()).where(literal_column("1 = 1"))
-    made = make(pause).from_select(list(values), row)
+    made = insert_into(pause, dialect).from_select(list(values), row)
     again = {name: made.excluded[name] for name in ("since", "reason", "by")}
     return made.on_conflict_do_update(
         index_elements=[pause.c.group, pause.c.topic],

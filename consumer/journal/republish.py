@@ -23,7 +23,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from consumer.journal import clock
 from consumer.journal.clock import now_ms
@@ -31,6 +30,7 @@ from consumer.journal.group_journal import GroupJournal
 from consumer.journal.history import ROW_COLUMNS
 from consumer.journal.records import JournalState, Row
 from consumer.journal.tables import meta, request, worker
+from feedback.sql.inserting import insert_into
 
 # Endings of requests whose deadline was long over are found as well, but for the rarest: those that
 # a person resolved later than this.
@@ -163,9 +163,9 @@ class Republication(GroupJournal):
         return None if value is None else str(value)
 
     def _insert(self, connection: Connection, mine: RestoreTurn) -> bool:
-        make = sqlite.insert if self._session.dialect == "sqlite" else postgresql.insert
-        statement = make(meta).values(name=self._name, value=_encoded(mine))
-        inserted = statement.on_conflict_do_nothing().returning(meta.c.name)
+        new = insert_into(meta, self._session.dialect)
+        row = new.values(name=self._name, value=_encoded(mine))
+        inserted = row.on_conflict_do_nothing().returning(meta.c.name)
         return connection.execute(inserted).first() is not None
 
     def _replace(self, connection: Connection, stands: str, new: RestoreTurn) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal_column, null, select
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, null, select
 
 from consumer.journal.claim_sql import EXTERNAL
 from consumer.journal.clock import now_ms
@@ -26,6 +26,7 @@ from consumer.journal.lost_rows import (
     overwrite_lost,
 )
 from consumer.journal.records import DISOWNED, EffectMark, JournalState, OwnRun, Row
+from consumer.journal.state_literals import CLAIMED
 from consumer.journal.tables import request
 from consumer.journal.verdict import is_lost
 
@@ -133,8 +134,7 @@ def _find_own() -> Select[Any]:
     return select(*ROW_COLUMNS).where(
         request.c.group == bindparam("this_group"),
         request.c.owner == bindparam("this_worker"),
-        # Spelled out, for the partial index.
-        request.c.state == literal_column(f"'{JournalState.CLAIMED.value}'"),
+        request.c.state == CLAIMED,
     )
 
 

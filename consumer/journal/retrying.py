@@ -7,13 +7,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Select,
     bindparam,
     case,
     literal,
-    literal_column,
     null,
     or_,
     select,
@@ -26,14 +24,11 @@ from consumer.journal.claim_sql import why_expired
 from consumer.journal.clock import now_ms
 from consumer.journal.history import ROW_COLUMNS, retried_runs, this_run
 from consumer.journal.records import JournalState, Overdue, Retried, Row
+from consumer.journal.state_literals import RETRYING
 from consumer.journal.tables import request
 
 PAYLOAD_GONE = "PAYLOAD_GONE"
 _GONE = "its payload is gone, so it cannot run again"
-
-# Spelled out and not a parameter: SQLite takes a partial index only where the text itself shows
-# that it may.
-_RETRYING: ColumnElement[str] = literal_column(f"'{JournalState.RETRYING.value}'")
 
 
 class DueCursor(NamedTuple):
@@ -115,7 +110,7 @@ def _find() -> Select[Any]:
         select(now_ms(), *ROW_COLUMNS)
         .where(
             request.c.group == bindparam("this_group"),
-            request.c.state == _RETRYING,
+            request.c.state == RETRYING,
             request.c.due_at <= clock.once() - bindparam("age"),
             request.c.due_at >= clock.once() - bindparam("within"),
             # Said twice, the first time for the index.
@@ -136,7 +131,7 @@ def _end() -> ReturningUpdate[Any]:
         update(request)
         .where(
             this_run(),
-            request.c.state == _RETRYING,
+            request.c.state == RETRYING,
         )
         .values(
             state=case(

@@ -13,32 +13,27 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
-    ColumnElement,
     Connection,
     Integer,
     Select,
     bindparam,
     cast,
     func,
-    literal_column,
     null,
     or_,
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
 from consumer.journal import clock
 from consumer.journal.clock import now_ms
 from consumer.journal.dead_claims import claimed_by_the_dead, sweeper_is_late
 from consumer.journal.history import ROW_COLUMNS, this_run
-from consumer.journal.records import DeadEnd, JournalState, Row
+from consumer.journal.records import DeadEnd, Row
+from consumer.journal.state_literals import CLAIMED
 from consumer.journal.tables import NAME, meta, request
-
-# Spelled out and not a parameter: SQLite takes a partial index only where the text itself shows
-# that it may.
-_CLAIMED: ColumnElement[str] = literal_column(f"'{JournalState.CLAIMED.value}'")
+from feedback.sql.inserting import insert_into
 
 
 def take_turn(connection: Connection, name: str, every_ms: int) -> bool:
@@ -105,7 +100,7 @@ def _find_untold() -> Select[Any]:
         .where(
             request.c.group == bindparam("this_group"),
             request.c.published_at.is_(None),
-            request.c.state != _CLAIMED,
+            request.c.state != CLAIMED,
             request.c.finished_at <= clock.once() - bindparam("age"),
             request.c.finished_at >= clock.once() - bindparam("within"),
             # Said twice, the first time for the index.
@@ -159,9 +154,8 @@ def _next_turn() -> ReturningUpdate[Any]:
 
 @lru_cache
 def _first_turn(dialect: str) -> ReturningInsert[Any]:
-    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
     first = {"name": bindparam("this_name"), "value": cast(now_ms(), NAME)}
-    return make(meta).values(first).on_conflict_do_nothing().returning(meta.c.name)
+    return insert_into(meta, dialect).values(first).on_conflict_do_nothing().returning(meta.c.name)
 
 
 _UNTOLD = _find_untold()

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+from sqlalchemy import bindparam, func, select
 
 from consumer.journal.clock import now_ms, once
 from consumer.journal.group_journal import GroupJournal
-from consumer.journal.records import JournalState
+from consumer.journal.state_literals import CLAIMED
 from consumer.journal.tables import request, worker
-
-# Spelled out: only then SQLite takes the partial index.
-_CLAIMED: ColumnElement[str] = literal_column(f"'{JournalState.CLAIMED.value}'")
 
 
 class RegisteredWorker(NamedTuple):
@@ -82,7 +79,7 @@ _FEW = (
     .where(
         request.c.group == bindparam("this_group"),
         request.c.owner == bindparam("whose"),
-        request.c.state == _CLAIMED,
+        request.c.state == CLAIMED,
     )
     .limit(bindparam("most"))
     .subquery("few")

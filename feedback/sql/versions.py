@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sqlalchemy import Connection, Table, inspect, select, text
-from sqlalchemy.dialects import postgresql, sqlite
+
+from feedback.sql.inserting import insert_into
 
 
 def lock_migration(connection: Connection, key: int) -> None:
@@ -38,8 +39,7 @@ def write_value(
     Args:
         overwrite: whether a value that is there is replaced.
     """
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = make(meta).values(name=name, value=value)
+    statement = insert_into(meta, connection.dialect.name).values(name=name, value=value)
     key = [meta.c.name]
     connection.execute(
         statement.on_conflict_do_update(index_elements=key, set_={"value": value})

@@ -42,10 +42,10 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from feedback.sql import clock
 from feedback.sql.clock import now_ms
+from feedback.sql.inserting import insert_into
 from feedback.sql.session import Session
 from producer_client.outbox.faults import translate
 from producer_client.outbox.row import READ, WaitingRow, row_of
@@ -511,5 +511,4 @@ _COUNT_PARKED = (
 
 
 def _new_lanes(dialect: str) -> Any:
-    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    return make(lane).on_conflict_do_nothing()
+    return insert_into(lane, dialect).on_conflict_do_nothing()

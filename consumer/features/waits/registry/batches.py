@@ -30,12 +30,12 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from consumer.features.waits.registry.facts import Expiry, Place, Unfinished
 from consumer.journal.batch import Columns, Shape
 from consumer.journal.tables import BIGINT
 from consumer.journal.wait_tables import expiry, wait
+from feedback.sql.inserting import insert_into
 
 _TEXT = Text()
 _REQUEST: Columns = (
@@ -127,10 +127,9 @@ def _is_same(table: Table, source: FromClause) -> ColumnElement[bool]:
 def _upsert_waits(dialect: str) -> Insert:
     source = _UNFINISHED.source(dialect)
     columns = [name for name, _ in _UNFINISHED.columns]
-    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
     # SQLite reads ON CONFLICT as a join's ON unless a WHERE stands before it.
     rows = select(*(source.c[name] for name in columns)).where(true())
-    made = make(wait).from_select(columns, rows)
+    made = insert_into(wait, dialect).from_select(columns, rows)
     key = [name for name, _ in _REQUEST]
     return made.on_conflict_do_update(
         index_elements=key,

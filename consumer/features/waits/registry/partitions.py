@@ -21,13 +21,13 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
 from consumer.features.waits.registry.facts import Expiry, Opened, Place
 from consumer.journal.clock import now_ms
 from consumer.journal.wait_tables import expiry, partition, wait
 from feedback.errors import NotAvailable
+from feedback.sql.inserting import insert_into
 
 
 class LeaseLost(NotAvailable):
@@ -146,7 +146,6 @@ EXPIRIES = (
 
 @lru_cache
 def _first(dialect: str) -> Insert:
-    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
     values: dict[str, Any] = {
         "group": bindparam("this_group"),
         "wait_topic": bindparam("this_topic"),
@@ -155,4 +154,4 @@ def _first(dialect: str) -> Insert:
         "position": literal_column("0"),
         "lease_until": literal_column("0"),
     }
-    return make(partition).values(values).on_conflict_do_nothing()
+    return insert_into(partition, dialect).values(values).on_conflict_do_nothing()
