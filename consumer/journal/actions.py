@@ -69,7 +69,6 @@ def note(
     by: str,
     redrive_id: str | None = None,
 ) -> None:
-    """Append an action for each deed."""
     if not deeds:
         return
     rows = [

@@ -55,7 +55,6 @@ class Shape:
     columns: Columns
 
     def source(self, dialect: str) -> FromClause:
-        """Return the batch as something to select from."""
         if dialect == "sqlite":
             return self._table
         # JSON has no bytes: they travel as hex, see `binary`.
@@ -116,12 +115,10 @@ class Shape:
 
 
 def binary(value: ColumnElement[object], dialect: str) -> ColumnElement[object]:
-    """Return a batch's column of bytes as bytes."""
     return value if dialect == "sqlite" else func.decode(value, "hex")
 
 
 def carry(value: bytes | None, dialect: str) -> bytes | str | None:
-    """Return bytes as a batch carries them."""
     return value if value is None or dialect == "sqlite" else value.hex()
 
 

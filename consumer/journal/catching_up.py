@@ -35,7 +35,6 @@ def catch_up(
     a sweep does, by the policy of its handler.
 
     Args:
-        outcome_topics: those whose outcomes are wanted.
         may_overwrite_claims: of workers whose lease is over; else claims stay as they are.
         going_on: of these requests alone, also the claims of `worker_id`, which is about to go on
             with them.

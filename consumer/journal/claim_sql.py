@@ -213,7 +213,6 @@ def refuse_again(dialect: str) -> ReturningUpdate[Any]:
 def first_values(
     batch: FromClause, dialect: str, *, outcomes: bool
 ) -> dict[str, ColumnElement[Any]]:
-    """Return the values that every new row takes from its record."""
     copied = ("group", "request_id", "topic", "partition", "offset", "payload_sha256", "attempt")
     is_wanted = batch.c.topic.in_(bindparam("outcome_topics", expanding=True))
     # No run has had its outcome told yet.
@@ -231,6 +230,6 @@ def insert_new(
     values: dict[str, ColumnElement[Any]], source: FromClause, dialect: str
 ) -> postgresql.Insert | sqlite.Insert:
     """Return the insert of these rows, which leaves existing rows alone."""
-    # SQLite reads ON CONFLICT as part of a join unless a WHERE stands before it.
+    # The WHERE: see `insert_into`.
     rows = select(*values.values()).select_from(source).where(literal_column("1 = 1"))
     return insert_into(request, dialect).from_select(list(values), rows).on_conflict_do_nothing()

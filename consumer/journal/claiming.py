@@ -64,7 +64,6 @@ class Claims:
     Args:
         held: (request_id, generation) that this worker already runs; each granted claim is added.
         tried: requests whose claim may stand from a call of unknown outcome.
-        outcome_topics: those whose outcomes are wanted.
         expects_rows: most of them are known to the journal, as far as one can guess: they are
             looked up before a row is tried. It costs a statement, or saves one.
     """

@@ -30,10 +30,6 @@ NOTHING = Applied((), frozenset(), {}, ())
 class Commits:
     """The commits of one worker, on its connection.
 
-    Args:
-        session: the connection.
-        outcome_topics: those whose requests wait for the record of their outcome.
-
     Attributes:
         expects_rows: whether most claims of the next call are probably resends.
     """

@@ -67,7 +67,6 @@ def is_forgotten(claim: Claim, mark: PruneMark | None) -> bool:
 def find_marks(
     connection: Connection, group: str, claims: Iterable[Claim]
 ) -> Mapping[Place, PruneMark]:
-    """Return how far the partitions of these were forgotten."""
     topics = {claim.topic for claim in claims}
     columns = forgotten.c
     found = connection.execute(

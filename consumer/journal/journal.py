@@ -33,8 +33,6 @@ class Journal(SweptJournal):
     """Stores claims and how they ended; see `GroupJournal`.
 
     Args:
-        worker_id: who claims; one for the life of a worker.
-        outcome_topics: as for `SweptJournal`.
         observers: hear of transactions that carry claims or finishes.
     """
 

@@ -146,7 +146,7 @@ def _register(dialect: str) -> ReturningInsert[Any]:
         "lease_until": clock.c.now + bindparam("lease"),
         "started_at": clock.c.now,
     }
-    # The WHERE is for SQLite, which would read ON CONFLICT as part of a join.
+    # The WHERE: see `insert_into`.
     row = select(*values.values()).select_from(clock).where(literal_column("1 = 1"))
     begun = insert_into(worker, dialect).from_select(list(values), row)
     return begun.on_conflict_do_update(

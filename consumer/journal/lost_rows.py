@@ -21,7 +21,6 @@ def insert_lost(
 
     Args:
         values: by the names of the columns; they win over those of the claim.
-        wants_outcome: whether the outcomes of its topic are wanted.
     """
     named = {
         "group": group,
@@ -64,7 +63,6 @@ def overwrite_lost(
 
 
 def claim_values(claim: Claim) -> dict[str, Any]:
-    """Return the values that a claim gives its row, by the names of the columns."""
     return {
         "topic": claim.topic,
         "partition": claim.partition,

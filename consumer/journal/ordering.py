@@ -44,11 +44,7 @@ def lock_keys(connection: Connection, group: str, claims: Iterable[Claim]) -> No
 
 
 def find_holders(connection: Connection, parameters: Mapping[str, Any]) -> dict[str, KeyHolder]:
-    """Return the holder before each request of the current batch of claims, by its id.
-
-    Args:
-        parameters: of the batch, as it was loaded.
-    """
+    """Return the holder before each request of the current batch of claims, by its id."""
     answers = connection.execute(_holders(connection.dialect.name), parameters).all()
     return {
         request_id: KeyHolder(

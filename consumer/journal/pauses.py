@@ -86,7 +86,7 @@ def _pause(dialect: str) -> ReturningInsert[Any]:
         "reason": bindparam("why"),
         "by": bindparam("whose"),
     }
-    # The WHERE is for SQLite, which would read ON CONFLICT as part of a join.
+    # The WHERE: see `insert_into`.
     row = select(*values.values()).where(literal_column("1 = 1"))
     made = insert_into(pause, dialect).from_select(list(values), row)
     again = {name: made.excluded[name] for name in ("since", "reason", "by")}

@@ -81,7 +81,6 @@ class Skip(NamedTuple):
 
     Args:
         claim: the wish that it would have been.
-        by: the request that has succeeded.
         by_generation: of the run that has.
     """
 
@@ -91,7 +90,6 @@ class Skip(NamedTuple):
 
     @property
     def request_id(self) -> str:
-        """The request that is to end."""
         return self.claim.request_id
 
 
@@ -158,8 +156,6 @@ class OwnRun(NamedTuple):
     """A run of a worker as that worker knows it; the database may have lost it.
 
     Args:
-        claim: the claim of the run.
-        generation: of the run.
         entered: whether a marked run was let into its effect.
         finish: how it ended; None while it runs.
     """
@@ -171,7 +167,6 @@ class OwnRun(NamedTuple):
 
     @property
     def request_id(self) -> str:
-        """The request that ran."""
         return self.claim.request_id
 
     @property
@@ -310,8 +305,6 @@ class Overdue(NamedTuple):
 
 
 class FinishKind(StrEnum):
-    """The kinds of result of a finish."""
-
     WRITTEN = "WRITTEN"
     ALREADY = "ALREADY"  # it is mine and stands there: an earlier try of unknown outcome wrote it
     STALE = "STALE"  # the request went on without this run: nothing was written
@@ -336,8 +329,6 @@ class FinishResult:
 
 
 class TakeoverResultKind(StrEnum):
-    """The kinds of result of a takeover."""
-
     GRANTED = "GRANTED"
     MINE = "MINE"  # granted by an earlier try of unknown outcome
     ENDED = "ENDED"  # no further run is allowed: the row says how the request has ended

@@ -84,7 +84,6 @@ class SoFar(NamedTuple):
     published: Sequence[Published] = ()
 
     def values(self) -> dict[str, str]:
-        """Return the columns of the redrive's row."""
         return {
             "positions": _encode_offsets(self.positions),
             "marks": _encode_offsets(self.marks),
@@ -100,7 +99,6 @@ def _encode_offsets(offsets: Mapping[Place, int]) -> str:
 
 
 def encode_spans(spans: Mapping[Place, tuple[int, int]]) -> str:
-    """Return spans by partition as text."""
     return json.dumps([[*place, *span] for place, span in sorted(spans.items())])
 
 
@@ -111,7 +109,6 @@ def select_redrives() -> Select[Any]:
 
 
 def decode(answer: Answer[Any]) -> Redrive:
-    """Return the redrive that a row tells of."""
     stored, counts = Redrive._make((*answer, {})), json.loads(answer.counts)
     return stored._replace(
         spans={

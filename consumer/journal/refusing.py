@@ -25,11 +25,7 @@ def refuse(
     *,
     outcome_topics: Collection[str] = (),
 ) -> list[Row]:
-    """Return the row of each refusal, as it stands once it was refused.
-
-    Args:
-        outcome_topics: those whose outcomes are wanted.
-    """
+    """Return the row of each refusal, as it stands once it was refused."""
     distinct = {refusal.request_id: refusal for refusal in reversed(refusals)}
     parameters = _load(connection, group, worker_id, distinct, {})
     if outcome_topics:

@@ -140,7 +140,6 @@ def _note_replaced(
 def _reopened(
     connection: Connection, group: str, names: Sequence[tuple[str, int]], *, valid_ms: int
 ) -> dict[str, int]:
-    """Return the new deadlines of the reopened requests."""
     if not names:
         return {}
     parameters = RUNS.load(connection, [(group, *name) for name in sorted(names)])

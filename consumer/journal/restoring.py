@@ -45,9 +45,6 @@ def restore(
 
     A row that says more than the worker knows stays as it is. Of an earlier run it is written how
     that ended, where its row still stands: else the history would know of no end.
-
-    Args:
-        outcome_topics: those whose outcomes are wanted.
     """
     latest = {one.request_id: one for one in sorted(runs, key=lambda one: one.generation)}
     found, _ = read(connection, group, latest)
@@ -91,7 +88,6 @@ def _write_again(connection: Connection, group: str, worker_id: str, one: OwnRun
 
 
 def find_own(connection: Connection, group: str, *, worker_id: str) -> list[Row]:
-    """Return the claims of a worker."""
     parameters = {"this_group": group, "this_worker": worker_id}
     return [Row(*answer) for answer in connection.execute(_OWN, parameters).all()]
 

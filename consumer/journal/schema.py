@@ -81,7 +81,6 @@ def read_journal_id(connection: Connection) -> str:
 
 
 def server_version(connection: Connection) -> str:
-    """Return the server's name and version."""
     if connection.dialect.name == "sqlite":
         return f"SQLite {connection.execute(text('SELECT sqlite_version()')).scalar_one()}"
     return f"PostgreSQL {connection.execute(text('SHOW server_version')).scalar_one()}"

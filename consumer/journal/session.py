@@ -16,7 +16,6 @@ class JournalSession(DatabaseSession):
     when the journal's tables are missing.
 
     Args:
-        url: the journal's URL.
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
         at_connect: SQL to run on every new connection to SQLite.
     """

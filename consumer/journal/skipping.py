@@ -44,9 +44,6 @@ def skip(
     """Return the rows of ended requests: as SKIPPED, or as EXPIRED past their deadline.
 
     Requests that an earlier try of unknown outcome has skipped are among them; all others go on.
-
-    Args:
-        outcome_topics: those whose outcomes are wanted.
     """
     wanted = {one.request_id: one for one in skips}
     dialect = connection.dialect.name

@@ -1,9 +1,8 @@
 """How far back a look for waiting rows goes. Pure.
 
-While a long snapshot is open (a backup, an audit), the database keeps in its index every request
-that waited since: a look at the whole index reads all of them. So after one full look, the next
-ones read only rows that have ended since, and rows that still waited then. The next full look
-follows after a pause in proportion to its cost: where a full look is quick, every look is one.
+While a long snapshot is open a look at the whole index is slow (`pacing`). So after one full look,
+the next ones read only rows that have ended since, and rows that still waited then. The next full
+look follows after a pause in proportion to its cost: where a full look is quick, every look is one.
 """
 
 from __future__ import annotations

@@ -110,7 +110,6 @@ class SweptJournal(GroupJournal):
 
         Args:
             topics: those that this worker has handlers for, so that it knows their policy.
-            limit: the most rows to return.
             after: owner and request of the last one of the page before.
 
         Raises:
@@ -133,7 +132,6 @@ class SweptJournal(GroupJournal):
         None with this worker's own lease over, as for `dead_claims`.
 
         Args:
-            limit: the most rows to return.
             late_ms: how long after its deadline it is late.
 
         Raises:
@@ -187,7 +185,6 @@ class SweptJournal(GroupJournal):
         """Return rows whose state no status was confirmed for, the oldest first.
 
         Args:
-            limit: the most rows to return.
             older_than_ms: how long ago, by the database's clock, they reached that state.
             within_ms: how long ago at most.
             after: `finished_at` and id of the last of the page before.
@@ -210,7 +207,6 @@ class SweptJournal(GroupJournal):
         """Return requests on these topics whose next run was due so long ago, the oldest first.
 
         Args:
-            limit: the most to return.
             cursor: behind which to begin.
             within_ms: how long ago it was due at most.
 

@@ -40,15 +40,12 @@ class Flag(TypeDecorator[bool]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Return the column's type on this database."""
         return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else SmallInteger())
 
     def process_bind_param(self, value: bool | None, dialect: Dialect) -> Any:
-        """Return the stored value."""
         return None if value is None else int(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> bool | None:
-        """Return the value as it was given."""
         return None if value is None else bool(value)
 
 

@@ -163,7 +163,6 @@ def _written(
 
 
 def living(connection: Connection, owners: Collection[str]) -> set[str]:
-    """Return which of these workers have a lease that is not over."""
     statement = select(worker.c.worker_id).where(
         worker.c.worker_id.in_(sorted(owners)), worker.c.lease_until > now_ms()
     )

@@ -20,7 +20,6 @@ class ToldRun(NamedTuple):
 
     Args:
         claim: names the request, as its record or its row does, and says how it was declared.
-        generation: of the run.
         state: how it ended; CLAIMED where its end is not known.
         owner: whose run it is; with `DISOWNED` behind it where that worker has it no more.
         result: JSON text.
@@ -41,7 +40,6 @@ class ToldRun(NamedTuple):
 
     @property
     def request_id(self) -> str:
-        """The request that ran."""
         return self.claim.request_id
 
     @property

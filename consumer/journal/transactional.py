@@ -37,7 +37,6 @@ class Transaction:
 
     Args:
         connection: for the handler's writes; a commit by the handler raises.
-        group: the consumer group.
     """
 
     def __init__(self, connection: Connection, group: str) -> None:
@@ -91,8 +90,6 @@ class Transactions:
     """Gives handlers transactions on the journal's database; for use from several threads.
 
     Args:
-        url: the journal's URL.
-        group: the consumer group.
         timeout_s: the longest wait for a connection and, on SQLite, for its write lock.
     """
 

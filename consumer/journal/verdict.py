@@ -24,8 +24,6 @@ from consumer.journal.records import (
 
 
 class ClaimAction(StrEnum):
-    """The action on a claim."""
-
     INSERT = "INSERT"  # a new row; the insert itself decides whether it is too late
     REOPEN = "REOPEN"  # generation + 1 on a failure that a resend may help
     RETRY = "RETRY"  # generation + 1 on a failure whose next run is due
@@ -93,10 +91,8 @@ def decide(
     """Return the action on the row of a claim (contract, sections 3 and 5).
 
     Args:
-        claim: the wish.
         row: the request as it stands; None when it has no row.
         now: epoch ms of the database's clock.
-        worker_id: who wishes.
         held: (request_id, generation) of runs that this worker has in a child, in a waiting finish
             or in a batch whose outcome it knows: such a claim is not granted a second time. Nor is
             a run begun beside one whose own claim the database has lost.

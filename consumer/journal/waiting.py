@@ -91,9 +91,6 @@ class Kind:
 class WaitingRows(GroupJournal):
     """The rows that wait, in the order of their ends; see `GroupJournal`.
 
-    Args:
-        worker_id: whose rows are `mine`.
-
     Attributes:
         kind: the work they wait for.
     """
@@ -151,7 +148,6 @@ class WaitingRows(GroupJournal):
         """Return the waiting rows behind the cursor, the oldest first.
 
         Args:
-            topics: those to look at.
             of_the_dead: whether rows of workers without a live lease count as well, or only mine.
             within_ms: how long ago it has ended at most.
 

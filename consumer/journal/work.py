@@ -107,7 +107,6 @@ class Work:
         outcome_topics: Collection[str] = (),
         expects_rows: bool = False,
     ) -> Applied:
-        """Write everything, one statement for each kind, and return the results."""
         writer = (connection, group, worker_id)
         lock_keys(connection, group, self.claims)
         # Before all else: later decisions need rows that are complete.

@@ -90,7 +90,6 @@ class Alerts(Feature, OutgoingListener, PauseListener):
         self._thread = threading.Thread(target=self._run, name="onceward-alerts", daemon=True)
 
     def done(self, kind: str, what: str, rows: Sequence[Row]) -> None:
-        """Hear of failures that have their dead letters now, or are to have none."""
         if kind != DEAD_LETTERS:
             return
         told = [row for row in rows if self._url_of(row.topic)]
@@ -104,22 +103,18 @@ class Alerts(Feature, OutgoingListener, PauseListener):
             self._add(list(events))
 
     def waiting(self, kind: str, topic: str, count: int, since_s: float, *, is_ours: bool) -> None:
-        """Hear how many failures wait for their dead letters now, and since when the oldest."""
         age_s = monotonic_s() - since_s
         if kind == DEAD_LETTERS and is_ours and count and 0 < self._age_s < age_s:
             self._hear(Event(AlertKind.AGE, topic, epoch_ms(), count, level=age_s))
 
     def hindered(self, kind: str, topic: str, reason: str) -> None:
-        """Hear that dead letters of a topic cannot be written."""
         if kind == DEAD_LETTERS:
             self._hear(Event(AlertKind.HINDERED, topic, epoch_ms(), detail=reason))
 
     def paused(self, topic: str, *, reason: str, by: str = "") -> None:
-        """Hear that a topic was paused."""
         self._hear(Event(AlertKind.PAUSED, topic, epoch_ms(), detail=reason, by=by))
 
     def start(self) -> None:
-        """Begin to send alerts."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:

@@ -38,7 +38,6 @@ class Alert:
     level: float = 0.0
 
     def add(self, event: Event) -> None:
-        """Take in one more event of this kind and topic."""
         self.last_at = event.at_ms
         self.count = event.requests if self.kind in _LASTING else self.count + event.requests
         if event.code:

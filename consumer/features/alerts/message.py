@@ -36,7 +36,6 @@ class AlertSender(NamedTuple):
 
 
 def body_of(alerts: Sequence[Alert], sender: AlertSender) -> Mapping[str, Any]:
-    """Return the message for some alerts."""
     text = "\n".join(text_of(one, sender) for one in alerts)
     return {
         "text": text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + _ELLIPSIS,
@@ -62,7 +61,6 @@ def text_of(alert: Alert, sender: AlertSender) -> str:
 
 
 def command_of(alert: Alert, sender: AlertSender) -> str:
-    """Return the command that shows more."""
     match alert.kind:
         case AlertKind.FIRST | AlertKind.RATE:
             words = ["onceward-dlq", "list", "--topic", source_topic(alert.topic, sender.group)]

@@ -33,7 +33,6 @@ class Outlet:
     Args:
         url: a secret.
         post: posts; returns why it was not taken, None when it was.
-        sender: the worker that sends it.
         observers: hear how many alerts were `sent`, `failed` (a try) or `dropped`.
     """
 
@@ -59,7 +58,6 @@ class Outlet:
         return self._again_s if self._waiting else None
 
     def post(self, now_s: float) -> None:
-        """Post the waiting alerts, if it is time."""
         while self._waiting and now_s >= self._again_s:
             some = list(self._waiting)[:AT_ONCE]
             fault = self._post(self._url, body_of(some, self._sender))

@@ -18,9 +18,7 @@ class Turns:
     """Takes turns with the other workers of the group.
 
     Args:
-        store: the group's Redis.
         redis_away: whether asking it would only cost time.
-        worker_id: this worker.
         every_s: for how long no other worker sends the same alert.
     """
 

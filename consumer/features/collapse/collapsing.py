@@ -36,9 +36,6 @@ class Collapsing(Feature):
 
     A waiting request stays in its queue until the journal has its end. If it is given up, or handed
     over to another worker meanwhile, it goes the way of all others there.
-
-    Args:
-        key_queues: the waiting requests.
     """
 
     def __init__(self, key_queues: KeyQueues) -> None:

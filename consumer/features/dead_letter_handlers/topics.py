@@ -32,7 +32,6 @@ def expected(handlers: Iterable[Handler]) -> list[str]:
 
 
 def prepare_in_kafka(settings: Settings, handlers: Iterable[Handler]) -> None:
-    """Make the dead letter topics that are read here, as far as that is possible now."""
     prepare(handlers, KafkaTopics(settings.kafka, create=settings.worker.create_topics))
 
 
@@ -40,7 +39,6 @@ def prepare(handlers: Iterable[Handler], topics: TopicMaker) -> None:
     """Make the dead letter topics that are read here, as far as that is possible now.
 
     Args:
-        handlers: of the group.
         topics: those of Kafka; where the worker may make none, missing ones are awaited.
     """
     for one in handlers:

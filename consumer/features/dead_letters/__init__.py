@@ -5,8 +5,7 @@ worker's loop ── FAILED row ──▶ journal ◀── what waits? ── d
       └── record, stack ──▶ recent_failures, payloads ──▶ letter ──▶ posting ──▶ <topic>.<group>.dlq
 ```
 
-The row is the truth and comes first; a letter follows until Kafka has acknowledged it, and then the
-row says so (contract, section 7): how that goes stands in `consumer.features.outgoing`.
+How a letter follows its row stands in `consumer.features.outgoing` (contract, section 7).
 `recent_failures` is this worker's memory of its failures; `payloads` reads other records from their
 topics. `letter` makes the headers of a letter, `strategies` says which failures become one; both
 are pure.

@@ -58,7 +58,6 @@ class DeadLetters(Rounds):
 
     Args:
         rows: finds waiting rows; with a connection of its own.
-        posting: writes a page of it.
         recent: this worker's memory of failures; a new one wakes the thread.
         strategies: `keep` or `drop` for each topic that has dead letters here; failures of other
             topics are left alone.
@@ -95,12 +94,10 @@ class DeadLetters(Rounds):
         self._strategies = strategies
 
     def ended(self, one: Settlement) -> None:
-        """Remember a failure that its letter is made of."""
         if one.stands and one.is_dead:
             self._failures.failed(one.run, one.delivery.record, one.raised)
 
     def never_ran(self, row: Row, record: Record) -> None:
-        """Remember a record that was refused."""
         if row.state == State.FAILED:
             self._failures.failed((row.request_id, row.generation), record, None)
 
@@ -121,7 +118,6 @@ class DeadLetters(Rounds):
             yield posted
 
     def close_cases(self, rows: Sequence[Row], what: str) -> None:
-        """Note that these failures wait for no letter any more."""
         super().close_cases(rows, what)
         for topic, count in Counter(row.topic for row in rows).items():
             log.info("dead_letters.closed", topic=topic, what=what, count=count)

@@ -78,11 +78,8 @@ def headers_of(
     """Return the headers of a letter.
 
     Args:
-        dead: the failure as the journal has it.
         record: the record that failed, at the place that the journal names.
-        group: whose failure it is.
         raised: the error of the handler, where it is still known.
-        trim: how long the texts may be.
     """
     row = dead.row
     envelope = Envelope(row.request_id, row.attempt, row.deadline_at)

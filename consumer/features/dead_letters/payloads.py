@@ -26,7 +26,6 @@ class Payloads:
     """Finds records of rows. Belongs to one thread.
 
     Args:
-        reader: reads the topics.
         store: where clients keep payloads.
         redis_away: whether asking Redis would only cost time.
     """

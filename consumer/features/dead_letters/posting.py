@@ -52,11 +52,7 @@ class LetterPosting(Posting):
     """Writes letters. Belongs to one thread.
 
     Args:
-        group: whose failures they are.
         recent: this worker's memory of failures.
-        payloads: finds the rest.
-        topics: makes dead letter topics.
-        writer: writes the records.
         stopping: whether to leave the rest to the next worker.
     """
 
@@ -99,7 +95,6 @@ class LetterPosting(Posting):
 def posting_of(
     core: Core, recent: RecentFailures, *, stopping: Callable[[], bool]
 ) -> LetterPosting:
-    """Return a worker's writer of letters, for one thread; see `LetterPosting`."""
     kafka = core.settings.kafka
     return LetterPosting(
         group=core.group,

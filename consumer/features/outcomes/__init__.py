@@ -5,8 +5,7 @@ worker's loop ── final row ──▶ journal ◀── what waits? ── ou
       └── ended ──▶ recent_ends ────────────────▲           └──▶ record ──▶ <outcome_topic>
 ```
 
-The row is the truth and comes first; its record follows until Kafka has acknowledged it, and then
-the row says so (`consumer.journal.outcomes`): how that goes stands in `consumer.features.outgoing`.
+How a record follows its row (`consumer.journal.outcomes`) stands in `consumer.features.outgoing`.
 `recent_ends` wakes the thread and remembers trace contexts; `record` makes the record, pure.
 
 Decisions, and their cost.

@@ -75,12 +75,10 @@ class Outcomes(Rounds):
         )
 
     def ended(self, one: Settlement) -> None:
-        """Hear how a run ended, as the journal has it."""
         if one.stands and one.finish is not None:
             self._ends.ended(one.run, one.delivery.record)
 
     def never_ran(self, row: Row, record: Record) -> None:
-        """Hear of a request that has ended without a run."""
         self._ends.ended((row.request_id, row.generation), record)
 
     answered = never_ran
@@ -95,7 +93,6 @@ class Outcomes(Rounds):
                 log.warning("outcomes.topic_away", topic=topic, reason=str(error))
 
     def settle(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
-        """Write the outcomes of a page."""
         for posted in self._posting.post(page):
             self.close_cases(posted.written, WRITTEN)
             for topic, count in Counter(row.topic for row in posted.written).items():

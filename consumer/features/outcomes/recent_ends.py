@@ -17,7 +17,6 @@ class RecentEnds(RecentRuns[bytes]):
     """Remembers the trace context of each, where there is one. Safe to share between threads.
 
     Args:
-        topics: those whose outcomes are wanted.
         limit: how many trace contexts are remembered at most; the oldest is forgotten first.
     """
 

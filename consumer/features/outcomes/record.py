@@ -27,8 +27,6 @@ class OutcomeRecord(NamedTuple):
     """An outcome with everything that its record is made of.
 
     Args:
-        topic: where it goes.
-        group: whose request it was.
         traceparent: the trace context of its last sending, where it is known.
     """
 

@@ -13,6 +13,6 @@ of them; `hindrances` says which topics take nothing now, and the time of their 
 
 Decisions, and their cost. A worker writes the records of its own rows, and those of dead workers
 when it is its turn: there is no claim on a record, so a crash, or two workers at once, may write
-one twice; a reader finds duplicates by the id. Waiting rows are gone through from the oldest on and
-never again before a pause. So a record that Kafka can never take costs no other record anything.
+one twice; a reader finds duplicates by the id. A record that Kafka can never take costs no other
+record anything (`hindrances`).
 """

@@ -76,8 +76,6 @@ class Posting:
         target: where the records about a topic go.
         draft: makes the record; None when nothing is left to make one of. It may raise
             NotAvailable: it cannot be made now.
-        topics: makes topics.
-        writer: writes the records.
         stopping: whether to leave the rest to the next worker.
     """
 

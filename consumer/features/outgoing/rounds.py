@@ -130,7 +130,6 @@ class Rounds(Feature, ABC):
         return self._stopping.is_set()
 
     def start(self) -> None:
-        """Begin to write."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:

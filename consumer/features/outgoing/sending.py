@@ -17,7 +17,6 @@ class Sending(Generic[Item]):
     """Gathers items and has them written together, in their order.
 
     Args:
-        name: of the thread.
         write: writes some of them and returns those to be tried again; called in the thread.
         close: closes its connections, in the thread.
         gather_s: how long the first item waits for others: a record that is sent alone costs as
@@ -53,7 +52,6 @@ class Sending(Generic[Item]):
         return len(self._waiting)
 
     def start(self) -> None:
-        """Begin to write."""
         self._thread.start()
 
     def send(self, items: Iterable[Item]) -> None:

@@ -17,9 +17,8 @@ Decisions taken. The guard is each worker's own and in memory: it stops within a
 asking anybody, and a worker that cannot reach the counterparty pauses while others go on. It is off
 unless a share is set, so that a client whose requests fail finds dead letters; set it so high (0.9)
 that only an all but complete failure trips it. A final rejection is never counted. The pause of a
-group is a row in the journal: it outlives its workers. A stop is in force in its own worker before
-anything else of the topic is claimed, and a moment later for all; a worker that dies in that moment
-leaves its dead letter and no pause.
+group is a row in the journal: it outlives its workers. How a stop reaches the group, and what a
+death in between costs, stands in `watching`.
 
 The price. While a topic is paused its requests do not end: not even as EXPIRED, since only a claim
 says so. Each of W workers with a guard finds out by itself, so an outage costs W times the runs

@@ -32,9 +32,7 @@ class Pausing(Feature):
 
     Args:
         guard: judges how runs end.
-        topics: those of this worker's handlers.
         stopping: those of which a dead letter stops the group.
-        me: the worker that stops them.
         listeners: hear of the topics that this worker pauses.
         wake: wakes the worker's loop; called when a topic goes on.
     """

@@ -1,8 +1,8 @@
 """The thread that writes a worker's stopped topics to the journal, and reads those of others.
 
-A stop is in force in its own worker from the failure on; this thread writes it, again and again,
-until the journal has it. If the worker dies in between, the group goes on: the dead letter is
-stored all the same.
+A stop is in force in its own worker before anything else of the topic is claimed. This thread
+writes it, again and again, until the journal has it. If the worker dies in between, the group goes
+on: the dead letter is stored all the same.
 """
 
 from __future__ import annotations

@@ -39,7 +39,6 @@ class FailureKind(NamedTuple):
     error_class: str = ""
 
     def __str__(self) -> str:
-        """Return it as a person reads it."""
         return f"{self.code} {self.error_class}".rstrip()
 
 

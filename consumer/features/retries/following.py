@@ -19,7 +19,6 @@ def ended(finish: Finish, delivery: Delivery, *, now_ms: int, random: Random = _
     After the last one no resend helps either: it is a dead letter, for a person.
 
     Args:
-        finish: as its child reported it.
         delivery: the request that ran, with the number of its retries.
         now_ms: epoch ms.
     """
@@ -72,11 +71,7 @@ def wakeup(delivery: Delivery, finish: Finish, *, due_at: int) -> WakeUp:
 
 
 def wakeup_of_row(delivery: Delivery, row: Row) -> WakeUp:
-    """Return the wake-up of the next run of a row that waits for it.
-
-    Args:
-        delivery: made of the row.
-    """
+    """Return the wake-up of the next run of a row that waits for it."""
     failed_at = row.finished_at or 0
     due_at = failed_at if row.due_at is None else row.due_at
     return WakeUp(

@@ -94,8 +94,6 @@ def read(record: Record, handler: Handler, *, now_s: float) -> Due:
     """Return the delivery that a record of a retry topic wakes up.
 
     Args:
-        record: as it was polled.
-        handler: of the topic that it came from first.
         now_s: monotonic now.
 
     Raises:

@@ -52,7 +52,6 @@ class Retries(Feature):
         self._overdue = OverdueRetries(core, send=self._wakeups.send)
 
     def judged(self, finish: Finish, delivery: Delivery) -> Finish:
-        """Return how a run is to end: RETRYING, where another one follows by itself."""
         return following.ended(finish, delivery, now_ms=epoch_ms())
 
     def ended(self, one: Settlement) -> None:
@@ -69,13 +68,11 @@ class Retries(Feature):
         self._overdue.sweep()
 
     def start(self) -> None:
-        """Begin to read and to send."""
         if self._topics:
             self._wakeups.start()
             self._tiers.start()
 
     def leave(self) -> None:
-        """Leave the group; returns at once."""
         self._tiers.leave()
 
     def stop(self, timeout_s: float) -> None:

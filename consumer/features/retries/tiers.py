@@ -47,7 +47,6 @@ class RetryReader(KafkaThread):
     """Feeds the buffer with due retries from Kafka until it is asked to stop.
 
     Args:
-        context: its worker.
         topics: the retry topics, each with the handler that it is for and its delay in ms.
         buffer: where due retries wait for a slot; those without room there stay in Kafka.
         open_source: makes the `KafkaSource`; called in this thread.

@@ -117,7 +117,6 @@ class Waiting:
             self._places.pop(partition, None)
 
     def partitions(self) -> Iterator[Partition]:
-        """Yield the partitions of which something was read."""
         yield from list(self._places)
 
     def _pass(self, partition: Partition, offset: int) -> _Place:

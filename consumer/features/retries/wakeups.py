@@ -1,7 +1,6 @@
 """The thread that sends wake-ups to the retry topics.
 
-Their RETRYING rows are committed before: a sweep finds the rows whose record cannot be sent, when
-they are overdue. So nothing waits for a send, and memory is bounded.
+Nothing waits for a send, and memory is bounded: a sweep finds the rows whose record was not sent.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ class WakeUps:
 
     Args:
         writer: used by this thread alone.
-        group: the consumer group, whose retry topics they are.
     """
 
     def __init__(self, writer: KafkaWriter, *, group: str) -> None:
@@ -45,7 +43,6 @@ class WakeUps:
         )
 
     def start(self) -> None:
-        """Begin to send."""
         self._sending.start()
 
     def send(self, wakeups: Iterable[WakeUp]) -> None:

@@ -21,7 +21,6 @@ it is read back. Wait records stand where their id says and not beside their sou
 resend without a key meets them; partitions must not be added to a wait topic that is not empty. A
 keeper reads its partitions from their begin after each rebalance, which compaction keeps short.
 
-Not obvious: a tombstone follows the status for the client, since all that is final goes that way. A
-first taking is never too late: its record was read from the request's own topic again. Requests
-past their expiry are left to the registry.
+Not obvious: a tombstone follows the status for the client, since all that is final goes that way.
+Requests past their expiry are left to the registry.
 """

@@ -53,7 +53,6 @@ class Ends:
     """Writes until stopped.
 
     Args:
-        core: the worker.
         handlers: those whose requests may have wait records, by topic. With
             `delivery="at_least_once"` all of them have one; of the others those have one that
             were taken over.
@@ -100,7 +99,6 @@ class Ends:
         )
 
     def start(self) -> None:
-        """Begin to write."""
         self._saying.start()
         self._burying.start()
 

@@ -36,7 +36,6 @@ class Heartbeats:
     """Looks for heartbeats. Belongs to one thread.
 
     Args:
-        store: of the group.
         grace_s: after so long without a heartbeat a holder counts as gone; more than a third of the
             length of a heartbeat.
     """

@@ -15,13 +15,7 @@ ROOM_BYTES = 65_536
 
 
 class Holding:
-    """Writes wait records. Safe to share between threads, which wait for each other.
-
-    Args:
-        group: the workers' consumer group.
-        writer: writes the records.
-        topics: makes the wait topics.
-    """
+    """Writes wait records. Safe to share between threads, which wait for each other."""
 
     def __init__(self, *, group: str, writer: KafkaWriter, topics: KafkaTopics) -> None:
         self._group = group

@@ -62,7 +62,6 @@ class WaitKeeper(KafkaThread):
     """Feeds the buffer with requests that no living worker holds, until it is asked to stop.
 
     Args:
-        core: the worker.
         handlers: those whose requests may have wait records, by topic.
         takings: writes that we take something over.
         ends: writes further messages.

@@ -28,7 +28,6 @@ class Preparing(Feature, BeforeCommit):
     Args:
         worker_id: the holder from now on.
         topics: those with `delivery="at_least_once"`.
-        holding: writes the records.
         outage: notified when they cannot be written.
     """
 

@@ -50,7 +50,6 @@ class PrivateJournal:
         self._thread = threading.Thread(target=self._run, name="onceward-forgetting", daemon=True)
 
     def start(self) -> None:
-        """Begin to forget."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:

@@ -45,7 +45,6 @@ class Resuming:
         self._has_journal = has_journal
 
     def has(self, topic: str | None) -> bool:
-        """Whether requests of this topic run here."""
         return topic in self._handlers
 
     def taken(self, wait: Wait, *, worker_id: str, generation: int) -> Wait:

@@ -61,11 +61,9 @@ class Table:
 
     @property
     def asked(self) -> Collection[str]:
-        """The requests that we have asked for, and no record has answered yet."""
         return self._asked.keys()
 
     def holders(self) -> set[str]:
-        """Return the workers that hold any of them."""
         return {one.holder for one in self if one.holder}
 
     def ask(self, entry: Entry) -> int:
@@ -102,7 +100,6 @@ class Table:
         return Taking.OVER if known is None else Taking.OURS
 
     def of(self, request_id: str) -> Entry | None:
-        """Return the wait record of a request."""
         return self._entries.get(request_id)
 
     def _is_asked(self, said: Wait) -> bool:

@@ -91,7 +91,6 @@ class Waits(Feature, OutgoingListener):
         self._ends.hear(writes)
 
     def done(self, kind: str, what: str, rows: Sequence[Row]) -> None:
-        """Hear that the dead letters or the outcomes of these runs are written."""
         self._ends.done(kind, rows)
 
     def given_up(self, deliveries: Sequence[Delivery]) -> None:
@@ -99,7 +98,6 @@ class Waits(Feature, OutgoingListener):
         self._ends.given_back(deliveries)
 
     def start(self) -> None:
-        """Begin to read and to write."""
         if self._handlers:
             self._begin_to_write()
         self._keeper.start()
@@ -110,12 +108,10 @@ class Waits(Feature, OutgoingListener):
             self._ends.start()
 
     def leave(self) -> None:
-        """Leave the group; returns at once."""
         self._stopping.set()
         self._keeper.leave()
 
     def has_left(self, timeout_s: float) -> bool:
-        """Return whether nothing is taken over any more, after at most `timeout_s`."""
         return self._keeper.has_left(timeout_s)
 
     def stop(self, timeout_s: float) -> None:

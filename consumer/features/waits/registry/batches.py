@@ -127,7 +127,7 @@ def _is_same(table: Table, source: FromClause) -> ColumnElement[bool]:
 def _upsert_waits(dialect: str) -> Insert:
     source = _UNFINISHED.source(dialect)
     columns = [name for name, _ in _UNFINISHED.columns]
-    # SQLite reads ON CONFLICT as a join's ON unless a WHERE stands before it.
+    # The WHERE: see `insert_into`.
     rows = select(*(source.c[name] for name in columns)).where(true())
     made = insert_into(wait, dialect).from_select(columns, rows)
     key = [name for name, _ in _REQUEST]

@@ -38,13 +38,9 @@ class PartitionsOwned:
     """Maintains the table of unfinished requests for our partitions. Belongs to one thread.
 
     Args:
-        group: whose requests they are.
         source: a member of the registries' group.
-        table: stores it.
         wire: for the fences.
-        topics: the wait topics, by name.
         lease_s: how long a partition stays ours without a word.
-        tally: counts.
         stopping: set when the process is to end.
         on_read: called after each reading.
 

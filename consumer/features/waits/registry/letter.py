@@ -47,9 +47,6 @@ def letter_of(
     """Return the letter.
 
     Args:
-        wait: the wait record, read.
-        expiry: the row of it.
-        place: the partition of the wait topic.
         has_key_text: whether ORIGINAL_KEY is there; left out where the topic takes no more.
     """
     limit_bytes = KEY_LIMIT_BYTES if has_key_text else 0

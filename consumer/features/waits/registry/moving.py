@@ -69,15 +69,11 @@ class Moving:
     """Moves expired requests. Belongs to one thread.
 
     Args:
-        group: whose requests they are.
         name: of this registry, for its tombstones.
-        table: of unfinished requests.
         scan: reads wait records again.
         letters: reads dead letters, uncommitted ones too; over a connection of its own.
-        topics: makes dead letter topics.
         partitions: this registry's; read to their ends, and held for another lease between steps
             that may take long.
-        tally: counts.
     """
 
     def __init__(

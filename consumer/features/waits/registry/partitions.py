@@ -38,7 +38,6 @@ class Owner:
     """One registry as the owner of partitions.
 
     Args:
-        group: the consumer group whose requests these are.
         owner: a name that no other process has.
         lease_ms: how long a partition stays its own without a word.
     """
@@ -49,7 +48,6 @@ class Owner:
         self._lease_ms = lease_ms
 
     def named(self, place: Place) -> dict[str, Any]:
-        """Return the parameters that name a partition."""
         return {"this_group": self.group, "this_topic": place[0], "this_partition": place[1]}
 
     def take(self, connection: Connection, place: Place, topic_id: str) -> Opened | None:

@@ -62,7 +62,6 @@ class Registry:
     """One registry, for its thread.
 
     Args:
-        settings: checked settings.
         name: of this process, as no other has.
         topics: whose requests are meant; all of the group by default.
         stopping: set when it is to end.

@@ -78,7 +78,6 @@ class WaitTable(GroupJournal):
             return sum(self._owner.is_leased(connection, place) for place in places)
 
     def release(self, places: Collection[Place]) -> None:
-        """Let others take these partitions at once."""
         with self._session.transaction() as connection:
             for place in places:
                 self._owner.release(connection, place)
@@ -144,7 +143,6 @@ class WaitTable(GroupJournal):
             batches.delete_waits(connection, self._group, place, _behind(rows))
 
     def expiries(self, place: Place) -> list[Expiry]:
-        """Return the requests on their way to the dead letters."""
         with self._session.transaction(read_only=True) as connection:
             found = connection.execute(EXPIRIES, self._owner.named(place))
             return [Expiry(*one) for one in found]
@@ -166,7 +164,6 @@ class WaitTable(GroupJournal):
             batches.delete_expiries(connection, self._group, place, request_ids)
 
     def standing(self, places: Collection[Place]) -> PartitionContent:
-        """Return the contents of these partitions."""
         waiting, since, now = 0, None, 0
         with self._session.transaction(read_only=True) as connection:
             for place in places:

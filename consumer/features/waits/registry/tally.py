@@ -64,7 +64,6 @@ class RegistryCounts:
         return now_s >= self._due_s
 
     def say(self, standing: PartitionContent, *, now_s: float) -> None:
-        """Log how things stand."""
         log.info(
             "waits.status",
             waiting=standing.waiting,

@@ -16,7 +16,6 @@ _NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Make all tables and indexes."""
     _make_request()
     _make_run()
     op.create_table(

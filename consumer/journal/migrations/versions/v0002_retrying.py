@@ -15,7 +15,6 @@ _NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Make the indexes."""
     retrying = sa.text("state = 'RETRYING'")
     op.create_index(
         "onceward_request_retrying",

@@ -23,7 +23,6 @@ def _place() -> tuple[sa.Column[str], sa.Column[str], sa.Column[int]]:
 
 
 def upgrade() -> None:
-    """Make the tables."""
     op.create_table(
         "onceward_wait",
         *_place(),
