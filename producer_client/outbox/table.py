@@ -20,37 +20,37 @@ import random
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    ColumnElement,
     Connection,
-    Integer,
-    ScalarSelect,
-    Select,
-    bindparam,
-    cast,
-    delete,
-    func,
-    literal_column,
-    or_,
-    select,
-    text,
-    union_all,
-    update,
 )
 
-from feedback.sql import clock
-from feedback.sql.clock import now_ms
-from feedback.sql.inserting import insert_into
 from feedback.sql.session import Session
 from producer_client.outbox.faults import translate
-from producer_client.outbox.row import READ, WaitingRow, row_of
+from producer_client.outbox.lane_statements import (
+    COUNT_PARKED,
+    FREE,
+    GROUP_LANES,
+    HEADS,
+    MARK_POSTGRES,
+    MARK_SQLITE,
+    NEED_NOT_LAST,
+    NEXT_GROUP,
+    PARK,
+    PARK_TOPIC,
+    PRUNE,
+    RELEASE,
+    RENEW,
+    STANDING,
+    TAKE,
+    WAITS_FOR,
+    insert_lanes,
+    select_first_rows,
+)
+from producer_client.outbox.row import WaitingRow, row_of
 from producer_client.outbox.schema import check_version
-from producer_client.outbox.tables import LANES, RowState, lane, row
+from producer_client.outbox.tables import LANES
 
 # The lanes of one batch: enough for its size, and some are left for other relays.
 LANES_AT_ONCE = 8
@@ -139,14 +139,14 @@ class OutboxTable:
         """
         with self._session.transaction() as connection:
             check_version(connection)
-            known = set(connection.execute(_LANES, {"g": self._group}).scalars())
+            known = set(connection.execute(GROUP_LANES, {"g": self._group}).scalars())
             missing = [
                 {"group": self._group, "lane": number, "lease_until": 0}
                 for number in range(LANES)
                 if number not in known
             ]
             if missing:
-                connection.execute(_new_lanes(self.dialect), missing)
+                connection.execute(insert_lanes(self.dialect), missing)
 
     def take(
         self,
@@ -173,25 +173,25 @@ class OutboxTable:
         with self._session.transaction(read_only=True) as connection:
             heads = [
                 one
-                for one in map(Head._make, connection.execute(_HEADS, {"g": self._group}))
+                for one in map(Head._make, connection.execute(HEADS, {"g": self._group}))
                 if one.topic not in resting and only in (None, one.topic)
             ]
         if not heads:
             return None
         wanted = {"g": self._group, "lanes": sorted({one.lane for one in heads})}
         with self._writing() as connection:
-            lanes = list(connection.execute(_FREE, wanted | {"most": LANES_AT_ONCE}).scalars())
+            lanes = list(connection.execute(FREE, wanted | {"most": LANES_AT_ONCE}).scalars())
             if not lanes:
                 return None
             owner = uuid.uuid4().hex
             held = {"g": self._group, "lanes": lanes, "whose": owner, "lease": self._lease_ms}
-            connection.execute(_TAKE, held)
+            connection.execute(TAKE, held)
             heads = [one for one in heads if one.lane in lanes]
             if len(heads) > HEADS_AT_ONCE:
                 # A random choice, so that in the end each has its turn.
                 heads = random.sample(heads, HEADS_AT_ONCE)
             bounds = {"most": max(1, limit // len(lanes)), "bytes": limit_bytes // len(lanes)}
-            found = connection.execute(_first_rows(len(heads)), self._named(heads) | bounds)
+            found = connection.execute(select_first_rows(len(heads)), self._named(heads) | bounds)
             rows = [row_of(one) for one in found]
         return RowBatch(owner, tuple(lanes), sorted(rows, key=lambda one: one.id))
 
@@ -202,7 +202,7 @@ class OutboxTable:
             OutboxUnavailable: the database is away.
         """
         with self._writing() as connection:
-            connection.execute(_RENEW, {**self._mine(batch), "lease": self._lease_ms})
+            connection.execute(RENEW, {**self._mine(batch), "lease": self._lease_ms})
 
     def settle(
         self,
@@ -226,9 +226,9 @@ class OutboxTable:
         """
         with self._writing() as connection:
             if holds:
-                found = connection.execute(_RENEW, self._mine(batch) | {"lease": self._lease_ms})
+                found = connection.execute(RENEW, self._mine(batch) | {"lease": self._lease_ms})
             else:
-                found = connection.execute(_RELEASE, self._mine(batch))
+                found = connection.execute(RELEASE, self._mine(batch))
             kept = set(found.scalars())
             mine = [one for one in batch.rows if one.lane in kept]
             marks = [[one.id, *sent[one.id]] for one in mine if one.id in sent]
@@ -240,7 +240,7 @@ class OutboxTable:
                 if one.id in parked
             ]
             if aside:
-                connection.execute(_PARK, aside)
+                connection.execute(PARK, aside)
         return [one for one in mine if one.id in sent or one.id in parked]
 
     def waits_for(self, topic: str) -> bool:
@@ -251,7 +251,7 @@ class OutboxTable:
         """
         given = {"g": self._group, "of": topic, "lanes": list(range(LANES))}
         with self._session.transaction(read_only=True) as connection:
-            return connection.execute(_WAITS_FOR, given).first() is not None
+            return connection.execute(WAITS_FOR, given).first() is not None
 
     def park(self, topic: str, *, reason: str, most: int) -> int:
         """Park so many of the rows of a topic, except those in a relay's lanes.
@@ -269,10 +269,10 @@ class OutboxTable:
         lanes = {"g": self._group, "lanes": list(range(LANES)), "most": LANES}
         with self._writing() as connection:
             # No relay takes them meanwhile.
-            free = list(connection.execute(_FREE, lanes).scalars())
+            free = list(connection.execute(FREE, lanes).scalars())
             given = {"g": self._group, "lanes": free, "of": topic, "most": most}
             why = {"why": reason[:REASON_LENGTH]}
-            return connection.execute(_PARK_TOPIC, given | why).rowcount
+            return connection.execute(PARK_TOPIC, given | why).rowcount
 
     def prune(self, *, keep_s: float) -> int:
         """Remove some rows that were sent longer ago than that; return how many.
@@ -282,7 +282,7 @@ class OutboxTable:
         """
         given = {"g": self._group, "keep": int(keep_s * 1000), "most": PRUNE_AT_ONCE}
         with self._writing() as connection:
-            return connection.execute(_PRUNE, given).rowcount
+            return connection.execute(PRUNE, given).rowcount
 
     def standing(self) -> OutboxState:
         """Return the state of the group's outbox.
@@ -291,8 +291,8 @@ class OutboxTable:
             OutboxUnavailable: the database is away.
         """
         with self._session.transaction(read_only=True) as connection:
-            waiting, oldest, now = connection.execute(_STANDING, {"g": self._group}).one()
-            parked = connection.execute(_COUNT_PARKED, {"g": self._group}).scalar_one()
+            waiting, oldest, now = connection.execute(STANDING, {"g": self._group}).one()
+            parked = connection.execute(COUNT_PARKED, {"g": self._group}).scalar_one()
         return OutboxState(waiting, 0 if oldest is None else max(0, now - oldest), parked)
 
     def unserved_groups(self) -> list[str]:
@@ -308,10 +308,10 @@ class OutboxTable:
         with self._session.transaction(read_only=True) as connection:
             group: str | None = ""
             for _ in range(MOST_GROUPS):
-                group = connection.execute(_NEXT_GROUP, {"after": group}).scalar()
+                group = connection.execute(NEXT_GROUP, {"after": group}).scalar()
                 if group is None:
                     break
-                if connection.execute(_LANES.limit(1), {"g": group}).first() is None:
+                if connection.execute(GROUP_LANES.limit(1), {"g": group}).first() is None:
                     found.append(group)
         return found
 
@@ -324,7 +324,7 @@ class OutboxTable:
         with self._session.transaction() as connection:
             if self.dialect == "postgresql":
                 # For this transaction alone: a pooler may give the connection to others after it.
-                connection.execute(_NEED_NOT_LAST)
+                connection.execute(NEED_NOT_LAST)
             yield connection
 
     def _named(self, heads: Sequence[Head]) -> dict[str, Any]:
@@ -338,177 +338,8 @@ class OutboxTable:
 
     def _mark(self, connection: Connection, marks: Sequence[Sequence[int | None]]) -> None:
         if self.dialect == "sqlite":
-            connection.execute(_MARK_SQLITE, {"marks": json.dumps(marks)})
+            connection.execute(MARK_SQLITE, {"marks": json.dumps(marks)})
             return
         numbers, partitions, offsets = (list(column) for column in zip(*marks, strict=True))
         given = {"numbers": numbers, "partitions": partitions, "offsets": offsets}
-        connection.execute(_MARK_POSTGRES, given)
-
-
-# As in the index: a parameter would keep a generic plan from using it.
-_WAITS = row.c.state == literal_column(f"'{RowState.WAITING}'")
-
-
-def _waiting_in(number: ColumnElement[int]) -> tuple[ColumnElement[bool], ...]:
-    return (row.c.group == bindparam("g"), row.c.lane == number, _WAITS)
-
-
-def _first_topic(number: ColumnElement[int], *after: ColumnElement[bool]) -> ScalarSelect[str]:
-    # One lookup in the index, however many rows of a topic wait.
-    first = select(row.c.topic).where(*_waiting_in(number), *after).order_by(row.c.topic)
-    return first.limit(literal_column("1")).correlate_except(row).scalar_subquery()
-
-
-def _heads() -> Select[Any]:
-    """Return the statement that reads which topics wait in free lanes."""
-    first = select(lane.c.lane, _first_topic(lane.c.lane).label("topic"))
-    heads = first.where(lane.c.group == bindparam("g"), _IS_FREE).cte("heads", recursive=True)
-    behind = _first_topic(heads.c.lane, row.c.topic > heads.c.topic)
-    heads = heads.union_all(select(heads.c.lane, behind).where(heads.c.topic.is_not(None)))
-    return select(heads.c.lane, heads.c.topic).where(heads.c.topic.is_not(None))
-
-
-_NEED_NOT_LAST = text("SET LOCAL synchronous_commit = off")
-# The condition of the index of ended rows: SQLite does not infer it from another state.
-_HAS_ENDED = row.c.state != literal_column(f"'{RowState.WAITING}'")
-_LANES = select(lane.c.lane).where(lane.c.group == bindparam("g"))
-_IS_FREE = or_(lane.c.owner.is_(None), lane.c.lease_until <= now_ms())
-_HEADS = _heads()
-_FREE = (
-    select(lane.c.lane)
-    .where(
-        lane.c.group == bindparam("g"),
-        lane.c.lane.in_(bindparam("lanes", expanding=True)),
-        _IS_FREE,
-    )
-    # The lane that was served longest ago.
-    .order_by(lane.c.lease_until)
-    .limit(bindparam("most"))
-    .with_for_update(skip_locked=True)
-)
-_TAKE = (
-    update(lane)
-    .where(lane.c.group == bindparam("g"), lane.c.lane.in_(bindparam("lanes", expanding=True)))
-    .values(owner=bindparam("whose"), lease_until=now_ms() + bindparam("lease"))
-)
-_MINE = (lane.c.group == bindparam("g"), lane.c.owner == bindparam("whose"))
-_RENEW = (
-    update(lane)
-    .where(*_MINE)
-    .values(lease_until=now_ms() + bindparam("lease"))
-    .returning(lane.c.lane)
-)
-_RELEASE = (
-    update(lane).where(*_MINE).values(owner=None, lease_until=now_ms()).returning(lane.c.lane)
-)
-
-
-@lru_cache
-def _first_rows(heads: int) -> Select[Any]:
-    """Return the statement that reads the first rows of lanes, from so many topics in them."""
-    names = [*READ, "size_bytes"]
-    parts = [
-        select(
-            select(*(row.c[name] for name in names))
-            .where(*_waiting_in(bindparam(f"lane_{at}")), row.c.topic == bindparam(f"topic_{at}"))
-            .order_by(row.c.id)
-            .limit(bindparam("most"))
-            .subquery()
-        )
-        for at in range(heads)
-    ]
-    first = union_all(*parts).subquery()
-    within: dict[str, Any] = {"partition_by": first.c.lane, "order_by": first.c.id}
-    size = first.c.size_bytes
-    numbered = select(
-        *(first.c[name] for name in READ),
-        func.row_number().over(**within).label("number"),
-        (func.sum(size).over(**within) - size).label("before"),
-    ).subquery()
-    return select(*(numbered.c[name] for name in READ)).where(
-        numbered.c.number <= bindparam("most"), numbered.c.before <= bindparam("bytes")
-    )
-
-
-_SENT = {"state": RowState.SENT, "ended_at": now_ms()}
-# PostgreSQL unpacks arrays, SQLite JSON: one statement for a whole batch in either.
-_UNPACKED = (
-    func.unnest(
-        cast(bindparam("numbers"), ARRAY(BigInteger)),
-        cast(bindparam("partitions"), ARRAY(Integer)),
-        cast(bindparam("offsets"), ARRAY(BigInteger)),
-    )
-    .table_valued("number", "partition", "offset", name="marks")
-    .render_derived()
-)
-_MARK_POSTGRES = (
-    update(row)
-    .where(row.c.id == _UNPACKED.c.number, _WAITS)
-    .values(**_SENT, partition=_UNPACKED.c.partition, offset=_UNPACKED.c.offset)
-)
-_EACH = func.json_each(bindparam("marks")).table_valued("value", name="marks")
-_MARK_SQLITE = (
-    update(row)
-    .where(row.c.id == func.json_extract(_EACH.c.value, "$[0]"), _WAITS)
-    .values(
-        **_SENT,
-        partition=func.json_extract(_EACH.c.value, "$[1]"),
-        offset=func.json_extract(_EACH.c.value, "$[2]"),
-    )
-)
-_PARK = (
-    update(row)
-    .where(row.c.id == bindparam("number"), row.c.state == RowState.WAITING)
-    .values(state=RowState.PARKED, ended_at=now_ms(), reason=bindparam("why"))
-)
-_OF_TOPIC = (
-    select(row.c.id)
-    .where(
-        row.c.group == bindparam("g"),
-        row.c.lane.in_(bindparam("lanes", expanding=True)),
-        _WAITS,
-        row.c.topic == bindparam("of"),
-    )
-    .limit(bindparam("most"))
-)
-_PARK_TOPIC = (
-    update(row)
-    .where(row.c.id.in_(_OF_TOPIC))
-    .values(state=RowState.PARKED, ended_at=now_ms(), reason=bindparam("why"))
-)
-_WAITS_FOR = _OF_TOPIC.limit(literal_column("1"))
-_PRUNE = delete(row).where(
-    row.c.id.in_(
-        select(row.c.id)
-        .where(
-            row.c.group == bindparam("g"),
-            row.c.state == literal_column(f"'{RowState.SENT}'"),
-            _HAS_ENDED,
-            row.c.ended_at < clock.once() - bindparam("keep"),
-        )
-        .limit(bindparam("most"))
-    )
-)
-# By the index of waiting rows: one lookup for each group, however many rows it has.
-_NEXT_GROUP = (
-    select(row.c.group)
-    .where(row.c.group > bindparam("after"), _WAITS)
-    .order_by(row.c.group)
-    .limit(literal_column("1"))
-)
-_STANDING = select(func.count(), func.min(row.c.created_at), clock.once()).where(
-    row.c.group == bindparam("g"), row.c.state == literal_column(f"'{RowState.WAITING}'")
-)
-_COUNT_PARKED = (
-    select(func.count())
-    .select_from(row)
-    .where(
-        row.c.group == bindparam("g"),
-        row.c.state == literal_column(f"'{RowState.PARKED}'"),
-        _HAS_ENDED,
-    )
-)
-
-
-def _new_lanes(dialect: str) -> Any:
-    return insert_into(lane, dialect).on_conflict_do_nothing()
+        connection.execute(MARK_POSTGRES, given)
