@@ -10,8 +10,10 @@ decided as in a worker, and wait in `bench_retries` until a test lets time pass.
 
 `memory_client` is a client for the tests of front-ends: the client's own rules of sends and waits
 over a store in memory and a Kafka that keeps records (`memory_sender`). The test says how a request
-stands (`told`), or lets given handlers run it. `onceward/pytest_plugin.py` has both as fixtures; it
-lies outside, since pytest imports it in every run, and this folder loads the worker.
+stands (`told`), or lets given handlers run it; `memory_async_client` is the same for asyncio.
+
+`onceward/pytest_plugin.py` has a bench and a client as fixtures. It lies outside, since pytest
+imports it in every run, and this folder loads the worker.
 
 Not covered either: Kafka, leases that end, and the death of a transactional run whose commit is
 done and was not heard of. No lifespan is entered: a test gives its object by `using`.
@@ -26,6 +28,7 @@ from onceward.testing.bench_outcome import BenchOutcome
 from onceward.testing.counterparty import Counterparty, KeyRefused
 from onceward.testing.coverage import NotCovered
 from onceward.testing.deaths import NeverReached, Point
+from onceward.testing.memory_async_client import MemoryAsyncClient
 from onceward.testing.memory_client import MemoryClient
 from onceward.testing.safety import RanTwice, assert_safe
 from onceward.testing.told import StatusRefused
@@ -35,6 +38,7 @@ __all__ = [
     "BenchOutcome",
     "Counterparty",
     "KeyRefused",
+    "MemoryAsyncClient",
     "MemoryClient",
     "NeverReached",
     "NotCovered",

@@ -14,8 +14,8 @@ from onceward.testing.bench import GROUP, WORKER, Bench
 from onceward.testing.memory import memory_store
 from onceward.testing.memory_sender import MemorySender, SendFailure
 from onceward.testing.told import StatusRefused, told
-from producer_client.client import Client, Handle, schema_of
-from producer_client.pursuit import Pursuit, end_of
+from producer_client.client import Client, schema_of
+from producer_client.pursuit import AnyHandle, Pursuit, end_of
 from producer_client.sending import BlockingSends
 from producer_client.sent_before import SentBefore
 
@@ -38,6 +38,9 @@ class MemoryClient(Client):
     Args:
         settings, model, schema: as of `Client`.
         handlers: functions with `@handler` that run what is sent to their topics.
+
+    Attributes:
+        send_flow: the steps of its sends.
 
     Raises:
         NotCovered: a bench cannot run one of the handlers.
@@ -64,6 +67,7 @@ class MemoryClient(Client):
             schema=schema_of(self.settings, model, schema),
             sent=SentBefore(),
         )
+        self.send_flow = self._sending.way
         self._benches = {one: Bench(one, store=self.store) for one in handlers}
 
     def __enter__(self) -> MemoryClient:
@@ -145,7 +149,7 @@ class MemoryClient(Client):
     # waiting -------------------------------------------------------------------------------
 
     def wait(
-        self, request: Handle | str, *, timeout_s: float | None = None, resend: bool = True
+        self, request: AnyHandle | str, *, timeout_s: float | None = None, resend: bool = True
     ) -> Status:
         """Return the final status; a LOST request is sent again first, as `Client.wait` does.
 

@@ -1,8 +1,10 @@
 """`MemoryClient`: what the tests of users say of their front-ends."""
 
+import asyncio
 from collections.abc import Iterator
 from uuid import uuid4
 
+import httpx
 import pytest
 
 from consumer.handlers.declaration import Handler
@@ -14,10 +16,12 @@ from onceward import (
     Request,
     SendUnknown,
     State,
+    Submission,
     WaitTimeout,
     handler,
 )
-from onceward.testing import MemoryClient, StatusRefused
+from onceward.testing import MemoryAsyncClient, MemoryClient, StatusRefused
+from tests.producer_client import fastapi_example
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +129,51 @@ def test_what_is_lost_is_sent_again_by_a_wait_and_not_where_it_only_watches() ->
         with pytest.raises(WaitTimeout, match="LOST"):
             client.wait("a", resend=False)
         assert client.wait("a").result == 2
+
+
+def test_a_front_end_on_asyncio_is_tested_without_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = MemoryAsyncClient()
+    monkeypatch.setattr(fastapi_example, "AsyncClient", lambda settings: client)
+    payment, headers = {"card": "4", "amount": 5}, {"Idempotency-Key": "order-7"}
+    app = fastapi_example.app
+
+    async def browse() -> None:
+        transport = httpx.ASGITransport(app)
+        async with (
+            fastapi_example.lifespan(app),
+            httpx.AsyncClient(transport=transport, base_url="http://shop") as browser,
+        ):
+
+            async def pay(amount: int) -> int:
+                body = {**payment, "amount": amount}
+                return (await browser.post("/payments", json=body, headers=headers)).status_code
+
+            client.memory.fail_next_send(NotSent)
+            assert await pay(5) == 503
+            assert (await browser.get("/payments/order-7")).status_code == 404
+            assert await pay(5) == 202
+            assert (await browser.get("/payments/order-7")).json()["state"] == "PENDING"
+            client.memory.tell("order-7", State.SUCCEEDED, result={"receipt": 1})
+            assert (await browser.get("/payments/order-7")).json()["result"] == {"receipt": 1}
+            assert await pay(6) == 409
+
+    asyncio.run(browse())
+
+
+def test_given_handlers_run_for_a_client_on_asyncio_too() -> None:
+    @handler(topic=f"t-{uuid4().hex}")
+    async def charge(request: Request) -> int:
+        return int(request.json()["amount"])
+
+    topic = DECLARED.handlers[-1].topic
+
+    async def shop() -> list[object]:
+        async with MemoryAsyncClient(handlers=[charge]) as client:
+            first = await client.send({"amount": 5}, topic=topic, request_id="a")
+            assert (await first.status()).state is State.PENDING
+            ended = [await first.wait()]
+            sent = [one async for one in client.send_many([Submission({"amount": 6}, topic=topic)])]
+            ended += [one async for one in client.wait_many([sent[0].request_id])]
+            return [one.result for one in ended]
+
+    assert asyncio.run(shop()) == [5, 6]
