@@ -11,7 +11,7 @@ from feedback.console.commands import Group
 
 # Name, module with its `cli`, and the line that the list of commands shows without loading it.
 ROOMS = {
-    "audit": ("spark_audit.run.commands", "Prove from the topics what became of each request."),
+    "audit": ("spark_audit.run.command_line", "Prove from the topics what became of each request."),
     "client": ("producer_client.commands", "Send requests, follow them, send them again."),
     "dlq": ("consumer.dlq.commands", "Show requests that failed for good, and repair them."),
     "worker": ("consumer.ops.commands", "Run requests; the journal and paused topics."),

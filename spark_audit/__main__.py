@@ -3,7 +3,7 @@
 
 def main() -> None:
     """Run the command line."""
-    from spark_audit.run.commands import cli
+    from spark_audit.run.command_line import cli
 
     cli()
 

@@ -33,6 +33,7 @@ from consumer.journal.later_successes import SucceededLater
 from feedback import __version__
 from feedback.console.commands import Group, config_option, json_option, settings_of
 from feedback.console.contradictions import refuse_beside
+from feedback.console.plurals import counted
 from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
 from feedback.records.envelope import check_request_id
@@ -208,7 +209,7 @@ def export_command(
     with progress_bar("reading dead letters") as advance:
         pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
         count = export(pages, file, shown=shown)
-    click.echo(f"{count:,} dead letters written to {file}", err=True)
+    click.echo(f"{counted(count, 'dead letter')} written to {file}", err=True)
 
 
 def _nothing_known(report: RequestReport) -> str:

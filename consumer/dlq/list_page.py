@@ -9,6 +9,7 @@ from rich.text import Text
 from consumer.dlq.dates import moment
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.tally import Bar, Listed, Names, Tally
+from feedback.console.plurals import counted
 from feedback.console.printable import printable
 
 BARS = 24
@@ -78,13 +79,12 @@ def state_text(state: LetterState) -> Text:
 
 
 def _heading(tally: Tally) -> Text:
-    letters = "dead letter" if tally.shown == 1 else "dead letters"
-    heading = Text(f"{tally.shown:,} {letters}", style="bold")
+    heading = Text(counted(tally.shown, "dead letter"), style="bold")
     if tally.shown:
         heading.append(f", {moment(tally.oldest_ms)} to {moment(tally.newest_ms)}", style="none")
-    counted = [f"{tally.states[one]:,} {one.value}" for one in LetterState if tally.states[one]]
-    if counted:
-        heading.append(f"   all: {', '.join(counted)}".replace("_", " "), style="dim")
+    states = [f"{tally.states[one]:,} {one.value}" for one in LetterState if tally.states[one]]
+    if states:
+        heading.append(f"   all: {', '.join(states)}".replace("_", " "), style="dim")
     return heading
 
 

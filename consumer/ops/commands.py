@@ -21,6 +21,7 @@ from feedback.console.commands import (
     log_level_option,
     settings_of,
 )
+from feedback.console.plurals import counted
 from feedback.errors import ExitCode
 from feedback.settings.settings import Settings
 
@@ -162,7 +163,9 @@ def prune(config: str | None, as_json: bool, older_than_days: float) -> None:
     if as_json:
         click.echo(json.dumps({"requests": requests, "runs": runs}))
     else:
-        click.echo(f"removed {requests} requests and {runs} runs of their history")
+        click.echo(
+            f"removed {counted(requests, 'request')} and {counted(runs, 'run')} of their history"
+        )
 
 
 def _create_topics(settings: Settings) -> None:
@@ -213,4 +216,4 @@ def _topic_as_json(one: TopicState) -> str:
 
 def _topic_as_text(one: TopicState) -> str:
     word = one.fault or ("created" if one.is_new else "there")
-    return f"{one.topic.name}  {one.topic.purpose}  {one.partitions} partitions  {word}"
+    return f"{one.topic.name}  {one.topic.purpose}  {counted(one.partitions, 'partition')}  {word}"

@@ -12,6 +12,7 @@ import click
 from feedback import __version__, logs
 from feedback.clock import epoch_ms
 from feedback.console.commands import Group, config_option, json_option, settings_of
+from feedback.console.plurals import counted
 from feedback.errors import NotAvailable
 from spark_audit.judge.day_verdict import parse_fail_on
 from spark_audit.output.location import Location
@@ -180,7 +181,7 @@ def prune(config: str | None, as_json: bool, keep_days: int, dry_run: bool, unlo
         click.echo(json.dumps({"days": days, "bytes": size, "dry_run": dry_run}))
     else:
         done = "would remove" if dry_run else "removed"
-        click.echo(f"{done} {size} bytes of {len(found)} days")
+        click.echo(f"{done} {size} bytes of {counted(len(found), 'day')}")
 
 
 def _today() -> datetime:

@@ -37,6 +37,7 @@ from consumer.journal.redrive_row import CANCELLED, RUNNING, Redrive
 from consumer.journal.redrive_rule import IN_WORDS, Redrivable
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.contradictions import refuse_beside, refuse_beside_all
+from feedback.console.plurals import counted
 from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
 from feedback.errors import ExitCode
@@ -149,7 +150,7 @@ def redrive(
             return print_ending(found, as_json=as_json)
         for line in _later_lines(found):
             click.echo(line, err=True)
-        require_yes(f"send back {found.counts[SENT]:,} dead letters ({given.words()})?")
+        require_yes(f"send back {counted(found.counts[SENT], 'dead letter')} ({given.words()})?")
     with _how(rate, "looking" if dry_run else "sending back") as how:
         if dry_run:
             ending = rehearse(settings, plan, how=how)
@@ -230,9 +231,9 @@ def _lines(ending: Ending) -> list[str]:
     counts = ending.counts
     sent, chosen = counts.get(SENT, 0), counts.get(CHOSEN, 0)
     if ending.state == REHEARSED:
-        lines = [f"{sent:,} of {chosen:,} letters would be sent back; nothing was changed"]
+        lines = [f"{sent:,} of {counted(chosen, 'letter')} would be sent back; nothing was changed"]
     else:
-        lines = [f"redrive {ending.redrive_id}: {sent:,} of {chosen:,} letters sent back"]
+        lines = [f"redrive {ending.redrive_id}: {sent:,} of {counted(chosen, 'letter')} sent back"]
     for name, count in refused(counts).items():
         lines.append(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")
     lines += without_letter(ending.of_named)

@@ -19,6 +19,7 @@ from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES, Outgoing
 from consumer.journal import Row
 from consumer.loop.feature import Feature
 from consumer.loop.settlement import Settlement
+from consumer.ops.health.durations import RunDurations
 from feedback.clock import monotonic_s
 from feedback.observer import Observer
 from feedback.records.envelope import Record
@@ -36,6 +37,7 @@ class ExposedMetrics(Feature, OutgoingListener, Observer):
 
     Attributes:
         registry: read by a scrape; gauges are registered there as well.
+        durations: another feature, which times runs and requests.
     """
 
     def __init__(self) -> None:
@@ -43,6 +45,7 @@ class ExposedMetrics(Feature, OutgoingListener, Observer):
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self.durations = RunDurations(self.registry)
         self._seconds = {
             what: self._latency(what, text)
             for what, text in (

@@ -37,7 +37,7 @@ class Health:
 
     Attributes:
         progress: for the loops to tick.
-        metrics: a feature and a listener that counts for Prometheus; none without a port.
+        metrics: features and listeners that count for Prometheus; none without a port.
         observers: for the parts of the worker, which report their progress to them.
     """
 
@@ -47,8 +47,9 @@ class Health:
         self._unit = unit()
         self.progress = LoopProgress()
         self._exposed = _exposed(settings.worker.http_port)
-        self.metrics = () if self._exposed is None else (self._exposed,)
-        self.observers: tuple[Observer, ...] = (self.progress, *self.metrics)
+        exposed = () if self._exposed is None else (self._exposed,)
+        self.metrics = tuple(feature for one in exposed for feature in (one, one.durations))
+        self.observers: tuple[Observer, ...] = (self.progress, *exposed)
         self._probe: Probe | None = None
         self._watch: HealthWatch | None = None
         self._server: PageServer | None = None
