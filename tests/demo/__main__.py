@@ -141,7 +141,7 @@ def _demo(asked: argparse.Namespace, console: Console) -> int:
             audited = audit(keeper, scene, began_ms=began_ms)
         write_json(verdict, result)
         print_closing(console, verdict, payments.waits, scene=scene, path=result, audited=audited)
-    return verdict.exit_code
+    return verdict.exit_code or audited.exit_code
 
 
 def _open(keeper: Keeper, scene: Scene, screen: Screen, workers: Workers) -> None:

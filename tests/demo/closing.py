@@ -35,11 +35,11 @@ def print_closing(
     console.print()
     console.print(Text(verdict.in_words(), style=f"bold {GOOD}" if verdict.kept else BAD))
     console.print()
-    console.print(Text(f"The audit: {audited.line}"))
+    console.print(Text(f"The audit: {audited.line}", style=BAD if audited.report is None else ""))
     console.print()
-    console.print(
-        Text(f"page     {_shown(audited.report)}/report.html", style="grey50"), soft_wrap=True
-    )
+    if audited.report is not None:
+        page = f"page     {_shown(audited.report)}/report.html"
+        console.print(Text(page, style="grey50"), soft_wrap=True)
     console.print(Text(f"numbers  {_shown(path)}", style="grey50"), soft_wrap=True)
     logs = f"logs     {_shown(scene.folder)}/*.log, settings {scene.settings_file.name}"
     console.print(Text(logs, style="grey50"), soft_wrap=True)
