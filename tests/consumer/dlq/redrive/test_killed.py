@@ -229,9 +229,9 @@ def test_a_redrive_that_lives_elsewhere_is_left_to_it(
 
 def test_a_real_kill_a_signal_and_a_cancel_leave_it_to_be_resumed(planted: Planted) -> None:
     def started(*arguments: str) -> subprocess.Popen[str]:
-        return start_dlq(planted.config, "redrive", "--yes", *arguments)
+        return start_dlq(planted.config, "redrive", *arguments)
 
-    first = started("--all", "--rate", "10")
+    first = started("--yes", "--all", "--rate", "10")
     eventually(planted.redrives, timeout_s=60)
     redrive_id = planted.redrive().redrive_id
     eventually(lambda: planted.sent(redrive_id), timeout_s=60)
