@@ -145,7 +145,6 @@ def shown_generation(row: Row) -> int:
 
 
 def is_discarded(actions: Sequence[Action], row: Row | None) -> bool:
-    """Whether somebody has discarded the failure that the row tells of."""
     return _discard(actions, row) is not None
 
 
@@ -159,7 +158,6 @@ def can_be_undone(actions: Sequence[Action], row: Row | None) -> Discarded:
 
 
 def _discard(actions: Sequence[Action], row: Row | None) -> Action | None:
-    """Return the discard in force of the failure that the row tells of."""
     generation = None if row is None else row.generation
     last = None
     for action in actions:

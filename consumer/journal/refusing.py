@@ -46,7 +46,6 @@ def refuse(
 def _end(
     connection: Connection, group: str, worker_id: str, refusals: Mapping[str, Refusal]
 ) -> dict[str, Row]:
-    """End failures whose resend is refused; return their rows as they stand then."""
     # Decided again on locked rows: another worker may have been faster.
     rows, now = read(connection, group, refusals, lock=True)
     chosen: dict[ClaimAction, dict[str, int]] = {}

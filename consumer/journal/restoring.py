@@ -106,7 +106,6 @@ def disown(connection: Connection, group: str, runs: Sequence[Name], *, worker_i
 
 
 def _values(one: OwnRun, worker_id: str) -> dict[str, Any]:
-    """Return the columns of a row that a run of ours fills beside its claim."""
     end = one.finish
     began = one.entered or one.claim.effect_kind == EXTERNAL
     delay_ms = None if end is None else end.delay_ms

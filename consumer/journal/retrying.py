@@ -56,11 +56,7 @@ def find_overdue(
     cursor: DueCursor,
     within_ms: int,
 ) -> list[Overdue]:
-    """Return requests whose next run was due so long ago, the oldest behind the cursor first.
-
-    Args:
-        within_ms: how long ago it was due at most.
-    """
+    """Return requests whose next run was due so long ago, the oldest behind the cursor first."""
     parameters = {
         "this_group": group,
         "these_topics": sorted(topics),

@@ -51,7 +51,6 @@ def take_turn(connection: Connection, name: str, every_ms: int) -> bool:
 def end_dead(
     connection: Connection, group: str, ends: Sequence[DeadEnd], *, worker_id: str
 ) -> list[Row]:
-    """End claims of workers without a live lease; return the rows that were ended."""
     rows = []
     # Two sweeps that meet lock their rows in the same order.
     for end in sorted(ends, key=lambda one: one.request_id):

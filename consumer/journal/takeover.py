@@ -172,7 +172,6 @@ def living(connection: Connection, owners: Collection[str]) -> set[str]:
 def _ended_runs(
     connection: Connection, group: str, request_ids: Collection[str]
 ) -> dict[tuple[str, int], dict[str, int]]:
-    """Return how many runs of each attempt are in the history, by their outcome."""
     parameters = RUNS.load(connection, [(group, name, 0) for name in sorted(request_ids)])
     counts: dict[tuple[str, int], dict[str, int]] = {}
     answers = connection.execute(_count_runs(connection.dialect.name), parameters).all()

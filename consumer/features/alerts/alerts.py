@@ -63,7 +63,6 @@ class Alerts(Feature, OutgoingListener, PauseListener):
     Args:
         settings: from when on an alert is sent.
         url_of: the webhook of a topic; empty for none.
-        outlet: makes the outlet of a URL.
         is_mine: whether this worker has to send an alert.
     """
 

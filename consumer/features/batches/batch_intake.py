@@ -92,7 +92,6 @@ class BatchIntake(Intake, Feature):
         self._told = threading.Event()
 
     def told(self, writes: Sequence[StatusWrite]) -> None:
-        """Hear statuses for clients, after the journal has them."""
         ended = [
             one.request_id
             for one in writes
@@ -162,7 +161,6 @@ class BatchIntake(Intake, Feature):
         self._wake()
 
     def _await_batch(self, timeout_s: float) -> bool:
-        """Return whether the batch has ended, after at most `timeout_s`."""
         until_s = monotonic_s() + timeout_s
         while self._running:
             self._told.clear()
@@ -194,7 +192,6 @@ class BatchIntake(Intake, Feature):
         return {one: due[one] for one in revoked if one in due}
 
     def _end_batch(self, source: KafkaSource) -> None:
-        """Have ended requests committed, and read given-up ones again."""
         again: dict[Partition, int] = {}
         for one in self._batch:
             topic, partition, offset = one.record[:3]

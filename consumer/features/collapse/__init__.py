@@ -18,7 +18,7 @@ for those that wait behind it at that moment. The child asks the predicate about
 - no: it ends SKIPPED `NOT_APPLICABLE`, and the next one is claimed;
 - yes: the handler runs. When it has SUCCEEDED, those it stands in for end SKIPPED, all with one
   statement, in the transaction of its finish. When it failed, or is in doubt, or has expired,
-  nothing is skipped for it and the next one is claimed; While it waits for its retry it holds its
+  nothing is skipped for it and the next one is claimed. While it waits for its retry it holds its
   key, as ever. That run then stands in for those that wait when it begins. So the predicate is
   asked in the order of the offsets, until one has said yes and succeeded; it is not asked about the
   others. Requests that came after the run had begun are the next round.

@@ -159,7 +159,6 @@ def _texts(record: Record, row: Row, raised: Raised | None, trim: Trim) -> list[
 
 
 def _cut(texts: Headers, whole: Headers) -> list[str]:
-    """Return the names of the texts that were cut for want of room."""
     left = dict(texts)
     return [name for name, value in whole if left.get(name) != value]
 

@@ -126,7 +126,6 @@ class Rounds(Feature, ABC):
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the rest is left to the next worker."""
         return self._stopping.is_set()
 
     def start(self) -> None:

@@ -100,7 +100,6 @@ class Waiting:
         return min(times, default=None)
 
     def full(self) -> set[Partition]:
-        """Return the partitions with enough records in memory."""
         return {
             partition
             for partition, place in self._places.items()

@@ -128,7 +128,6 @@ class Ends:
         )
 
     def _waits(self, topic: str, request_id: str) -> bool:
-        """Whether a request of ours has a wait record."""
         return topic in self._kept_topics or request_id in self._places
 
     def done(self, kind: str, rows: Sequence[Row]) -> None:

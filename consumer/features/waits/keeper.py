@@ -1,15 +1,12 @@
 """The thread that reads the wait topics and goes on with unfinished requests of dead workers.
 
 Each partition of a wait topic has one keeper in the group, `<group>.wait`. It reads it from its
-begin, so that it knows all unfinished requests, and goes on reading. It takes over requests without
-a living holder: it writes that it is the holder from now on, and when it reads its own record it
-knows whether it was the first (`consumer.features.waits.table`). Only then the request goes into
-the buffer, like one that was just read and committed. If the process dies
+begin, so that it knows all unfinished requests, goes on reading, and commits nothing. It takes over
+requests without a living holder: it writes that it is the holder from now on, and when it reads its
+own record it knows whether it was the first (`consumer.features.waits.table`). Only then the
+request goes into the buffer, like one that was just read and committed. If the process dies
 - before that record: nothing happened, the next keeper does the same;
 - after it: the record names a dead worker, and the next keeper goes on.
-
-Nothing is committed: the next owner of a partition reads all of it, the unfinished requests and
-those that compaction has not taken away yet.
 """
 
 from __future__ import annotations

@@ -227,7 +227,6 @@ class Moving:
     def _send(
         self, owned: Owned, begun: Sequence[Expiry], waits: Mapping[int, Wait | None]
     ) -> list[Expiry]:
-        """Write letters; return those that Kafka has."""
         written: list[Expiry] = []
         left = list(begun)
         for has_key_text in (True, False):
