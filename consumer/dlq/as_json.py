@@ -170,6 +170,7 @@ def summary_json(tally: Tally, *, bars: int) -> dict[str, Any]:
         "reasons": dict(tally.reasons.most_common()),
         "codes": dict(tally.codes.most_common()),
         "exception_classes": dict(tally.classes.most_common()),
+        "messages": dict(tally.messages.most_common()),
         "topics": dict(tally.topics.most_common()),
         "dialects": dict(tally.dialects.most_common()),
         "oldest_failed_at": tally.oldest_ms,

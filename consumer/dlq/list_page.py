@@ -8,7 +8,7 @@ from rich.text import Text
 
 from consumer.dlq.dates import moment
 from consumer.dlq.letter_state import LetterState
-from consumer.dlq.tally import Bar, Listed, Names, Tally
+from consumer.dlq.tally import NONE, Bar, Listed, Names, Tally
 from feedback.console.plurals import counted
 from feedback.console.printable import printable
 
@@ -22,6 +22,7 @@ MESSAGE_LIMIT = 400
 # Narrower terminals get no places; `show` has them.
 WITH_PLACE = 110
 WITH_MESSAGE = 140
+_COLUMNS = ("failed at", "request", "state", "reason", "runs", "where it failed", "message")
 
 _COLOURS = {
     LetterState.OPEN: "red",
@@ -52,7 +53,11 @@ def list_page(tally: Tally, *, width: int, doubts: int = 0) -> RenderableType:
         parts += counts_and_times(tally)
     newest = tally.newest()
     if newest:
-        parts.append(_letters(newest, width))
+        table = _letters(newest, width)
+        parts.append(table)
+        left_out = _COLUMNS[len(table.columns) :]
+        if left_out:
+            parts.append(Text(f"left out at this width: {', '.join(left_out)}", style="dim"))
     if tally.shown > len(newest):
         parts.append(older_ones(tally.shown - len(newest)))
     return Group(*parts)
@@ -64,8 +69,9 @@ def older_ones(count: int) -> str:
 
 
 def counts_and_times(tally: Tally) -> list[RenderableType]:
-    """Return the counts by kind, and by time."""
-    return [_counts(tally), _times(tally)]
+    """Return the counts by kind, by message, and by time."""
+    messages = [_names("message", tally.messages)] if set(tally.messages.counts) != {NONE} else []
+    return [_counts(tally), *messages, _times(tally)]
 
 
 def plain(text: str | None) -> Text:
@@ -132,17 +138,17 @@ def _bar(bar: Bar, most: int) -> str:
 
 def _letters(newest: list[Listed], width: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("failed at", no_wrap=True, min_width=len(moment(0)))
+    table.add_column(_COLUMNS[0], no_wrap=True, min_width=len(moment(0)))
     # A cut id is of no use.
     longest = max(len(printable(one.request_id)) for one in newest)
-    table.add_column("request", no_wrap=True, min_width=longest)
-    table.add_column("state", no_wrap=True, min_width=max(len(one.state) for one in newest))
-    table.add_column("reason", overflow="fold")
+    table.add_column(_COLUMNS[1], no_wrap=True, min_width=longest)
+    table.add_column(_COLUMNS[2], no_wrap=True, min_width=max(len(one.state) for one in newest))
+    table.add_column(_COLUMNS[3], overflow="fold")
     if width >= WITH_PLACE:
-        table.add_column("runs", justify="right", no_wrap=True)
-        table.add_column("where it failed", overflow="fold")
+        table.add_column(_COLUMNS[4], justify="right", no_wrap=True)
+        table.add_column(_COLUMNS[5], overflow="fold")
     if width >= WITH_MESSAGE:
-        table.add_column("message", overflow="ellipsis", no_wrap=True, ratio=1)
+        table.add_column(_COLUMNS[6], overflow="ellipsis", no_wrap=True, ratio=1)
     for one in newest:
         table.add_row(*_cells(one)[: len(table.columns)])
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -84,6 +85,21 @@ class Listed(NamedTuple):
     failure: Failure
 
 
+_CHANGING = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|[0-9a-fA-F]{16,}|[0-9]+")
+# Of a message so many characters count.
+KIND_LIMIT = 120
+
+
+def message_kind(message: str | None) -> str | None:
+    """Return a message to count by: ids and numbers are `#`, and only its beginning counts.
+
+    >>> message_kind("charge 17 of 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11: no answer in 2.5 s")
+    'charge # of #: no answer in #.# s'
+    """
+    # Cut twice: an id at the end may be long.
+    return message and _CHANGING.sub("#", message[: 4 * KIND_LIMIT])[:KIND_LIMIT]
+
+
 class Names:
     """Counts names; when there are too many, new ones together as others."""
 
@@ -120,6 +136,7 @@ class Tally:
     reasons: Names = field(default_factory=Names)
     codes: Names = field(default_factory=Names)
     classes: Names = field(default_factory=Names)
+    messages: Names = field(default_factory=Names)
     topics: Names = field(default_factory=Names)
     dialects: Names = field(default_factory=Names)
     oldest_ms: int | None = None
@@ -139,6 +156,7 @@ class Tally:
         self.reasons.add(failure.reason)
         self.codes.add(failure.code)
         self.classes.add(failure.exception_class)
+        self.messages.add(message_kind(failure.exception_message))
         self.topics.add(letter.topic)
         self.dialects.add(letter.dialect)
         self.oldest_ms = failed_at if self.oldest_ms is None else min(failed_at, self.oldest_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -37,9 +38,11 @@ class Redrive(NamedTuple):
         positions: up to where all letters are done.
         marks: of topics that were sent to: the ends before the first of `unconfirmed` was sent.
         unconfirmed: requests behind the positions that were reopened.
-        counts: how many letters were read, sent and refused, by name.
+        counts: how many letters were read, sent and refused, by name, up to the positions.
         silent_ms: how long ago its process last wrote here, by the database's clock.
         named: the results of requests that were asked for by their id, and met so far.
+        under_way: the counts behind the positions, as they were last saved: for a person, since who
+            resumes it reads these letters again.
     """
 
     redrive_id: str
@@ -57,11 +60,17 @@ class Redrive(NamedTuple):
     counts: dict[str, int]
     silent_ms: int
     named: Mapping[str, str] = MappingProxyType({})
+    under_way: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def all_counts(self) -> dict[str, int]:
+        """The counts of all letters so far; a process that was killed may have sent a few more."""
+        return dict(Counter(self.counts) + Counter(self.under_way))
 
 
-# `named` lies among the counts.
+# `named` and `under_way` lie among the counts.
 _COLUMNS = Redrive._fields[: Redrive._fields.index("silent_ms")]
-_NAMED = "requests"
+_NAMED, _UNDER_WAY = "requests", "under_way"
 
 
 class SoFar(NamedTuple):
@@ -74,6 +83,7 @@ class SoFar(NamedTuple):
         counts: of the letters that are done.
         named: the results of requests that were asked for by their id.
         published: reopened rows that Redis was told of.
+        under_way: the counts behind the positions.
     """
 
     positions: Mapping[Place, int]
@@ -82,15 +92,16 @@ class SoFar(NamedTuple):
     counts: Mapping[str, int]
     named: Mapping[str, str] = MappingProxyType({})
     published: Sequence[Published] = ()
+    under_way: Mapping[str, int] = MappingProxyType({})
 
     def values(self) -> dict[str, str]:
+        further = {_NAMED: dict(self.named), _UNDER_WAY: dict(self.under_way)}
+        counts = {**self.counts, **{name: what for name, what in further.items() if what}}
         return {
             "positions": _encode_offsets(self.positions),
             "marks": _encode_offsets(self.marks),
             "unconfirmed": json.dumps(sorted(self.unconfirmed)),
-            "counts": json.dumps(
-                {**self.counts, _NAMED: dict(self.named)} if self.named else dict(self.counts)
-            ),
+            "counts": json.dumps(counts),
         }
 
 
@@ -109,7 +120,7 @@ def select_redrives() -> Select[Any]:
 
 
 def decode(answer: Answer[Any]) -> Redrive:
-    stored, counts = Redrive._make((*answer, {})), json.loads(answer.counts)
+    stored, counts = Redrive(*tuple(answer)), json.loads(answer.counts)
     return stored._replace(
         spans={
             (topic, number): (begin, end) for topic, number, begin, end in json.loads(answer.spans)
@@ -118,6 +129,7 @@ def decode(answer: Answer[Any]) -> Redrive:
         marks=_offsets(answer.marks),
         unconfirmed=json.loads(answer.unconfirmed),
         named=counts.pop(_NAMED, {}),
+        under_way=counts.pop(_UNDER_WAY, {}),
         counts=counts,
     )
 

@@ -173,6 +173,8 @@ def redrives(config: str | None, as_json: bool, limit: int) -> None:
     with closing(redrives_of(settings_of(config))) as rows:
         rows.journal_id()
         found = rows.latest(limit)
+    if not found and not as_json:
+        click.echo("no redrive was begun")
     for one in found:
         click.echo(json.dumps(redrive_json(one)) if as_json else redrive_line(one))
 
@@ -274,8 +276,8 @@ def redrive_json(one: Redrive) -> dict[str, Any]:
         "started_at": one.started_at,
         "updated_at": one.updated_at,
         "plan": json.loads(one.filter),
-        **{name: one.counts.get(name, 0) for name in (READ, CHOSEN, SENT)},
-        "refused": refused(one.counts),
+        **{name: one.all_counts.get(name, 0) for name in (READ, CHOSEN, SENT)},
+        "refused": refused(one.all_counts),
         "letters": sum(end - begin for begin, end in one.spans.values()),
     }
 
@@ -283,7 +285,7 @@ def redrive_json(one: Redrive) -> dict[str, Any]:
 def redrive_line(one: Redrive) -> str:
     """Return a redrive on one line."""
     began = datetime.fromtimestamp(one.started_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    sent, left = one.counts.get(SENT, 0), sum(refused(one.counts).values())
+    sent, left = one.all_counts.get(SENT, 0), sum(refused(one.all_counts).values())
     line = f"{one.redrive_id}  {began}  {_state(one):9}  {sent:>9,} sent  {left:>7,} left  {one.by}"
     return printable(line if one.reason is None else f"{line}: {one.reason}")
 

@@ -109,7 +109,11 @@ class Progress:
     @property
     def counts(self) -> dict[str, int]:
         """All counts, with those of the pages under way."""
-        return dict(sum((one.counts for one in self._pages), self._done))
+        return dict(self._done + self._under_way)
+
+    @property
+    def _under_way(self) -> Counter[str]:
+        return sum((one.counts for one in self._pages), Counter())
 
     def begin(self, positions: Mapping[Place, int], *, read: int, total: int) -> PageUnderWay:
         """Return a new page, behind the others."""
@@ -142,6 +146,7 @@ class Progress:
             counts=dict(self._done),
             named=self.answers.found,
             published=tuple(self._published),
+            under_way=dict(self._under_way),
         )
 
     def saved(self, so_far: SoFar) -> None:

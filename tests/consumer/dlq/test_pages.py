@@ -101,6 +101,15 @@ def test_ids_are_never_cut(width: int) -> None:
     (line,) = (one for one in lines if name in one)
     assert line.startswith(f"2023-11-14 22:13:25Z  {name}")
     assert ("in doubt" in line) == (width >= 80)
+    left_out = [one for one in lines if one.startswith("left out")]
+    told = "left out at this width: runs, where it failed, message"
+    assert left_out == (
+        [told]
+        if width < 110
+        else [told.replace("runs, where it failed, ", "")]
+        if width < 140
+        else []
+    )
     assert ("the bank is" in line) == (width >= WITH_MESSAGE)
 
 

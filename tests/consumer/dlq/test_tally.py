@@ -25,6 +25,15 @@ def test_letters_are_counted_and_the_newest_are_kept_without_their_stacks() -> N
     assert (counted.oldest_ms, counted.newest_ms) == (FAILED_AT, FAILED_AT + 3)
 
 
+def test_messages_that_differ_in_ids_and_numbers_are_counted_together() -> None:
+    counted = Tally(limit=0)
+    for number in (7, 12):
+        said = f"charge {number} of 0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a{number:02}: busy"
+        counted.add(letter(DLQ_EXCEPTION_MESSAGE=said), LetterState.OPEN)
+    counted.add(letter(DLQ_EXCEPTION_MESSAGE=None), LetterState.OPEN)
+    assert counted.messages.most_common() == [("charge # of #: busy", 2), (NONE, 1)]
+
+
 def test_nothing_is_kept_where_no_list_is_wanted() -> None:
     counted = Tally(limit=0)
     counted.add(letter(), LetterState.OPEN)

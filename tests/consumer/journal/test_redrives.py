@@ -44,6 +44,7 @@ def test_a_redrive_says_what_it_was_asked_and_how_far_it_is(
         counts={"sent": 3},
         named={"x": "sent"},
         published=[Published(name, 1, JournalState.FAILED)],
+        under_way={"sent": 2, "done": 1},
     )
     work.save("mine", so_far)
     found = work.find("mine")
@@ -51,6 +52,7 @@ def test_a_redrive_says_what_it_was_asked_and_how_far_it_is(
     assert (found.positions, found.marks) == ({("a.dlq", 1): 5}, {("a", 0): 9})
     assert (found.unconfirmed, found.counts) == (["x", "y"], {"sent": 3})
     assert found.named == {"x": "sent"}
+    assert found.all_counts == {"sent": 5, "done": 1}
     (row,) = database.query("SELECT published_at FROM onceward_request")
     assert row["published_at"] is not None
     work.leave("mine", is_done=False)

@@ -33,9 +33,11 @@ def test_a_page_is_saved_once_all_of_it_is_sent_and_those_before_it() -> None:
     assert progress.finish() is None
     assert progress.so_far()[:4] == ({("d", 0): 1}, {("t", 0): 9}, {"a", "b"}, {"sent": 3})
     assert progress.counts == {"sent": 4, "done": 1}
+    assert progress.so_far().under_way == {"sent": 1, "done": 1}
     first.is_handed_over = True
     assert progress.finish() is second
     assert progress.so_far()[:4] == ({("d", 0): 3}, {}, set(), {"sent": 4, "done": 1})
+    assert progress.so_far().under_way == {}
 
 
 def test_of_the_pages_on_their_way_the_oldest_marks_count() -> None:
