@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from feedback import ABOVE, __version__
 from feedback.console.commands import Group
@@ -39,6 +40,15 @@ class Rooms(Group):
             return None
         group: click.Command = import_module(ABOVE + ROOMS[name][0]).cli
         return group
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that a shell offers, and load none."""
+        offered = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in {**OWN, **ROOMS}.items()
+            if name.startswith(incomplete)
+        ]
+        return [*offered, *click.Command.shell_complete(self, context, incomplete)]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of groups, and load none."""

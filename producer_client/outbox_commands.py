@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from feedback import logs
+from feedback import __version__, logs
 from feedback.console.commands import (
     OF_A_GROUP,
     Group,
@@ -74,6 +74,7 @@ def _served(one: Relay, metrics: ExposedRelayMetrics, settings: Settings) -> Ite
 
 
 @click.group(cls=Group)
+@click.version_option(__version__)
 def outbox() -> None:
     """Looks after the outbox: its tables, and its parked requests."""
 

@@ -13,7 +13,7 @@ from consumer.ops.check import CheckResult, check_all
 from consumer.ops.startup import load_registry
 from consumer.ops.topics import TopicState, look_at_topics
 from consumer.ops.workers.command import workers
-from feedback import logs
+from feedback import __version__, logs
 from feedback.console.commands import (
     Group,
     config_option,
@@ -31,7 +31,7 @@ log = logs.EventLog("onceward.topics")
 
 
 @click.group(cls=Group)
-@click.version_option(package_name="onceward")
+@click.version_option(__version__)
 def cli() -> None:
     """Runs requests from Kafka that must not run twice."""
 

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import click
 
+from feedback import __version__
 from feedback.console.commands import Group
 from feedback.errors import NotAvailable
 
@@ -26,12 +27,14 @@ class WithoutExtra(Group):
         raise NotAvailable("the audit needs PySpark and Jinja2: pip install 'onceward[audit]'")
 
 
+with_version = click.version_option(__version__)
+
+
 def audit_cli() -> click.Group:
     """Return the commands of the audit; without its extra a group that refuses each of them."""
     if any(find_spec(name) is None for name in NEEDED):
-        return WithoutExtra(
-            "onceward-audit", help="Proves from the topics and the journal how each request ended."
-        )
+        told = "Proves from the topics and the journal how each request ended."
+        return with_version(WithoutExtra("onceward-audit", help=told))
     from spark_audit.run.commands import cli as commands
 
     return commands
