@@ -20,6 +20,7 @@ from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
 
 CONFIG_VARIABLE = "ONCEWARD_CONFIG"
+LEVEL_VARIABLE = "ONCEWARD_LOG_LEVEL"
 DEFAULT_FILE = "onceward.toml"
 # The needs of a command that reads a group's journal, and of one that asks Redis and Kafka.
 JOURNALED = ("kafka.group", "journal.url")
@@ -76,10 +77,15 @@ def json_option(command: Command) -> Command:
 
 
 def log_level_option(command: Command) -> Command:
-    """Add `--log-level LEVEL`, in either case, to a command that works for long."""
+    """Add `--log-level LEVEL`, in either case, to a command that works for long.
+
+    A unit of systemd sets it by `ONCEWARD_LOG_LEVEL`, and the option counts more.
+    """
     return click.option(
         "--log-level",
         type=click.Choice(LOG_LEVELS, case_sensitive=False),
+        envvar=LEVEL_VARIABLE,
+        show_envvar=True,
         default="INFO",
         show_default=True,
         help="DEBUG shows each verdict.",

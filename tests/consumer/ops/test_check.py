@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from consumer.journal import migrate
+from consumer.journal.tables import SCHEMA_VERSION
 from consumer.ops.commands import cli
 from onceward.servers.ports import free_port
 from tests.consumer.conftest import MakeStage
@@ -184,7 +185,7 @@ def test_migrate_and_prune_work_from_the_command_line(stage: Stage, tmp_path: Pa
     config = str(stage.config(journal={"url": f"sqlite:///{tmp_path}/new.db"}))
     for _ in range(2):
         ran = command("migrate", "--config", config)
-        assert (ran.returncode, ran.stdout) == (0, "the journal has version 4\n")
+        assert (ran.returncode, ran.stdout) == (0, f"the journal has version {SCHEMA_VERSION}\n")
     ran = command("prune", "--json", "--config", config)
     assert (ran.returncode, json.loads(ran.stdout)) == (0, {"requests": 0, "runs": 0})
 

@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 from unittest.mock import patch
 
+import click
 import pytest
 
 from consumer.features.pausing.commands import _me
-from feedback.console.commands import OF_A_GROUP, settings_of, user_name
+from feedback.console.commands import OF_A_GROUP, log_level_option, settings_of, user_name
 from feedback.errors import SettingsError
 
 
@@ -54,3 +55,32 @@ def test_an_answer_about_a_group_that_nobody_named_is_refused(
     assert settings_of(None, needs=OF_A_GROUP).kafka.group == "payments"
     monkeypatch.setenv("ONCEWARD_JOURNAL__URL", "sqlite:///payments.db")
     assert settings_of(None).journal.url == "sqlite:///payments.db"
+
+
+@pytest.mark.parametrize(
+    ("variable", "arguments", "level"),
+    [
+        ("", [], "INFO"),
+        ("debug", [], "DEBUG"),
+        ("debug", ["--log-level", "warning"], "WARNING"),
+    ],
+)
+def test_a_log_level_is_the_one_given_else_that_of_the_variable(
+    nothing_named: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    arguments: list[str],
+    level: str,
+) -> None:
+    given: list[str] = []
+
+    @click.command()
+    @log_level_option
+    def work(log_level: str) -> None:
+        given.append(log_level)
+        _a_file(nothing_named / "onceward.toml", "pay")
+        settings_of(None)  # the variable is no setting
+
+    monkeypatch.setenv("ONCEWARD_LOG_LEVEL", variable)
+    work(arguments, standalone_mode=False)
+    assert [one.upper() for one in given] == [level]
