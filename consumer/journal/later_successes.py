@@ -30,7 +30,11 @@ MOST_STRETCHES = 50
 
 
 class FailedOnce(NamedTuple):
-    """A request that failed; `since` is the end of its first failed run, in epoch ms."""
+    """A request that failed.
+
+    Args:
+        since: when its client was first told FAILED or IN_DOUBT, in epoch ms.
+    """
 
     request_id: str
     topic: str
@@ -156,13 +160,16 @@ def _by_key(failures: Sequence[FailedOnce]) -> dict[tuple[str, bytes], list[Fail
 
 @lru_cache
 def _first_ends(dialect: str) -> Select[Any]:
-    """Return the statement for the first failed run of each: the client was told FAILED then."""
+    """Return the statement for the first end of each that its client took for no success.
+
+    A doubt counts: the row of a resolved one has the time of the decision alone.
+    """
     batch = RUNS.source(dialect)
     of_batch = and_(run.c.group == batch.c.group, run.c.request_id == batch.c.request_id)
     return (
         select(run.c.request_id, func.min(run.c.ended_at))
         .join_from(batch, run, of_batch)
-        .where(run.c.outcome == JournalState.FAILED.value)
+        .where(run.c.outcome.in_((JournalState.FAILED.value, JournalState.IN_DOUBT.value)))
         .group_by(run.c.request_id)
     )
 

@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -13,6 +14,7 @@ from consumer.journal.later_successes import (
     LaterSuccesses,
     stretches,
 )
+from consumer.journal.resolving import Decisions
 from tests.consumer.journal.conftest import Database
 from tests.consumer.journal.samples import claim, finish, new_id
 
@@ -68,6 +70,21 @@ def test_a_success_between_two_failures_of_a_request_is_named(
     journal.apply(claims=[claim(failed, attempt=2, deadline_at=due)])
     journal.apply(finishes=[finish(failed, 2, JournalState.FAILED)])
     assert later.of([failed]).of == {failed: [good]}
+
+
+def test_a_success_between_a_doubt_and_its_resolution_as_failed_is_named(
+    journal: Journal, later: LaterSuccesses, database: Database, group: str
+) -> None:
+    doubt = ended(journal, JournalState.IN_DOUBT)
+    good = ended(journal, JournalState.SUCCEEDED)
+    database.change(
+        "UPDATE onceward_request SET finished_at = finished_at - 9, claimed_at = claimed_at - 9"
+    )
+    with closing(Decisions(database.url, group=group)) as decisions:
+        decisions.resolve(
+            doubt, has_succeeded=False, result=None, code="NONE", reason="a list", by="ann"
+        )
+    assert later.of([doubt]).of == {doubt: [good]}
 
 
 def test_few_are_named_and_a_look_that_was_cut_is_said(
