@@ -90,7 +90,7 @@ def test_a_full_topic_that_is_paused_holds_up_no_other_topic(stage: Stage) -> No
     started(stage, "a", 1)
     _fill(stage, worker, sender)
     config, topic = str(stage.config()), stage.topics["booked"]
-    assert command("pause", topic, "--reason", "r", "--config", config).returncode == 0
+    assert command("pause", topic, "--because", "r", "--config", config).returncode == 0
     worker.told("topic.paused")
     gate.open()
     assert stage.final(sender.sent[0]).state is State.SUCCEEDED
