@@ -23,6 +23,7 @@ from feedback.console.commands import (
 )
 from feedback.console.contradictions import refuse_beside
 from feedback.console.printable import printable
+from feedback.console.source import say_source
 from feedback.errors import ExitCode, SettingsError
 from feedback.records.envelope import check_request_id
 from feedback.settings.settings import Settings
@@ -119,8 +120,12 @@ def list_rows(
     refuse_beside("--waiting", "--sent")
     state = RowState.WAITING if waiting else RowState.SENT if sent else RowState.PARKED
     with closing(_desk(config)) as desk:
-        for one in desk.rows(state, limit=limit):
-            click.echo(json.dumps(one._asdict()) if as_json else printable(_line(one)))
+        found = list(desk.rows(state, limit=limit))
+    say_source(_settings(config), as_json=as_json, section="outbox")
+    for one in found:
+        click.echo(json.dumps(one._asdict()) if as_json else printable(_line(one)))
+    if not (found or as_json):
+        click.echo(f"no request is {state}", err=True)
     return int(ExitCode.FINE)
 
 

@@ -35,6 +35,7 @@ from feedback.console.commands import Group, config_option, json_option, setting
 from feedback.console.contradictions import refuse_beside
 from feedback.console.plurals import counted
 from feedback.console.progress import progress_bar
+from feedback.console.source import say_source, source_json
 from feedback.errors import ExitCode
 from feedback.records.envelope import check_request_id
 from feedback.settings.settings import Settings
@@ -109,6 +110,7 @@ def list_command(
     doubts = count_open_doubts(settings) if asks_all else 0
     is_open = (one.request_id for one in tally.newest() if one.state is LetterState.OPEN)
     later = SucceededLater({}, is_whole=True) if no_journal else asked_anew(settings, is_open)
+    say_source(settings, as_json=as_json, section="" if no_journal else "journal")
     if not as_json:
         console = console_for()
         console.print(list_page(tally, width=console.width, doubts=doubts))
@@ -119,6 +121,7 @@ def list_command(
         click.echo(json.dumps(listed_json(one, later=later.of.get(one.request_id, ()))))
     summary = summary_json(tally, bars=BARS) | ({"open_doubts": doubts} if asks_all else {})
     summary |= {"succeeded_later_is_whole": later.is_whole}
+    summary |= {} if no_journal else source_json(settings)
     click.echo(json.dumps({"summary": summary}))
 
 
@@ -126,6 +129,7 @@ def _list_doubts(
     settings: Settings, given: Given, *, as_json: bool, limit: int, config: str | None
 ) -> None:
     found = doubts_of(settings, given, limit=limit)
+    say_source(settings, as_json=as_json)
     if not as_json:
         console_for().print(doubts_page(found))
     said = doubts_json if as_json else doubt_lines
@@ -174,6 +178,7 @@ def show(
     given = Given(Filter(), topics=frozenset(topics), dlqs=frozenset(dlqs))
     with progress_bar("looking for its letters") as advance:
         report = report_of(settings, request_id, given, ask_journal=not no_journal, advance=advance)
+    say_source(settings, as_json=as_json, section="" if no_journal else "journal")
     limit = ENDLESS if whole_value else VALUE_LIMIT if shows_value else None
     if as_json:
         click.echo(json.dumps(report_json(report, value=limit is not None, config=config)))
@@ -209,6 +214,7 @@ def export_command(
     with progress_bar("reading dead letters") as advance:
         pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
         count = export(pages, file, shown=shown)
+    say_source(settings, section="" if no_journal else "journal")
     click.echo(f"{counted(count, 'dead letter')} written to {file}", err=True)
 
 

@@ -33,6 +33,7 @@ from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.contradictions import refuse_beside_all
 from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
+from feedback.console.source import say_source
 from feedback.errors import ExitCode
 from feedback.settings.settings import Settings
 
@@ -103,9 +104,12 @@ def discard(
     if dry_run or not (yes or named.is_one_id):
         trial = _discard(settings, named, by=by, because=because, is_trial=True)
         if dry_run or not trial.taken or trial.is_cut:
+            say_source(settings, as_json=as_json)
             return _print_discarded(trial, as_json=as_json, is_trial=True)
+        say_source(settings)
         require_yes(f"discard {trial.taken:,} failures ({named.words()})?")
     done = _discard(settings, named, by=by, because=because)
+    say_source(settings, as_json=as_json)
     return _print_discarded(done, as_json=as_json)
 
 
@@ -143,6 +147,7 @@ def _undo(settings: Settings, ids: Collection[str], *, by: str, because: str, as
     with ExitStack() as stack:
         decisions, _ = opened_decisions(settings, stack)
         found = decisions.undo_discard(sorted(ids), by=by, reason=because)
+    say_source(settings, as_json=as_json)
     if as_json:
         click.echo(json.dumps({"requests": {name: what.value for name, what in found.items()}}))
     else:

@@ -18,6 +18,7 @@ from consumer.journal.resolving import RESOLVED, Decisions
 from feedback.console.commands import config_option, json_option, settings_of
 from feedback.console.contradictions import refuse_beside
 from feedback.console.printable import printable
+from feedback.console.source import say_source
 from feedback.errors import ExitCode
 from feedback.records.envelope import check_request_id
 from feedback.settings.settings import Settings
@@ -77,6 +78,7 @@ def resolve(
         is_told = is_done and row is not None and statuses.row(row)
         if is_told and row is not None:
             decisions.note_published(row)
+    say_source(settings, as_json=as_json)
     if as_json:
         state = None if row is None else row.state
         words = {"request_id": request_id, "resolved": is_done, "status": state, "told": is_told}

@@ -40,6 +40,7 @@ from feedback.console.contradictions import refuse_beside, refuse_beside_all
 from feedback.console.plurals import counted
 from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
+from feedback.console.source import say_source
 from feedback.errors import ExitCode
 from feedback.settings.settings import Settings
 
@@ -133,6 +134,7 @@ def redrive(
     if resumed is not None:
         with _how(rate, "sending back") as how:
             ending = resume(settings, resumed, by=by, because=because, how=how)
+        say_source(settings, as_json=as_json)
         return print_ending(ending, as_json=as_json)
     plan = RedrivePlan(
         filter=given.filter,
@@ -147,15 +149,18 @@ def redrive(
         with _how(None, "counting") as how:
             found = rehearse(settings, plan, how=how)
         if not found.counts.get(SENT) or how.stopping.is_set():
+            say_source(settings, as_json=as_json)
             return print_ending(found, as_json=as_json)
         for line in _later_lines(found):
             click.echo(line, err=True)
+        say_source(settings)
         require_yes(f"send back {counted(found.counts[SENT], 'dead letter')} ({given.words()})?")
     with _how(rate, "looking" if dry_run else "sending back") as how:
         if dry_run:
             ending = rehearse(settings, plan, how=how)
         else:
             ending = begin(settings, plan, by=by, because=because, how=how)
+    say_source(settings, as_json=as_json)
     return print_ending(ending, as_json=as_json)
 
 
@@ -170,9 +175,11 @@ def redrives(config: str | None, as_json: bool, limit: int) -> None:
     Example:
       onceward-dlq redrives --config payments.toml
     """
-    with closing(redrives_of(settings_of(config))) as rows:
+    settings = settings_of(config)
+    with closing(redrives_of(settings)) as rows:
         rows.journal_id()
         found = rows.latest(limit)
+    say_source(settings, as_json=as_json)
     if not found and not as_json:
         click.echo("no redrive was begun")
     for one in found:

@@ -14,6 +14,7 @@ import click
 from consumer.journal.pauses import PauseRow, Pauses
 from feedback.console.commands import config_option, json_option, settings_of, user_name
 from feedback.console.printable import printable
+from feedback.console.source import say_source
 from feedback.errors import ExitCode, KafkaUnavailable, SettingsError
 from feedback.kafka.topics import KafkaTopics
 from feedback.settings.settings import Settings
@@ -90,8 +91,10 @@ def paused(as_json: bool, config: str | None) -> None:
     Example:
       onceward-worker paused --json --config payments.toml
     """
-    with closing(Pauses.from_settings(settings_of(config))) as pauses:
+    settings = settings_of(config)
+    with closing(Pauses.from_settings(settings)) as pauses:
         found = pauses.paused()
+    say_source(settings, as_json=as_json)
     for one in found:
         click.echo(json.dumps(one._asdict()) if as_json else f"{one.topic}  {_since(one)}")
     if not (found or as_json):

@@ -93,6 +93,11 @@ def test_failures_are_listed_shown_and_exported(make_box: MakeBox, dlq: Dlq) -> 
     assert (case["letters"], case["row"]["state"]) == ([], "IN_DOUBT")
     assert "IN_DOUBT" in dlq(config, "show", doubtful).stdout
     assert summary["open_doubts"] == 1
+    source = f"group {stage.group}, journal {stage.journal_url}\n"
+    for command in (["list"], ["list", "--state", "in_doubt"], ["show", failed], ["redrives"]):
+        assert dlq(config, *command).stderr == source, command
+    assert (summary["group"], summary["journal"]) == (stage.group, stage.journal_url)
+    assert dlq(config, "redrives").stdout == "no redrive was begun\n"
     assert "1 open doubt: see list --state in_doubt" in dlq(config, "list").stdout
     topic = ("--topic", topics["work"])
     doubt, last = lines(dlq(config, "list", "--state", "in_doubt", "--json", *topic))
