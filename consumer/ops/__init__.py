@@ -5,7 +5,8 @@
   it in reverse.
 - `service` starts the components and runs the loop; `drain` ends the runs; `signals` end it.
 - `commands` is `onceward-worker`; `check` asks each server and setting, `topics` lists the topics
-  that handlers need, and makes them; `workers/` lists the workers, living and dead.
+  that handlers need, and makes them, `topic_lines` shows them; `workers/` lists the workers, living
+  and dead.
 - `health/` says whether the worker gets on, can take work, and its latest figures: pages and
   metrics.
 """

@@ -11,7 +11,8 @@ from consumer.features.pausing.commands import COMMANDS as PAUSING
 from consumer.journal import Journal, migrate
 from consumer.ops.check import CheckResult, check_all
 from consumer.ops.startup import load_registry
-from consumer.ops.topics import TopicState, look_at_topics
+from consumer.ops.topic_lines import topic_as_json, topic_as_text
+from consumer.ops.topics import look_at_topics
 from consumer.ops.workers.command import workers
 from feedback import __version__, logs
 from feedback.console.commands import (
@@ -93,6 +94,8 @@ def topics(
 ) -> int:
     """List the topics that the handlers need; with --create, make those that are missing.
 
+    Each has its partitions, the settings that matter, and the rights of this user where Kafka says.
+
     It ends with 1 when one is missing, or is not as it should be.
 
     \b
@@ -112,7 +115,7 @@ def topics(
     )
     code = ExitCode.FINE
     for one in found:
-        click.echo(_topic_as_json(one) if as_json else _topic_as_text(one))
+        click.echo(topic_as_json(one) if as_json else topic_as_text(one))
         code = ExitCode.BAD_ANSWER if one.fault else code
     return int(code)
 
@@ -200,20 +203,3 @@ def _as_json(finding: CheckResult) -> str:
 def _as_text(finding: CheckResult) -> str:
     mark = click.style("ok     ", fg="green") if finding.ok else click.style("WRONG  ", fg="red")
     return f"{mark}{finding.what:10} {finding.detail}"
-
-
-def _topic_as_json(one: TopicState) -> str:
-    return json.dumps(
-        {
-            "topic": one.topic.name,
-            "purpose": one.topic.purpose,
-            "partitions": one.partitions,
-            "created": one.is_new,
-            "fault": one.fault or None,
-        }
-    )
-
-
-def _topic_as_text(one: TopicState) -> str:
-    word = one.fault or ("created" if one.is_new else "there")
-    return f"{one.topic.name}  {one.topic.purpose}  {counted(one.partitions, 'partition')}  {word}"

@@ -13,9 +13,12 @@ from consumer.features.waits.holding import ROOM_BYTES as WAIT_BYTES
 from consumer.features.waits.record import wait_topic
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.durations import named
-from feedback.kafka.topics import KafkaTopics
+from feedback.kafka.topic_facts import TopicFacts, facts_of
+from feedback.kafka.topics import CLEANUP, COMPACT, KafkaTopics
 from feedback.records.dead_letter_topics import dead_letter_topic
 from feedback.settings.settings import Settings
+
+READS, WRITES = frozenset({"READ"}), frozenset({"WRITE"})
 
 
 class NeededTopic(NamedTuple):
@@ -26,6 +29,7 @@ class NeededTopic(NamedTuple):
         like: the topic whose partitions and replication it gets; itself for one of requests.
         room_bytes: how much larger than a record there a record here may be.
         is_compacted: whether it keeps the last record of each key, and nothing else.
+        rights: that the worker's user needs there.
     """
 
     name: str
@@ -33,21 +37,27 @@ class NeededTopic(NamedTuple):
     like: str
     room_bytes: int = 0
     is_compacted: bool = False
+    rights: frozenset[str] = READS
 
 
 class TopicState(NamedTuple):
     """A needed topic, and how Kafka has it.
 
     Args:
-        partitions: 0 when it does not exist.
+        facts: of Kafka; None when it does not exist.
         fault: one sentence; empty when it is as it should be.
         is_new: whether it was made just now.
     """
 
     topic: NeededTopic
-    partitions: int
+    facts: TopicFacts | None
     fault: str = ""
     is_new: bool = False
+
+    @property
+    def partitions(self) -> int:
+        """How many it has; 0 when it does not exist."""
+        return 0 if self.facts is None else self.facts.partitions
 
 
 def needed_topics(settings: Settings, handlers: Iterable[Handler]) -> list[NeededTopic]:
@@ -67,19 +77,29 @@ def needed_topics(settings: Settings, handlers: Iterable[Handler]) -> list[Neede
         source = one.dead_letters_of or one.topic
         if one.outcome_topic is not None:
             room = settings.worker.max_result_bytes + OUTCOME_BYTES
-            beside.append(NeededTopic(one.outcome_topic, f"outcomes of {one.topic}", source, room))
+            purpose = f"outcomes of {one.topic}"
+            beside.append(NeededTopic(one.outcome_topic, purpose, source, room, rights=WRITES))
         if one.delivery is DeliveryKind.AT_LEAST_ONCE:
             name = wait_topic(one.topic, settings.kafka.group)
             purpose = f"unfinished requests of {one.topic}"
-            beside.append(NeededTopic(name, purpose, source, WAIT_BYTES, is_compacted=True))
-    # One topic may be named by two handlers: the writer's and the reader's.
-    return list({one.name: one for one in [*beside[::-1], *requests[::-1]]}.values())[::-1]
+            beside.append(
+                NeededTopic(
+                    name, purpose, source, WAIT_BYTES, is_compacted=True, rights=READS | WRITES
+                )
+            )
+    needed: dict[str, NeededTopic] = {}
+    for topic in [*requests, *beside]:
+        # One topic may be named by two handlers: the writer's and the reader's.
+        first = needed.setdefault(topic.name, topic)
+        needed[topic.name] = first._replace(rights=first.rights | topic.rights)
+    return [*needed.values()]
 
 
 def _of_retries(handlers: Iterable[Handler], group: str) -> Iterator[NeededTopic]:
     for name, (one, delay_ms) in retry_topics(handlers, group).items():
         purpose = f"retries of {one.topic} after {named(delay_ms)}"
-        yield NeededTopic(name, purpose, one.dead_letters_of or one.topic)
+        like = one.dead_letters_of or one.topic
+        yield NeededTopic(name, purpose, like, rights=READS | WRITES)
 
 
 def _of_letters(settings: Settings, handlers: Iterable[Handler]) -> Iterator[NeededTopic]:
@@ -89,7 +109,10 @@ def _of_letters(settings: Settings, handlers: Iterable[Handler]) -> Iterator[Nee
             settings.worker.dead_letters_of(one.topic) in (KEEP, STOP)
         ):
             name = dead_letter_topic(source, settings.kafka.group)
-            yield NeededTopic(name, f"dead letters of {source}", source, LETTER_BYTES)
+            rights = WRITES if one.dead_letters_of is None else READS | WRITES
+            yield NeededTopic(
+                name, f"dead letters of {source}", source, LETTER_BYTES, rights=rights
+            )
 
 
 def look_at_topics(
@@ -111,9 +134,10 @@ def look_at_topics(
         KafkaUnavailable: Kafka did not answer, or refused to make one.
     """
     topics = KafkaTopics(settings.kafka, create=create)
-    for one in needed_topics(settings, handlers):
-        found = topics.partitions(one.name)
-        is_new = create and not found
+    needed = needed_topics(settings, handlers)
+    there = facts_of(settings.kafka, [one.name for one in needed])
+    for one in needed:
+        is_new = create and one.name not in there
         if is_new:
             topics.ensure(
                 one.name,
@@ -123,13 +147,24 @@ def look_at_topics(
                 partitions=partitions,
                 replication=replication,
             )
-            found = topics.partitions(one.name)
-        yield TopicState(one, found, _fault(topics, one, found), is_new)
+            there |= facts_of(settings.kafka, [one.name])
+        facts = there.get(one.name)
+        yield TopicState(one, facts, fault_of(one, facts), is_new)
 
 
-def _fault(topics: KafkaTopics, one: NeededTopic, partitions: int) -> str:
-    if not partitions:
+def fault_of(needed: NeededTopic, facts: TopicFacts | None) -> str:
+    """Return the fault of a topic in one sentence; empty when it is as it should be. Pure.
+
+    >>> fault_of(NeededTopic("pay", "requests", "pay"), None)
+    'missing'
+    """
+    if facts is None:
         return "missing"
-    if one.is_compacted and topics.is_compacted(one.name) is False:
+    if facts.is_hidden:
+        return "this user may not see it: add an ACL"
+    policy = facts.settings.get(CLEANUP)
+    if needed.is_compacted and policy is not None and COMPACT not in policy:
         return "not compacted: set cleanup.policy=compact"
+    if facts.rights and (refused := needed.rights - facts.rights):
+        return f"this user may not {' and '.join(sorted(refused))} it: add an ACL"
     return ""

@@ -7,8 +7,8 @@
   send gives a `pending_record`; `send_errors` says how it can fail. `durability`: the copies that a
   record must have before it counts as sent; `topic_safety`: whether the topic then keeps it.
 - `writer` writes a worker's records in batches.
-- `topics` makes topics; `questions` asks about them, their offsets and those of groups; `admin` is
-  the connection for both.
+- `topics` makes topics, `topic_facts` describes them; `questions` asks about them, their offsets
+  and those of groups; `admin` is the connection for all three.
 - `wire` asks a broker single questions of the protocol: `batches`, `epoch` and `fence` need them.
 - `membership`, `fetching`, `sockets`, `failures` and `logs` mend faults of kafka-python.
 """

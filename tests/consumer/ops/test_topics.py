@@ -6,9 +6,12 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from consumer.handlers.backoff import Tiers
 from consumer.handlers.declaration import DeliveryKind
-from consumer.ops.topics import needed_topics
+from consumer.ops.topics import READS, WRITES, NeededTopic, fault_of, needed_topics
+from feedback.kafka.topic_facts import TopicFacts
 from feedback.settings.settings import load
 from tests.consumer.conftest import MakeStage
 from tests.consumer.running import command
@@ -46,6 +49,35 @@ def test_dropped_failures_need_no_topic() -> None:
     assert [one.name for one in needed_topics(settings, [payments(topic="pay")])] == ["pay"]
 
 
+WAITS = NeededTopic("w", "", "r", is_compacted=True, rights=READS | WRITES)
+
+
+@pytest.mark.parametrize(
+    ("policy", "rights", "fault"),
+    [
+        ("delete", "READ", "not compacted: set cleanup.policy=compact"),
+        ("compact,delete", "READ WRITE", ""),
+        ("compact", "READ", "this user may not WRITE it: add an ACL"),
+        ("compact", "DESCRIBE", "this user may not READ and WRITE it: add an ACL"),
+        ("compact", "", ""),
+        (None, "READ WRITE", ""),
+    ],
+)
+def test_a_topics_policy_and_rights_are_judged_where_kafka_says_them(
+    policy: str | None, rights: str, fault: str
+) -> None:
+    settings = {} if policy is None else {"cleanup.policy": policy}
+    assert fault_of(WAITS, TopicFacts(1, 1, settings, frozenset(rights.split()))) == fault
+
+
+def test_a_topic_that_is_an_outcome_and_a_source_needs_both_rights() -> None:
+    handlers = [payments(topic="a", outcome_topic="b"), payments(topic="b")]
+    settings = load(kafka=GROUP, worker={"dead_letters": "drop"})
+    found = {one.name: one for one in needed_topics(settings, handlers)}
+    assert found["a"].rights == READS
+    assert (found["b"].purpose, found["b"].rights) == ("requests", READS | WRITES)
+
+
 def _run(stage: Stage, config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ran = command("topics", "--json", *arguments, "--config", str(config), **stage.variables())
     assert "Traceback" not in ran.stderr
@@ -65,6 +97,9 @@ def test_missing_topics_are_listed_and_made(make_stage: MakeStage) -> None:
     assert (listed.returncode, _partitions(listed)) == (1, {missing: 0, letters: 0})
     made = _run(stage, config, "--create", "--partitions", "3")
     assert (made.returncode, _partitions(made)) == (0, {missing: 3, letters: 3})
+    for one in map(json.loads, made.stdout.splitlines()):
+        assert {*one["rights"]} >= {"READ", "WRITE"}
+        assert one["settings"]["cleanup.policy"] == "delete"
     again = _run(stage, config, "--create")
     assert (again.returncode, _partitions(again)) == (0, {missing: 3, letters: 3})
     assert not any(json.loads(line)["created"] for line in again.stdout.splitlines())
