@@ -17,6 +17,7 @@ from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestReport
 from consumer.dlq.tally import Listed, Tally
 from consumer.dlq.timeline import TimelineEvent, timeline_of
+from feedback.records.envelope import NullHeader
 
 
 def listed_json(one: Listed, *, later: Sequence[str] = ()) -> dict[str, Any]:
@@ -144,8 +145,8 @@ def _event_json(event: TimelineEvent) -> dict[str, Any]:
 
 def bytes_json(name: str, raw: bytes | None) -> dict[str, Any]:
     """Return bytes as text where they are text, else in base64 under another name."""
-    text = utf8_or_none(raw)
-    if raw is None or text is not None:
+    text = None if isinstance(raw, NullHeader) else utf8_or_none(raw)
+    if raw is None or text is not None or isinstance(raw, NullHeader):
         return {name: text}
     return {f"{name}_base64": base64.b64encode(raw).decode()}
 

@@ -31,7 +31,14 @@ from consumer.dlq.show_page import VALUE_LIMIT, show_page
 from consumer.dlq.timeline_page import next_lines
 from consumer.journal.later_successes import SucceededLater
 from feedback import __version__
-from feedback.console.commands import Group, config_option, json_option, settings_of
+from feedback.console.commands import (
+    JOURNALED,
+    OF_A_GROUP,
+    Group,
+    config_option,
+    json_option,
+    settings_of,
+)
 from feedback.console.contradictions import refuse_beside
 from feedback.console.plurals import counted
 from feedback.console.progress import progress_bar
@@ -98,7 +105,7 @@ def list_command(
     asks_for_doubts = LetterState.IN_DOUBT in given.filter.states
     if asks_for_doubts:
         require_doubts_alone(given)
-    settings = settings_of(config)
+    settings = settings_of(config, needs=OF_A_GROUP if no_journal else JOURNALED)
     if asks_for_doubts:
         _list_doubts(settings, given, as_json=as_json, limit=limit, config=config)
         return
@@ -173,7 +180,7 @@ def show(
     """
     refuse_beside("--no-value", "--value", "--whole-value")
     refuse_beside("--dlq", "--topic")
-    settings = settings_of(config)
+    settings = settings_of(config, needs=OF_A_GROUP if no_journal else JOURNALED)
     check_request_id(request_id)
     given = Given(Filter(), topics=frozenset(topics), dlqs=frozenset(dlqs))
     with progress_bar("looking for its letters") as advance:
@@ -209,7 +216,7 @@ def export_command(
       onceward-dlq export - --since 1d | jq .exception_message
     """
     _refuse_two_meanings_of_states()
-    settings = settings_of(config)
+    settings = settings_of(config, needs=OF_A_GROUP if no_journal else JOURNALED)
     shown = shown_states(given, everything=everything)
     with progress_bar("reading dead letters") as advance:
         pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)

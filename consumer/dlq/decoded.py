@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from consumer.dlq.as_json import utf8_or_none
 from feedback.console.printable import printable
+from feedback.records.envelope import NullHeader
 
 HEX_WIDTH = 16
 
@@ -63,6 +64,8 @@ def hex_lines(raw: bytes) -> str:
 
 def header_text(raw: bytes, *, limit: int) -> str:
     """Return a header's value on one line."""
+    if isinstance(raw, NullHeader):
+        return "null"
     text = utf8_or_none(raw)
     # Binary numbers are valid UTF-8 by accident, so text with control characters is shown in hex.
     if text is None or any(c < " " and c not in "\n\r\t" for c in text[:limit]):

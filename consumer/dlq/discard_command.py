@@ -23,7 +23,7 @@ from consumer.dlq.options import (
     stopping_at_signals,
 )
 from consumer.dlq.reading import LetterReader
-from consumer.dlq.redrive.commands import without_letter
+from consumer.dlq.redrive.endings import without_letter
 from consumer.dlq.redrive.progress import NO_LETTER, refused
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.resolve_command import opened_decisions

@@ -2,55 +2,41 @@
 
 from __future__ import annotations
 
-import hashlib
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
+from itertools import compress
 from typing import NamedTuple
 
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import UNSETTLED, LetterState, LetterStates
 from consumer.dlq.options import Given
 from consumer.dlq.reading import LetterReader
+from consumer.dlq.seen_names import SeenNames
 from consumer.dlq.tally import Tally
 from consumer.journal.lookup import Lookup
 from feedback.settings.settings import Settings
-
-# SQLite's page cache; more goes to the disk.
-CACHE_KIB = 16_384
 
 
 class SeenLetters:
     """Remembers letters by request and attempts. Belongs to one thread."""
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect("", isolation_level=None)
-        self._database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        self._database.execute("PRAGMA synchronous = OFF")
-        self._database.execute("CREATE TABLE seen (name BLOB PRIMARY KEY) WITHOUT ROWID")
+        self._names = SeenNames()
 
     def __enter__(self) -> SeenLetters:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._names.close()
 
     def fresh(self, letters: Iterable[Letter]) -> list[Letter]:
         """Return the letters that are new, and remember them."""
-        insert = "INSERT OR IGNORE INTO seen VALUES (?)"
-        self._database.execute("BEGIN")
-        fresh = [one for one in letters if self._database.execute(insert, (_name(one),)).rowcount]
-        self._database.execute("COMMIT")
-        return fresh
-
-    def close(self) -> None:
-        """Forget all."""
-        self._database.close()
+        given = list(letters)
+        return list(compress(given, self._names.add(map(_name, given))))
 
 
-def _name(letter: Letter) -> bytes:
-    text = f"{letter.failure.attempts} {letter.request_id}"
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+def _name(letter: Letter) -> str:
+    return f"{letter.failure.attempts} {letter.request_id}"
 
 
 Advance = Callable[[int, int], None]

@@ -86,8 +86,8 @@ class _Commands:
 
     def _of_letter(self, verdict: Redrivable) -> Iterator[NextCommand]:
         dlqs = self._dlqs
-        unknown = ("--unknown",) if verdict is Redrivable.NO_ROW else ()
-        if verdict in (Redrivable.SEND, Redrivable.NO_ROW):
+        unknown = _UNKNOWN.get(verdict, ())
+        if verdict is Redrivable.SEND or unknown:
             how = "send it back for one further run"
             risk = "; nothing says whether it has run" if unknown else ""
             yield self._dlq("would it be sent back?", "redrive", *dlqs, *unknown, "--dry-run")
@@ -132,6 +132,12 @@ class _Commands:
 
 
 _OPEN = tuple(state for state in State if state not in FINAL and state is not State.UNKNOWN)
+_UNKNOWN = {
+    Redrivable.NO_ROW: ("--unknown",),
+    Redrivable.SENT_BEFORE: ("--unknown", "--again"),
+    Redrivable.SEND_UNKNOWN: ("--no-journal",),
+}
 _CLOSABLE = frozenset(
-    {Redrivable.SEND, Redrivable.NO_ROW, Redrivable.TOO_OFTEN, Redrivable.ANOTHERS_ID}
+    {Redrivable.SEND, Redrivable.TOO_OFTEN, Redrivable.ANOTHERS_ID, *_UNKNOWN}
+    - {Redrivable.SEND_UNKNOWN}
 )

@@ -15,6 +15,7 @@ from consumer.dlq.listing import Advance
 from consumer.dlq.options import Given
 from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.record import candidate_of
+from consumer.dlq.redrive.unjournaled import verdict_without_journal
 from consumer.dlq.report import RequestReport
 from consumer.journal.actions import Action
 from consumer.journal.lookup import Lookup, PastRun
@@ -92,7 +93,7 @@ def report_of(
         away=told.away,
         payload=told.payload,
         holder=holder,
-        verdict=None if last is None else _verdict(last, of, now=now),
+        verdict=None if last is None else _verdict(last, of, now=now, ask_journal=ask_journal),
         dlqs=given.dlqs,
         now=now,
     )
@@ -146,10 +147,12 @@ def _holder(
         return holder
 
 
-def _verdict(letter: Letter, of: _InJournal, *, now: int) -> Redrivable:
-    """Return whether the letter could be sent back, as the journal's rule says it."""
+def _verdict(letter: Letter, of: _InJournal, *, now: int, ask_journal: bool) -> Redrivable:
+    """Return whether the letter could be sent back, as the rules say it."""
     if letter.home == letter.record.topic:
         return Redrivable.NO_TOPIC
+    if not ask_journal:
+        return verdict_without_journal(letter)
     return decide(candidate_of(letter), of.row, now, actions=of.actions, wish=Wish(""))
 
 

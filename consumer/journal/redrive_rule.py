@@ -32,7 +32,9 @@ class Redrivable(StrEnum):
     PAYLOAD_MISMATCH = "payload_mismatch"
     ANOTHERS_ID = "anothers_id"
     NO_ROW = "no_row"
+    SENT_BEFORE = "sent_before"
     # Facts that come from outside the journal.
+    NEEDS_JOURNAL = "needs_journal"
     DOUBLE = "double"
     NO_TOPIC = "no_topic"
     NOT_TAKEN = "not_taken"
@@ -51,6 +53,10 @@ IN_WORDS = {
     Redrivable.PAYLOAD_MISMATCH: "its row is of another payload",
     Redrivable.ANOTHERS_ID: "it was refused under an id that it does not keep: send it anew",
     Redrivable.NO_ROW: "the journal knows nothing of it (--unknown sends it all the same)",
+    Redrivable.SENT_BEFORE: "it was sent back before, and the journal knows nothing of it "
+    "(--again sends it all the same)",
+    Redrivable.NEEDS_JOURNAL: "it is one of ours: its journal knows whether it has run "
+    "(without --no-journal)",
     Redrivable.DOUBLE: "another letter of the same failure was taken",
     Redrivable.NO_TOPIC: "the topic that it came from does not exist, or nobody says which",
     Redrivable.NOT_TAKEN: "Kafka does not take its record",
@@ -94,6 +100,7 @@ class Wish(NamedTuple):
         owed: requests that it has reopened, and that Kafka does not have.
         max_redrives: how often a request may be sent back.
         takes_unknown: whether a letter without a row is sent as well.
+        sends_again: whether that holds for one that was sent back before, too.
         replaces: whether a new request takes the place of each.
     """
 
@@ -102,6 +109,7 @@ class Wish(NamedTuple):
     max_redrives: int = 3
     takes_unknown: bool = False
     replaces: bool = False
+    sends_again: bool = False
 
 
 def decide(
@@ -128,6 +136,8 @@ def decide(
         return Redrivable.DISCARDED
     if one.redrive_count >= wish.max_redrives:
         return Redrivable.TOO_OFTEN
+    if row is None and is_sent_before(one, actions) and not wish.sends_again:
+        return Redrivable.SENT_BEFORE
     if row is None:
         return Redrivable.SEND_UNKNOWN if wish.takes_unknown else Redrivable.NO_ROW
     if row.resend and now < row.deadline_at:
@@ -142,6 +152,16 @@ def shown_generation(row: Row) -> int:
     again has a number of its own, so that its letter is told from that of the run before.
     """
     return 0 if row.claimed_at is None and row.generation == 1 else row.generation
+
+
+def is_sent_before(one: Candidate, actions: Sequence[Action]) -> bool:
+    """Whether a letter without a row was sent back already.
+
+    What fails again has a further letter, which counts the times before.
+    """
+    unknown = [action.action for action in actions if action.generation is None]
+    times = unknown.count(ActionKind.REDRIVE) - unknown.count(ActionKind.CANCEL)
+    return times > one.redrive_count
 
 
 def is_discarded(actions: Sequence[Action], row: Row | None) -> bool:

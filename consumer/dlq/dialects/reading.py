@@ -8,6 +8,7 @@ from consumer.dlq.letter import Dialect, Failure, Letter, Original
 from feedback.errors import InvalidMessage
 from feedback.records.dead_letters import DLQ_REQUEST_ID
 from feedback.records.envelope import REQUEST_ID, Headers, Record, check_request_id
+from feedback.records.failure_headers import DLQ_REDRIVE_COUNT
 
 # A letter that was itself sent again, to the handler of dead letters, has an id of its own.
 _ID_HEADERS = (DLQ_REQUEST_ID, REQUEST_ID)
@@ -71,7 +72,8 @@ def _failure(headers: LetterHeaders, of: HeaderFormat) -> Failure:
         attempts=number(of.attempts),
         first_failed_at=number(of.first_failed_at),
         failed_at=number(of.failed_at),
-        redrive_count=number(of.redrive_count) or 0,
+        # Ours, whoever wrote the letter: other systems keep the headers of what failed.
+        redrive_count=headers.decimal(DLQ_REDRIVE_COUNT) or 0,
         redrive_id=headers.text(of.redrive_id),
         redrive_by=headers.text(of.redrive_by),
         group=headers.text(of.group),

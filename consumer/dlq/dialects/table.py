@@ -48,7 +48,6 @@ class HeaderFormat:
     attempts: str | None = None
     first_failed_at: str | None = None
     failed_at: str | None = None
-    redrive_count: str | None = None
     redrive_id: str | None = None
     redrive_by: str | None = None
     group: str | None = None
@@ -73,7 +72,6 @@ _ONCEWARD = HeaderFormat(
     attempts=ours.DLQ_ATTEMPTS,
     first_failed_at=ours.DLQ_FIRST_FAILED_AT,
     failed_at=ours.DLQ_FAILED_AT,
-    redrive_count=ours.DLQ_REDRIVE_COUNT,
     redrive_id=ours.DLQ_REDRIVE_ID,
     redrive_by=ours.DLQ_REDRIVE_BY,
     group=ours.DLQ_CONSUMER_GROUP,

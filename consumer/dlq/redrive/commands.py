@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
-from itertools import islice
-from typing import Any
+from functools import partial
 
 import click
 
-from consumer.dlq.asked_anew import MOST_LINES, asked_anew_lines
 from consumer.dlq.options import (
     Given,
     by_option,
@@ -21,21 +18,25 @@ from consumer.dlq.options import (
     require_yes,
     stopping_at_signals,
 )
+from consumer.dlq.redrive.endings import later_lines, print_ending, redrive_json, redrive_line
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting
-from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, refused
+from consumer.dlq.redrive.progress import SENT
 from consumer.dlq.redrive.session import (
-    REHEARSED,
-    STOPPED,
     Ending,
     begin,
     redrives_of,
     rehearse,
     resume,
 )
-from consumer.journal.redrive_row import CANCELLED, RUNNING, Redrive
-from consumer.journal.redrive_rule import IN_WORDS, Redrivable
-from feedback.console.commands import config_option, json_option, settings_of
+from consumer.dlq.redrive.unjournaled import send_back
+from feedback.console.commands import (
+    JOURNALED,
+    OF_A_GROUP,
+    config_option,
+    json_option,
+    settings_of,
+)
 from feedback.console.contradictions import refuse_beside, refuse_beside_all
 from feedback.console.plurals import counted
 from feedback.console.printable import printable
@@ -75,6 +76,18 @@ from feedback.settings.settings import Settings
     "request has run.",
 )
 @click.option(
+    "--again",
+    "sends_again",
+    is_flag=True,
+    help="Of letters without a journal row, also those that were sent back before.",
+)
+@click.option(
+    "--no-journal",
+    is_flag=True,
+    help="Do not ask the journal: for --dlq topics of other systems. Nothing is recorded; what was "
+    "sent back before is found in the topics of origin.",
+)
+@click.option(
     "--set",
     "setting",
     metavar="PATH=VALUE",
@@ -97,6 +110,8 @@ def redrive(
     deadline_s: float | None,
     max_redrives: int,
     takes_unknown: bool,
+    sends_again: bool,
+    no_journal: bool,
     setting: str | None,
     by: str,
     because: str | None,
@@ -119,16 +134,18 @@ def redrive(
       onceward-dlq redrive --reason BANK_BUSY --since 2h --rate 200
       onceward-dlq redrive --all --because "the bank is back"
       onceward-dlq redrive --code BAD_AMOUNT --set amount=5
+      onceward-dlq redrive --dlq connect-dlq --no-journal --all
       onceward-dlq redrive --resume 0198f0c1-55aa-7c3e-8000-0f6a0c3f7d11
     """
-    # They go on with a redrive as it was begun.
-    refuse_beside_all("--cancel", but=_RECORDED)
-    refuse_beside_all("--resume", but=(*_RECORDED, "--rate"))
-    refuse_beside("--dry-run", "--rate")
+    _refuse_contradictions()
+    if no_journal and not given.dlqs:
+        raise click.UsageError("--no-journal is for topics of other systems: name them with --dlq")
+    if sends_again and not (takes_unknown or no_journal):
+        raise click.UsageError("--again belongs to --unknown or --no-journal")
     given = given_with(given, request_ids)
     if resumed is None and cancelled is None:
         require_some(given, everything=everything)
-    settings = settings_of(config)
+    settings = settings_of(config, needs=OF_A_GROUP if no_journal else JOURNALED)
     if cancelled is not None:
         return _cancel(settings, cancelled, by=by, because=because)
     if resumed is not None:
@@ -143,24 +160,28 @@ def redrive(
         deadline_s=settings.client.deadline_s if deadline_s is None else deadline_s,
         max_redrives=max_redrives,
         takes_unknown=takes_unknown,
+        sends_again=sends_again,
         setting=None if setting is None else Setting.parse(setting),
     )
+    asked = "" if no_journal else "journal"
+    count: Way = partial(rehearse, settings, plan)
+    send: Way = partial(begin, settings, plan, by=by, because=because)
+    if no_journal:
+        send = partial(send_back, settings, plan, by=by)
+        count = partial(send, is_trial=True)
     if not (dry_run or yes or given.is_one_id):
         with _how(None, "counting") as how:
-            found = rehearse(settings, plan, how=how)
+            found = count(how=how)
         if not found.counts.get(SENT) or how.stopping.is_set():
-            say_source(settings, as_json=as_json)
+            say_source(settings, section=asked, as_json=as_json)
             return print_ending(found, as_json=as_json)
-        for line in _later_lines(found):
+        for line in later_lines(found):
             click.echo(line, err=True)
-        say_source(settings)
+        say_source(settings, section=asked)
         require_yes(f"send back {counted(found.counts[SENT], 'dead letter')} ({given.words()})?")
     with _how(rate, "looking" if dry_run else "sending back") as how:
-        if dry_run:
-            ending = rehearse(settings, plan, how=how)
-        else:
-            ending = begin(settings, plan, by=by, because=because, how=how)
-    say_source(settings, as_json=as_json)
+        ending = (count if dry_run else send)(how=how)
+    say_source(settings, section=asked, as_json=as_json)
     return print_ending(ending, as_json=as_json)
 
 
@@ -187,6 +208,7 @@ def redrives(config: str | None, as_json: bool, limit: int) -> None:
 
 
 COMMANDS = (redrive, redrives)
+Way = Callable[..., Ending]
 _RECORDED = ("--config", "--json", "--by", "--because")
 
 
@@ -208,95 +230,10 @@ def _how(rate: float | None, what: str) -> Iterator[How]:
         yield How(rate, stopping, advance)
 
 
-def print_ending(ending: Ending, *, as_json: bool) -> int:
-    """Print the result of a redrive and return the command's exit code.
-
-    1 when a request that was named was not sent, or when Kafka refused a record. A filter is
-    expected to skip settled letters. 5 when the redrive was cut off.
-    """
-    counts = ending.counts
-    if as_json:
-        words: dict[str, Any] = {"redrive_id": ending.redrive_id or None, "state": ending.state}
-        words |= {name: counts.get(name, 0) for name in (READ, CHOSEN, SENT)}
-        words |= {"refused": refused(counts), "untold": ending.untold}
-        if ending.replaced:
-            words |= {"replaced_by": ending.replaced}
-        if ending.later is not None:
-            words |= {"succeeded_later": dict(ending.later.of)}
-            words |= {"succeeded_later_is_whole": ending.later.is_whole}
-        click.echo(json.dumps(words | {"requests": ending.of_named}))
-    else:
-        for line in _lines(ending):
-            click.echo(line)
-    if ending.state == STOPPED:
-        return int(ExitCode.CUT)
-    is_bad = any(what != SENT for what in ending.of_named.values()) or bool(
-        counts.get(Redrivable.NOT_TAKEN.value)
-    )
-    return int(ExitCode.BAD_ANSWER if is_bad or ending.state == CANCELLED else ExitCode.FINE)
-
-
-def _lines(ending: Ending) -> list[str]:
-    counts = ending.counts
-    sent, chosen = counts.get(SENT, 0), counts.get(CHOSEN, 0)
-    if ending.state == REHEARSED:
-        lines = [f"{sent:,} of {counted(chosen, 'letter')} would be sent back; nothing was changed"]
-    else:
-        lines = [f"redrive {ending.redrive_id}: {sent:,} of {counted(chosen, 'letter')} sent back"]
-    for name, count in refused(counts).items():
-        lines.append(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")
-    lines += without_letter(ending.of_named)
-    lines += _replaced_lines(ending) + _later_lines(ending)
-    if ending.untold:
-        lines.append(f"  Redis is away: {ending.untold:,} clients are told by the workers")
-    if ending.state in (STOPPED, CANCELLED):
-        how = f"onceward-dlq redrive --resume {ending.redrive_id}"
-        lines.append(f"{ending.state} before the end; go on with: {how}")
-    return lines
-
-
-def _replaced_lines(ending: Ending) -> list[str]:
-    shown = islice(ending.replaced.items(), MOST_LINES)
-    lines = [printable(f"  {old} is now {new}") for old, new in shown]
-    if ending.counts.get(SENT, 0) > len(lines) > 0:
-        lines.append("  and others: `onceward-dlq show` of an old id names its new one")
-    return lines
-
-
-def _later_lines(ending: Ending) -> list[str]:
-    return [] if ending.later is None else list(asked_anew_lines(ending.later))
-
-
-def without_letter(of_named: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each named request that has no letter."""
-    without = (name for name, what in of_named.items() if what == NO_LETTER)
-    return [f"  {printable(one)}: no dead letter is of it" for one in without]
-
-
-def redrive_json(one: Redrive) -> dict[str, Any]:
-    """Return a redrive as JSON values."""
-    return {
-        "redrive_id": one.redrive_id,
-        "state": _state(one),
-        "by": one.by,
-        "because": one.reason,
-        "started_at": one.started_at,
-        "updated_at": one.updated_at,
-        "plan": json.loads(one.filter),
-        **{name: one.all_counts.get(name, 0) for name in (READ, CHOSEN, SENT)},
-        "refused": refused(one.all_counts),
-        "letters": sum(end - begin for begin, end in one.spans.values()),
-    }
-
-
-def redrive_line(one: Redrive) -> str:
-    """Return a redrive on one line."""
-    began = datetime.fromtimestamp(one.started_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    sent, left = one.all_counts.get(SENT, 0), sum(refused(one.all_counts).values())
-    line = f"{one.redrive_id}  {began}  {_state(one):9}  {sent:>9,} sent  {left:>7,} left  {one.by}"
-    return printable(line if one.reason is None else f"{line}: {one.reason}")
-
-
-def _state(one: Redrive) -> str:
-    """Return the state; a running redrive whose process has ended is `stopped`."""
-    return STOPPED if one.state == RUNNING and one.owner is None else one.state
+def _refuse_contradictions() -> None:
+    # They go on with a redrive as it was begun.
+    refuse_beside_all("--cancel", but=_RECORDED)
+    refuse_beside_all("--resume", but=(*_RECORDED, "--rate"))
+    refuse_beside("--dry-run", "--rate")
+    # Nothing is recorded without one.
+    refuse_beside("--no-journal", "--because")

@@ -30,6 +30,7 @@ class RedrivePlan:
         deadline_s: seconds from the reopening to the new deadline.
         max_redrives: how often a request may be sent back.
         takes_unknown: whether letters without a journal row are sent as well.
+        sends_again: whether that holds for those that were sent back before, too.
         setting: a value to replace, which makes each letter a new request.
     """
 
@@ -39,6 +40,7 @@ class RedrivePlan:
     deadline_s: float = 3600.0
     max_redrives: int = MAX_REDRIVES
     takes_unknown: bool = False
+    sends_again: bool = False
     setting: Setting | None = None
 
     @property
@@ -57,6 +59,7 @@ class RedrivePlan:
             owed=owed,
             max_redrives=self.max_redrives,
             takes_unknown=self.takes_unknown,
+            sends_again=self.sends_again,
             replaces=self.setting is not None,
         )
 
@@ -93,6 +96,7 @@ class RedrivePlan:
                 "topics": sorted(self.topics),
                 "dlqs": sorted(self.dlqs),
                 "takes_unknown": self.takes_unknown,
+                "sends_again": self.sends_again,
                 "setting": None if self.setting is None else asdict(self.setting),
             }
         )

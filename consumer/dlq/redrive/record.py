@@ -21,6 +21,7 @@ from feedback.records.envelope import (
     REOPENS,
     REQUEST_ID,
     Envelope,
+    Headers,
     encode_headers,
     payload_sha256,
 )
@@ -153,6 +154,16 @@ def sent_by(headers: tuple[tuple[str, bytes], ...], redrive_id: str) -> str | No
     if found.get(DLQ_REDRIVE_ID) != utf8(redrive_id):
         return None
     return found.get(REPLACES, found.get(REQUEST_ID, b"")).decode("utf-8", "replace")
+
+
+def sent_count(headers: Headers) -> tuple[str, int] | None:
+    """Return the request that a record was sent back for, and how often by then; else None."""
+    found = dict(headers)
+    count = found.get(DLQ_REDRIVE_COUNT, b"")
+    if DLQ_REDRIVE_ID not in found or not (count.isdigit() and len(count) <= 9):
+        return None
+    name = found.get(REPLACES, found.get(REQUEST_ID, b""))
+    return name.decode("utf-8", "replace"), int(count)
 
 
 def _partition(letter: Letter, row: Row | None) -> int | None:

@@ -46,6 +46,7 @@ class Ending:
         counts: letters by their results.
         of_named: the results of requests that were named by their ids.
         untold: how many statuses could not be written to Redis.
+        is_journaled: whether its progress stands in the journal.
         replaced: the new ids by the old ones, where letters became new requests; not all of very
             many.
         later: the successes after the letters that would be sent; None where they were sent.
@@ -56,6 +57,7 @@ class Ending:
     counts: dict[str, int]
     of_named: dict[str, str] = field(default_factory=dict)
     untold: int = 0
+    is_journaled: bool = True
     replaced: dict[str, str] = field(default_factory=dict)
     later: SucceededLater | None = None
 

@@ -45,6 +45,14 @@ IN_DOUBT = ["resolve --succeeded", "resolve --failed"]
         (OPEN | {"verdict": Redrivable.ON_ITS_WAY}, ["wait a"]),
         (OPEN | {"verdict": Redrivable.DONE}, []),
         (
+            {"letters": [letter()], "verdict": Redrivable.SENT_BEFORE},
+            ["redrive --unknown --again --dry-run", "redrive --unknown --again", "discard"],
+        ),
+        (
+            {"letters": [letter()], "verdict": Redrivable.SEND_UNKNOWN, "dlqs": ["x"]},
+            ["redrive --dlq x --no-journal --dry-run", "redrive --dlq x --no-journal a"],
+        ),
+        (
             {"letters": [letter()], "verdict": Redrivable.NO_ROW, "dlqs": ["their-dlq"]},
             [
                 "redrive --dlq their-dlq --unknown --dry-run",

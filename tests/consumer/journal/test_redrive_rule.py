@@ -110,6 +110,18 @@ def test_what_goes_round_in_circles_is_left() -> None:
         assert decide(one, failed(), NOW, actions=(), wish=WISH) is kind
 
 
+def test_what_is_unknown_is_sent_once_for_each_failure_unless_told_otherwise() -> None:
+    wish = WISH._replace(takes_unknown=True)
+    sent = [did(ActionKind.REDRIVE, redrive="other", generation=None)]
+    assert decide(letter(), None, NOW, actions=sent, wish=wish) is Redrivable.SENT_BEFORE
+    again = wish._replace(sends_again=True)
+    assert decide(letter(), None, NOW, actions=sent, wish=again) is Redrivable.SEND_UNKNOWN
+    failed_again = letter(redrive_count=1)
+    assert decide(failed_again, None, NOW, actions=sent, wish=wish) is Redrivable.SEND_UNKNOWN
+    taken_back = [*sent, did(ActionKind.CANCEL, redrive="other", generation=None)]
+    assert decide(letter(), None, NOW, actions=taken_back, wish=wish) is Redrivable.SEND_UNKNOWN
+
+
 def test_what_is_unknown_is_sent_only_when_that_was_said() -> None:
     assert decide(letter(), None, NOW, actions=(), wish=WISH) is Redrivable.NO_ROW
     wish = WISH._replace(takes_unknown=True)

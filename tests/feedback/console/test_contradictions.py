@@ -24,6 +24,9 @@ dlq redrive --cancel X --dlq connect-dlq
 dlq redrive --all --dry-run --rate 5
 dlq redrive --all --reason BANK_BUSY
 dlq redrive --all a
+dlq redrive --all --again
+dlq redrive --all --no-journal
+dlq redrive --dlq connect-dlq --no-journal --because x
 dlq discard --all --topic payments --because x
 dlq discard a --undo --dry-run --because x
 dlq discard a --undo --topic payments --because x

@@ -170,6 +170,7 @@ def test_a_plan_survives_the_journal() -> None:
         deadline_s=7.5,
         max_redrives=9,
         takes_unknown=True,
+        sends_again=True,
         setting=Setting.parse("/a/b=5"),
     )
     assert RedrivePlan.from_json(plan.to_json()) == plan

@@ -1,0 +1,116 @@
+"""The results of redrives for a person, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import click
+
+from consumer.dlq.asked_anew import MOST_LINES, asked_anew_lines
+from consumer.dlq.redrive.progress import CHOSEN, NO_LETTER, READ, SENT, refused
+from consumer.dlq.redrive.session import REHEARSED, STOPPED, Ending
+from consumer.dlq.redrive.unjournaled import GO_ON
+from consumer.journal.redrive_row import CANCELLED, RUNNING, Redrive
+from consumer.journal.redrive_rule import IN_WORDS, Redrivable
+from feedback.console.plurals import counted
+from feedback.console.printable import printable
+from feedback.errors import ExitCode
+
+
+def print_ending(ending: Ending, *, as_json: bool) -> int:
+    """Print the result of a redrive and return the command's exit code.
+
+    1 when a request that was named was not sent, or when Kafka refused a record. A filter is
+    expected to skip settled letters. 5 when the redrive was cut off.
+    """
+    counts = ending.counts
+    if as_json:
+        words: dict[str, Any] = {"redrive_id": ending.redrive_id or None, "state": ending.state}
+        words |= {name: counts.get(name, 0) for name in (READ, CHOSEN, SENT)}
+        words |= {"refused": refused(counts), "untold": ending.untold}
+        if ending.replaced:
+            words |= {"replaced_by": ending.replaced}
+        if ending.later is not None:
+            words |= {"succeeded_later": dict(ending.later.of)}
+            words |= {"succeeded_later_is_whole": ending.later.is_whole}
+        click.echo(json.dumps(words | {"requests": ending.of_named}))
+    else:
+        for line in _lines(ending):
+            click.echo(line)
+    if ending.state == STOPPED:
+        return int(ExitCode.CUT)
+    is_bad = any(what != SENT for what in ending.of_named.values()) or bool(
+        counts.get(Redrivable.NOT_TAKEN.value)
+    )
+    return int(ExitCode.BAD_ANSWER if is_bad or ending.state == CANCELLED else ExitCode.FINE)
+
+
+def _lines(ending: Ending) -> list[str]:
+    counts = ending.counts
+    sent, chosen = counts.get(SENT, 0), counts.get(CHOSEN, 0)
+    if ending.state == REHEARSED:
+        lines = [f"{sent:,} of {counted(chosen, 'letter')} would be sent back; nothing was changed"]
+    else:
+        lines = [f"redrive {ending.redrive_id}: {sent:,} of {counted(chosen, 'letter')} sent back"]
+    for name, count in refused(counts).items():
+        lines.append(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")
+    lines += without_letter(ending.of_named)
+    lines += _replaced_lines(ending) + later_lines(ending)
+    if ending.untold:
+        lines.append(f"  Redis is away: {ending.untold:,} clients are told by the workers")
+    if ending.state in (STOPPED, CANCELLED):
+        how = f"go on with: onceward-dlq redrive --resume {ending.redrive_id}"
+        lines.append(f"{ending.state} before the end; {how if ending.is_journaled else GO_ON}")
+    return lines
+
+
+def _replaced_lines(ending: Ending) -> list[str]:
+    shown = islice(ending.replaced.items(), MOST_LINES)
+    lines = [printable(f"  {old} is now {new}") for old, new in shown]
+    if ending.counts.get(SENT, 0) > len(lines) > 0:
+        lines.append("  and others: `onceward-dlq show` of an old id names its new one")
+    return lines
+
+
+def later_lines(ending: Ending) -> list[str]:
+    """Return where later requests of the same key have succeeded, as far as it was asked."""
+    return [] if ending.later is None else list(asked_anew_lines(ending.later))
+
+
+def without_letter(of_named: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each named request that has no letter."""
+    without = (name for name, what in of_named.items() if what == NO_LETTER)
+    return [f"  {printable(one)}: no dead letter is of it" for one in without]
+
+
+def redrive_json(one: Redrive) -> dict[str, Any]:
+    """Return a redrive as JSON values."""
+    return {
+        "redrive_id": one.redrive_id,
+        "state": _state(one),
+        "by": one.by,
+        "because": one.reason,
+        "started_at": one.started_at,
+        "updated_at": one.updated_at,
+        "plan": json.loads(one.filter),
+        **{name: one.all_counts.get(name, 0) for name in (READ, CHOSEN, SENT)},
+        "refused": refused(one.all_counts),
+        "letters": sum(end - begin for begin, end in one.spans.values()),
+    }
+
+
+def redrive_line(one: Redrive) -> str:
+    """Return a redrive on one line."""
+    began = datetime.fromtimestamp(one.started_at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    sent, left = one.all_counts.get(SENT, 0), sum(refused(one.all_counts).values())
+    line = f"{one.redrive_id}  {began}  {_state(one):9}  {sent:>9,} sent  {left:>7,} left  {one.by}"
+    return printable(line if one.reason is None else f"{line}: {one.reason}")
+
+
+def _state(one: Redrive) -> str:
+    """Return the state; a running redrive whose process has ended is `stopped`."""
+    return STOPPED if one.state == RUNNING and one.owner is None else one.state

@@ -1,0 +1,197 @@
+"""Sends letters of other systems back where no journal is asked.
+
+What was sent back is found in Kafka alone, by our headers in the topics of origin: records behind
+the letters. A process that dies repeats nothing when its command is given again; two of them at
+once may both send a letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, closing
+from typing import NamedTuple
+
+from consumer.dlq.letter import Dialect, Letter
+from consumer.dlq.reading import CLOCKS_APART_MS, LetterReader
+from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, chunk_size
+from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
+from consumer.dlq.redrive.record import attempt_of, sending_of, sent_count
+from consumer.dlq.redrive.session import REHEARSED, STOPPED, Ending
+from consumer.dlq.seen_names import SeenNames
+from consumer.journal.redrive_row import DONE
+from consumer.journal.redrive_rule import Redrivable
+from feedback.clock import epoch_ms
+from feedback.errors import KafkaUnavailable, NotAvailable
+from feedback.kafka.scan import KafkaScan
+from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
+from feedback.records.envelope import new_request_id
+from feedback.settings.settings import Settings
+
+
+class _Kafka(NamedTuple):
+    """The connections, and what they said at the beginning."""
+
+    letters: LetterReader
+    scan: KafkaScan
+    writer: KafkaWriter
+    topics: Collection[str]
+
+
+def verdict_without_journal(
+    letter: Letter,
+    *,
+    was_sent: bool = False,
+    sends_again: bool = False,
+    max_redrives: int = MAX_REDRIVES,
+) -> Redrivable:
+    """Return whether a letter may be sent back where no journal is asked.
+
+    Args:
+        was_sent: whether a record that was sent back for it stands in its topic.
+        sends_again: whether that is no hindrance.
+    """
+    if letter.dialect is Dialect.ONCEWARD:
+        return Redrivable.NEEDS_JOURNAL
+    if letter.failure.redrive_count >= max_redrives:
+        return Redrivable.TOO_OFTEN
+    if was_sent and not sends_again:
+        return Redrivable.SENT_BEFORE
+    return Redrivable.SEND_UNKNOWN
+
+
+def send_back(
+    settings: Settings, plan: RedrivePlan, *, by: str, how: How, is_trial: bool = False
+) -> Ending:
+    """Send back the letters of other systems that a plan chooses; a trial only counts them.
+
+    Raises:
+        NotAvailable: Kafka is away; the same command goes on.
+    """
+    with ExitStack() as stack:
+        letters = stack.enter_context(
+            LetterReader(settings.kafka, topics=plan.topics, dlqs=plan.dlqs)
+        )
+        scan = stack.enter_context(KafkaScan(settings.kafka, committed_only=False))
+        writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))
+        before, own = (stack.enter_context(SeenNames()) for _ in range(2))
+        kafka = _Kafka(letters, scan, writer, frozenset(scan.topics()))
+        _remember_sent(kafka, plan, before)
+        one = _Redriving(kafka, plan, how, before=before, own=own)
+        state = one.run(by=by, is_trial=is_trial)
+        return Ending(
+            redrive_id="" if is_trial else one.redrive_id,
+            state=state,
+            counts=dict(one.counts.counts),
+            of_named=one.answers.of_named,
+            is_journaled=False,
+        )
+
+
+def _remember_sent(kafka: _Kafka, plan: RedrivePlan, before: SeenNames) -> None:
+    """Remember the records that were sent back for the chosen letters, or for others."""
+    homes: set[str] = set()
+    oldest_ms: int | None = None
+    for page in kafka.letters.pages(kafka.letters.spans(since_ms=plan.filter.since_ms)):
+        for letter in page.letters:
+            if plan.filter.takes(letter) and letter.home != letter.record.topic:
+                homes.add(letter.home)
+                oldest_ms = min(letter.record.timestamp_ms, oldest_ms or 2**62)
+    since_ms = None if oldest_ms is None else oldest_ms - CLOCKS_APART_MS
+    for found in kafka.scan.pages(kafka.scan.spans(homes & set(kafka.topics), since_ms=since_ms)):
+        sent = (sent_count(record.headers) for record in found.records)
+        before.add(_name(*one) for one in sent if one is not None)
+
+
+class _Redriving:
+    def __init__(
+        self, kafka: _Kafka, plan: RedrivePlan, how: How, *, before: SeenNames, own: SeenNames
+    ) -> None:
+        self._kafka = kafka
+        self._plan = plan
+        self._how = how
+        self._before = before
+        self._own = own
+        self.redrive_id = new_request_id()
+        self.answers = NamedResults(plan.filter.ids)
+        self.counts = PageUnderWay(self.answers, {}, read=0, total=0)
+
+    def run(self, *, by: str, is_trial: bool) -> str:
+        """Go through the letters; return the state at the end.
+
+        Where the process dies after a writing, its records are found when it is given again.
+        """
+        letters = self._kafka.letters
+        for page in letters.pages(letters.spans(since_ms=self._plan.filter.since_ms)):
+            chosen = [one for one in page.letters if self._plan.filter.takes(one)]
+            self.counts.add(READ, len(page.letters))
+            self.counts.add(CHOSEN, len(chosen))
+            ready = list(self._ready(chosen))
+            if is_trial:
+                for one in ready:
+                    self.counts.became(one.request_id, SENT)
+            elif not self._send(ready, by=by):
+                return STOPPED
+            self._how.on_progress(page.read, page.total)
+            if self._how.stopping.is_set() and page.read < page.total:
+                return REHEARSED if is_trial else STOPPED
+        return REHEARSED if is_trial else DONE
+
+    def _ready(self, letters: Sequence[Letter]) -> Iterator[Letter]:
+        for one in letters:
+            what = self._plan.fault_of(one, self._kafka.topics) or verdict_without_journal(
+                one,
+                was_sent=_name(one.request_id, one.failure.redrive_count + 1) in self._before,
+                sends_again=self._plan.sends_again,
+                max_redrives=self._plan.max_redrives,
+            )
+            if what is Redrivable.SEND_UNKNOWN:
+                (is_new,) = self._own.add([one.request_id])
+                what = what if is_new else Redrivable.DOUBLE
+            if what is Redrivable.SEND_UNKNOWN:
+                yield one
+            else:
+                self.counts.became(one.request_id, what.value)
+
+    def _send(self, letters: Sequence[Letter], *, by: str) -> bool:
+        """Write letters in portions; say whether all of them were written."""
+        size, rate = chunk_size(self._how.rate), self._how.rate
+        for at in range(0, len(letters), size):
+            if self._how.stopping.is_set():
+                return False
+            batch = letters[at : at + size]
+            until = epoch_ms() + self._plan.valid_ms
+            sendings = [self._sending(one, by=by, deadline_at=until) for one in batch]
+            errors = self._kafka.writer.write(sendings)
+            for one, error in zip(batch, errors, strict=True):
+                self._became(one, error)
+            if rate is not None:
+                self._how.stopping.wait(len(batch) / rate)
+        return True
+
+    def _sending(self, letter: Letter, *, by: str, deadline_at: int) -> Outgoing:
+        return sending_of(
+            letter,
+            None,
+            redrive_id=self.redrive_id,
+            by=by,
+            attempt=attempt_of(letter),
+            deadline_at=deadline_at,
+            value=self._plan.set_anew(letter),
+            replaces=self._plan.setting is not None,
+        ).outgoing
+
+    def _became(self, letter: Letter, error: KafkaUnavailable | None) -> None:
+        if error is None:
+            self.counts.became(letter.request_id, SENT)
+        elif isinstance(error, RecordRefused):
+            self.counts.became(letter.request_id, Redrivable.NOT_TAKEN.value)
+        else:
+            raise NotAvailable(f"{error}; {GO_ON}") from error
+
+
+GO_ON = "give the same command again: what was sent is found in its topic, and left"
+
+
+def _name(request_id: str, count: int) -> str:
+    return f"{count} {request_id}"
