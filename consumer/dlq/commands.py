@@ -185,14 +185,17 @@ def show(
     given = Given(Filter(), topics=frozenset(topics), dlqs=frozenset(dlqs))
     with progress_bar("looking for its letters") as advance:
         report = report_of(settings, request_id, given, ask_journal=not no_journal, advance=advance)
+    later = SucceededLater({}, is_whole=True) if no_journal else asked_anew(settings, [request_id])
     say_source(settings, as_json=as_json, section="" if no_journal else "journal")
     limit = ENDLESS if whole_value else VALUE_LIMIT if shows_value else None
     if as_json:
-        click.echo(json.dumps(report_json(report, value=limit is not None, config=config)))
+        words = report_json(report, value=limit is not None, config=config)
+        words |= {"succeeded_later": list(later.of.get(request_id, ()))}
+        click.echo(json.dumps(words))
     elif report.is_known:
         console = console_for()
         console.print(show_page(report, width=console.width, value_limit=limit))
-        for line in next_lines(next_commands(report, config=config)):
+        for line in (*asked_anew_lines(later), *next_lines(next_commands(report, config=config))):
             click.echo(line)
     else:
         click.echo(_nothing_known(report), err=True)

@@ -56,6 +56,9 @@ def write_django(using: object, one: Prepared, *, group: str, notify: bool = Tru
             cursor.execute(insert.sql, insert.parameters(columns_of(one, group=group)))
             written_at: int = cursor.fetchone()[0]
     except Error as error:
+        # PostgreSQL has given the transaction up. Django does not know it, since its cursor was not
+        # asked: a block whose caller catches this would end as if it had committed.
+        database.needs_rollback |= database.in_atomic_block and database.vendor == "postgresql"
         raise _translated(error, database.connection) from None
     return written_at
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from consumer.handlers.declaration import Handler
+from consumer.handlers.registry import DECLARED
 from onceward.checkout.wheel_tree import write_tree
 from tests.kit.settings import environment
 
@@ -23,6 +26,15 @@ def charge(request: Request) -> dict[str, object]:
     with request.effect():
         return {{"of": __name__, "by": Rejected.__module__}}
 """
+
+
+@pytest.fixture(autouse=True)
+def _no_handler_stays() -> Iterator[None]:
+    """Forget the handlers that a test has declared in this process, by pytester too."""
+    before: dict[str, Handler] = dict(DECLARED._by_topic)
+    yield
+    DECLARED._by_topic.clear()
+    DECLARED._by_topic.update(before)
 
 
 @dataclass(frozen=True, slots=True)

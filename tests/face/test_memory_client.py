@@ -7,7 +7,6 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from consumer.handlers.declaration import Handler
 from consumer.handlers.registry import DECLARED
 from onceward import (
     InvalidMessage,
@@ -22,14 +21,6 @@ from onceward import (
 )
 from onceward.testing import MemoryAsyncClient, MemoryClient, StatusRefused
 from tests.producer_client import fastapi_example
-
-
-@pytest.fixture(autouse=True)
-def _no_handler_stays() -> Iterator[None]:
-    before: dict[str, Handler] = dict(DECLARED._by_topic)
-    yield
-    DECLARED._by_topic.clear()
-    DECLARED._by_topic.update(before)
 
 
 @pytest.fixture

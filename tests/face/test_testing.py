@@ -4,7 +4,7 @@ import asyncio
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,8 +13,6 @@ import pytest
 from pydantic import BaseModel
 from sqlalchemy import text
 
-from consumer.handlers.declaration import Handler
-from consumer.handlers.registry import DECLARED
 from onceward import (
     Happened,
     InDoubt,
@@ -38,14 +36,6 @@ from onceward.testing import (
 
 ROOT = Path(__file__).parents[2]
 Charge = Callable[[Request], Any]
-
-
-@pytest.fixture(autouse=True)
-def _no_handler_stays() -> Iterator[None]:
-    before: dict[str, Handler] = dict(DECLARED._by_topic)
-    yield
-    DECLARED._by_topic.clear()
-    DECLARED._by_topic.update(before)
 
 
 def marked(bank: Counterparty, **declared: Any) -> Charge:

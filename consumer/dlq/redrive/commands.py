@@ -9,6 +9,7 @@ from functools import partial
 
 import click
 
+from consumer.dlq.asked_anew import asked_anew, asked_anew_lines
 from consumer.dlq.options import (
     Given,
     by_option,
@@ -169,7 +170,9 @@ def redrive(
     if no_journal:
         send = partial(send_back, settings, plan, by=by)
         count = partial(send, is_trial=True)
-    if not (dry_run or yes or given.is_one_id):
+    if given.is_one_id and not (dry_run or yes or no_journal):
+        _ask_where_asked_anew(settings, given)
+    elif not (dry_run or yes):
         with _how(None, "counting") as how:
             found = count(how=how)
         if not found.counts.get(SENT) or how.stopping.is_set():
@@ -228,6 +231,15 @@ def _cancel(settings: Settings, redrive_id: str, *, by: str, because: str | None
 def _how(rate: float | None, what: str) -> Iterator[How]:
     with progress_bar(what) as advance, stopping_at_signals() as stopping:
         yield How(rate, stopping, advance)
+
+
+def _ask_where_asked_anew(settings: Settings, given: Given) -> None:
+    # One that is named is sent without a question, but where another may have done its work.
+    later = asked_anew(settings, given.filter.ids)
+    for line in asked_anew_lines(later):
+        click.echo(line, err=True)
+    if later.of:
+        require_yes(f"send {given.words()} back all the same?")
 
 
 def _refuse_contradictions() -> None:

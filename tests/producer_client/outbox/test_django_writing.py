@@ -14,6 +14,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.db.migrations.exceptions import IrreversibleError
+from django.db.transaction import TransactionManagementError
 from django.db.utils import NotSupportedError
 from django.test import TestCase
 from sqlalchemy import Engine, create_engine, inspect, make_url, text
@@ -28,6 +29,7 @@ from producer_client.outbox import (
     NoTransaction,
     OutboxUnavailable,
     OutboxVersionError,
+    RowRefused,
     django_writing,
 )
 from tests.eventually import eventually
@@ -262,6 +264,22 @@ def test_a_request_that_cannot_be_sent_leaves_the_transaction_sound(
             client.send(b"x" * 2_000_000, using="default")
         client.send(b"sound", request_id="sound", using="default")
     assert _ids(rows) == ["sound"]
+
+
+@pytest.mark.parametrize("outbox_url", ["postgres"], indirect=True)
+def test_after_a_row_that_postgresql_refused_the_block_is_known_to_be_broken(
+    client: Client, rows: Rows
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE onceward_outbox ADD CHECK (request_id <> 'refused')")
+    with pytest.raises(TransactionManagementError), transaction.atomic():
+        client.send(b"v", request_id="taken", using="default")
+        with pytest.raises(RowRefused):
+            client.send(b"v", request_id="refused", using="default")
+        with pytest.raises(NoTransaction, match="rolled back"):
+            client.send(b"v", request_id="after", using="default")
+        shop.Order.objects.create(customer="ann")
+    assert rows() == []
 
 
 def test_a_database_without_an_outbox_is_told_the_remedy(

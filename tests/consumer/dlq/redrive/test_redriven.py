@@ -202,6 +202,13 @@ def test_a_later_success_of_the_same_key_is_named_before_a_letter_is_sent_back(
     *letters, _ = map(json.loads, scene.dlq("list", "--json").stdout.splitlines())
     found = {one["request_id"]: one.get("succeeded_later") for one in letters}
     assert found == {failed: [again], other: None}
+    # One that is named is asked about as well, but only where another has succeeded.
+    alone = scene.dlq("redrive", failed, code=1)
+    assert f"  {failed}: {again}" in alone.stderr.splitlines() and not scene.sent_back()
+    assert f"  {failed}: {again}" in scene.dlq("show", failed).stdout.splitlines()
+    assert json.loads(scene.dlq("show", failed, "--json").stdout)["succeeded_later"] == [again]
+    assert scene.said("redrive", other)["sent"] == 1
+    assert scene.said("redrive", failed, "--yes")["sent"] == 1
 
 
 def test_a_value_set_anew_is_a_new_request_and_the_old_one_is_closed(scene: Scene) -> None:
