@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from consumer.journal.later_successes import LaterSuccesses, SucceededLater
@@ -35,9 +35,16 @@ def asked_anew_lines(later: SucceededLater) -> Iterator[str]:
     """
     if later.of:
         yield "later requests of the same key succeeded: was the client's wish fulfilled by them?"
-    for failed, named in islice(later.of.items(), MOST_LINES):
-        yield printable(f"  {failed}: {', '.join(named)}")
-    if len(later.of) > MOST_LINES:
-        yield f"  and {len(later.of) - MOST_LINES:,} more: --json has them"
+        yield from _lines(later.of)
+    if later.undecided:
+        yield "later requests of the same key run, wait or are in doubt: they may fulfil it yet"
+        yield from _lines(later.undecided)
     if not later.is_whole:
         yield "not all later requests were looked through: others may have succeeded"
+
+
+def _lines(named: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for failed, ids in islice(named.items(), MOST_LINES):
+        yield printable(f"  {failed}: {', '.join(ids)}")
+    if len(named) > MOST_LINES:
+        yield f"  and {len(named) - MOST_LINES:,} more: --json has them"

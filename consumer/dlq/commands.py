@@ -128,6 +128,7 @@ def list_command(
         click.echo(json.dumps(listed_json(one, later=later.of.get(one.request_id, ()))))
     summary = summary_json(tally, bars=BARS) | ({"open_doubts": doubts} if asks_all else {})
     summary |= {"succeeded_later_is_whole": later.is_whole}
+    summary |= {"undecided_later": dict(later.undecided)}
     summary |= {} if no_journal else source_json(settings)
     click.echo(json.dumps({"summary": summary}))
 
@@ -191,6 +192,7 @@ def show(
     if as_json:
         words = report_json(report, value=limit is not None, config=config)
         words |= {"succeeded_later": list(later.of.get(request_id, ()))}
+        words |= {"undecided_later": list(later.undecided.get(request_id, ()))}
         click.echo(json.dumps(words))
     elif report.is_known:
         console = console_for()

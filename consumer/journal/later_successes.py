@@ -1,4 +1,4 @@
-"""Which requests of the same key and topic have succeeded after a failure. Read only.
+"""Which requests of the same key and topic have succeeded after a failure, or still may. Read only.
 
 A client that was told FAILED may have asked anew, under another id: sending the failed one back
 would then have the effect a second time.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, and_, bindparam, func, select
@@ -49,10 +50,22 @@ class SucceededLater(NamedTuple):
         of: ids of requests that succeeded, by the failed request; at most `MOST_NAMED` of each.
             A failure without any is left out.
         is_whole: whether all rows in reach were looked through; else those of the newest failures.
+        undecided: as `of`, ids of requests that run, wait to run again, or are in doubt.
     """
 
     of: Mapping[str, Sequence[str]]
     is_whole: bool
+    undecided: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+    @property
+    def names_any(self) -> bool:
+        """Whether a failure may have been followed by its effect under another id."""
+        return bool(self.of or self.undecided)
+
+
+class _Named(NamedTuple):
+    succeeded: dict[str, list[str]]
+    undecided: dict[str, list[str]]
 
 
 class LaterSuccesses(GroupJournal):
@@ -86,37 +99,39 @@ class LaterSuccesses(GroupJournal):
             return SucceededLater({}, is_whole=True)
         with self._session.transaction(read_only=True) as connection:
             failures = _failures(connection, self._group, request_ids)
-        found: dict[str, list[str]] = {}
+        named = _Named({}, {})
         wanted = _by_key(failures)
         left = most_read
         for after, until in stretches([one.since for one in failures]):
             while after < until:
                 if left <= 0:
-                    return SucceededLater(found, is_whole=False)
+                    return SucceededLater(named.succeeded, False, named.undecided)
                 rows = min(left, SPAN_ROWS)
-                after = self._look(wanted, found, after=after, until=until, rows=rows)
+                after = self._look(wanted, named, after=after, until=until, rows=rows)
                 left -= rows
-        return SucceededLater(found, is_whole=True)
+        return SucceededLater(named.succeeded, True, named.undecided)
 
     def _look(
         self,
         wanted: Mapping[tuple[str, bytes], Sequence[FailedOnce]],
-        found: dict[str, list[str]],
+        named: _Named,
         *,
         after: int,
         until: int,
         rows: int,
     ) -> int:
-        """Add the successes of the next span; return its end."""
+        """Add the requests of the next span; return its end."""
         with self._session.transaction(read_only=True) as connection:
             span = next_span(connection, self._group, after=after, until=until, rows=rows)
             given = span_parameters(self._group, span) | {"keys": [key for _, key in wanted]}
-            answers = connection.execute(_SUCCESSES, given).all()
-        for request_id, topic, key, claimed_at in answers:
+            answers = connection.execute(_LATER, given).all()
+        for request_id, state, topic, key, claimed_at in answers:
+            has_succeeded = state == JournalState.SUCCEEDED
+            found = named.succeeded if has_succeeded else named.undecided
             for one in wanted.get((topic, key), ()):
-                named = found.get(one.request_id, [])
-                if claimed_at >= one.since and len(named) < MOST_NAMED:
-                    found[one.request_id] = [*named, request_id]
+                ids = found.get(one.request_id, [])
+                if claimed_at >= one.since and len(ids) < MOST_NAMED:
+                    found[one.request_id] = [*ids, request_id]
         return span.until
 
 
@@ -174,11 +189,26 @@ def _first_ends(dialect: str) -> Select[Any]:
     )
 
 
-_SUCCESSES = (
-    select(request.c.request_id, request.c.topic, request.c.message_key, request.c.claimed_at)
+_MATTERS = [
+    state.value
+    for state in (
+        JournalState.SUCCEEDED,
+        JournalState.CLAIMED,
+        JournalState.RETRYING,
+        JournalState.IN_DOUBT,
+    )
+]
+_LATER = (
+    select(
+        request.c.request_id,
+        request.c.state,
+        request.c.topic,
+        request.c.message_key,
+        request.c.claimed_at,
+    )
     .where(
         in_span(),
-        request.c.state == JournalState.SUCCEEDED.value,
+        request.c.state.in_(_MATTERS),
         request.c.message_key.in_(bindparam("keys", expanding=True)),
     )
     .order_by(request.c.deadline_at)

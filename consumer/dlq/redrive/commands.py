@@ -238,7 +238,7 @@ def _ask_where_asked_anew(settings: Settings, given: Given) -> None:
     later = asked_anew(settings, given.filter.ids)
     for line in asked_anew_lines(later):
         click.echo(line, err=True)
-    if later.of:
+    if later.names_any:
         require_yes(f"send {given.words()} back all the same?")
 
 

@@ -36,6 +36,7 @@ def print_ending(ending: Ending, *, as_json: bool) -> int:
             words |= {"replaced_by": ending.replaced}
         if ending.later is not None:
             words |= {"succeeded_later": dict(ending.later.of)}
+            words |= {"undecided_later": dict(ending.later.undecided)}
             words |= {"succeeded_later_is_whole": ending.later.is_whole}
         click.echo(json.dumps(words | {"requests": ending.of_named}))
     else:

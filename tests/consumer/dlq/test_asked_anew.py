@@ -15,3 +15,10 @@ def test_few_lines_are_shown_nothing_hostile_and_a_look_that_was_cut() -> None:
     assert lines[0].endswith(": a, b") and lines[0].isprintable()
     assert more == "  and 2 more: --json has them"
     assert cut.startswith("not all later requests were looked through")
+
+
+def test_undecided_ones_are_said_apart() -> None:
+    succeeded, _, undecided, line = asked_anew_lines(
+        SucceededLater({"a": ["b"]}, is_whole=True, undecided={"a": ["c"]})
+    )
+    assert "succeeded" in succeeded and "in doubt" in undecided and line == "  a: c"

@@ -55,10 +55,23 @@ def test_only_later_successes_of_the_same_key_are_named(
     database.change(
         "UPDATE onceward_request SET topic = 'refunds' WHERE request_id = :id", id=elsewhere
     )
-    assert later.of([failed, without_key, last, good, "nobody"]) == ({failed: [good]}, True)
-    assert later.of([]) == ({}, True)
+    assert later.of([failed, without_key, last, good, "nobody"]) == ({failed: [good]}, True, {})
+    assert later.of([]) == ({}, True, {})
     with LaterSuccesses(database.url, group="another") as others:
-        assert others.of([failed]) == ({}, True)
+        assert others.of([failed]) == ({}, True, {})
+
+
+def test_later_requests_that_run_or_are_in_doubt_are_named_apart(
+    journal: Journal, later: LaterSuccesses
+) -> None:
+    failed = ended(journal, JournalState.FAILED)
+    due = time.time_ns() // 1_000_000 + HOUR_MS
+    running = new_id()
+    journal.apply(claims=[claim(running, key=b"key", deadline_at=due)])
+    doubt = ended(journal, JournalState.IN_DOUBT)
+    found = later.of([failed])
+    assert found.names_any and not found.of
+    assert {*found.undecided[failed]} == {running, doubt}
 
 
 def test_a_success_between_two_failures_of_a_request_is_named(
