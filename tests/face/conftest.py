@@ -28,8 +28,8 @@ def charge(request: Request) -> dict[str, object]:
 """
 
 
-@pytest.fixture(autouse=True)
-def _no_handler_stays() -> Iterator[None]:
+@pytest.fixture
+def no_handler_stays() -> Iterator[None]:
     """Forget the handlers that a test has declared in this process, by pytester too."""
     before: dict[str, Handler] = dict(DECLARED._by_topic)
     yield

@@ -22,6 +22,8 @@ from onceward import (
 from onceward.testing import MemoryAsyncClient, MemoryClient, StatusRefused
 from tests.producer_client import fastapi_example
 
+pytestmark = pytest.mark.usefixtures("no_handler_stays")
+
 
 @pytest.fixture
 def client() -> Iterator[MemoryClient]:

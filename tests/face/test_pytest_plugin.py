@@ -8,6 +8,7 @@ from tests.face.conftest import ROOT
 from tests.face.test_public_names import loaded_by
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("no_handler_stays")
 PLUGIN = "onceward.pytest_plugin"
 TESTS = """
 from onceward import Request, State, handler

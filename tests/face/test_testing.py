@@ -35,6 +35,7 @@ from onceward.testing import (
 )
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("no_handler_stays")
 Charge = Callable[[Request], Any]
 
 
