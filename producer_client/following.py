@@ -102,7 +102,11 @@ class Following:
         found: list[Status] = []
         for part in parts_of(request_ids):
             call = partial(self._store.read_many, part)
-            found += look(call, longest_s=part_s(left_s), timeout_s=self._redis_s)
+            try:
+                found += look(call, longest_s=part_s(left_s), timeout_s=self._redis_s)
+            except RedisUnavailable:
+                self._require_open()  # a close takes the connection from under its reader
+                raise
         return found
 
     def _look(self, request_id: str, left_s: float | None) -> Status | None:
