@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,8 @@ from consumer.dlq.options import Given
 from consumer.dlq.tally import Tally
 from consumer.journal.doubts import Doubts
 from consumer.journal.records import Row
+from feedback.console.pasting import pasted
+from feedback.console.plurals import counted
 from feedback.console.printable import printable
 from feedback.records.envelope import Record
 from feedback.settings.settings import Settings
@@ -88,21 +89,21 @@ def found_doubts(rows: Iterable[Row], chosen: Filter, *, limit: int) -> DoubtsFo
     """Return the doubts that a filter takes, in memory that does not grow with them. Pure."""
     tally = Tally(limit=0)
 
-    def counted() -> Iterator[Row]:
+    def taken() -> Iterator[Row]:
         for row in rows:
             as_letter = _as_letter(row)
             if chosen.takes(as_letter):
                 tally.add(as_letter, LetterState.IN_DOUBT)
                 yield row
 
-    newest = heapq.nlargest(limit, counted(), key=lambda row: (row.finished_at, row.request_id))
+    newest = heapq.nlargest(limit, taken(), key=lambda row: (row.finished_at, row.request_id))
     return DoubtsFound(tally, newest)
 
 
 def doubts_page(found: DoubtsFound) -> RenderableType:
     """Return the counts."""
     tally = found.counts
-    heading = Text(f"{tally.shown:,} open {'doubt' if tally.shown == 1 else 'doubts'}", "bold")
+    heading = Text(counted(tally.shown, "open doubt"), "bold")
     if not tally.shown:
         return heading
     heading.append(f", {moment(tally.oldest_ms)} to {moment(tally.newest_ms)}", style="none")
@@ -155,8 +156,7 @@ def resolve_commands(request_id: str, *, config: str | None) -> list[str]:
     """
     file = () if config is None else ("--config", config)
     words = ("onceward-dlq", "resolve", *file)
-    # An id is anybody's text: it may look like an option.
-    return [shlex.join((*words, how, "--because", "", "--", request_id)) for how in _HOW]
+    return [pasted((*words, how, "--because", ""), request_id) for how in _HOW]
 
 
 def _as_letter(row: Row) -> Letter:
