@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
 LOCK := tests/requirements.lock
+BUILD_LOCK := tests/build.lock
+TOOLS_LOCK := tests/tools.lock
 # Else each of some thousand processes of a test run would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 READY := $(VENV)/.ready
@@ -18,11 +20,14 @@ help: ## this list
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 twice = $(1) || { sleep 5; $(1); }
 
-# Compiled is what is imported, when it is: half of what is installed never is.
-$(READY): setup.cfg pyproject.toml $(LOCK)
+# Nothing is installed but files of the lock's hashes: what builds a source package is locked too, and
+# comes first. Compiled is what is imported, when it is: half of what is installed never is.
+HASHED := install --no-compile --require-hashes
+$(READY): setup.cfg pyproject.toml $(LOCK) $(BUILD_LOCK)
 	$(PYTHON) -m venv $(VENV)
-	$(call twice,$(PIP) install --no-compile -r $(LOCK))
-	$(call twice,$(PIP) install --no-deps --editable .)
+	$(call twice,$(PIP) $(HASHED) -r $(BUILD_LOCK))
+	$(call twice,$(PIP) $(HASHED) --use-pep517 --no-build-isolation -r $(LOCK))
+	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
 .PHONY: setup
@@ -95,9 +100,20 @@ bench-modes: setup ## at most once, at least once and batch beside each other, w
 chaos: test-setup ## every fault on the real stack, and the table of them; ARGS="redis-kill --seed 7"
 	$(RUN) -m tests.stack -- $(RUN) -m tests.chaos $(ARGS)
 
+# Tools that no test imports: they lock, and look at what is locked.
+TOOLS := build/tools
+$(TOOLS)/.ready: $(BUILD_LOCK) $(TOOLS_LOCK)
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip --quiet --disable-pip-version-check $(HASHED) -r $(BUILD_LOCK) -r $(TOOLS_LOCK)
+	@touch $@
+
+COMPILE = $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
 .PHONY: lock
-lock: ## pin what is installed in the virtual environment
-	$(BIN)/pip freeze --exclude-editable --exclude pip --exclude setuptools > $(LOCK)
+lock: $(TOOLS)/.ready ## lock with hashes what setup.cfg asks for; newer: ARGS="--upgrade-package NAME"
+	$(COMPILE) --group build --output-file $(BUILD_LOCK)
+	$(COMPILE) --extra test --output-file $(LOCK) setup.cfg
+	$(COMPILE) --group tools --output-file $(TOOLS_LOCK)
 
 .PHONY: clean
 clean: ## remove what make made
