@@ -7,11 +7,11 @@ so.
 - `client`: the user's `Client` and `Handle`; `async_client`: the same for asyncio.
 - `send_flow`: one send and one resend; `batches`: many of them. Both are coroutines, written once.
   `send_rules`: the decisions of them; pure.
-- For threads: `sync_bridge` runs these coroutines, over the calls of `sending`; `following`, with
-  `looking`.
-- For asyncio: `async_following`, and `async_kafka`, whose threads wait for Kafka in a task's
+- For threads: `sync_bridge` runs these coroutines, over the calls of `sending`; `waiter`, with
+  `timed_reads`.
+- For asyncio: `async_waiter`, and `async_kafka`, whose threads wait for Kafka in a task's
   stead.
-- `pursuit`: decides when a wait resends, and when it is over; pure.
+- `wait_rules`: decides when a wait resends, and when it is over; pure.
 - `submission`: a request to send, made ready, and the result of its sending.
 - `resending`: decides when a waiting client or the resender sends again; pure.
 - `owner`: the process that a client belongs to.

@@ -22,15 +22,15 @@ from feedback.redis.async_events import AsyncEventListener
 from feedback.redis.async_store import AsyncStatusStore, connect_async
 from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
-from producer_client.async_following import AsyncFollowing
 from producer_client.async_kafka import AsyncSender
+from producer_client.async_waiter import AsyncWaiter
 from producer_client.batches import Source, send_many
 from producer_client.client import Shares, schema_of, sender_of
 from producer_client.owner import ClientClosed, ClientProcess
-from producer_client.pursuit import Pursuit, shown_by
 from producer_client.send_flow import SendFlow
 from producer_client.sent_before import sent_before
 from producer_client.submission import Prepared, SendResult, Submission, Value
+from producer_client.wait_rules import WaitedRequest, shown_by
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
@@ -124,7 +124,7 @@ class AsyncClient:
             on_taken_back=self._forget_soon,
             sent=sent_before(self.settings),
         )
-        self._following = AsyncFollowing(section, self.store, self._events, self._way)
+        self._waiter = AsyncWaiter(section, self.store, self._events, self._way)
         self._forgetting: set[asyncio.Task[None]] = set()
         self._is_closed = False
         self._owner = ClientProcess()
@@ -265,8 +265,8 @@ class AsyncClient:
             RedisUnavailable: Redis was away at the end of the time.
         """
         self._require_open()
-        pursuit = Pursuit.of(request, now_s=monotonic_s())
-        return await self._following.one(pursuit, timeout_s=timeout_s, resend=resend)
+        waited = WaitedRequest.of(request, now_s=monotonic_s())
+        return await self._waiter.one(waited, timeout_s=timeout_s, resend=resend)
 
     def wait_many(
         self, request_ids: Iterable[str], *, timeout_s: float | None = None
@@ -279,7 +279,7 @@ class AsyncClient:
             RedisUnavailable: Redis did not answer.
         """
         self._require_open()
-        return self._following.many(request_ids, timeout_s=timeout_s)
+        return self._waiter.many(request_ids, timeout_s=timeout_s)
 
     def _forget_soon(self, one: Prepared) -> None:
         """Take back a cancelled send's PENDING, in another task: the send's own is being ended."""

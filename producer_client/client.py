@@ -2,7 +2,7 @@
 
 Errors tell what may happen: after NotSent the request is nowhere and will never run. After
 SendUnknown it may run, and may be repeated freely under the same id. The code is in `sending` and
-`following`.
+`waiter`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings, load
 from feedback.statuses import Status
 from producer_client import batches, sync_bridge
-from producer_client.following import Following
 from producer_client.owner import ClientClosed, ClientProcess
-from producer_client.pursuit import Pursuit, shown_by
 from producer_client.send_flow import SendFlow
 from producer_client.sending import BlockingSends
 from producer_client.sent_before import sent_before
 from producer_client.submission import Prepared, SendResult, Submission, Value
 from producer_client.under_way import UnderWay
+from producer_client.wait_rules import WaitedRequest, shown_by
+from producer_client.waiter import Waiter
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -145,7 +145,7 @@ class Client:
         self._under_way = UnderWay()
         self._redis_s = shares.redis.timeout_s
         self._is_closed = False
-        self._following = Following(
+        self._waiter = Waiter(
             section, self.store, self._events, self._sending, redis_s=self._redis_s
         )
 
@@ -322,8 +322,8 @@ class Client:
             RedisUnavailable: Redis was away at the end of the time.
         """
         self._require_open()
-        pursuit = Pursuit.of(request, now_s=monotonic_s())
-        return self._following.one(pursuit, timeout_s=timeout_s, resend=resend)
+        waited = WaitedRequest.of(request, now_s=monotonic_s())
+        return self._waiter.one(waited, timeout_s=timeout_s, resend=resend)
 
     def wait_many(
         self, request_ids: Iterable[str], *, timeout_s: float | None = None
@@ -345,7 +345,7 @@ class Client:
             RedisUnavailable: Redis did not answer.
         """
         self._require_open()
-        return self._following.many(request_ids, timeout_s=timeout_s)
+        return self._waiter.many(request_ids, timeout_s=timeout_s)
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -17,7 +17,7 @@ class IntakeContext:
 
     Attributes:
         buffer: where requests wait for a slot.
-        teller: tells clients.
+        status_writer: tells clients.
         may_take: whether the worker can take records now: its journal answers, a child is ready.
         wake: wakes the worker's loop; any thread.
         on_end: called with the error that ended a reader, or None after `leave`.
@@ -28,7 +28,7 @@ class IntakeContext:
     settings: Settings
     worker_id: str
     buffer: Buffer
-    teller: StatusWriter
+    status_writer: StatusWriter
     may_take: Callable[[], bool]
     wake: Callable[[], None]
     on_end: Callable[[BaseException | None], None]

@@ -24,7 +24,7 @@ from consumer.intake.before_commit import BeforeCommit
 from consumer.intake.buffer import Received
 from consumer.intake.context import IntakeContext
 from consumer.intake.kafka_thread import KafkaThread
-from consumer.status import status_messages as telling
+from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.source import CommitFailed, KafkaSource, Partition
@@ -75,7 +75,7 @@ class Intake(KafkaThread):
         self._settings = context.settings
         self._worker_id = context.worker_id
         self._handlers = {handler.topic: handler for handler in handlers}
-        self._teller = context.teller
+        self._status_writer = context.status_writer
         self._buffer = context.buffer
         self._may_take = context.may_take
         self._taken = 0
@@ -190,8 +190,8 @@ class Intake(KafkaThread):
         valid = _valid(received)
         if not valid:
             return received
-        answers = self._teller.tell_now(
-            [telling.accepted(one, worker_id=self._worker_id) for one in valid]
+        answers = self._status_writer.tell_now(
+            [status_messages.accepted(one, worker_id=self._worker_id) for one in valid]
         )
         return _marked(received, _known_among(valid, answers))
 
@@ -215,9 +215,9 @@ class Intake(KafkaThread):
             return {}
 
     def _drop(self, source: KafkaSource, dropped: Sequence[Received]) -> None:
-        # By way of the teller, which may still have their ACCEPTED.
-        self._teller.tell(
-            [telling.given_up(one, worker_id=self._worker_id) for one in _valid(dropped)]
+        # By way of the status writer, which may still have their ACCEPTED.
+        self._status_writer.tell(
+            [status_messages.given_up(one, worker_id=self._worker_id) for one in _valid(dropped)]
         )
         self._read_again(source, dropped, why="their commit did not succeed")
 

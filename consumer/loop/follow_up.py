@@ -29,7 +29,7 @@ from consumer.loop.granted import claimed, placed, retried
 from consumer.loop.in_flight import InFlight
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.settlement import Settlement, Skipping
-from consumer.status import status_messages as telling
+from consumer.status import status_messages
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.logs import EventLog
@@ -47,7 +47,7 @@ class FollowUp:
     Args:
         in_flight: the requests that it reads and changes.
         scheduler: given the requests that wait for another one of their key.
-        teller: who tells clients.
+        status_writer: tells clients.
         features: hear how requests end.
     """
 
@@ -57,13 +57,13 @@ class FollowUp:
         worker_id: str,
         in_flight: InFlight,
         scheduler: Scheduler,
-        teller: StatusWriter,
+        status_writer: StatusWriter,
         features: Sequence[Feature],
     ) -> None:
         self._worker_id = worker_id
         self._in_flight = in_flight
         self._scheduler = scheduler
-        self._teller = teller
+        self._status_writer = status_writer
         self._features = features
         self._has_warned_of_late = False
 
@@ -75,8 +75,8 @@ class FollowUp:
         retrying, self._in_flight.retrying = self._in_flight.retrying, []
         self._hear_ends(retrying)
         now_ms, now_s = epoch_ms(), monotonic_s()
-        self._teller.tell(
-            telling.retrying(
+        self._status_writer.tell(
+            status_messages.retrying(
                 one.delivery,
                 one.run[1],
                 worker_id=self._worker_id,
@@ -124,7 +124,7 @@ class FollowUp:
                 generation=row.generation,
                 state=row.state,
             )
-        self._teller.tell([telling.from_row(row) for row in applied.restored])
+        self._status_writer.tell([status_messages.from_row(row) for row in applied.restored])
 
     def skipped(self, skips: Sequence[Skipping], applied: Applied) -> None:
         """Report requests that were skipped for another."""
@@ -136,8 +136,11 @@ class FollowUp:
         ]
         for delivery, row in told:
             self._never_ran(row, delivery.record)
-        self._teller.tell(
-            [telling.from_row(row, attempt=delivery.envelope.attempt) for delivery, row in told]
+        self._status_writer.tell(
+            [
+                status_messages.from_row(row, attempt=delivery.envelope.attempt)
+                for delivery, row in told
+            ]
         )
         if told:
             log.info("requests.skipped", count=len(told), runs=len({one.by for one in skips}))
@@ -156,7 +159,7 @@ class FollowUp:
                 log.warning("request.refused", request_id=row.request_id, code=row.code)
                 self._never_ran(row, one.record)
                 attempt = one.attempt if is_mine else None
-                self._teller.tell([telling.from_row(row, attempt=attempt)])
+                self._status_writer.tell([status_messages.from_row(row, attempt=attempt)])
 
     def claimed(
         self, batch: Sequence[Delivery], applied: Applied
@@ -168,7 +171,7 @@ class FollowUp:
                 self._note_takeover(verdict.row)
                 yield placed(delivery, verdict.row, verdict.retried), verdict.row
         if answers:
-            self._teller.tell(answers)
+            self._status_writer.tell(answers)
 
     def _note_takeover(self, row: Row) -> None:
         """Remember the run before, where a takeover of unknown outcome led to this claim."""
@@ -229,14 +232,17 @@ class FollowUp:
             log.warning("requests.given_up", count=len(given_up), code=code)
             for feature in self._features:
                 feature.given_up(given_up)
-        self._teller.tell(
-            [telling.given_up(one, worker_id=self._worker_id, code=code) for one in given_up]
+        self._status_writer.tell(
+            [
+                status_messages.given_up(one, worker_id=self._worker_id, code=code)
+                for one in given_up
+            ]
         )
 
     def _tell_ends(self, ends: Iterable[Settlement]) -> None:
-        self._teller.tell(
+        self._status_writer.tell(
             [
-                telling.finished(
+                status_messages.finished(
                     one.delivery, one.finish, worker_id=self._worker_id, due_at=one.due_at
                 )
                 for one in ends
@@ -255,7 +261,7 @@ class FollowUp:
 
     def _answer(self, row: Row, delivery: Delivery) -> None:
         """Report the journal's row of a request in place of the outcome seen here."""
-        self._teller.tell([telling.from_row(row)])
+        self._status_writer.tell([status_messages.from_row(row)])
         for feature in self._features:
             feature.answered(row, delivery.record)
 
@@ -288,7 +294,7 @@ class FollowUp:
             restore = verdict.kind is VerdictKind.MISMATCH
             is_older = restore or _was_sent_before(delivery, verdict.row)
             attempt = None if is_older else delivery.envelope.attempt
-            answers.append(telling.from_row(verdict.row, attempt=attempt, restore=restore))
+            answers.append(status_messages.from_row(verdict.row, attempt=attempt, restore=restore))
         return False
 
     def _warn_of_late(self, row: Row) -> None:

@@ -10,7 +10,7 @@ from consumer.intake.buffer import Received
 from consumer.loop.in_flight import InFlight
 from consumer.loop.order.unclaimed import first_unclaimed
 from consumer.loop.scheduler import Scheduler
-from consumer.status import status_messages as telling
+from consumer.status import status_messages
 from feedback.kafka.source import Partition
 from feedback.statuses import StatusWrite
 
@@ -43,9 +43,9 @@ class InHand:
         """Yield the statuses of these requests; for a Redis that came back empty."""
         for waiting in [*self._scheduler.waiting, *list(self._in_flight.claiming)]:
             if isinstance(waiting, Delivery) and not waiting.wakes:
-                yield telling.accepted(waiting, worker_id=self._worker_id)
+                yield status_messages.accepted(waiting, worker_id=self._worker_id)
         for (_, generation), one in self._in_flight.running.copy().items():
-            yield telling.running(one, generation, worker_id=self._worker_id)
+            yield status_messages.running(one, generation, worker_id=self._worker_id)
 
     @property
     def _unclaimed(self) -> list[Received]:

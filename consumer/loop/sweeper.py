@@ -29,7 +29,7 @@ from consumer.loop.core import Core
 from consumer.loop.far_leases import FarLeases
 from consumer.loop.look_back import Ages, LookBack
 from consumer.loop.told_runs import ToldRuns, read_statuses
-from consumer.status import status_messages as telling
+from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
@@ -76,13 +76,13 @@ class Sweeper:
         revive: Callable[[Iterable[Continuation]], None],
         room: Callable[[], int],
     ) -> None:
-        teller, lease_s = core.teller, core.settings.journal.lease_s
+        status_writer, lease_s = core.status_writer, core.settings.journal.lease_s
         self._core = core
         self._said_to_live: set[str] = set()
         self._journal = core.sweeps
-        self._teller = teller
+        self._status_writer = status_writer
         self._handlers = core.by_topic
-        self._told_runs = ToldRuns(core.store, lambda: teller.redis_away)
+        self._told_runs = ToldRuns(core.store, lambda: status_writer.redis_away)
         self._revive = revive
         self._room = room
         self._lease_s = lease_s
@@ -144,7 +144,7 @@ class Sweeper:
 
     def _catch_up_with_told(self) -> None:
         """Bring rows forward whose end Redis did not take: it knows of a later run."""
-        behind = self._teller.take_behind()
+        behind = self._status_writer.take_behind()
         if behind:
             self._catch_up(self._journal.rows(behind))
 
@@ -161,7 +161,7 @@ class Sweeper:
                 owner=row.owner,
                 state=row.state,
             )
-        self._teller.tell([telling.from_row(row) for row in caught_up])
+        self._status_writer.tell([status_messages.from_row(row) for row in caught_up])
 
     def _go_on_for_the_dead(self) -> None:
         rows = self._dead_claims()
@@ -211,7 +211,7 @@ class Sweeper:
 
     def _living(self, rows: Sequence[Row]) -> set[str]:
         """Return which owners have a heartbeat; none while Redis is away."""
-        if not rows or self._teller.redis_away:
+        if not rows or self._status_writer.redis_away:
             return set()
         try:
             return self._core.store.alive({row.owner for row in rows})
@@ -277,7 +277,7 @@ class Sweeper:
 
     def _told(self, rows: Sequence[Row]) -> dict[str, Status]:
         """Return the statuses of these; nothing while Redis is away."""
-        if not rows or self._teller.redis_away:
+        if not rows or self._status_writer.redis_away:
             return {}
         try:
             return read_statuses(self._core.store, [row.request_id for row in rows])
@@ -328,14 +328,14 @@ class Sweeper:
             self._hear_swept(row.state)
             for feature in self._core.features:
                 feature.concluded(row)
-            self._teller.tell([telling.from_row(row)])
+            self._status_writer.tell([status_messages.from_row(row)])
 
     def _tell_retrying(self, found: Sequence[tuple[Row, Continuation]]) -> None:
         for _ in found:
             self._hear_swept("RETRYING")
         now_ms = epoch_ms()
-        self._teller.tell(
-            telling.retrying(
+        self._status_writer.tell(
+            status_messages.retrying(
                 one.delivery,
                 one.takeover.generation,
                 worker_id=self._core.worker_id,
@@ -351,7 +351,7 @@ class Sweeper:
             feature.swept(state)
 
     def _repair_statuses(self) -> None:
-        if self._teller.redis_away:
+        if self._status_writer.redis_away:
             return
         count, until_s = 0, monotonic_s() + self._lease_s * REPAIRS_FOR
         self._look_back.begin()
@@ -378,7 +378,7 @@ class Sweeper:
                 LIMIT, ages.youngest_ms, within_ms=within_ms, after=last
             )
             took_s += monotonic_s() - began_s
-            self._teller.tell([telling.from_row(row, restore=True) for row in rows])
+            self._status_writer.tell([status_messages.from_row(row, restore=True) for row in rows])
             count += len(rows)
             if len(rows) < LIMIT:
                 return count, took_s
@@ -390,8 +390,8 @@ class Sweeper:
 
     def _is_told(self, until_s: float) -> bool:
         """Wait until there is room for another page; say whether there is in time."""
-        while self._teller.backlog > LIMIT:
-            if monotonic_s() >= until_s or self._teller.redis_away:
+        while self._status_writer.backlog > LIMIT:
+            if monotonic_s() >= until_s or self._status_writer.redis_away:
                 return False
             self._stopping.wait(BACKLOG_PAUSE_S)
         return True

@@ -1,6 +1,6 @@
 """The way of a request through the worker (contract, section 5), on one page.
 
-    intake thread            this loop                          child          teller thread
+    intake thread            this loop                          child          status thread
     poll, ACCEPTED, commit ─▶ buffer ─▶ claim ─▶ dispatch ─────▶ handler
                                         finish ◀──────────────── outcome
                                         └──────────────────────────────────────▶ final status
@@ -49,7 +49,7 @@ log = EventLog("onceward.worker")
 
 
 class Worker:
-    """The loop between buffer, journal, pool and teller. Belongs to one thread.
+    """The loop between buffer, journal, pool and status writer. Belongs to one thread.
 
     Args:
         scheduler: the waiting requests, and which of them may be claimed.
@@ -67,7 +67,7 @@ class Worker:
         scheduler: Scheduler,
         journal: Journal,
         pool: Pool,
-        teller: StatusWriter,
+        status_writer: StatusWriter,
         lease: Lease,
         limits: Limits,
         features: Sequence[Feature] = (),
@@ -75,7 +75,7 @@ class Worker:
     ) -> None:
         self.scheduler = scheduler
         self._pool = pool
-        self._teller = teller
+        self._status_writer = status_writer
         self._lease = lease
         self._features = tuple(features)
         self._in_flight = InFlight(ended=EndedRuns(limits.remembered_bytes), judges=self._features)
@@ -84,7 +84,7 @@ class Worker:
             worker_id=worker_id,
             in_flight=self._in_flight,
             scheduler=scheduler,
-            teller=teller,
+            status_writer=status_writer,
             features=self._features,
         )
         self._selection = Selection(
@@ -98,8 +98,8 @@ class Worker:
         self._writing = Writing(
             in_flight=self._in_flight,
             journal=journal,
-            teller=teller,
-            told_runs=ToldRuns(statuses, lambda: teller.redis_away),
+            status_writer=status_writer,
+            told_runs=ToldRuns(statuses, lambda: status_writer.redis_away),
             worker_id=worker_id,
         )
         self._own_runs = OwnRuns(
@@ -221,7 +221,7 @@ class Worker:
             return
         jobs = [self._begin(delivery, row) for delivery, row in granted]
         self._pool.dispatch(jobs)
-        self._teller.tell_running(row for _, row in granted)
+        self._status_writer.tell_running(row for _, row in granted)
 
     def _begin(self, delivery: Delivery, row: Row) -> Job:
         run = (row.request_id, row.generation)

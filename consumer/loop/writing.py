@@ -31,7 +31,7 @@ class Writing:
 
     Args:
         in_flight: the requests in flight; left as they are, for the caller that acts on the result.
-        teller: knows the statuses that Redis has confirmed.
+        status_writer: knows the statuses that Redis has confirmed.
         told_runs: reads the statuses of requests that are about to run again, or to end.
         worker_id: whose claims these are.
 
@@ -44,7 +44,7 @@ class Writing:
         *,
         in_flight: InFlight,
         journal: Journal,
-        teller: StatusWriter,
+        status_writer: StatusWriter,
         told_runs: ToldRuns,
         worker_id: str,
     ) -> None:
@@ -52,7 +52,7 @@ class Writing:
         self._in_flight = in_flight
         self._told_runs = told_runs
         self._journal = journal
-        self._teller = teller
+        self._status_writer = status_writer
         self._published_s = 0.0
         self.published: tuple[Published, ...] = ()
 
@@ -84,7 +84,7 @@ class Writing:
         if not self.published and self._published_due(now_s):
             # Kept until it is written: with a journal that is away there must be something left to
             # try.
-            self.published = tuple(self._teller.take_told())
+            self.published = tuple(self._status_writer.take_told())
             self._published_s = now_s
         # Before the journal is asked: it must know each status that is in Redis by now.
         delivered = [*batch, *(one.delivery for one in skips)]
@@ -130,7 +130,7 @@ class Writing:
         Raises:
             JournalUnavailable: a sweep tells clients again.
         """
-        told = (*self.published, *self._teller.take_told())
+        told = (*self.published, *self._status_writer.take_told())
         return self._journal.apply(published=told, refusals=self._refusals())
 
     def write_refusals(self) -> Applied:
@@ -196,7 +196,7 @@ class Writing:
         return one.owner == self._worker_id and one.run not in self._in_flight.runs()
 
     def _published_due(self, now_s: float) -> bool:
-        told = self._teller.told_count
+        told = self._status_writer.told_count
         return told >= PUBLISHED_AT_ONCE or (
             told > 0 and now_s - self._published_s >= PUBLISHED_EVERY_S
         )

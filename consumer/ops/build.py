@@ -105,7 +105,7 @@ class Build:
         self._outage = ServerOutage("redis")
         self.features: list[Feature] = [*self.health.metrics]
         self._gates: list[Gate] = []
-        self.teller = StatusWriter(
+        self.status_writer = StatusWriter(
             StatusStore(redis, group, settings.redis, self.health.observers),
             outage=self._outage,
             resend_after_s=settings.client.resend_after_s,
@@ -194,7 +194,7 @@ class Build:
             republication=Republication.from_settings(settings, worker_id=self.worker_id),
             store=self.store,
             holding=lambda: self.worker.in_hand.statuses(),
-            backlog=lambda: self.teller.backlog,
+            backlog=lambda: self.status_writer.backlog,
             status_ttl_s=settings.redis.status_ttl_s,
             resend_after_s=settings.client.resend_after_s,
             lease_s=settings.journal.lease_s,
@@ -241,7 +241,7 @@ class Build:
             observers=self.health.observers,
             scheduler=self._scheduler,
             buffer=self._buffer,
-            teller=self.teller,
+            status_writer=self.status_writer,
             sweeps=self._make_journal(),
             payloads=Revival(
                 store=self.store,
@@ -267,7 +267,7 @@ class Build:
             scheduler=self._scheduler,
             journal=self.journal,
             pool=self.pool,
-            teller=self.teller,
+            status_writer=self.status_writer,
             lease=self.liveness,
             limits=Limits(
                 slots=self.settings.worker.slots,

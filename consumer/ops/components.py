@@ -32,7 +32,9 @@ def components_of(built: Build) -> Iterator[Component]:
     lease = built.liveness
     stop_s = 3 * built.settings.journal.timeout_s
     yield Component("lease", lease.start, stop=lease.stop, stop_s=stop_s)
-    yield Component("statuses", built.teller.start, stop=built.teller.stop, stop_s=1.0)
+    yield Component(
+        "statuses", built.status_writer.start, stop=built.status_writer.stop, stop_s=1.0
+    )
     # Children exist before Kafka clients do, and before a record is read that they run. They end in
     # the drain; this stop is for a worker that could not start.
     yield Component("children", built.pool.start, stop=built.pool.stop)
@@ -43,7 +45,9 @@ def components_of(built: Build) -> Iterator[Component]:
     yield Component("status_restore", restore.start, stop=restore.stop, stop_s=1.0)
     # Statuses are written when neither a run nor a sweep can add any, and before the wait topics
     # end: a tombstone follows the status of its client.
-    rest = Component("rest", stop=lambda s: tell_rest(built.worker, built.teller, s), stop_s=3.0)
+    rest = Component(
+        "rest", stop=lambda s: tell_rest(built.worker, built.status_writer, s), stop_s=3.0
+    )
     yield rest
     # It ends before the retries, since a sweep has wake-ups sent.
     sweeper = built.sweeper
@@ -59,5 +63,5 @@ def _of_feature(one: Feature) -> Component:
 
 def _close_store(built: Build) -> None:
     # A thread that hangs in a write to Redis still uses it.
-    if built.teller.has_ended:
+    if built.status_writer.has_ended:
         built.store.close()

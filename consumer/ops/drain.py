@@ -120,7 +120,7 @@ class Drain:
         return cut
 
 
-def tell_rest(worker: Worker, teller: StatusWriter, timeout_s: float) -> None:
+def tell_rest(worker: Worker, status_writer: StatusWriter, timeout_s: float) -> None:
     """Write the last refusals and all waiting statuses; note which statuses are written.
 
     Args:
@@ -128,8 +128,8 @@ def tell_rest(worker: Worker, teller: StatusWriter, timeout_s: float) -> None:
     """
     try:
         worker.write_rest()
-        teller.flush(timeout_s)
+        status_writer.flush(timeout_s)
         worker.write_rest()
     except JournalUnavailable as error:
         log.warning("rest.not_written", reason=error.reason)
-        teller.flush(timeout_s)
+        status_writer.flush(timeout_s)

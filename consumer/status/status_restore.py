@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from consumer.journal import JournalUnavailable, Row
 from consumer.journal.republish import Republication, RestoreCursor, Turn
-from consumer.status import status_messages as telling
+from consumer.status import status_messages
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.errors import RedisUnavailable
 from feedback.logs import EventLog
@@ -175,7 +175,9 @@ class StatusRestore:
         for is_open in (True, False):
             # Past its deadline nothing is opened again, so the resender need not look.
             chosen = [row for row in rows if (row.deadline_at > now_ms) is is_open]
-            self._tell([telling.from_row(row, restore=True) for row in chosen], is_open=is_open)
+            self._tell(
+                [status_messages.from_row(row, restore=True) for row in chosen], is_open=is_open
+            )
 
     def _tell(self, writes: Sequence[StatusWrite], *, is_open: bool) -> None:
         for batch in batches(writes):

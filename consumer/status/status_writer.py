@@ -23,7 +23,7 @@ from feedback.redis.store import StatusStore
 from feedback.status import BEFORE_CLAIM, FINAL, RefusalReason, State
 from feedback.statuses import Refused, StatusWrite
 
-log = EventLog("onceward.teller")
+log = EventLog("onceward.status_writer")
 
 # A slow Redis gets more at a time: the cost of a backlog is round trips then.
 LARGEST_BATCH = 1024
@@ -34,7 +34,7 @@ SLOW_S = 0.2
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 2.0
 # Statuses beyond it are found again: the journal has no confirmation for them.
 BEHIND_LIMIT = 500
-_ME = "teller"
+_ME = "status_writer"
 
 
 class StatusWriter:
@@ -73,7 +73,9 @@ class StatusWriter:
         self._failures = 0
         self._retry_at_s = 0.0
         self._took_s = 0.0
-        self._thread = threading.Thread(target=self._run, name="onceward-teller", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name="onceward-status_writer", daemon=True
+        )
 
     def start(self) -> None:
         """Begin to tell."""

@@ -14,7 +14,7 @@ from consumer.journal.waiting import Cursor
 from consumer.loop.limits import Limits
 from consumer.loop.scheduler import Scheduler
 from consumer.loop.worker import Worker
-from consumer.status import status_messages as telling
+from consumer.status import status_messages
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import epoch_ms, monotonic_s
 from feedback.records.envelope import Envelope, Record, encode_headers, new_request_id
@@ -63,8 +63,8 @@ class Bench:
         self._pool = ThreadPool(self.handler, group=GROUP, journal=self._memory)
         self._journal = Journal(url, group=GROUP, worker_id=WORKER)
         self._letters = DeadLetterRows(url, group=GROUP, worker_id=WORKER)
-        self._teller = StatusWriter(self._store)
-        self._teller.start()
+        self._status_writer = StatusWriter(self._store)
+        self._status_writer.start()
         self._intake = Buffer(8)
         self._scheduler = Scheduler(self._intake, Buffer(MANY))
         self._retries = BenchRetries()
@@ -86,7 +86,7 @@ class Bench:
     def close(self) -> None:
         """End its threads and forget all requests."""
         self._pool.close()
-        self._teller.stop(FLUSH_S)
+        self._status_writer.stop(FLUSH_S)
         self._journal.close()
         self._letters.close()
         self._store.close()
@@ -182,7 +182,7 @@ class Bench:
             now_ms=record.timestamp_ms,
         )
         if isinstance(one, Delivery):
-            self._teller.tell([telling.accepted(one, worker_id=WORKER)])
+            self._status_writer.tell([status_messages.accepted(one, worker_id=WORKER)])
         self._intake.put([one])
         self._turn_until_idle()
 
@@ -218,7 +218,7 @@ class Bench:
             if self._worker.journal_away:
                 self._memory.come_back()
             self._worker.turn()
-        self._teller.flush(FLUSH_S)
+        self._status_writer.flush(FLUSH_S)
 
     def outcome(self, request_id: str) -> BenchOutcome:
         """Return how a request stands."""
@@ -245,7 +245,7 @@ class Bench:
             scheduler=self._scheduler,
             journal=self._journal,
             pool=pool,
-            teller=self._teller,
+            status_writer=self._status_writer,
             lease=EndlessLease(),
             limits=Limits(slots=1),
             features=(self._retries,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from consumer.features.retries import following
+from consumer.features.retries import next_run
 from consumer.handlers.delivery import Delivery
 from consumer.journal import Finish
 from consumer.loop.feature import Feature
@@ -20,13 +20,13 @@ class BenchRetries(Feature):
 
     def judged(self, finish: Finish, delivery: Delivery) -> Finish:
         """Return how a run is to end: RETRYING, where another one follows by itself."""
-        return following.ended(finish, delivery, now_ms=epoch_ms())
+        return next_run.ended(finish, delivery, now_ms=epoch_ms())
 
     def ended(self, one: Settlement) -> None:
         """Keep the wake-up of the next run, whose RETRYING row is committed."""
         if one.due_at is None or one.finish is None:
             return
-        comes = following.wakeup(one.delivery, one.finish, due_at=one.due_at)
+        comes = next_run.wakeup(one.delivery, one.finish, due_at=one.due_at)
         woken = one.delivery._replace(
             wakes=comes.generation, retried=comes.runs, first_failed_at=comes.first_failed_at
         )

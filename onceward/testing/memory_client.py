@@ -15,9 +15,9 @@ from onceward.testing.memory import memory_store
 from onceward.testing.memory_sender import MemorySender, SendFailure
 from onceward.testing.told import StatusRefused, told
 from producer_client.client import Client, schema_of
-from producer_client.pursuit import AnyHandle, Pursuit, end_of
 from producer_client.sending import BlockingSends
 from producer_client.sent_before import SentBefore
+from producer_client.wait_rules import AnyHandle, WaitedRequest, end_of
 
 
 class MemoryClient(Client):
@@ -158,15 +158,15 @@ class MemoryClient(Client):
             PayloadMismatch: the handle's id is another request's.
         """
         self.work()
-        pursuit = Pursuit.of(request, now_s=0.0)
-        status = self.status(pursuit.request_id)
+        waited = WaitedRequest.of(request, now_s=0.0)
+        status = self.status(waited.request_id)
         if resend and status.state is State.LOST:
-            payload = pursuit.payload or self.store.kept_payload(pursuit.request_id)
+            payload = waited.payload or self.store.kept_payload(waited.request_id)
             if payload is not None:
-                self.resend(pursuit.request_id, payload, known=status)
+                self.resend(waited.request_id, payload, known=status)
                 self.work()
-                status = self.status(pursuit.request_id)
-        end = end_of(pursuit, status, began_s=0.0, now_s=0.0, left_s=0.0)
+                status = self.status(waited.request_id)
+        end = end_of(waited, status, began_s=0.0, now_s=0.0, left_s=0.0)
         assert end is not None  # with no time left it returns an end, or raises
         return end
 

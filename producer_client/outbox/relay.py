@@ -1,7 +1,7 @@
 """The relay: sends the rows of the outbox, in order per key, however often it is killed.
 
 Theory of operation. A turn takes free lanes that have rows (`table`), writes PENDING and hands the
-rows to Kafka (`shipping`). It settles the rows that Kafka has acknowledged: they are marked, and
+rows to Kafka (`relay_batch`). It settles the rows that Kafka has acknowledged: they are marked, and
 the lanes are released. Two batches are under way at a time, so that the database works while Kafka
 does. There are more when Kafka is slow over one topic, so that others do not wait for it. All its
 state lies in the database: a relay that is killed leaves rows that wait and lanes whose lease ends.
@@ -24,13 +24,13 @@ from feedback.logs import EventLog
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
+from producer_client.outbox.change_listener import Waker, waker
+from producer_client.outbox.cooldown import Cooldowns
 from producer_client.outbox.errors import OutboxUnavailable, OutboxVersionError
 from producer_client.outbox.metrics import NO_METRICS, RelayMetrics
-from producer_client.outbox.rests import Rests
-from producer_client.outbox.shipping import Landed, Shipment, Shipping
+from producer_client.outbox.relay_batch import Landed, RelayBatch, RelaySender
+from producer_client.outbox.row_pending import PendingWriter
 from producer_client.outbox.table import OutboxTable, RowBatch
-from producer_client.outbox.telling import Telling
-from producer_client.outbox.waking import Waker, waker
 
 log = EventLog("onceward.relay")
 
@@ -75,15 +75,15 @@ class Relay:
         self._senders = tuple(
             OrderedSender(settings.kafka, send_timeout_s=outbox.send_timeout_s) for _ in range(2)
         )
-        self._shipping = Shipping(
-            telling=Telling(self._store, resend_after_s=settings.client.resend_after_s),
+        self._relay_sender = RelaySender(
+            pending=PendingWriter(self._store, resend_after_s=settings.client.resend_after_s),
             sender=self._senders[0],
             apart=self._senders[1],
             patience_s=outbox.send_timeout_s,
             tick=self._tick,
         )
-        self._rests = Rests(unknown_s=outbox.unknown_topic_s)
-        self._flying: list[Shipment] = []
+        self._cooldowns = Cooldowns(unknown_s=outbox.unknown_topic_s)
+        self._flying: list[RelayBatch] = []
         self._away: str | None = None
         self._renew_s = self._standing_s = self._prune_s = 0.0
         self._unserved: frozenset[str] = frozenset()
@@ -113,7 +113,7 @@ class Relay:
     @property
     def missing(self) -> str | None:
         """The server that is away, in one line; None when the relay gets on."""
-        return self._away or (", ".join(self._rests.away) or None)
+        return self._away or (", ".join(self._cooldowns.away) or None)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until it is asked to stop or has failed, at most that long; say whether it was."""
@@ -215,7 +215,7 @@ class Relay:
 
     def _launch(self) -> bool:
         now_s = monotonic_s()
-        resting = {*self._rests.resting(now_s), *self._slow_topics(now_s)}
+        resting = {*self._cooldowns.resting(now_s), *self._slow_topics(now_s)}
         outbox = self._settings.outbox
         batch = self._table.take(
             limit=outbox.batch_limit, limit_bytes=outbox.batch_bytes, resting=resting
@@ -223,27 +223,27 @@ class Relay:
         if batch is None:
             if not self._flying:
                 # Other relays have sent the rows that had failed here.
-                self._rests.forget(self._rests.due(now_s))
+                self._cooldowns.forget(self._cooldowns.due(now_s))
             return False
         self._ship(batch)
         return True
 
     def _try_forbidden(self) -> bool:
         """Send a few rows of a forbidden topic; say whether there were any."""
-        due = self._rests.forbidden(monotonic_s())
+        due = self._cooldowns.forbidden(monotonic_s())
         if not due or any(one.sender is self._senders[1] for one in self._flying):
             return False
         batch = self._table.take(limit=1, limit_bytes=1, only=due[0])
         if batch is None:
             if not self._table.waits_for(due[0]):
-                self._rests.forget(due[:1])
+                self._cooldowns.forget(due[:1])
             return False
         self._ship(batch, is_apart=True)
         return True
 
     def _ship(self, batch: RowBatch, *, is_apart: bool = False) -> None:
         try:
-            self._flying.append(self._shipping.launch(batch, is_apart=is_apart))
+            self._flying.append(self._relay_sender.launch(batch, is_apart=is_apart))
         except RedisUnavailable:
             self._table.settle(batch, sent={}, parked={})
             raise
@@ -251,14 +251,14 @@ class Relay:
     def _park_lost(self) -> bool:
         """Park some rows of the topics that Kafka does not know; say whether there were any."""
         parked = 0
-        for topic in self._rests.lost():
+        for topic in self._cooldowns.lost():
             reason = f"UNKNOWN_TOPIC: Kafka knows no topic {topic}"
             count = self._table.park(topic, reason=reason, most=PARK_AT_ONCE)
             if count:
                 log.warning("topic.parked", topic=topic, count=count, reason=reason)
                 self._metrics.parked(topic, "UNKNOWN_TOPIC", count)
             if not self._table.waits_for(topic):
-                self._rests.forget([topic])
+                self._cooldowns.forget([topic])
             parked += count
         return parked > 0
 
@@ -266,7 +266,7 @@ class Relay:
         landed = False
         for one in list(self._flying):
             is_settled = one.is_settled(0.0)
-            if is_settled or self._shipping.is_overdue(one):
+            if is_settled or self._relay_sender.is_overdue(one):
                 self._land(one)
                 landed = True
                 if not is_settled:
@@ -280,11 +280,11 @@ class Relay:
             if one.sender is sender:
                 self._land(one)
 
-    def _land(self, shipment: Shipment) -> None:
+    def _land(self, shipment: RelayBatch) -> None:
         try:
             # It stays among the renewed batches until it has landed: sent one by one it may outlast
             # a lease.
-            landed = self._shipping.land(shipment)
+            landed = self._relay_sender.land(shipment)
         finally:
             self._flying.remove(shipment)
         self._note(shipment, landed)
@@ -297,9 +297,9 @@ class Relay:
                 self._metrics.parked(topic, reason.partition(":")[0])
         self._metrics.sent(sum(row.id in landed.sent for row in settled))
 
-    def _note(self, shipment: Shipment, landed: Landed) -> None:
+    def _note(self, shipment: RelayBatch, landed: Landed) -> None:
         sent = {one.request.payload.topic for one in shipment.batch.rows if one.id in landed.sent}
-        new, back = self._rests.note(
+        new, back = self._cooldowns.note(
             sent=sent,
             away=landed.away,
             unknown=landed.unknown,
@@ -348,7 +348,7 @@ class Relay:
         return slow
 
     def _idle_s(self) -> float:
-        due_s = self._rests.due_in_s(monotonic_s())
+        due_s = self._cooldowns.due_in_s(monotonic_s())
         poll_s = self._settings.outbox.poll_s
         return poll_s if due_s is None else min(poll_s, max(0.01, due_s))
 

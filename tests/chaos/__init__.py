@@ -13,8 +13,8 @@
 3. `orders` draws the load from the seed, `clients` send it at a `pace` and keep `tickets`;
    `handlers` run it by their `deeds`: marked, external, transactional ones, and some that the
    bank knows by key.
-   What a client does upon what it is told stands in `pursuit`: it pursues an order, and asks for it
-   under another id once it was told that nothing happened.
+   What a client does upon what it is told stands in `after_word`: it pursues an order, and asks
+   for it under another id once it was told that nothing happened.
 4. `tests.kit.bank` is the counterparty, a process: what it counted, by order and by request, is
    what happened. `closing` compares that, the journal (`journal`) and the statuses at the end, by
    the pure rules of `account`; `flow` and each row's own code measure its figures (`figure`).

@@ -1,4 +1,4 @@
-"""The clients of a row: each pursues an order, and acts on what it is told (`pursuit`).
+"""The clients of a row: each pursues an order, and acts on what it is told (`after_word`).
 
 One thread sends; one hears every change of a status; one looks at what is open each second, since
 events are lost when Redis dies; one asks again. After NotSent, FAILED and EXPIRED an order is asked
@@ -23,9 +23,9 @@ from feedback.redis.events import FAULTS
 from feedback.status import State
 from producer_client import Client, NotSent
 from producer_client.submission import Submission
+from tests.chaos.after_word import Due, Then, Word, pause_s, then_after
 from tests.chaos.orders import Order, hash_of, topic_of
 from tests.chaos.pace import Pace
-from tests.chaos.pursuit import Due, Then, Word, pause_s, then_after
 from tests.chaos.tickets import Ticket, Tickets
 
 log = EventLog("onceward.chaos")

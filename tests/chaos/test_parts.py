@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from feedback.status import State
+from tests.chaos.after_word import MOST_AFTER_NOT_SENT, Due, Then, Word, then_after
 from tests.chaos.children import Kill, hit_waits
 from tests.chaos.figure import Figure
 from tests.chaos.flow import longest_gap_s, resumed_after_s, slowest_place_s
 from tests.chaos.orders import Deed, Kind, Order, OrderBook
-from tests.chaos.pursuit import MOST_AFTER_NOT_SENT, Due, Then, Word, then_after
 from tests.chaos.rows import ROWS
 from tests.chaos.tickets import Ticket
 from tests.kit.banking import Begin

@@ -30,7 +30,7 @@ OF_BOTH = frozenset(
     {
         "test_broker_stopped",
         "test_durability",
-        "test_following",
+        "test_waiter",
         "test_send",
         "test_send_again",
         "test_send_many",

@@ -15,7 +15,7 @@ from feedback.kafka.sockets import LOOKUP_S
 from feedback.records.envelope import Record
 from feedback.status import State
 from producer_client import Client
-from producer_client.looking import LAST_LOOK_S
+from producer_client.timed_reads import LAST_LOOK_S
 from tests.feedback.breaking_line import breaking_line
 from tests.feedback.slow_line import SlowLine, slow_line
 from tests.producer_client.acting import Worker

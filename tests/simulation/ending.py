@@ -63,7 +63,7 @@ def _round(world: World) -> bool:
     """Let each do what it has to do; say whether a worker had anything."""
     is_active = False
     for place in range(len(world.slots)):
-        for verb in ("intake", "loop", "child", "loop", "teller", "sweep", "republish"):
+        for verb in ("intake", "loop", "child", "loop", "status_writer", "sweep", "republish"):
             for child in range(world.shape[0] if verb == "child" else 1):
                 is_active |= _do(world, Step(verb, place, child)) and verb not in (
                     "sweep",

@@ -17,7 +17,7 @@ STEP_MS = 3
 WORK = {
     "loop": 24,
     "intake": 8,
-    "teller": 5,
+    "status_writer": 5,
     "sweep": 5,
     "republish": 3,
     "child": 26,

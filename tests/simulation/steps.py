@@ -70,7 +70,7 @@ def _loop_wants(world: World, one: WorkerProcess) -> bool:
     revived, published = one.worker._selection.revived, one.worker._writing.published
     goes_on = held.continuing or held.effects or revived or one.worker.journal_away
     is_owed = bool(world.losses.forgotten) and _has_lost_runs(world, one)
-    return bool(busy or goes_on or one.teller.told_count or published or is_owed)
+    return bool(busy or goes_on or one.status_writer.told_count or published or is_owed)
 
 
 def _has_lost_runs(world: World, one: WorkerProcess) -> bool:
@@ -94,7 +94,7 @@ def _intake_wants(world: World, one: WorkerProcess) -> bool:
 
 
 def _teller_wants(world: World, one: WorkerProcess) -> bool:
-    return bool(one.teller._untold or one.teller._untold._running)
+    return bool(one.status_writer._untold or one.status_writer._untold._running)
 
 
 def _sweeper_wants(world: World, one: WorkerProcess) -> bool:
@@ -152,7 +152,7 @@ def _can_start(world: World, step: Step) -> bool:
 WORK = {
     "loop": _of_worker("loop", _loop_wants, "loop"),
     "intake": _of_worker("intake", _intake_wants, "take_in"),
-    "teller": _of_worker("teller", _teller_wants, "tell"),
+    "status_writer": _of_worker("status_writer", _teller_wants, "tell"),
     "sweep": _of_worker("sweeper", _sweeper_wants, "sweep"),
     "republish": _of_worker("republisher", _republisher_wants, "republish"),
     "child": Verb(_can_child, _do_child),

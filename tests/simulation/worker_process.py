@@ -109,7 +109,7 @@ class WorkerProcess(Process):
         self.buffer = Waiting(4 * children * slots)
         collapsing = [one.topic for one in handlers.values() if one.collapse is not None]
         self.scheduler = Scheduler(self.buffer, gathering=collapsing)
-        self.teller = StatusWriter(store, resend_after_s=RESEND_AFTER_S)
+        self.status_writer = StatusWriter(store, resend_after_s=RESEND_AFTER_S)
         self.republisher = self._make_republisher(store)
         self.liveness = self._make_liveness(store)
         self.worker = self._make_worker(store, slots=children * slots)
@@ -124,7 +124,7 @@ class WorkerProcess(Process):
             republication=republication,
             store=store,
             holding=lambda: self.worker.in_hand.statuses(),
-            backlog=lambda: self.teller.backlog,
+            backlog=lambda: self.status_writer.backlog,
             status_ttl_s=SETTINGS.redis.status_ttl_s,
             resend_after_s=RESEND_AFTER_S,
             lease_s=LEASE_S,
@@ -152,7 +152,7 @@ class WorkerProcess(Process):
             scheduler=self.scheduler,
             journal=journal,
             pool=pool,
-            teller=self.teller,
+            status_writer=self.status_writer,
             lease=self.liveness,
             limits=Limits(slots=slots, journal_wait_s=SETTINGS.journal.wait_s),
             features=(Collapsing(self.scheduler.key_queues),),
@@ -166,7 +166,7 @@ class WorkerProcess(Process):
             handlers=tuple(self.handlers.values()),
             sweeps=SimulatedJournal(self._world, self, self.name, link="sweeps"),
             payloads=Payloads(self._world, store, self.handlers),
-            teller=self.teller,
+            status_writer=self.status_writer,
             store=store,
             may_sweep=lambda now_s: self.liveness.may_sweep(now_s),
         )
@@ -176,7 +176,7 @@ class WorkerProcess(Process):
         context = IntakeContext(
             settings=SETTINGS,
             worker_id=self.name,
-            teller=self.teller,
+            status_writer=self.status_writer,
             buffer=self.buffer,
             may_take=self._may_take,
             wake=lambda: None,
@@ -194,7 +194,7 @@ class WorkerProcess(Process):
         """Let no thread of its own run, and no wait of the driven ones take time."""
         heartbeat = self.liveness._heartbeat
         self.intake._stopping = Parking(turns=None)  # type: ignore[assignment]
-        self.teller._changed = Parking()  # type: ignore[assignment]
+        self.status_writer._changed = Parking()  # type: ignore[assignment]
         self._republishing = Parking(turns=2)
         self.republisher._changed = self._republishing  # type: ignore[assignment]
         self._renewal, self._beat = Parking(turns=1), Parking(turns=1)
@@ -223,8 +223,8 @@ class WorkerProcess(Process):
         self.intake._turn(self.source)
 
     def tell(self) -> None:
-        """Let the teller tell until it has nothing to tell."""
-        self.teller._run()
+        """Let the status writer tell until it has nothing to tell."""
+        self.status_writer._run()
 
     def renew(self) -> None:
         """Renew the lease."""
@@ -279,11 +279,11 @@ class WorkerProcess(Process):
             or any(run[0] == request_id for run in runs)
             or any(one.request_id == request_id for one in waiting)
             or any(one.run[0] == request_id for one in revived)
-            or request_id in self.teller._untold._due
+            or request_id in self.status_writer._untold._due
         )
 
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is under way in it."""
-        is_told = not self.teller._untold and not self.teller._untold._running
+        is_told = not self.status_writer._untold and not self.status_writer._untold._running
         return self.worker.idle and not len(self.scheduler) and is_told

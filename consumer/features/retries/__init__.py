@@ -9,7 +9,7 @@ from onceward import Exponential, handler
 def charge(request): ...
 ```
 
-- `consumer.handlers` says whether and when a failed run is tried again, pure. `following` makes the
+- `consumer.handlers` says whether and when a failed run is tried again, pure. `next_run` makes the
   end of a run of that.
 - `topics`, `headers`: names of the retry topics and the headers of their records, pure. `wakeups`
   sends them, `waiting` (pure) and `tiers` read them back when they are due. `overdue` sweeps those

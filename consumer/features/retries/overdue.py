@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from consumer.features.retries.following import wakeup_of_row
+from consumer.features.retries.next_run import wakeup_of_row
 from consumer.features.retries.passage import Passage
 from consumer.features.retries.wakeup import WakeUp
 from consumer.handlers.delivery import Delivery
 from consumer.intake.gate import Gates
 from consumer.journal import JournalUnavailable, Overdue, Row
 from consumer.loop.core import Core
-from consumer.status import status_messages as telling
+from consumer.status import status_messages
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.logs import EventLog
@@ -58,7 +58,7 @@ class OverdueRetries:
         self._send = send
         self._buffer = core.scheduler.due
         self._on_due = core.wake
-        self._teller = core.teller
+        self._status_writer = core.status_writer
         self._next_s: dict[Name, tuple[float, float]] = {}
         self._passage = Passage(PAGE)
         # Since when a payload has been gone; and those of them that this passage has met.
@@ -124,7 +124,7 @@ class OverdueRetries:
                 ended.append(row)
         if ended:
             rows = self._journal.end_retries(ended)
-            self._teller.tell([telling.from_row(row) for row in rows])
+            self._status_writer.tell([status_messages.from_row(row) for row in rows])
         return asked
 
     def _forget_gone(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from consumer.features.retries import following
+from consumer.features.retries import next_run
 from consumer.features.retries.overdue import OverdueRetries
 from consumer.features.retries.tiers import RetryReader
 from consumer.features.retries.topics import retry_topics
@@ -52,12 +52,12 @@ class Retries(Feature):
         self._overdue = OverdueRetries(core, send=self._wakeups.send)
 
     def judged(self, finish: Finish, delivery: Delivery) -> Finish:
-        return following.ended(finish, delivery, now_ms=epoch_ms())
+        return next_run.ended(finish, delivery, now_ms=epoch_ms())
 
     def ended(self, one: Settlement) -> None:
         """Send the wake-up of the next run, whose RETRYING row is committed."""
         if one.due_at is not None and one.finish is not None:
-            self._wakeups.send([following.wakeup(one.delivery, one.finish, due_at=one.due_at)])
+            self._wakeups.send([next_run.wakeup(one.delivery, one.finish, due_at=one.due_at)])
 
     def sweep(self) -> None:
         """Wake up forgotten retries.

@@ -81,7 +81,7 @@ class Ends:
         self._writer = writer
         self._letters = letters
         self._recent = recent
-        self._teller = core.teller
+        self._status_writer = core.status_writer
         self._outage = outage
         self._lock = threading.Lock()
         self._places: dict[str, WaitPlace] = {}
@@ -224,7 +224,7 @@ class Ends:
         """End a request whose worker died, and that must not run again: for a person."""
         self._recent.failed((one.request_id, one.begins_at), one.record, None)
         # The writer of the status notifies us.
-        self._teller.tell([doubt(one, worker_id=self._worker_id)])
+        self._status_writer.tell([doubt(one, worker_id=self._worker_id)])
 
     # writing -------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ class Probe:
         self._pausing = core.made(Pausing)
         self._doubts = core.made(DoubtWatch)
         self._pool = pool
-        self._teller = core.teller
+        self._status_writer = core.status_writer
         self._liveness = liveness
         self._redis = redis
         self.sources: list[KafkaSource] = []
@@ -67,7 +67,7 @@ class Probe:
             redis_away=self._redis.is_on,
             journal_away=self._worker.journal_away or self._liveness.journal_away,
             lease_left_s=self._liveness.lease_end_s - monotonic_s(),
-            untold=self._teller.backlog,
+            untold=self._status_writer.backlog,
             is_draining=self.is_draining,
             paused=tuple(topic for one in self._pausing for topic in one.paused),
             doubts=tuple(found for one in self._doubts for found in one.seen(monotonic_s())),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.features.retries.following import ended
+from consumer.features.retries.next_run import ended
 from consumer.handlers.backoff import Tiers
 from consumer.handlers.declaration import Order
 from consumer.journal import Finish, Retried

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.features.retries.following import ended
+from consumer.features.retries.next_run import ended
 from consumer.handlers.backoff import Fixed
 from consumer.handlers.declaration import EffectKind, InDoubtPolicy
 from consumer.handlers.delivery import Delivery

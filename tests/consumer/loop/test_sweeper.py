@@ -57,7 +57,7 @@ class Sweeping:
     group: str
     server: FakeServer
     store: StatusStore
-    teller: StatusWriter
+    status_writer: StatusWriter
     sweeper: Sweeper
     revived: list[Continuation]
 
@@ -149,7 +149,7 @@ class Payloads:
 
 def _sweeper(
     journal: Journal,
-    teller: StatusWriter,
+    status_writer: StatusWriter,
     revived: list[Continuation],
     *,
     lease_s: float,
@@ -163,8 +163,8 @@ def _sweeper(
         handlers=tuple(HANDLERS.values()),
         sweeps=journal,
         payloads=Payloads(),
-        teller=teller,
-        store=teller._store,
+        status_writer=status_writer,
+        store=status_writer._store,
         may_sweep=may_sweep,
     )
     return Sweeper(core, revive=revived.extend, room=lambda: 2 - len(revived))
@@ -177,22 +177,22 @@ def sweeping(journal_url: str, group: str, monkeypatch: pytest.MonkeyPatch) -> I
     migrated(journal_url)
     server = FakeServer()
     store = StatusStore(FakeRedis(server=server), group, RedisSection())
-    teller = StatusWriter(store)
-    teller.start()
+    status_writer = StatusWriter(store)
+    status_writer.start()
     journal = Journal(journal_url, group=group, worker_id="me")
     revived: list[Continuation] = []
     # Of such a lease a tenth is no millisecond: every sweep is due.
     sweeper = _sweeper(
         journal,
-        teller,
+        status_writer,
         revived,
         lease_s=0.009,
         may_sweep=lambda now_s: now_s > 0,
     )
-    yield Sweeping(journal_url, group, server, store, teller, sweeper, revived)
+    yield Sweeping(journal_url, group, server, store, status_writer, sweeper, revived)
     journal.close()
     server.connected = True
-    teller.stop(LIMIT_S)
+    status_writer.stop(LIMIT_S)
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def sweep(sweeping: Sweeping) -> Callable[[], None]:
 
     def once() -> None:
         sweeping.sweeper.sweep()
-        assert sweeping.teller.flush(LIMIT_S)
+        assert sweeping.status_writer.flush(LIMIT_S)
 
     return once
 
@@ -340,7 +340,7 @@ def test_an_outcome_that_no_client_was_told_is_told(
     sweep()
     assert (sweeping.state("a"), sweeping.store.read("a").result) == (State.SUCCEEDED, 7)
     assert sweeping.state("b") is State.UNKNOWN
-    assert sweeping.teller.take_told() == [Published("a", 1, "SUCCEEDED")]
+    assert sweeping.status_writer.take_told() == [Published("a", 1, "SUCCEEDED")]
 
 
 def test_a_full_page_of_statuses_to_repair_is_followed_by_the_next_at_once(
@@ -367,11 +367,11 @@ def test_while_redis_is_away_the_journal_is_not_asked_for_what_to_tell(
     sweeping.age(UNPUBLISHED_AFTER_MS)
     sweeping.server.connected = False
     sweeping.sweeper.sweep()  # the dead worker's claim on b is ended, and cannot be told
-    eventually(lambda: sweeping.teller.redis_away, timeout_s=LIMIT_S)
+    eventually(lambda: sweeping.status_writer.redis_away, timeout_s=LIMIT_S)
     sweeping.sweeper.sweep()
     sweeping.server.connected = True
     eventually(lambda: sweeping.state("b") is State.IN_DOUBT, timeout_s=LIMIT_S)
-    eventually(lambda: not sweeping.teller.redis_away, timeout_s=LIMIT_S)
+    eventually(lambda: not sweeping.status_writer.redis_away, timeout_s=LIMIT_S)
     sweep()
     assert sweeping.state("a") is State.SUCCEEDED
 
@@ -392,7 +392,7 @@ def test_it_does_not_sweep_while_it_may_not(sweeping: Sweeping) -> None:
         return False
 
     journal = Journal(sweeping.url, group=sweeping.group, worker_id="me")
-    waiting = _sweeper(journal, sweeping.teller, [], lease_s=0.02, may_sweep=never)
+    waiting = _sweeper(journal, sweeping.status_writer, [], lease_s=0.02, may_sweep=never)
     sweeping.claimed_by("dead", "a")
     waiting.start()
     eventually(lambda: len(asked) >= 5, timeout_s=LIMIT_S)
@@ -432,7 +432,7 @@ def test_one_to_be_asked_about_is_revived_and_told_nothing(sweeping: Sweeping) -
     sweeping.claimed_by("dead", "a", topic="query")
     sweeping.sweeper.sweep()
     assert [one.asks for one in sweeping.revived] == [True]
-    sweeping.teller.flush(LIMIT_S)
+    sweeping.status_writer.flush(LIMIT_S)
     assert sweeping.state("a") is State.UNKNOWN
 
 

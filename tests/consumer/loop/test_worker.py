@@ -116,7 +116,7 @@ class Takeovers:
 
 
 class ToldOnce(StatusWriter):
-    """A teller to which Redis has confirmed one final status."""
+    """A status writer to which Redis has confirmed one final status."""
 
     def __init__(self, store: StatusStore) -> None:
         super().__init__(store)
@@ -142,7 +142,7 @@ def test_a_worker_with_nothing_but_confirmations_to_write_finds_its_journal_agai
         scheduler=Scheduler(Buffer(8)),
         journal=journal,
         pool=pool,
-        teller=ToldOnce(store),
+        status_writer=ToldOnce(store),
         lease=Forever(),
         limits=Limits(slots=2),
     )
@@ -167,7 +167,7 @@ def worker_with(journal: Takeovers, lease: Forever, statuses: ToldStatuses | Non
         scheduler=Scheduler(Buffer(8)),
         journal=cast(Journal, journal),
         pool=cast(Pool, TwoFree()),
-        teller=StatusWriter(cast(StatusStore, None)),
+        status_writer=StatusWriter(cast(StatusStore, None)),
         lease=lease,
         limits=Limits(slots=2),
         statuses=statuses,

@@ -51,7 +51,7 @@ def journal(journal_url: str, group: str) -> Iterator[Journal]:
 def test_a_run_of_ours_that_the_database_lost_and_nobody_has_in_hand_is_not_granted_as_a_new_one(
     journal: Journal, in_hand: bool
 ) -> None:
-    teller: Any = StatusWriter()
+    status_writer: Any = StatusWriter()
     # An earlier try of the claim had no answer.
     held = InFlight(tried={"a"})
     again = delivery("a", 2)._replace(deadline_at=FAR_MS)
@@ -60,7 +60,7 @@ def test_a_run_of_ours_that_the_database_lost_and_nobody_has_in_hand_is_not_gran
     writing = Writing(
         in_flight=held,
         journal=journal,
-        teller=teller,
+        status_writer=status_writer,
         told_runs=ToldRuns(Statuses(), lambda: False),
         worker_id="me",
     )

@@ -12,7 +12,7 @@ from fakeredis import FakeRedis, FakeServer
 
 from consumer.journal import Claim, Finish, Journal, Leases
 from consumer.journal.republish import Republication
-from consumer.status import status_messages as telling
+from consumer.status import status_messages
 from consumer.status import status_restore as module
 from consumer.status.status_restore import StatusRestore
 from feedback.logs import event_of
@@ -133,8 +133,8 @@ def test_a_restarted_redis_is_served_anew_and_hears_what_every_worker_holds(
     crowd: Group, told: Told
 ) -> None:
     crowd.ended("ended")
-    held = [telling.accepted(delivery("waits"), worker_id="w1")]
-    held.append(telling.running(delivery("runs"), 1, worker_id="w1"))
+    held = [status_messages.accepted(delivery("waits"), worker_id="w1")]
+    held.append(status_messages.running(delivery("runs"), 1, worker_id="w1"))
     one, two = crowd.worker("w1", held), crowd.worker("w2")
     for each in (one, two):
         each.redis_is("run-1")

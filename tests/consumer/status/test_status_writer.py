@@ -11,7 +11,7 @@ from fakeredis import FakeRedis, FakeServer
 
 from consumer.journal import Finish, Published, Row
 from consumer.status import status_backlog as untold
-from consumer.status import status_messages as telling
+from consumer.status import status_messages
 from consumer.status.status_writer import RUNNING_AFTER_S, StatusWriter
 from feedback.logs import event_of
 from feedback.redis.store import StatusStore
@@ -60,8 +60,8 @@ def heard(store: StatusStore, server: FakeServer) -> Heard:
 
 
 @pytest.fixture
-def teller(store: StatusStore, server: FakeServer) -> Iterator[StatusWriter]:
-    """Yield a teller that is not started."""
+def status_writer(store: StatusStore, server: FakeServer) -> Iterator[StatusWriter]:
+    """Yield a status_writer that is not started."""
     made = StatusWriter(store)
     yield made
     server.connected = True
@@ -75,241 +75,245 @@ def claimed(request_id: str) -> Row:
 
 def succeeded(request_id: str, generation: int = 1, result: str = "1") -> StatusWrite:
     finish = Finish(request_id, generation, "SUCCEEDED", None, None, result, False)
-    return telling.finished(delivery(request_id), finish, worker_id="me")
+    return status_messages.finished(delivery(request_id), finish, worker_id="me")
 
 
 def state_of(store: StatusStore, request_id: str) -> State:
     return store.read(request_id).state
 
 
-def test_a_short_run_is_told_by_its_outcome_alone(teller: StatusWriter, heard: Heard) -> None:
-    teller.start()
-    teller.tell_running([claimed("a")])
-    teller.tell([succeeded("a")])
-    assert teller.flush(LIMIT_S)
+def test_a_short_run_is_told_by_its_outcome_alone(
+    status_writer: StatusWriter, heard: Heard
+) -> None:
+    status_writer.start()
+    status_writer.tell_running([claimed("a")])
+    status_writer.tell([succeeded("a")])
+    assert status_writer.flush(LIMIT_S)
     assert heard.states("a") == ["SUCCEEDED"]
 
 
 def test_a_run_that_lasts_is_told_after_its_time_and_not_before(
-    teller: StatusWriter, store: StatusStore
+    status_writer: StatusWriter, store: StatusStore
 ) -> None:
-    teller.start()
+    status_writer.start()
     began_s = time.monotonic()
-    teller.tell_running([claimed("a")])
+    status_writer.tell_running([claimed("a")])
     eventually(lambda: state_of(store, "a") is State.RUNNING, timeout_s=LIMIT_S, interval_s=0.001)
     assert time.monotonic() - began_s >= RUNNING_AFTER_S
-    teller.tell([succeeded("a")])
-    assert teller.flush(LIMIT_S)
+    status_writer.tell([succeeded("a")])
+    assert status_writer.flush(LIMIT_S)
     assert state_of(store, "a") is State.SUCCEEDED
 
 
 def test_the_latest_of_a_request_wins_while_it_waits(
-    teller: StatusWriter, store: StatusStore, heard: Heard
+    status_writer: StatusWriter, store: StatusStore, heard: Heard
 ) -> None:
     failed = Finish("a", 1, "FAILED", "HANDLER_ERROR", None, None, True)
-    teller.tell([telling.finished(delivery("a"), failed, worker_id="me")])
-    teller.tell([succeeded("a", generation=2)])
-    teller.start()
-    assert teller.flush(LIMIT_S)
+    status_writer.tell([status_messages.finished(delivery("a"), failed, worker_id="me")])
+    status_writer.tell([succeeded("a", generation=2)])
+    status_writer.start()
+    assert status_writer.flush(LIMIT_S)
     assert heard.states("a") == ["SUCCEEDED"]
     assert store.read("a").generation == 2
 
 
 def test_what_was_told_is_handed_out_once_and_only_what_the_journal_notes(
-    teller: StatusWriter, store: StatusStore
+    status_writer: StatusWriter, store: StatusStore
 ) -> None:
-    teller.start()
-    teller.tell([succeeded("a"), telling.accepted(delivery("c"), worker_id="me")])
-    teller.tell_running([claimed("b")])
+    status_writer.start()
+    status_writer.tell([succeeded("a"), status_messages.accepted(delivery("c"), worker_id="me")])
+    status_writer.tell_running([claimed("b")])
     eventually(lambda: state_of(store, "b") is State.RUNNING, timeout_s=LIMIT_S)
-    assert teller.flush(LIMIT_S)
-    assert teller.told_count == 1
-    assert teller.take_told() == [Published("a", 1, "SUCCEEDED")]
-    assert teller.take_told() == []
+    assert status_writer.flush(LIMIT_S)
+    assert status_writer.told_count == 1
+    assert status_writer.take_told() == [Published("a", 1, "SUCCEEDED")]
+    assert status_writer.take_told() == []
 
 
 def test_while_redis_is_away_nothing_counts_as_told_and_afterwards_all_is(
-    teller: StatusWriter, store: StatusStore, server: FakeServer
+    status_writer: StatusWriter, store: StatusStore, server: FakeServer
 ) -> None:
-    teller.start()
+    status_writer.start()
     server.connected = False
-    teller.tell([succeeded(f"r{n}", result="1") for n in range(300)])
-    eventually(lambda: teller.redis_away, timeout_s=LIMIT_S)
-    assert teller.take_told() == []
-    teller.tell([succeeded("r0", result="2")])
+    status_writer.tell([succeeded(f"r{n}", result="1") for n in range(300)])
+    eventually(lambda: status_writer.redis_away, timeout_s=LIMIT_S)
+    assert status_writer.take_told() == []
+    status_writer.tell([succeeded("r0", result="2")])
     server.connected = True
-    eventually(lambda: teller.told_count == 300, timeout_s=LIMIT_S)
-    assert not teller.redis_away
+    eventually(lambda: status_writer.told_count == 300, timeout_s=LIMIT_S)
+    assert not status_writer.redis_away
     assert {state_of(store, f"r{n}") for n in range(300)} == {State.SUCCEEDED}
     assert store.read("r0").result == 2
-    assert len({one.request_id for one in teller.take_told()}) == 300
+    assert len({one.request_id for one in status_writer.take_told()}) == 300
 
 
 def test_a_flush_does_not_wait_for_a_redis_that_is_away(
-    teller: StatusWriter, server: FakeServer
+    status_writer: StatusWriter, server: FakeServer
 ) -> None:
-    teller.start()
+    status_writer.start()
     server.connected = False
-    teller.tell([succeeded("a")])
-    eventually(lambda: teller.redis_away, timeout_s=LIMIT_S)
+    status_writer.tell([succeeded("a")])
+    eventually(lambda: status_writer.redis_away, timeout_s=LIMIT_S)
     began_s = time.monotonic()
-    assert not teller.flush(60.0)
+    assert not status_writer.flush(60.0)
     assert time.monotonic() - began_s < LIMIT_S
-    assert teller.take_told() == []
+    assert status_writer.take_told() == []
 
 
 def test_the_backlog_is_bounded_and_what_it_drops_is_not_called_told(
-    teller: StatusWriter, store: StatusStore, monkeypatch: pytest.MonkeyPatch
+    status_writer: StatusWriter, store: StatusStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(untold, "BACKLOG_LIMIT", 10)
-    teller.tell([succeeded(f"r{n}") for n in range(15)])
-    teller.start()
-    assert teller.flush(LIMIT_S)
-    told = [one.request_id for one in teller.take_told()]
+    status_writer.tell([succeeded(f"r{n}") for n in range(15)])
+    status_writer.start()
+    assert status_writer.flush(LIMIT_S)
+    told = [one.request_id for one in status_writer.take_told()]
     assert told == [f"r{n}" for n in range(5, 15)]
     assert {state_of(store, f"r{n}") for n in range(5)} == {State.UNKNOWN}
 
 
 def test_a_write_that_the_rule_refuses_is_not_repeated(
-    teller: StatusWriter, store: StatusStore, heard: Heard
+    status_writer: StatusWriter, store: StatusStore, heard: Heard
 ) -> None:
-    teller.start()
-    teller.tell([succeeded("a", generation=2)])
-    assert teller.flush(LIMIT_S)
-    teller.tell([succeeded("a", generation=1)])
-    assert teller.flush(LIMIT_S)
+    status_writer.start()
+    status_writer.tell([succeeded("a", generation=2)])
+    assert status_writer.flush(LIMIT_S)
+    status_writer.tell([succeeded("a", generation=1)])
+    assert status_writer.flush(LIMIT_S)
     assert heard.states("a") == ["SUCCEEDED"]
     assert store.read("a").generation == 2
 
 
 def test_a_run_that_lasts_is_told_although_the_end_of_the_one_before_still_waits(
-    teller: StatusWriter, store: StatusStore, server: FakeServer
+    status_writer: StatusWriter, store: StatusStore, server: FakeServer
 ) -> None:
     retrying = row("a", "RETRYING", due_at=5)
-    teller.tell([telling.from_row(retrying)])
-    teller.tell_running([row("a", "CLAIMED", generation=2)])
+    status_writer.tell([status_messages.from_row(retrying)])
+    status_writer.tell_running([row("a", "CLAIMED", generation=2)])
     server.connected = False
-    teller.start()
-    eventually(lambda: teller.redis_away, timeout_s=LIMIT_S)
+    status_writer.start()
+    eventually(lambda: status_writer.redis_away, timeout_s=LIMIT_S)
     server.connected = True
     eventually(lambda: state_of(store, "a") is State.RUNNING, timeout_s=LIMIT_S)
     assert store.read("a").generation == 2
 
 
 def test_what_could_not_be_told_gives_way_to_what_came_since_and_to_nothing_older(
-    teller: StatusWriter, store: StatusStore, server: FakeServer
+    status_writer: StatusWriter, store: StatusStore, server: FakeServer
 ) -> None:
-    teller.start()
+    status_writer.start()
     server.connected = False
     failed = Finish("older", 1, "FAILED", "HANDLER_ERROR", None, None, True)
-    older = telling.finished(delivery("older"), failed, worker_id="me")
-    teller.tell([succeeded("newer", generation=2), older])
-    eventually(lambda: teller.redis_away, timeout_s=LIMIT_S)
-    teller.tell([succeeded("newer", generation=1), succeeded("older", generation=2)])
-    teller.tell([telling.given_up(delivery("newer"), worker_id="me")])
+    older = status_messages.finished(delivery("older"), failed, worker_id="me")
+    status_writer.tell([succeeded("newer", generation=2), older])
+    eventually(lambda: status_writer.redis_away, timeout_s=LIMIT_S)
+    status_writer.tell([succeeded("newer", generation=1), succeeded("older", generation=2)])
+    status_writer.tell([status_messages.given_up(delivery("newer"), worker_id="me")])
     server.connected = True
-    eventually(lambda: teller.told_count == 2, timeout_s=LIMIT_S)
+    eventually(lambda: status_writer.told_count == 2, timeout_s=LIMIT_S)
     assert {store.read(one).generation for one in ("newer", "older")} == {2}
 
 
 def test_a_duplicate_that_is_given_up_does_not_hide_that_the_first_runs(
-    teller: StatusWriter, store: StatusStore
+    status_writer: StatusWriter, store: StatusStore
 ) -> None:
-    teller.tell_running([claimed("a")])
-    teller.tell([telling.given_up(delivery("a"), worker_id="me")])
-    teller.start()
+    status_writer.tell_running([claimed("a")])
+    status_writer.tell([status_messages.given_up(delivery("a"), worker_id="me")])
+    status_writer.start()
     eventually(lambda: state_of(store, "a") is State.RUNNING, timeout_s=LIMIT_S)
 
 
 def test_an_outcome_says_where_its_request_came_from_when_redis_forgot_it(
-    teller: StatusWriter, store: StatusStore
+    status_writer: StatusWriter, store: StatusStore
 ) -> None:
-    teller.start()
-    teller.tell([succeeded("a")])
-    assert teller.flush(LIMIT_S)
+    status_writer.start()
+    status_writer.tell([succeeded("a")])
+    assert status_writer.flush(LIMIT_S)
     found, sent = store.read("a"), delivery("a")
     where = (found.topic, found.partition, found.offset, found.deadline_at)
     assert where == ("payments", sent.record.partition, sent.record.offset, sent.deadline_at)
 
 
 def test_a_status_that_redis_refuses_costs_the_others_nothing_and_is_not_tried_for_ever(
-    teller: StatusWriter, store: StatusStore, caplog: pytest.LogCaptureFixture
+    status_writer: StatusWriter, store: StatusStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.redis.set(store.request_key("r7"), "not a hash")
-    teller.start()
+    status_writer.start()
     everything = [succeeded(f"r{n}") for n in range(300)]
-    teller.tell(everything)
-    assert teller.flush(LIMIT_S)
-    teller.tell(everything)
-    assert teller.flush(LIMIT_S)
-    told = {one.request_id for one in teller.take_told()}
+    status_writer.tell(everything)
+    assert status_writer.flush(LIMIT_S)
+    status_writer.tell(everything)
+    assert status_writer.flush(LIMIT_S)
+    told = {one.request_id for one in status_writer.take_told()}
     assert told == {one.request_id for one in everything} - {"r7"}
-    assert not teller.redis_away
+    assert not status_writer.redis_away
     events = [event_of(record) for record in caplog.records]
     assert events.count("status.not_told") == 1
-    teller.tell([succeeded("r7", generation=2)])
-    assert teller.flush(LIMIT_S)
+    status_writer.tell([succeeded("r7", generation=2)])
+    assert status_writer.flush(LIMIT_S)
     assert [event_of(record) for record in caplog.records].count("status.not_told") == 2
 
 
 def test_what_waits_is_bounded_in_bytes_as_well(
-    teller: StatusWriter, store: StatusStore, monkeypatch: pytest.MonkeyPatch
+    status_writer: StatusWriter, store: StatusStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(untold, "BACKLOG_BYTES", 100_000)
     large = f'"{"x" * 30_000}"'
-    teller.tell([succeeded(f"r{n}", result=large) for n in range(10)])
-    assert teller.backlog == 3
-    teller.tell([succeeded("r9", result="1")])
-    teller.tell([succeeded("r10", result=large)])
-    assert teller.backlog == 4
-    teller.start()
-    assert teller.flush(LIMIT_S)
-    assert teller.backlog == 0
-    told = [one.request_id for one in teller.take_told()]
+    status_writer.tell([succeeded(f"r{n}", result=large) for n in range(10)])
+    assert status_writer.backlog == 3
+    status_writer.tell([succeeded("r9", result="1")])
+    status_writer.tell([succeeded("r10", result=large)])
+    assert status_writer.backlog == 4
+    status_writer.start()
+    assert status_writer.flush(LIMIT_S)
+    assert status_writer.backlog == 0
+    told = [one.request_id for one in status_writer.take_told()]
     assert told == ["r7", "r8", "r9", "r10"]
 
 
 def test_what_is_told_now_is_there_when_it_returns_and_the_resender_looks_at_it(
-    teller: StatusWriter, store: StatusStore
+    status_writer: StatusWriter, store: StatusStore
 ) -> None:
-    teller.start()
-    teller.tell_now([telling.accepted(delivery("a"), worker_id="me")])
+    status_writer.start()
+    status_writer.tell_now([status_messages.accepted(delivery("a"), worker_id="me")])
     assert store.read("a").offset == 17
     assert store.redis.zscore(store.deadlines_key, "a")
 
 
 def test_what_is_told_now_while_redis_is_away_is_told_later_without_waiting_for_it(
-    teller: StatusWriter, store: StatusStore, server: FakeServer
+    status_writer: StatusWriter, store: StatusStore, server: FakeServer
 ) -> None:
     server.connected = False
-    teller.tell_now([telling.accepted(delivery("a"), worker_id="me")])
-    assert teller.redis_slow
-    teller.tell_now([telling.accepted(delivery("b"), worker_id="me")])
-    teller.tell([succeeded("a")])
+    status_writer.tell_now([status_messages.accepted(delivery("a"), worker_id="me")])
+    assert status_writer.redis_slow
+    status_writer.tell_now([status_messages.accepted(delivery("b"), worker_id="me")])
+    status_writer.tell([succeeded("a")])
     server.connected = True
-    teller.start()
-    assert eventually(lambda: teller.is_all_told, timeout_s=LIMIT_S)
+    status_writer.start()
+    assert eventually(lambda: status_writer.is_all_told, timeout_s=LIMIT_S)
     assert (state_of(store, "a"), state_of(store, "b")) == (State.SUCCEEDED, State.LOST)
     assert store.redis.zscore(store.deadlines_key, "b")
 
 
 def test_an_outage_is_one_line_when_it_begins_and_one_when_it_ends(
-    teller: StatusWriter, server: FakeServer, caplog: pytest.LogCaptureFixture
+    status_writer: StatusWriter, server: FakeServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    teller.start()
+    status_writer.start()
     server.connected = False
     for n in range(3):
-        teller.tell([succeeded(f"r{n}")])
-        assert not teller.flush(LIMIT_S)
+        status_writer.tell([succeeded(f"r{n}")])
+        assert not status_writer.flush(LIMIT_S)
     server.connected = True
-    assert eventually(lambda: teller.flush(LIMIT_S), timeout_s=LIMIT_S)
+    assert eventually(lambda: status_writer.flush(LIMIT_S), timeout_s=LIMIT_S)
     events = [event_of(record) for record in caplog.records]
     assert events == ["redis.away", "redis.back"]
 
 
-def test_what_waits_at_a_stop_is_still_told(teller: StatusWriter, store: StatusStore) -> None:
-    teller.start()
-    teller.tell([succeeded(f"r{n}") for n in range(600)])
-    assert teller.flush(LIMIT_S)
+def test_what_waits_at_a_stop_is_still_told(
+    status_writer: StatusWriter, store: StatusStore
+) -> None:
+    status_writer.start()
+    status_writer.tell([succeeded(f"r{n}") for n in range(600)])
+    assert status_writer.flush(LIMIT_S)
     assert state_of(store, "r599") is State.SUCCEEDED

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from feedback.settings.settings import Settings
 from producer_client import Client
-from producer_client.outbox import rests
+from producer_client.outbox import cooldown
 from tests.eventually import eventually
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox.conftest import Rows, relaying
@@ -68,7 +68,7 @@ def test_a_forbidden_topic_is_tried_apart_and_sent_when_it_is_allowed(
     rows: Rows,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rests, "FORBIDDEN_REST_S", (0.2, 0.4))
+    monkeypatch.setattr(cooldown, "FORBIDDEN_REST_S", (0.2, 0.4))
     settings = secured(make_settings, broker, outbox_url)
     closed, hidden = topics["closed"], topics["hidden"]
 
@@ -91,8 +91,10 @@ def test_a_forbidden_topic_is_tried_apart_and_sent_when_it_is_allowed(
         send(topics["open"], 50, 75)
         eventually(lambda: sent(topics["open"]) == 75, timeout_s=LIMIT_S)
         before = relay._senders[0]._producer
-        tries = relay._rests._rests[closed].failures
-        eventually(lambda: relay._rests._rests[closed].failures > tries + 3, timeout_s=LIMIT_S)
+        tries = relay._cooldowns._cooldowns[closed].failures
+        eventually(
+            lambda: relay._cooldowns._cooldowns[closed].failures > tries + 3, timeout_s=LIMIT_S
+        )
         send(topics["open"], 75, 100)
         eventually(lambda: sent(topics["open"]) == 100, timeout_s=LIMIT_S)
         # However often it was tried: nobody else's producer has ended by it, and nothing is parked.

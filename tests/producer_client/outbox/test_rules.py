@@ -9,10 +9,10 @@ from feedback.records.envelope import Envelope
 from feedback.status import RefusalReason, State
 from feedback.statuses import Refused, Status
 from producer_client.outbox.circuit import Circuit
-from producer_client.outbox.rests import Rests
-from producer_client.outbox.telling import RowStep, step_after
-from producer_client.pursuit import Pursuit
+from producer_client.outbox.cooldown import Cooldowns
+from producer_client.outbox.row_pending import RowStep, step_after
 from producer_client.resending import is_own_end
+from producer_client.wait_rules import WaitedRequest
 
 
 def refused(
@@ -64,76 +64,77 @@ def test_a_failure_is_this_rows_own_end_or_one_that_its_caller_was_told_of(
     assert is_own_end(envelope, 200, status) is is_own
     # Nobody charges twice because of it: told of a failure, no caller has it run again elsewhere.
     status = replace(status, resend=True)
-    waited_for = Pursuit("a", None, 500, 0.0, attempt=1, reopens=reopens, written_at=200)
+    waited_for = WaitedRequest("a", None, 500, 0.0, attempt=1, reopens=reopens, written_at=200)
     assert waited_for.is_open(status) is not is_own
     assert not waited_for.begins_resend(status, now_s=1e6, resend_after_s=1)
     assert not waited_for.is_open(replace(status, resend=False))
 
 
 def test_a_topic_rests_for_longer_each_time_and_is_back_when_it_takes_something() -> None:
-    rests = Rests(unknown_s=30)
+    cooldowns = Cooldowns(unknown_s=30)
     now_s, rest_s = 100.0, []
     for _ in range(5):
         assert (
-            rests.note(sent=[], away={"t": "why"}, unknown=[], forbidden=[], now_s=now_s)[1] == []
+            cooldowns.note(sent=[], away={"t": "why"}, unknown=[], forbidden=[], now_s=now_s)[1]
+            == []
         )
-        due_s = rests.due_in_s(now_s)
+        due_s = cooldowns.due_in_s(now_s)
         assert due_s is not None
         rest_s.append(due_s)
-        assert rests.resting(now_s) == ["t"]
+        assert cooldowns.resting(now_s) == ["t"]
         now_s += due_s
-        assert rests.resting(now_s) == []
+        assert cooldowns.resting(now_s) == []
     assert rest_s == [0.25, 0.5, 1.0, 2.0, 2.0]
-    assert rests.away == ["t"]
-    assert rests.note(sent=["t"], away={}, unknown=[], forbidden=[], now_s=now_s) == ([], ["t"])
-    assert rests.due_in_s(now_s) is None
+    assert cooldowns.away == ["t"]
+    assert cooldowns.note(sent=["t"], away={}, unknown=[], forbidden=[], now_s=now_s) == ([], ["t"])
+    assert cooldowns.due_in_s(now_s) is None
 
 
 def test_a_topic_is_lost_when_kafka_alone_has_said_so_for_long_enough() -> None:
-    rests = Rests(unknown_s=30)
+    cooldowns = Cooldowns(unknown_s=30)
 
     def note(now_s: float, *unknown: str) -> list[str]:
-        rests.note(sent=[], away={"t": ""}, unknown=unknown, forbidden=[], now_s=now_s)
-        return rests.lost()
+        cooldowns.note(sent=[], away={"t": ""}, unknown=unknown, forbidden=[], now_s=now_s)
+        return cooldowns.lost()
 
     assert note(0, "t") == []
     assert note(29, "t") == []
     assert note(31, "t") == ["t"]
     # It is parked, not tried, however late.
-    assert rests.resting(1000) == ["t"]
-    assert rests.due(1000) == []
-    assert rests.due_in_s(31) is None
+    assert cooldowns.resting(1000) == ["t"]
+    assert cooldowns.due(1000) == []
+    assert cooldowns.due_in_s(31) is None
     assert note(32) == []  # Kafka itself was away
     assert note(100, "t") == []
-    rests.forget(["t"])
+    cooldowns.forget(["t"])
     assert note(131, "t") == []
 
 
 def test_a_forbidden_topic_rests_for_up_to_a_minute_and_is_tried_by_itself() -> None:
-    rests = Rests(unknown_s=30)
+    cooldowns = Cooldowns(unknown_s=30)
     now_s, rest_s = 100.0, []
     for _ in range(7):
-        rests.note(sent=[], away={"t": ""}, unknown=[], forbidden=["t"], now_s=now_s)
-        assert rests.forbidden(now_s) == []
-        due_s = rests.due_in_s(now_s)
+        cooldowns.note(sent=[], away={"t": ""}, unknown=[], forbidden=["t"], now_s=now_s)
+        assert cooldowns.forbidden(now_s) == []
+        due_s = cooldowns.due_in_s(now_s)
         assert due_s is not None
         rest_s.append(due_s)
         now_s += due_s
-        assert rests.forbidden(now_s) == rests.resting(now_s) == ["t"]
+        assert cooldowns.forbidden(now_s) == cooldowns.resting(now_s) == ["t"]
     assert rest_s == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
-    rests.note(sent=[], away={"t": "no answer"}, unknown=[], forbidden=[], now_s=now_s)
+    cooldowns.note(sent=[], away={"t": "no answer"}, unknown=[], forbidden=[], now_s=now_s)
     now_s += 60
-    assert rests.forbidden(now_s) == rests.resting(now_s) == ["t"]
-    rests.note(sent=["t"], away={}, unknown=[], forbidden=[], now_s=now_s)
-    assert rests.resting(now_s) == []
+    assert cooldowns.forbidden(now_s) == cooldowns.resting(now_s) == ["t"]
+    cooldowns.note(sent=["t"], away={}, unknown=[], forbidden=[], now_s=now_s)
+    assert cooldowns.resting(now_s) == []
 
 
 def test_a_topic_that_is_due_is_no_reason_to_look_again_and_again() -> None:
-    rests = Rests(unknown_s=30)
-    rests.note(sent=[], away={"a": "", "b": ""}, unknown=[], forbidden=[], now_s=0)
-    assert rests.due_in_s(0.2) == pytest.approx(0.05)
-    assert rests.due(1) == ["a", "b"]
-    assert rests.due_in_s(1) is None
+    cooldowns = Cooldowns(unknown_s=30)
+    cooldowns.note(sent=[], away={"a": "", "b": ""}, unknown=[], forbidden=[], now_s=0)
+    assert cooldowns.due_in_s(0.2) == pytest.approx(0.05)
+    assert cooldowns.due(1) == ["a", "b"]
+    assert cooldowns.due_in_s(1) is None
 
 
 def test_while_somebody_is_away_one_caller_at_a_time_asks_again() -> None:

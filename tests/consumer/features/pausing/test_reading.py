@@ -80,7 +80,7 @@ class Scene:
         context = IntakeContext(
             settings=load(),
             worker_id="me",
-            teller=StatusWriter(),  # type: ignore[arg-type]
+            status_writer=StatusWriter(),  # type: ignore[arg-type]
             buffer=self.buffer,
             may_take=lambda: True,
             wake=lambda: None,

@@ -108,7 +108,7 @@ class Scene:
             payloads=self.payloads,
             scheduler=Scheduler(Buffer(1), self.buffer),
             wake=lambda: None,
-            teller=self,
+            status_writer=self,
         )
         self.sweeping = OverdueRetries(core, send=self._send)
 

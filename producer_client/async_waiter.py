@@ -1,4 +1,4 @@
-"""Follows requests to their end from a task, resending where that helps; see `following`."""
+"""Follows requests to their end from a task, resending where that helps; see `waiter`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from feedback.redis.async_store import AsyncStatusStore
 from feedback.settings.settings import ClientSection
 from feedback.statuses import Status
 from feedback.tasks import end_tasks
-from producer_client.following import MANY_POLL_S, is_final
-from producer_client.looking import in_vain, look_s, part_s, parts_of
 from producer_client.owner import CLOSED, ClientClosed
-from producer_client.pursuit import Pursuit, end_of, seconds_left
 from producer_client.send_flow import SendFlow
+from producer_client.timed_reads import in_vain, look_s, part_s, parts_of
+from producer_client.wait_rules import WaitedRequest, end_of, seconds_left
+from producer_client.waiter import MANY_POLL_S, is_final
 
 
-class AsyncFollowing:
+class AsyncWaiter:
     """Waits for final statuses. Belongs to one loop.
 
     Args:
@@ -41,7 +41,7 @@ class AsyncFollowing:
         self._events = events
         self._way = way
 
-    async def one(self, pursuit: Pursuit, *, timeout_s: float | None, resend: bool) -> Status:
+    async def one(self, waited: WaitedRequest, *, timeout_s: float | None, resend: bool) -> Status:
         """Return the final status; see `AsyncClient.wait`.
 
         A wait that is cancelled, or over, cancels its resend. That removes nothing: a record that
@@ -50,18 +50,18 @@ class AsyncFollowing:
         began_s = monotonic_s()
         resending: asyncio.Task[None] | None = None
         try:
-            async with self._events.watch([pursuit.request_id]) as watch:
+            async with self._events.watch([waited.request_id]) as watch:
                 while True:
                     self._require_open()
                     left_s = seconds_left(began_s, timeout_s, now_s=monotonic_s())
-                    status = await self._look(pursuit.request_id, left_s)
+                    status = await self._look(waited.request_id, left_s)
                     now_s = monotonic_s()
-                    end = end_of(pursuit, status, began_s=began_s, now_s=now_s, left_s=left_s)
+                    end = end_of(waited, status, began_s=began_s, now_s=now_s, left_s=left_s)
                     if end is not None:
                         return end
-                    if resend and status is not None and self._begins(pursuit, status):
+                    if resend and status is not None and self._begins(waited, status):
                         resending = asyncio.create_task(
-                            self._resend(pursuit, status), name="onceward-resend"
+                            self._resend(waited, status), name="onceward-resend"
                         )
                     longest_s = self._section.poll_interval_s
                     left_s = seconds_left(began_s, timeout_s, now_s=monotonic_s())
@@ -127,26 +127,26 @@ class AsyncFollowing:
                 raise in_vain(longest_s or 0.0) from None
         return found
 
-    def _begins(self, pursuit: Pursuit, status: Status) -> bool:
+    def _begins(self, waited: WaitedRequest, status: Status) -> bool:
         after_s = self._section.resend_after_s
-        return pursuit.begins_resend(status, now_s=monotonic_s(), resend_after_s=after_s)
+        return waited.begins_resend(status, now_s=monotonic_s(), resend_after_s=after_s)
 
-    async def _resend(self, pursuit: Pursuit, status: Status) -> None:
+    async def _resend(self, waited: WaitedRequest, status: Status) -> None:
         """Send again, in a task of its own: Kafka away would hold up the wait past its end."""
         is_sent = False
         try:
-            payload = pursuit.payload or await self._store.kept_payload(pursuit.request_id)
+            payload = waited.payload or await self._store.kept_payload(waited.request_id)
             if payload is not None:
                 await self._way.again(
-                    pursuit.request_id,
+                    waited.request_id,
                     payload,
                     known=status,
-                    deadline_at=pursuit.deadline_at,
-                    keeps_payload=pursuit.payload is not None,
+                    deadline_at=waited.deadline_at,
+                    keeps_payload=waited.payload is not None,
                 )
                 is_sent = True
         except (NotSent, SendUnknown, RedisUnavailable):
             pass  # the next round tries again; the status is still true
         except Exception as error:  # the wait raises it: nobody else looks at this task
-            pursuit.fault = error
-        pursuit.ended_resend(now_s=monotonic_s(), is_sent=is_sent)
+            waited.fault = error
+        waited.ended_resend(now_s=monotonic_s(), is_sent=is_sent)

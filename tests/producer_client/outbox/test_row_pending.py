@@ -11,7 +11,7 @@ from feedback.redis.store import StatusStore
 from feedback.status import State
 from feedback.statuses import Refused, Replaced, Status, StatusWrite
 from producer_client.outbox.row import WaitingRow
-from producer_client.outbox.telling import RowStep, Telling, ToldRow
+from producer_client.outbox.row_pending import PendingWriter, RowStep, ToldRow
 from producer_client.submission import Prepared
 from tests.producer_client.acting import Worker
 
@@ -78,7 +78,9 @@ def others(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Others]:
 
 def _told(others: Others) -> ToldRow:
     asked = Prepared(Envelope("a", 1, 500), PAYLOAD, DIGEST, named_by_caller=True)
-    (told,) = Telling(others.store, resend_after_s=30).tell([WaitingRow(1, 0, WRITTEN_AT, asked)])
+    (told,) = PendingWriter(others.store, resend_after_s=30).tell(
+        [WaitingRow(1, 0, WRITTEN_AT, asked)]
+    )
     return told
 
 

@@ -90,7 +90,7 @@ def _as_next(request: Prepared, failure: Status) -> Prepared:
     return replace(request, envelope=envelope)
 
 
-class Telling:
+class PendingWriter:
     """Writes PENDING for rows of the outbox.
 
     Args:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from consumer.features.retries.following import ended, wakeup
+from consumer.features.retries.next_run import ended, wakeup
 from consumer.handlers.backoff import Tiers
 from consumer.handlers.declaration import DeliveryKind, Order
 from consumer.handlers.delivery import Delivery

@@ -13,10 +13,10 @@ from feedback.redis.store import StatusStore
 from feedback.settings.settings import ClientSection
 from feedback.status import FINAL
 from feedback.statuses import Status
-from producer_client.looking import look, look_s, part_s, parts_of
 from producer_client.owner import CLOSED, ClientClosed
-from producer_client.pursuit import Pursuit, end_of, seconds_left
 from producer_client.sending import BlockingSends
+from producer_client.timed_reads import look, look_s, part_s, parts_of
+from producer_client.wait_rules import WaitedRequest, end_of, seconds_left
 
 # Of many requests, so many are listened for; the others are read when one of these has ended.
 SENTINELS = 16
@@ -24,7 +24,7 @@ SENTINELS = 16
 MANY_POLL_S = 0.25
 
 
-class Following:
+class Waiter:
     """Waits for final statuses. Safe to share between threads.
 
     Args:
@@ -50,20 +50,20 @@ class Following:
         self._sending = sending
         self._redis_s = redis_s
 
-    def one(self, pursuit: Pursuit, *, timeout_s: float | None, resend: bool) -> Status:
+    def one(self, waited: WaitedRequest, *, timeout_s: float | None, resend: bool) -> Status:
         """Return the final status; see `Client.wait`."""
         began_s = monotonic_s()
-        with self._events.watch([pursuit.request_id], within_s=timeout_s) as watch:
+        with self._events.watch([waited.request_id], within_s=timeout_s) as watch:
             while True:
                 self._require_open()
                 left_s = _left_s(began_s, timeout_s)
-                status = self._look(pursuit.request_id, left_s)
+                status = self._look(waited.request_id, left_s)
                 now_s = monotonic_s()
-                end = end_of(pursuit, status, began_s=began_s, now_s=now_s, left_s=left_s)
+                end = end_of(waited, status, began_s=began_s, now_s=now_s, left_s=left_s)
                 if end is not None:
                     return end
                 if resend and status is not None:
-                    self._pursue(pursuit, status)
+                    self._resend_if_due(waited, status)
                 left_s = _left_s(began_s, timeout_s)
                 self._pause(watch, self._section.poll_interval_s, left_s)
 
@@ -124,32 +124,32 @@ class Following:
     def _pause(self, watch: ChangeWatch, longest_s: float, left_s: float | None) -> set[str]:
         return watch.wait(longest_s if left_s is None else min(longest_s, left_s))
 
-    def _pursue(self, pursuit: Pursuit, status: Status) -> None:
+    def _resend_if_due(self, waited: WaitedRequest, status: Status) -> None:
         after_s = self._section.resend_after_s
-        if pursuit.begins_resend(status, now_s=monotonic_s(), resend_after_s=after_s):
+        if waited.begins_resend(status, now_s=monotonic_s(), resend_after_s=after_s):
             threading.Thread(
-                target=self._resend, args=(pursuit, status), name="onceward-resend", daemon=True
+                target=self._resend, args=(waited, status), name="onceward-resend", daemon=True
             ).start()
 
-    def _resend(self, pursuit: Pursuit, status: Status) -> None:
+    def _resend(self, waited: WaitedRequest, status: Status) -> None:
         """Send again, in a thread of its own: Kafka away would hold up the wait past its end."""
         is_sent = False
         try:
-            payload = pursuit.payload or self._store.kept_payload(pursuit.request_id)
+            payload = waited.payload or self._store.kept_payload(waited.request_id)
             if payload is not None:
                 self._sending.again(
-                    pursuit.request_id,
+                    waited.request_id,
                     payload,
                     known=status,
-                    deadline_at=pursuit.deadline_at,
-                    keeps_payload=pursuit.payload is not None,
+                    deadline_at=waited.deadline_at,
+                    keeps_payload=waited.payload is not None,
                 )
                 is_sent = True
         except (NotSent, SendUnknown, RedisUnavailable):
             pass  # the next round tries again; the status is still true
         except BaseException as error:  # the wait raises it: nobody else looks at this thread
-            pursuit.fault = error
-        pursuit.ended_resend(now_s=monotonic_s(), is_sent=is_sent)
+            waited.fault = error
+        waited.ended_resend(now_s=monotonic_s(), is_sent=is_sent)
 
 
 def choose_sentinels(open_ids: Sequence[str], most: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Following many requests: which are listened for, and that none is forgotten."""
+"""Waiting for many requests: which are listened for, and that none is forgotten."""
 
 import random
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feedback.status import State
-from producer_client.following import SENTINELS, choose_sentinels, up_to_last
+from producer_client.waiter import SENTINELS, choose_sentinels, up_to_last
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeClient
 

@@ -31,7 +31,7 @@ class AnyHandle(Protocol):
 
 
 @dataclass(slots=True)
-class Pursuit:
+class WaitedRequest:
     """One request under a wait.
 
     Attributes:
@@ -62,8 +62,8 @@ class Pursuit:
     fault: BaseException | None = None
 
     @classmethod
-    def of(cls, request: AnyHandle | str, *, now_s: float) -> Pursuit:
-        """Return a pursuit that begins now, of a handle or of an id."""
+    def of(cls, request: AnyHandle | str, *, now_s: float) -> WaitedRequest:
+        """Return a waited that begins now, of a handle or of an id."""
         if isinstance(request, str):
             return cls(request, None, None, now_s)
         # Until a relay has sent it, no wait may send it.
@@ -152,14 +152,19 @@ def shown_by(handle: AnyHandle, status: Status) -> Status:
     Raises:
         PayloadMismatch: another request has the id.
     """
-    pursuit = Pursuit.of(handle, now_s=0.0)
-    own = require_own(status, pursuit.payload_sha256)
-    is_asked_anew = own.state in FINAL and pursuit.is_open(own)
+    waited = WaitedRequest.of(handle, now_s=0.0)
+    own = require_own(status, waited.payload_sha256)
+    is_asked_anew = own.state in FINAL and waited.is_open(own)
     return Status(own.request_id, State.UNKNOWN) if is_asked_anew else own
 
 
 def end_of(
-    pursuit: Pursuit, status: Status | None, *, began_s: float, now_s: float, left_s: float | None
+    waited: WaitedRequest,
+    status: Status | None,
+    *,
+    began_s: float,
+    now_s: float,
+    left_s: float | None,
 ) -> Status | None:
     """Return the final status, or None while the wait goes on.
 
@@ -172,12 +177,12 @@ def end_of(
         PayloadMismatch: another request has the id.
     """
     if status is not None:
-        require_own(status, pursuit.payload_sha256)
-    if status is not None and not pursuit.is_open(status):
+        require_own(status, waited.payload_sha256)
+    if status is not None and not waited.is_open(status):
         return status
     if left_s == 0:
         state = State.UNKNOWN if status is None else status.state
-        raise WaitTimeout(pursuit.request_id, state, now_s - began_s)
+        raise WaitTimeout(waited.request_id, state, now_s - began_s)
     return None
 
 

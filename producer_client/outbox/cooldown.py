@@ -21,7 +21,7 @@ class _Rest:
     is_forbidden: bool
 
 
-class Rests:
+class Cooldowns:
     """Remembers which topics failed; times are monotonic.
 
     Args:
@@ -30,7 +30,7 @@ class Rests:
 
     def __init__(self, *, unknown_s: float) -> None:
         self._unknown_s = unknown_s
-        self._rests: dict[str, _Rest] = {}
+        self._cooldowns: dict[str, _Rest] = {}
 
     def note(
         self,
@@ -49,11 +49,11 @@ class Rests:
             unknown: those of `away` that Kafka does not know.
             forbidden: those of `away` that this user may not write to.
         """
-        back = [topic for topic in sent if topic not in away and topic in self._rests]
+        back = [topic for topic in sent if topic not in away and topic in self._cooldowns]
         self.forget(back)
-        new = [topic for topic in away if topic not in self._rests]
+        new = [topic for topic in away if topic not in self._cooldowns]
         for topic in away:
-            known = self._rests.get(topic)
+            known = self._cooldowns.get(topic)
             failures = 1 if known is None else known.failures + 1
             # It stays forbidden until it has taken a record: a silent Kafka says nothing of it.
             is_forbidden = topic in forbidden or (known is not None and known.is_forbidden)
@@ -65,7 +65,7 @@ class Rests:
             elif since_s is None:
                 since_s = now_s
             is_lost = since_s is not None and now_s - since_s >= self._unknown_s
-            self._rests[topic] = _Rest(failures, now_s + rest_s, since_s, is_lost, is_forbidden)
+            self._cooldowns[topic] = _Rest(failures, now_s + rest_s, since_s, is_lost, is_forbidden)
         return new, back
 
     def resting(self, now_s: float) -> list[str]:
@@ -75,35 +75,37 @@ class Rests:
         """
         return [
             topic
-            for topic, one in self._rests.items()
+            for topic, one in self._cooldowns.items()
             if one.until_s > now_s or one.is_lost or one.is_forbidden
         ]
 
     def due(self, now_s: float) -> list[str]:
         """Return the topics that failed, and are due for another try."""
-        return [topic for topic in self._rests if topic not in self.resting(now_s)]
+        return [topic for topic in self._cooldowns if topic not in self.resting(now_s)]
 
     def forbidden(self, now_s: float) -> list[str]:
         """Return the forbidden topics that are due for another try."""
         return [
-            topic for topic, one in self._rests.items() if one.is_forbidden and one.until_s <= now_s
+            topic
+            for topic, one in self._cooldowns.items()
+            if one.is_forbidden and one.until_s <= now_s
         ]
 
     def lost(self) -> list[str]:
         """Return the topics that Kafka did not know for too long: their rows are parked."""
-        return [topic for topic, one in self._rests.items() if one.is_lost]
+        return [topic for topic, one in self._cooldowns.items() if one.is_lost]
 
     def forget(self, topics: Collection[str]) -> None:
         """Forget that these topics have failed."""
         for topic in topics:
-            self._rests.pop(topic, None)
+            self._cooldowns.pop(topic, None)
 
     def due_in_s(self, now_s: float) -> float | None:
         """Return the seconds until the next try; None when no topic rests."""
-        due = [one.until_s - now_s for one in self._rests.values() if not one.is_lost]
+        due = [one.until_s - now_s for one in self._cooldowns.values() if not one.is_lost]
         return min((left_s for left_s in due if left_s > 0), default=None)
 
     @property
     def away(self) -> list[str]:
         """The topics whose last try failed."""
-        return list(self._rests)
+        return list(self._cooldowns)

@@ -1,6 +1,6 @@
 """Sends one batch of rows: write PENDING, hand over to Kafka, find each row's result.
 
-If the relay dies right after a step: after PENDING, see `telling`. After Kafka has taken the
+If the relay dies right after a step: after PENDING, see `row_pending`. After Kafka has taken the
 record, the row still waits, and the next relay sends it again under the same id, which the journal
 answers. Only rows that Kafka has acknowledged are ever marked.
 
@@ -30,8 +30,8 @@ from feedback.kafka.send_errors import (
 )
 from feedback.records.envelope import encode_headers
 from producer_client.outbox.row import WaitingRow
+from producer_client.outbox.row_pending import PendingWriter, RowStep, ToldRow
 from producer_client.outbox.table import KafkaPlace, RowBatch
-from producer_client.outbox.telling import RowStep, Telling, ToldRow
 from producer_client.submission import Prepared
 
 NOWHERE = KafkaPlace(None, None)
@@ -63,7 +63,7 @@ class Landed:
 
 
 @dataclass(slots=True)
-class Shipment:
+class RelayBatch:
     """A batch that was handed to Kafka.
 
     Attributes:
@@ -107,11 +107,11 @@ class Shipment:
         }
 
 
-class Shipping:
+class RelaySender:
     """Sends batches. Belongs to one thread.
 
     Args:
-        telling: writes PENDING.
+        pending: writes PENDING.
         sender: hands records to Kafka.
         apart: the sender for records that may end their producer.
         patience_s: how long Kafka may take to acknowledge a batch.
@@ -122,19 +122,19 @@ class Shipping:
     def __init__(
         self,
         *,
-        telling: Telling,
+        pending: PendingWriter,
         sender: OrderedSender,
         apart: OrderedSender,
         patience_s: float,
         tick: Callable[[], bool],
     ) -> None:
-        self._telling = telling
+        self._pending = pending
         self._sender = sender
         self._apart = apart
         self._patience_s = patience_s
         self._tick = tick
 
-    def launch(self, batch: RowBatch, *, is_apart: bool = False) -> Shipment:
+    def launch(self, batch: RowBatch, *, is_apart: bool = False) -> RelayBatch:
         """Write PENDING for the sendable rows of a batch, and hand them to Kafka.
 
         Args:
@@ -144,7 +144,7 @@ class Shipping:
             RedisUnavailable: nothing was sent.
         """
         sender = self._apart if is_apart else self._sender
-        shipment = Shipment(batch, sender)
+        shipment = RelayBatch(batch, sender)
         landed = shipment.landed
         refused = sender.look_up({row.request.payload.topic for row in batch.rows})
         known: list[WaitingRow] = []
@@ -157,7 +157,7 @@ class Shipping:
             else:
                 _note(landed, row, error)
         away: dict[str, TopicAway] = {}
-        for told in self._telling.tell(known):
+        for told in self._pending.tell(known):
             if told.step is RowStep.PARK:
                 landed.parked[told.row.id] = told.reason
             elif told.step is RowStep.ANSWERED:
@@ -167,11 +167,11 @@ class Shipping:
         shipment.launched_s = monotonic_s()
         return shipment
 
-    def is_overdue(self, shipment: Shipment) -> bool:
+    def is_overdue(self, shipment: RelayBatch) -> bool:
         """Whether Kafka's time is over."""
         return monotonic_s() > shipment.launched_s + self._patience_s
 
-    def land(self, shipment: Shipment) -> Landed:
+    def land(self, shipment: RelayBatch) -> Landed:
         """Return the results of a batch; records that Kafka has not answered for are given up."""
         landed, sender = shipment.landed, shipment.sender
         if not shipment.is_settled(0.0):
