@@ -14,6 +14,7 @@ from tests import failure_report
 from tests.kit.databases import ReusedDatabase
 from tests.selection import mark_other_databases
 from tests.stack import Servers, Stack
+from tests.stack.secured_stack import Secured, secured_stack
 
 # A machine that is busy with servers is slow now and then: that is no finding.
 settings.register_profile(
@@ -58,6 +59,20 @@ def servers() -> Iterator[Servers]:
     """Kafka, Redis and PostgreSQL: those of the environment, else a stack for this session."""
     with Stack.start() as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """Yield servers with TLS, passwords and rights: a second broker, so not for every test."""
+    with secured_stack(tmp_path_factory.mktemp("secured")) as started:
+        yield started
+
+
+@pytest.fixture
+def no_given_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the servers out of the environment: they would win over a test's own settings."""
+    for name in Servers("kafka", "redis", "postgresql:").settings():
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

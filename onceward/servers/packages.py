@@ -11,6 +11,7 @@ from onceward.servers.errors import StackError
 
 PACKAGES = {
     "redis-server": "redis-server",
+    "openssl": "openssl",
     "initdb": "postgresql",
     "postgres": "postgresql",
     "pgbouncer": "pgbouncer",

@@ -8,13 +8,14 @@ from tests.stack.s3 import fetch_s3proxy, s3proxy_folder
 from tests.stack.toxiproxy_build import build_toxiproxy, toxiproxy_program
 
 # Beside the stack's own kinds: what only tests of links, poolers and buckets start.
-FOR_TESTS = ("toxiproxy", "pgbouncer", "s3")
+FOR_TESTS = ("toxiproxy", "pgbouncer", "s3", "certificates")
 _PROGRAMS = {
     "kafka": ("java",),
     "redis": ("redis-server",),
     "postgres": ("initdb", "postgres"),
     "toxiproxy": (),
     "pgbouncer": ("pgbouncer",),
+    "certificates": ("openssl",),
     "s3": ("java",),
 }
 

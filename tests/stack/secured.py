@@ -4,30 +4,30 @@ Beside its secured listener it has a plain one on loopback, whose users may do e
 the broker talks to itself, and how a test makes topics and gives rights.
 """
 
-import subprocess
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from kafka.admin import (
     ACL,
+    ACLFilter,
     ACLOperation,
     ACLPermissionType,
+    ACLResourcePatternType,
     KafkaAdminClient,
     ResourcePattern,
+    ResourcePatternFilter,
     ResourceType,
     UserScramCredentialUpsertion,
 )
 
 from onceward.servers.errors import StackError
 from onceward.servers.kafka import Broker
-from onceward.servers.packages import program
 from onceward.servers.ports import HOST, free_port
-from tests.stack.restartable import restartable
+from tests.stack.authority import Authority, Certificate
+from tests.stack.restartable import Restartable, restartable
 
-KEYTOOL_LIMIT_S = 60.0
-_STORE_PASSWORD = "changeit"  # of a key that lives as long as its test
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _LISTENER = "listener.name.secured"
 _PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -38,23 +38,36 @@ _SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 class SecuredKafka:
     """A broker and how it is reached.
 
-    Args:
+    Attributes:
         address: of the secured listener.
         plain: of the listener that asks nothing.
-        cafile: what the broker's certificate is trusted by.
+        cafile: its users trust the broker's certificate by it.
+        server: the broker itself.
     """
 
     address: str
     plain: str
     cafile: Path
+    server: Restartable
 
-    def allow(self, user: str, kind: ResourceType, name: str, *operations: ACLOperation) -> None:
-        """Give a user rights to one topic or group.
+    def allow(
+        self,
+        user: str,
+        kind: ResourceType,
+        name: str,
+        *operations: ACLOperation,
+        prefixed: bool = False,
+    ) -> None:
+        """Give a user rights to one topic, group, or other resource.
+
+        Args:
+            prefixed: to all whose names begin so.
 
         Raises:
             StackError: the broker refuses.
         """
-        pattern = ResourcePattern(kind, name)
+        how = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL
+        pattern = ResourcePattern(kind, name, how)
         rights = [
             ACL(f"User:{user}", "*", operation, ACLPermissionType.ALLOW, pattern)
             for operation in operations
@@ -63,10 +76,42 @@ class SecuredKafka:
             if failed := admin.create_acls(rights)["failed"]:
                 raise StackError(f"{user} gets no rights to {name}: {failed}")
 
+    def take_away(
+        self,
+        user: str,
+        kind: ResourceType = ResourceType.ANY,
+        name: str | None = None,
+        operation: ACLOperation = ACLOperation.ANY,
+    ) -> None:
+        """Take rights from a user: all of them, or those to a kind, to a name, to one operation.
+
+        Raises:
+            StackError: the user had no such right.
+        """
+        wanted = ACLFilter(
+            f"User:{user}",
+            None,
+            operation,
+            ACLPermissionType.ANY,
+            ResourcePatternFilter(kind, name, ACLResourcePatternType.ANY),
+        )
+        with KafkaAdminClient(bootstrap_servers=self.plain) as admin:
+            ((_, deleted, error),) = admin.delete_acls([wanted])
+        if not deleted:
+            raise StackError(f"{user} has no such right to {name}: {error}")
+
+    def set_password(self, user: str, password: str) -> None:
+        """Give a user of SCRAM another password; connections that are open stay open."""
+        _add_users(self.plain, {user: password})
+
 
 @contextmanager
 def secured_kafka(
-    folder: Path, *, plain: Mapping[str, str], scram: Mapping[str, str]
+    folder: Path,
+    *,
+    plain: Mapping[str, str],
+    scram: Mapping[str, str],
+    authority: Authority | None = None,
 ) -> Iterator[SecuredKafka]:
     """Yield a broker of one's own, gone after the block.
 
@@ -74,11 +119,13 @@ def secured_kafka(
         folder: for its certificate.
         plain: passwords by user, for SASL's PLAIN.
         scram: likewise, for SCRAM-SHA-256 and SCRAM-SHA-512.
+        authority: signs its certificate; without one, one of its own.
 
     Raises:
         StackError: it is not installed or did not start.
     """
-    store, cafile = folder / "broker.p12", folder / "broker.pem"
+    authority = authority or Authority(folder)
+    certificate = authority.issue("broker")
     ports: list[int] = []
 
     def choose() -> Broker:
@@ -87,18 +134,21 @@ def secured_kafka(
         return Broker(
             port=port,
             controller_port=controller_port,
-            settings=_settings(port, controller_port, ports[-1], store, plain),
+            settings=_settings(port, controller_port, ports[-1], certificate, plain),
         )
 
-    _certify(store, cafile)
     with restartable(choose) as server:
-        made = SecuredKafka(f"{HOST}:{ports[-1]}", server.address, cafile)
+        made = SecuredKafka(f"{HOST}:{ports[-1]}", server.address, authority.cafile, server)
         _add_users(made.plain, scram)
         yield made
 
 
 def _settings(
-    port: int, controller_port: int, secured_port: int, store: Path, plain: Mapping[str, str]
+    port: int,
+    controller_port: int,
+    secured_port: int,
+    certificate: Certificate,
+    plain: Mapping[str, str],
 ) -> dict[str, str]:
     own = {"PLAINTEXT": port, "SECURED": secured_port}
     listeners = [f"{name}://{HOST}:{number}" for name, number in own.items()]
@@ -116,32 +166,12 @@ def _settings(
         "inter.broker.listener.name": "PLAINTEXT",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-        f"{_LISTENER}.ssl.keystore.location": str(store),
-        f"{_LISTENER}.ssl.keystore.password": _STORE_PASSWORD,
-        f"{_LISTENER}.ssl.keystore.type": "PKCS12",
+        f"{_LISTENER}.ssl.keystore.location": str(certificate.both),
+        f"{_LISTENER}.ssl.keystore.type": "PEM",
         f"{_LISTENER}.sasl.enabled.mechanisms": ",".join(("PLAIN", *_SCRAM)),
         f"{_LISTENER}.plain.sasl.jaas.config": f"{_PLAIN_LOGIN} required {users};",
         **scram,
     }
-
-
-def _certify(store: Path, cafile: Path) -> None:
-    """Make a key and the certificate that it signs for itself."""
-    given = ("-alias", "broker", "-storepass", _STORE_PASSWORD, "-keystore", str(store))
-    names = ("-dname", f"CN={HOST}", "-ext", f"san=ip:{HOST}", "-ext", "bc=ca:true")
-    key = ("-genkeypair", "-keyalg", "EC", "-storetype", "PKCS12", "-validity", "2")
-    _keytool((*key, *given, *names))
-    _keytool(("-exportcert", "-rfc", *given, "-file", str(cafile)))
-
-
-def _keytool(words: Collection[str]) -> None:
-    # It comes with Java, which the broker needs.
-    tool = Path(program("java")).resolve().with_name("keytool")
-    done = subprocess.run(
-        (str(tool), *words), capture_output=True, text=True, timeout=KEYTOOL_LIMIT_S
-    )
-    if done.returncode:
-        raise StackError("keytool made no certificate", done.stdout + done.stderr)
 
 
 def _add_users(address: str, scram: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ TOPICS = {
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("no_given_servers")
 def test_a_right_that_is_missing_is_named(tmp_path: Path) -> None:
     with secured_kafka(tmp_path, plain={USER: PASSWORD}, scram={}) as broker:
         with KafkaAdminClient(bootstrap_servers=broker.plain) as admin:
