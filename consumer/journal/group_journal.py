@@ -9,6 +9,7 @@ from consumer.journal.actions import ACTIONS
 from consumer.journal.batch import SHAPES, Shape
 from consumer.journal.schema import check_version, read_journal_id
 from consumer.journal.session import JournalSession
+from feedback.observer import Observer
 from feedback.settings.settings import Settings
 
 
@@ -52,6 +53,15 @@ class GroupJournal:
             statement_timeout_s=settings.journal.timeout_s,
             **further,
         )
+
+    def timed(self, observers: Sequence[Observer], purpose: str) -> Self:
+        """Let observers hear of each transaction from now on; return this journal.
+
+        Args:
+            purpose: of all of them, one of a few words.
+        """
+        self._session.observers, self._session.purpose = observers, purpose
+        return self
 
     def close(self) -> None:
         """Close the connection; the next call opens one again."""

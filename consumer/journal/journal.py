@@ -33,7 +33,7 @@ class Journal(SweptJournal):
     """Stores claims and how they ended; see `GroupJournal`.
 
     Args:
-        observers: hear of transactions that carry claims or finishes.
+        observers: hear of each `apply`: whether it carries claims, finishes or effects.
     """
 
     def __init__(
@@ -109,8 +109,9 @@ class Journal(SweptJournal):
         if not len(work):
             return NOTHING
         # Claims and finishes of one turn share a transaction and its time.
-        what = [name for name, those in (("claim", claims), ("finish", finishes)) if those]
-        with observed(self._observers, *what):
+        kinds = (("claim", claims), ("finish", finishes), ("effect", effects))
+        what = [name for name, those in kinds if those]
+        with observed(self._observers, *(what or ["journal"])):
             applied = self._commits.commit(work, held, tried)
         if claims:
             known = sum(one.kind is not VerdictKind.RUN for one in applied.verdicts)

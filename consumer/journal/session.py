@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
 
 from consumer.journal.faults import translate
+from feedback.observer import Observer, observed
 from feedback.sql.session import Session as DatabaseSession
 
 
@@ -18,7 +22,21 @@ class JournalSession(DatabaseSession):
     Args:
         timeout_s: the longest wait for a connection, for a lock and for a statement, each.
         at_connect: SQL to run on every new connection to SQLite.
+
+    Attributes:
+        observers: hear of each transaction, as `purpose`.
     """
 
     def __init__(self, url: str, *, timeout_s: float, at_connect: Sequence[str] = ()) -> None:
         super().__init__(url, timeout_s=timeout_s, translate=translate, at_connect=at_connect)
+        self.observers: Sequence[Observer] = ()
+        self.purpose = "journal"
+
+    @contextmanager
+    def transaction(self, *, read_only: bool = False, alone: bool = False) -> Iterator[Connection]:
+        """Yield the connection in a transaction, as the session of any database does."""
+        with (
+            observed(self.observers, self.purpose),
+            super().transaction(read_only=read_only, alone=alone) as connection,
+        ):
+            yield connection

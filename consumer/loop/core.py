@@ -69,8 +69,9 @@ class Core(IntakeContext):
         return {one.topic: one for one in self.handlers}
 
     def rows(self, kind: type[Rows]) -> Rows:
-        """Return rows of the journal, for one thread."""
-        return kind.from_settings(self.settings, worker_id=self.worker_id)
+        """Return rows that owe a record, for one thread."""
+        rows = kind.from_settings(self.settings, worker_id=self.worker_id)
+        return rows.timed(self.observers, "owed")
 
     def kafka_topics(self) -> KafkaTopics:
         """Return the maker of missing topics, where the settings allow it; for one thread."""

@@ -100,7 +100,7 @@ class Build:
         self.journal.require_current()
         journal_id = NO_JOURNAL if self.own_journal else self.journal.journal_id()
         redis, group = connect(settings.redis), settings.kafka.group
-        self.store = StatusStore(redis, group, settings.redis)
+        self.store = StatusStore(redis, group, settings.redis, self.health.timers)
         check_journal(self.store, journal_id)
         self._outage = ServerOutage("redis")
         self.features: list[Feature] = [*self.health.metrics]
@@ -191,7 +191,9 @@ class Build:
     def _make_restore(self) -> StatusRestore:
         settings = self.settings
         return StatusRestore(
-            republication=Republication.from_settings(settings, worker_id=self.worker_id),
+            republication=Republication.from_settings(settings, worker_id=self.worker_id).timed(
+                self.health.observers, "restore"
+            ),
             store=self.store,
             holding=lambda: self.worker.in_hand.statuses(),
             backlog=lambda: self.status_writer.backlog,
@@ -242,7 +244,7 @@ class Build:
             scheduler=self._scheduler,
             buffer=self._buffer,
             status_writer=self.status_writer,
-            sweeps=self._make_journal(),
+            sweeps=self._make_journal().timed(self.health.observers, "sweep"),
             payloads=Revival(
                 store=self.store,
                 kafka=self.settings.kafka,

@@ -22,6 +22,9 @@ def components_of(built: Build) -> Iterator[Component]:
     # It watches from the first moment to the last, and answers the pages until then.
     health, probe = built.health, built.probe
     yield Component("health", lambda: health.start(probe), stop=health.stop, stop_s=5.0)
+    if built.settings.worker.http_port:
+        # Nobody reads it elsewhere. It looks at partitions, of which there are none yet.
+        yield Component("lag", probe.lag.start, stop=probe.lag.stop, stop_s=1.0)
     # A mistake in a topic's name is said before anything else begins.
     yield Component("topics", built.require_topics)
     # Connections close behind all that use them.

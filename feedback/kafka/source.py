@@ -74,7 +74,7 @@ class KafkaSource:
     Attributes:
         is_away: no broker answered at the last poll.
         is_joined: the group was stable with this member in it at the last poll.
-        partitions: how many this member had then.
+        owned: the partitions that this member had then; a new set each time.
         unclaimed: called with partitions that are taken away, in kafka-python's thread; returns the
             offsets from which the next owner has to read them again.
     """
@@ -84,7 +84,7 @@ class KafkaSource:
     ) -> None:
         self._observers = observers
         self.is_joined = False
-        self.partitions = 0
+        self.owned: frozenset[Partition] = frozenset()
         self._where = settings.bootstrap_servers
         self._is_paused = False
         self._left: frozenset[str] = frozenset()
@@ -154,7 +154,7 @@ class KafkaSource:
             # With all brokers gone the member's state stays "stable".
             state = self._consumer.group_metadata().state
             self.is_joined = not self.is_away and state is MemberState.STABLE
-            self.partitions = len(self._consumer.assignment())
+            self.owned = frozenset(self._consumer.assignment())
 
     def _poll(self, timeout_s: float, max_records: int) -> list[Record]:
         timeout_ms = int(max(timeout_s, SHORTEST_POLL_S) * 1000)

@@ -49,7 +49,7 @@ class StatusStore(StoreCalls):
         redis: a client from `connect`, or a fake that passes the store's contract suite.
         group: the Kafka consumer group; it is part of every key.
         settings: lifetimes, in seconds.
-        observers: receive the writes.
+        observers: receive the writes, the reads and the heartbeats.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class StatusStore(StoreCalls):
         Raises:
             RedisUnavailable: Redis did not answer.
         """
-        with guarded():
+        with observed(self._observers, "read"), guarded():
             pipe = self.redis.pipeline(transaction=False)
             self.fill_reads(pipe, request_ids)
             hashes = [decode_hash(found) for found in execute(pipe)]
@@ -190,7 +190,7 @@ class StatusStore(StoreCalls):
         Raises:
             RedisUnavailable: Redis did not answer.
         """
-        with guarded():
+        with observed(self._observers, "read"), guarded():
             raw = cast("bytes | None", self.redis.get(self.payload_key(request_id)))
         return None if raw is None else StoredPayload.decode(raw)
 
@@ -237,7 +237,7 @@ class StatusStore(StoreCalls):
             RedisUnavailable: readers may soon take the worker for dead.
         """
         key = self.worker_key(worker_id)
-        with guarded():
+        with observed(self._observers, "heartbeat"), guarded():
             pipe = self.redis.pipeline(transaction=False)
             pipe.set(key, json.dumps(load), px=self._heartbeat_ttl_ms)
             pipe.info("server")

@@ -20,6 +20,7 @@ PACKAGES = {
     "mvn": "maven",
     "go": "golang-go",
     "systemd-analyze": "systemd",
+    "promtool": "prometheus",
 }
 INSTALL_LIMIT_S = 900.0
 # Another installation on the same machine holds apt's own lock: wait for it.

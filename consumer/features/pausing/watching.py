@@ -49,7 +49,8 @@ def make(core: Core) -> Sequence[Feature]:
         wake=core.wake,
     )
     core.gates.append(pausing)
-    return (pausing, Watching(pausing, Pauses.from_settings(settings)))
+    rows = Pauses.from_settings(settings).timed(core.observers, "pauses")
+    return (pausing, Watching(pausing, rows))
 
 
 class PauseRows(Protocol):

@@ -10,7 +10,6 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
-    Histogram,
     ProcessCollector,
     disable_created_metrics,
 )
@@ -19,14 +18,13 @@ from consumer.features.outgoing.listener import DEAD_LETTERS, OUTCOMES, Outgoing
 from consumer.journal import Row
 from consumer.loop.feature import Feature
 from consumer.loop.settlement import Settlement
+from consumer.ops.health.calls import CallDurations
 from consumer.ops.health.durations import RunDurations
 from feedback.clock import monotonic_s
 from feedback.observer import Observer
 from feedback.records.envelope import Record
 from feedback.status import State
 
-# From a commit on the same host to a server that is about to be given up.
-BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 # A handler chooses its codes; one that puts an id into them must not fill the memory.
 MAX_CODES = 100
 OTHER = "OTHER"
@@ -38,6 +36,7 @@ class ExposedMetrics(Feature, OutgoingListener, Observer):
     Attributes:
         registry: read by a scrape; gauges are registered there as well.
         durations: another feature, which times runs and requests.
+        calls: times calls of the servers; alone an observer that counts nothing.
     """
 
     def __init__(self) -> None:
@@ -46,15 +45,7 @@ class ExposedMetrics(Feature, OutgoingListener, Observer):
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.durations = RunDurations(self.registry)
-        self._seconds = {
-            what: self._latency(what, text)
-            for what, text in (
-                ("commit", "Commits of offsets to Kafka."),
-                ("claim", "Transactions of the journal that carried claims."),
-                ("finish", "Transactions that carried finishes."),
-                ("status", "Batches of statuses written to Redis."),
-            )
-        }
+        self.calls = CallDurations(self.registry)
         self._outcomes = self._count(
             "requests", "Runs by how they ended.", "topic", "state", "code"
         )
@@ -86,9 +77,8 @@ class ExposedMetrics(Feature, OutgoingListener, Observer):
         self._codes_lock = threading.Lock()
 
     def took(self, what: str, seconds: float) -> None:
-        """Count how long a commit, a claim, a finish or a batch of statuses took."""
-        if what in self._seconds:
-            self._seconds[what].observe(seconds)
+        """Count how long a call of a server took."""
+        self.calls.took(what, seconds)
 
     def counted(self, what: str, label: str, count: int) -> None:
         """Count deliveries, by topic, and alerts, by their results."""
@@ -152,10 +142,6 @@ class ExposedMetrics(Feature, OutgoingListener, Observer):
                 return OTHER
             self._codes.add(code)
         return code
-
-    def _latency(self, what: str, text: str) -> Histogram:
-        name = f"onceward_{what}_seconds"
-        return Histogram(name, text, buckets=BUCKETS_S, registry=self.registry)
 
     def _gauge(self, what: str, text: str) -> Gauge:
         return Gauge(f"onceward_{what}", text, ["topic"], registry=self.registry)

@@ -12,6 +12,8 @@ from consumer.ops.health.vitals import Oldest, Vitals
 from feedback.clock import epoch_ms
 
 SERVERS = ("kafka", "redis", "journal")
+# A group's figure, which several workers may show: their sum would count it several times.
+_SHARED = "Take the max over workers, not the sum."
 
 
 class Gauges(Collector):
@@ -52,6 +54,13 @@ class Gauges(Collector):
         yield _one("held_requests", "Claimed and not yet finished in the journal.", seen.held)
         yield _one("statuses_waiting", "Statuses that Redis does not have yet.", seen.untold)
         yield _one("partitions", "Partitions that this worker reads.", seen.partitions)
+        if seen.lag:
+            yield _by(
+                "consumer_lag_records",
+                "Records of this worker's partitions behind the committed offset.",
+                "topic",
+                seen.lag,
+            )
         yield _one("lease_remaining_seconds", "Until the lease ends.", max(0.0, seen.lease_left_s))
         yield _one(
             "oldest_unfinished_seconds",
@@ -69,8 +78,10 @@ class Gauges(Collector):
         if seen.doubts:
             counts = {one.topic: float(one.requests) for one in seen.doubts}
             ages_s = {one.topic: one.oldest_s for one in seen.doubts}
-            yield _by("doubts_open", "Requests of the group in doubt.", "topic", counts)
-            yield _by("doubts_oldest_seconds", "Age of the oldest of them.", "topic", ages_s)
+            yield _by("doubts_open", f"Requests of the group in doubt. {_SHARED}", "topic", counts)
+            yield _by(
+                "doubts_oldest_seconds", f"Age of the oldest of them. {_SHARED}", "topic", ages_s
+            )
 
 
 def _children(seen: Vitals) -> dict[str, float]:

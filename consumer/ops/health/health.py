@@ -39,6 +39,7 @@ class Health:
         progress: for the loops to tick.
         metrics: features and listeners that count for Prometheus; none without a port.
         observers: for the parts of the worker, which report their progress to them.
+        timers: those of them that only time calls: whoever tells them owes no progress.
     """
 
     def __init__(self, *, settings: Settings, worker_id: str) -> None:
@@ -49,6 +50,7 @@ class Health:
         self._exposed = _exposed(settings.worker.http_port)
         exposed = () if self._exposed is None else (self._exposed,)
         self.metrics = tuple(feature for one in exposed for feature in (one, one.durations))
+        self.timers: tuple[Observer, ...] = tuple(one.calls for one in exposed)
         self.observers: tuple[Observer, ...] = (self.progress, *exposed)
         self._probe: Probe | None = None
         self._watch: HealthWatch | None = None

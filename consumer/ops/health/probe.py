@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from consumer.features.pausing.pausing import Pausing
 from consumer.handlers.delivery import Delivery
 from consumer.loop.core import Core
 from consumer.loop.worker import Worker
 from consumer.ops.health.doubts import DoubtWatch
+from consumer.ops.health.lag import LagWatch
 from consumer.ops.health.vitals import Oldest, Vitals
 from consumer.pool import Pool
 from consumer.status.availability import ServerOutage
 from consumer.status.liveness import Liveness
 from feedback.clock import monotonic_s
-from feedback.kafka.source import KafkaSource
+from feedback.kafka.source import KafkaSource, Partition
 
 
 class Probe:
@@ -22,6 +23,7 @@ class Probe:
 
     Attributes:
         sources: the worker's members of the group, as soon as they are there.
+        lag: knows something where it is started.
         is_draining: whether the worker was asked to end.
     """
 
@@ -39,11 +41,18 @@ class Probe:
         self._liveness = liveness
         self._redis = redis
         self.sources: list[KafkaSource] = []
+        self.lag = LagWatch(core.settings.kafka, owned=lambda: self.owned)
         self.is_draining = False
+
+    @property
+    def owned(self) -> Set[Partition]:
+        """The partitions that this worker reads."""
+        return frozenset().union(*(one.owned for one in self.sources))
 
     def look(self) -> Vitals:
         """Return the vitals of now."""
         sources, load = self.sources, self._pool.load
+        is_away = any(one.is_away for one in sources)
         held = _oldest(self._scheduler.key_queues.waiting)
         return Vitals(
             waiting=len(self._buffer),
@@ -62,8 +71,8 @@ class Probe:
             replaced=load.replaced,
             is_open=bool(sources),
             is_joined=bool(sources) and all(one.is_joined for one in sources),
-            partitions=sum(one.partitions for one in sources),
-            kafka_away=any(one.is_away for one in sources),
+            partitions=len(self.owned),
+            kafka_away=is_away,
             redis_away=self._redis.is_on,
             journal_away=self._worker.journal_away or self._liveness.journal_away,
             lease_left_s=self._liveness.lease_end_s - monotonic_s(),
@@ -71,6 +80,7 @@ class Probe:
             is_draining=self.is_draining,
             paused=tuple(topic for one in self._pausing for topic in one.paused),
             doubts=tuple(found for one in self._doubts for found in one.seen(monotonic_s())),
+            lag={} if is_away else self.lag.seen(monotonic_s()),
         )
 
     def oldest(self) -> Oldest | None:

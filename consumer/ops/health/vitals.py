@@ -31,6 +31,7 @@ class Vitals:
         untold: statuses that wait to be written to Redis.
         paused: topics that do not run now.
         doubts: the group's, by topic, where this worker counted last.
+        lag: records that wait in Kafka for this worker, by topic; none of which that is not known.
     """
 
     waiting: int
@@ -58,6 +59,7 @@ class Vitals:
     children_late: int = 0
     children_late_s: float = 0.0
     doubts: tuple[OpenDoubts, ...] = ()
+    lag: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def starts_nothing(self) -> bool:

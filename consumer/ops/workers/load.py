@@ -12,7 +12,7 @@ from consumer.ops.health.vitals import Oldest, Vitals
 from feedback import __version__
 
 # A heartbeat is written three times in `heartbeat_ttl_s`: it stays small.
-MAX_PAUSED = 20
+MAX_TOPICS = 20
 
 
 class WorkerLoad(BaseModel):
@@ -24,6 +24,7 @@ class WorkerLoad(BaseModel):
         oldest_s: the age of the request in hand for longest. Never its key: that may be a card
             number.
         paused: topics that it does not run, and by whom: `guard`, its own, or `group`.
+        lag: records that wait in Kafka for it, by topic, where it counts them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -36,11 +37,13 @@ class WorkerLoad(BaseModel):
     oldest_s: float | None = None
     is_draining: bool = False
     paused: Mapping[str, str] = {}
+    lag: Mapping[str, int] = {}
 
 
 def load_of(seen: Vitals, oldest: Oldest | None, *, waiting: int) -> dict[str, Any]:
     """Return the content of the heartbeat of a worker with these vitals."""
-    paused = {one.topic: GUARD if one.by == GUARD else "group" for one in seen.paused[:MAX_PAUSED]}
+    paused = {one.topic: GUARD if one.by == GUARD else "group" for one in seen.paused[:MAX_TOPICS]}
+    furthest = sorted(seen.lag.items(), key=lambda one: -one[1])[:MAX_TOPICS]
     return WorkerLoad(
         held=seen.held,
         waiting=waiting,
@@ -50,6 +53,7 @@ def load_of(seen: Vitals, oldest: Oldest | None, *, waiting: int) -> dict[str, A
         oldest_s=None if oldest is None else oldest.age_s,
         is_draining=seen.is_draining,
         paused=paused,
+        lag=dict(furthest),
     ).model_dump()
 
 

@@ -12,7 +12,9 @@ from rich.text import Text
 from consumer.dlq.dates import moment
 from consumer.dlq.list_page import plain
 from consumer.journal.workers import HeldClaims
+from consumer.ops.workers.load import WorkerLoad
 from consumer.ops.workers.workers import WorkerRow, WorkerState
+from feedback.console.plurals import counted
 
 # Narrower terminals get neither; the JSON has both.
 WITH_VERSION = 110
@@ -70,6 +72,7 @@ def row_json(one: WorkerRow) -> dict[str, Any]:
         "waiting": load and load.waiting,
         "oldest_s": None if one.oldest_s is None else round(one.oldest_s, 3),
         "paused": load and dict(load.paused),
+        "lag": load and dict(load.lag),
         "left": None if claims is None else [_claims_json(claim) for claim in claims],
     }
 
@@ -113,10 +116,16 @@ def _cells(one: WorkerRow) -> list[Text]:
 
 
 def _further(one: WorkerRow) -> list[RenderableType]:
-    """Return lines about the topics that a worker sees paused, and the claims that it has left."""
-    paused = one.heartbeat.load.paused if one.heartbeat else {}
+    """Return lines about a worker's paused topics, the records that wait for it in Kafka, and the
+    claims that it has left."""
+    load = one.heartbeat.load if one.heartbeat else WorkerLoad()
     lines: list[RenderableType] = [
-        plain(f"{one.worker_id}: {topic} is paused by {by}") for topic, by in paused.items()
+        plain(f"{one.worker_id}: {topic} is paused by {by}") for topic, by in load.paused.items()
+    ]
+    lines += [
+        plain(f"{one.worker_id} has {counted(records, 'record')} of {topic} left to read")
+        for topic, records in load.lag.items()
+        if records
     ]
     if one.held is None:
         lines.append(plain(f"{one.worker_id}: what it has left was not counted"))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.journal import JournalUnavailable
+from consumer.journal import Journal, JournalState, JournalUnavailable
 from consumer.journal.doubts import DoubtCount
 from consumer.ops.health.doubts import DoubtReading, DoubtWatch, OpenDoubts, seen
+from consumer.ops.health.gauges import Gauges
 from feedback.clock import monotonic_s
+from tests.consumer.journal.samples import claim, finish, new_id
+from tests.consumer.ops.health.samples import vitals
+from tests.kit.databases import migrated
 
 READING = DoubtReading([DoubtCount("pay", 3, 90_000)], asked_s=100.0)
 
@@ -47,3 +51,33 @@ def test_a_turn_of_another_worker_and_a_failure_leave_the_last_count() -> None:
         watch.sweep()
     (found,) = watch.seen(monotonic_s())
     assert (found.topic, found.requests) == ("pay", 1)
+
+
+class ImpatientRows:
+    """A worker's journal whose turn it always is."""
+
+    def __init__(self, url: str, worker_id: str) -> None:
+        self.journal = Journal(url, group="pay", worker_id=worker_id)
+
+    def doubts(self, every_ms: int) -> list[DoubtCount] | None:
+        return self.journal.doubts(0)
+
+
+def test_two_workers_may_show_one_doubt_so_the_max_counts_and_not_the_sum(sqlite_url: str) -> None:
+    migrated(sqlite_url)
+    rows = [ImpatientRows(sqlite_url, name) for name in ("one", "another")]
+    name = new_id()
+    rows[0].journal.apply(claims=[claim(name)])
+    rows[0].journal.apply(finishes=[finish(name, state=JournalState.IN_DOUBT, code="WORKER_DIED")])
+    watches = [DoubtWatch(one, (), lease_s=5.0) for one in rows]
+    for watch in watches:
+        watch.sweep()
+    counts = [one.requests for watch in watches for one in watch.seen(monotonic_s())]
+    assert (max(counts), sum(counts)) == (1, 2)
+    found = (OpenDoubts("pay", 1, 5.0),)
+    gauges = Gauges(
+        look=lambda: vitals(doubts=found), oldest=lambda: None, lateness=dict, stalled=dict
+    )
+    said = {metric.name: metric.documentation for metric in gauges.collect()}
+    for gauge in ("onceward_doubts_open", "onceward_doubts_oldest_seconds"):
+        assert said[gauge].endswith("Take the max over workers, not the sum.")

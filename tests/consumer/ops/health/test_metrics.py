@@ -46,7 +46,7 @@ def test_what_the_road_reports_is_counted() -> None:
         metrics.swept("IN_DOUBT")
     metrics.concluded(row("b", "IN_DOUBT", topic="pay"))
     metrics.repaired(7)
-    for what in ("commit", "claim", "finish", "status"):
+    for what in ("commit", "claim", "finish", "lease", "status", "read", "poll"):
         metrics.took(what, 0.004)
     samples = scrape(metrics)
     assert value(samples, "requests_total", topic="pay", state="SUCCEEDED", code="") == 1
@@ -55,10 +55,18 @@ def test_what_the_road_reports_is_counted() -> None:
     assert value(samples, "deliveries_total", topic="pay") == 5
     assert value(samples, "claims_swept_total", state="IN_DOUBT") == 2
     assert value(samples, "statuses_repaired_total") == 7
-    for what in ("commit", "claim", "finish", "status"):
-        assert value(samples, f"{what}_seconds_count") == 1
-        assert value(samples, f"{what}_seconds_bucket", le="0.002") == 0
-        assert value(samples, f"{what}_seconds_bucket", le="0.005") == 1
+    for call, name in (
+        ("commit", {}),
+        ("journal_call", {"operation": "claim"}),
+        ("journal_call", {"operation": "finish"}),
+        ("journal_call", {"operation": "renew"}),
+        ("redis_call", {"operation": "write"}),
+        ("redis_call", {"operation": "read"}),
+    ):
+        assert value(samples, f"{call}_seconds_count", **name) == 1
+        assert value(samples, f"{call}_seconds_bucket", **name, le="0.002") == 0
+        assert value(samples, f"{call}_seconds_bucket", **name, le="0.005") == 1
+    assert value(samples, "journal_call_seconds_count", operation="sweep") == 0
 
 
 def test_dead_letters_are_counted_and_what_waits_for_its_own_grows_older() -> None:
@@ -111,6 +119,7 @@ def test_gauges_are_what_stands_at_the_scrape() -> None:
         redis_away=True,
         replaced={"died": 2, "memory": 1},
         doubts=(OpenDoubts("pay", 4, 90.5),),
+        lag={"pay": 12},
     )
     oldest = Oldest("a", "pay", 0, 17, 12.5, True)
     lateness: Mapping[str, float] = {"loop": 0.25}
@@ -144,6 +153,7 @@ def test_gauges_are_what_stands_at_the_scrape() -> None:
     assert value(samples, "children_replaced_total", reason="died") == 2
     assert value(samples, "children_replaced_total", reason="memory") == 1
     assert value(samples, "progress_age_seconds", loop="loop") == 0.25
+    assert value(samples, "consumer_lag_records", topic="pay") == 12
     assert value(samples, "doubts_open", topic="pay") == 4
     assert value(samples, "doubts_oldest_seconds", topic="pay") == 90.5
 
@@ -153,4 +163,4 @@ def test_every_name_says_whose_it_is_and_none_holds_an_id() -> None:
     metrics.ended(end())
     for name, labels in scrape(metrics):
         assert name.startswith(("onceward_", "process_"))
-        assert {label for label, _ in labels} <= {"topic", "state", "code", "le"}
+        assert {label for label, _ in labels} <= {"topic", "state", "code", "operation", "le"}

@@ -74,7 +74,7 @@ def test_a_worker_at_work_says_so_and_names_the_request_that_it_has_for_longest(
     gate.open()
     eventually(lambda: worker.get("ready").json()["oldest_unfinished"] is None, timeout_s=30)
     seen = metrics(worker)
-    for what in ("commit", "claim", "finish", "status"):
+    for what in ("commit", "journal_call", "redis_call"):
         assert seen[f"onceward_{what}_seconds_count"] > 0
     assert seen["onceward_deliveries_total"] == 2
     assert seen["onceward_stalled"] == 0

@@ -11,7 +11,7 @@ from rich.console import Console
 from consumer.features.pausing.paused import GUARD, Paused
 from consumer.journal.workers import HeldClaims, RegisteredWorker
 from consumer.ops.health.vitals import Oldest
-from consumer.ops.workers.load import MAX_PAUSED, WorkerLoad, decode_load, load_of
+from consumer.ops.workers.load import MAX_TOPICS, WorkerLoad, decode_load, load_of
 from consumer.ops.workers.page import row_json, workers_page
 from consumer.ops.workers.workers import SeenHeartbeat, WorkerRow, WorkerState, rows_of, state_of
 from tests.consumer.ops.health.samples import vitals
@@ -65,7 +65,7 @@ def test_a_heartbeat_says_what_the_worker_does_and_never_a_key() -> None:
     assert (load.slots_busy, load.slots, load.held, load.waiting) == (1, 2, 1, 3)
     assert (load.oldest_s, load.version) == (12.5, "0.1.0")
     assert (load.paused["pay"], load.paused["t-0"]) == (GUARD, "group")
-    assert len(load.paused) == MAX_PAUSED
+    assert len(load.paused) == MAX_TOPICS
 
 
 @pytest.mark.parametrize("value", [b"", b"alive", b"[1]", b'{"slots": "many"}', b"\xff"])

@@ -1,0 +1,132 @@
+"""How many records of each topic wait in Kafka for this worker: asked for beside the road.
+
+The consumer's own high-water mark stands still while a full buffer pauses its partitions. So a
+thread with a connection of its own asks for the ends of the partitions and for the offsets that the
+group has committed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from feedback.clock import monotonic_s
+from feedback.errors import NotAvailable
+from feedback.kafka.questions import KafkaQuestions, asking
+from feedback.kafka.source import Partition
+from feedback.logs import EventLog
+from feedback.settings.settings import KafkaSection
+
+log = EventLog("onceward.lag")
+
+EVERY_S = 10.0
+# So soon it asks for partitions that have come since.
+LOOK_S = 1.0
+KEPT_S = 3 * EVERY_S
+
+
+class LagReading(NamedTuple):
+    """The records behind the committed offsets.
+
+    Args:
+        asked_s: monotonic.
+    """
+
+    records: Mapping[Partition, int]
+    asked_s: float
+
+
+class LagWatch:
+    """Asks Kafka now and then, until stopped.
+
+    Args:
+        settings: brokers and group.
+        owned: the partitions that this worker reads now; called from any thread.
+    """
+
+    def __init__(
+        self, settings: KafkaSection, *, owned: Callable[[], Collection[Partition]]
+    ) -> None:
+        self._settings = settings
+        self._owned = owned
+        self._reading: LagReading | None = None
+        self._has_said = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="onceward-lag", daemon=True)
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Ask no more; a thread that waits for Kafka for longer is left behind, a daemon."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def seen(self, now_s: float) -> dict[str, int]:
+        """Return the records that wait, by topic; no topic of which that is not known now.
+
+        Any thread may ask.
+
+        Args:
+            now_s: monotonic.
+        """
+        return seen(self._reading, self._owned(), now_s=now_s)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                with asking(self._settings) as questions:
+                    self._ask_on(questions)
+            except NotAvailable as error:
+                self._reading = None
+                say = log.debug if self._has_said else log.warning
+                say("lag.unknown", reason=str(error))
+                self._has_said = True
+                self._stopping.wait(EVERY_S)
+
+    def _ask_on(self, questions: KafkaQuestions) -> None:
+        while not self._stopping.is_set():
+            asked_s, owned = monotonic_s(), frozenset(self._owned())
+            self._reading = LagReading(
+                lag(questions, owned, group=self._settings.group or ""), asked_s
+            )
+            self._has_said = False
+            while not self._stopping.wait(LOOK_S):
+                if monotonic_s() - asked_s >= EVERY_S or not owned.issuperset(self._owned()):
+                    break
+
+
+def lag(
+    questions: KafkaQuestions, partitions: Collection[Partition], *, group: str
+) -> dict[Partition, int]:
+    """Return how many offsets of each partition lie behind the group's committed one.
+
+    Without a committed offset all that the partition still has waits. Records of open transactions
+    do not wait yet. The committed offsets are asked for first, so that none lies behind an end.
+    """
+    committed = questions.group_offsets({group: partitions}) if partitions else {}
+    ends = questions.committed_ends(partitions)
+    begins = questions.begins([one for one in partitions if one not in committed])
+    return {one: max(0, end - (committed | begins)[one]) for one, end in ends.items()}
+
+
+def seen(
+    reading: LagReading | None, owned: Collection[Partition], *, now_s: float
+) -> dict[str, int]:
+    """Return a reading by topic, without topics of which a partition is missing in it.
+
+    Args:
+        owned: others are another worker's business by now.
+        now_s: monotonic; nothing is known by a reading that is too old.
+    """
+    if reading is None or now_s - reading.asked_s > KEPT_S:
+        return {}
+    found: Counter[str] = Counter()
+    for one in owned:
+        found[one[0]] += reading.records.get(one, 0)
+    unread = {topic for topic, number in owned if (topic, number) not in reading.records}
+    return {topic: found[topic] for topic in sorted(found.keys() - unread)}
