@@ -1,1 +1,4 @@
-"""HTTP: pages served (`page_server`) and JSON posted (`webhook`); `slack` escapes text for it."""
+"""HTTP: pages served and JSON posted.
+
+`page_server` serves and `page_clients` holds its clients; `webhook` posts, `slack` escapes text.
+"""

@@ -1,4 +1,8 @@
-"""Pages over HTTP: one thread for each client, few clients at a time; none holds up another."""
+"""Pages over HTTP: one thread for each client, few clients at a time; none holds up another.
+
+A client has one deadline for its whole request, however it trickles it, and a bound for its size;
+`page_clients` chooses the client that gives way to a newcomer.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,24 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from http import HTTPStatus
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from socketserver import TCPServer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from feedback.errors import NotAvailable
 from feedback.logs import EventLog
+from feedback.web.page_clients import PageClients
 
 log = EventLog("onceward.http")
 
-# A client that neither sends nor reads is disconnected after this time.
+# For a whole request, and again for each write of its answer.
 CLIENT_LIMIT_S = 5.0
 MAX_CLIENTS = 16
+# The request line and all headers; a probe or a Prometheus sends less than 1 KiB.
+HEAD_LIMIT_BYTES = 8192
 STOP_CHECK_S = 0.1
 READING = ("GET", "HEAD")
 
@@ -83,9 +91,7 @@ class _Server(ThreadingHTTPServer):
         where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = where[0][0]
         self.pages = pages
-        # In order of arrival.
-        self._clients: dict[socket.socket, None] = {}
-        self._counting = threading.Lock()
+        self.clients = PageClients(limit=MAX_CLIENTS, limit_s=CLIENT_LIMIT_S)
         super().__init__((host, port), _Client)
 
     def server_bind(self) -> None:
@@ -94,27 +100,18 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; above `MAX_CLIENTS`, disconnect the client that came first.
-
-        A page takes milliseconds, so the oldest client is slow. It must not cost a probe its
-        answer: a supervisor may kill a worker whose probe fails.
-        """
-        with self._counting:
-            self._clients[request] = None
-            slowest = next(iter(self._clients)) if len(self._clients) > MAX_CLIENTS else None
-            if slowest is not None:
-                del self._clients[slowest]
-                with suppress(OSError):  # it has disconnected by itself
-                    slowest.shutdown(socket.SHUT_RDWR)
+        """Answer in a thread."""
+        self.clients.enter(request, client_address[0])
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer one client."""
-        try:
+        with self.clients.answering(request):
             super().process_request_thread(request, client_address)
-        finally:
-            with self._counting:
-                self._clients.pop(request, None)
+
+    def service_actions(self) -> None:
+        """Disconnect late clients; called every `STOP_CHECK_S`, and after each newcomer."""
+        self.clients.end_late()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log the failure of a page; a client that disconnected is no failure."""
@@ -122,11 +119,63 @@ class _Server(ThreadingHTTPServer):
             log.exception("page.failed")
 
 
+class _TooLarge(HTTPException):
+    """A request is longer than `HEAD_LIMIT_BYTES`; as an HTTPException in a header it is a 431."""
+
+
+class _Head:
+    """The lines of a request, as far as its bound.
+
+    Args:
+        sent: the bytes of the client.
+    """
+
+    def __init__(self, sent: BufferedIOBase) -> None:
+        self._sent = sent
+        self._left = HEAD_LIMIT_BYTES
+
+    def readline(self, size: int) -> bytes:
+        """Return the next line.
+
+        Raises:
+            _TooLarge: it ends beyond the bound.
+        """
+        line = self._sent.readline(min(size, self._left + 1))
+        self._left -= len(line)
+        if self._left < 0:
+            raise _TooLarge
+        return line
+
+    def close(self) -> None:
+        """Close the client's side."""
+        self._sent.close()
+
+
 class _Client(BaseHTTPRequestHandler):
     server: _Server
     timeout = CLIENT_LIMIT_S
+    # Of a request whose first line is too long to tell.
+    command = request_version = requestline = ""
     error_content_type = "text/plain; charset=utf-8"
     error_message_format = "%(code)d %(message)s: %(explain)s\n"
+
+    def setup(self) -> None:
+        """Bound the request."""
+        super().setup()
+        self.rfile = cast("Any", _Head(self.rfile))
+
+    def handle_one_request(self) -> None:
+        """Refuse a request line that is too long; the superclass refuses such headers."""
+        try:
+            super().handle_one_request()
+        except _TooLarge:
+            self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def parse_request(self) -> bool:
+        """Note the end of the request's arrival."""
+        is_valid = super().parse_request()
+        self.server.clients.has_read(self.connection)
+        return is_valid
 
     def do_GET(self) -> None:
         """Answer with the page of this path."""
