@@ -80,6 +80,12 @@ lint: $(READY) ## ruff, codespell, mypy, the layers of the rooms, and the prose
 	$(BIN)/lint-imports --config setup.cfg --no-cache
 	$(BIN)/mypy
 
+.PHONY: docs
+docs: $(READY) ## the documentation in build/docs; each warning and each dead link is an error
+	$(BIN)/sphinx-build --fresh-env --quiet --fail-on-warning --keep-going \
+		-d build/docs/doctrees docs build/docs/html
+	$(RUN) -m docs.checks build/docs/html
+
 .PHONY: stack
 stack: setup ## run Kafka, Redis and PostgreSQL, and print the settings to export
 	$(RUN) -m tests.stack

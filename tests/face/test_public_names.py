@@ -3,7 +3,6 @@
 import ast
 import importlib
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +14,8 @@ import pytest
 import consumer
 import onceward
 import producer_client
+from tests.documents import ROOT, examples
 
-ROOT = Path(__file__).parents[2]
 OURS = ("consumer", "feedback", "onceward", "producer_client", "spark_audit")
 FACES = (consumer, onceward, producer_client)
 # Programs as users write them.
@@ -34,10 +33,7 @@ def imports_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 def programs() -> dict[str, str]:
     """Return what users read or copy, by its place."""
-    readme = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    shown = {f"README {number}": block for number, block in enumerate(blocks, 1)}
-    return shown | {path: (ROOT / path).read_text() for path in PROGRAMS}
+    return examples() | {path: (ROOT / path).read_text() for path in PROGRAMS}
 
 
 @pytest.mark.parametrize(("place", "program"), programs().items(), ids=programs())
@@ -48,7 +44,7 @@ def test_a_program_imports_public_names_of_public_packages(place: str, program: 
         assert name in importlib.import_module(module).__all__
 
 
-def test_the_examples_of_the_readme_import_something() -> None:
+def test_the_examples_of_the_documents_import_something() -> None:
     imported = {one for program in programs().values() for one in imports_of(ast.parse(program))}
     assert {("onceward", "handler"), ("onceward", "AsyncClient")} <= imported
     assert ("onceward.testing", "Bench") in imported

@@ -1,11 +1,9 @@
 """`onceward.testing`: what the tests of users say of their handlers."""
 
 import asyncio
-import re
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -33,8 +31,8 @@ from onceward.testing import (
     RanTwice,
     assert_safe,
 )
+from tests.documents import ROOT, examples
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("no_handler_stays")
 Charge = Callable[[Request], Any]
 
@@ -394,15 +392,13 @@ def test_a_resend_after_the_deadline_does_not_run() -> None:
     assert (late.runs, late.status.state) == (2, State.FAILED)
 
 
-EXAMPLES = [
-    block
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    if "from onceward.testing import" in block
-]
+EXAMPLES = {
+    place: block for place, block in examples().items() if "from onceward.testing import" in block
+}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=["handlers", "a front-end"])
-def test_the_examples_of_the_readme_pass_as_they_are_printed(example: str) -> None:
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
+def test_the_examples_of_the_documents_pass_as_they_are_printed(example: str) -> None:
     program: dict[str, Any] = {"__name__": "test_payments"}
     exec(example, program)
     tests = [one for name, one in program.items() if name.startswith("test_")]

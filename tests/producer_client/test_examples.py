@@ -1,16 +1,15 @@
 """Every example names its request by what that does: whoever copies it can ask again safely."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from producer_client import AsyncClient, Client
 from producer_client.commands import cli
+from tests.documents import documents, examples
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = {
-    "README": (ROOT / "README.md").read_text(),
+    "documents": "\n".join(examples().values()),
     "Client": Client.__doc__ or "",
     "AsyncClient": AsyncClient.__doc__ or "",
 }
@@ -25,8 +24,8 @@ def test_every_send_of_an_example_has_a_request_id(name: str) -> None:
 
 def test_every_command_of_an_example_names_its_request() -> None:
     helped = cli.commands["send"].help or ""
-    shown = re.findall(r"onceward-client send '.*", helped + EXAMPLES["README"])
-    assert len(shown) == 2
+    shown = re.findall(r"onceward-client send '.*", "\n".join([helped, *documents().values()]))
+    assert len(shown) > 2
     assert [one for one in shown if "--id " not in one] == []
     assert '"request_id": "order-7"' in helped
 

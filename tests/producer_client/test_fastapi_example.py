@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +14,12 @@ import uvicorn
 from feedback.records.envelope import Record, decode_headers
 from feedback.status import State
 from producer_client import AsyncClient
+from tests.documents import examples, tested_code
 from tests.eventually import eventually
 from tests.producer_client import fastapi_example
 from tests.producer_client.acting import Worker
 from tests.producer_client.conftest import MakeSettings
 
-ROOT = Path(__file__).parents[2]
 PAYMENT = {"card": "card-1", "amount": 5}
 KEYED = {"Idempotency-Key": "order-7"}
 LIMIT_S = 30
@@ -86,10 +84,8 @@ def open_shop(
         one.close()
 
 
-def test_the_readme_shows_the_code_that_is_tested() -> None:
-    example = (ROOT / "tests/producer_client/fastapi_example.py").read_text()
-    _, code, _ = re.split(r"# example:(?:begin|end)\n", example)
-    assert f"```python\n{code.strip()}\n```" in (ROOT / "README.md").read_text()
+def test_a_page_shows_the_code_that_is_tested() -> None:
+    assert tested_code("tests/producer_client/fastapi_example.py") in examples().values()
 
 
 def test_a_post_is_answered_with_an_id_that_a_get_follows_to_the_end(

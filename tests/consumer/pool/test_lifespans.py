@@ -19,11 +19,11 @@ from consumer.pool.lifespans import LEAVE_LIMIT_S
 from feedback.status import State
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import Driven, job
+from tests.documents import examples, tested_code
 from tests.kit.webhook import open_hook
 
 pytestmark = pytest.mark.waits
 
-ROOT = Path(__file__).parents[3]
 ENTERED = ["engine entered", "session entered after the engine: True"]
 LEFT = ["session left, same task: True", "engine left, same thread: True"]
 NOOP = "@handler(topic='noop')\ndef noop(request): ...\n"
@@ -161,10 +161,8 @@ def test_a_task_group_that_breaks_is_logged_and_runs_go_on(
     assert [one["error"] for one in _logged(capfd, "lifespan.ended_early")] == ["ExceptionGroup"]
 
 
-def test_the_readme_shows_the_code_that_is_tested() -> None:
-    example = (ROOT / "tests/consumer/lifespan_example.py").read_text()
-    _, code, _ = re.split(r"# example:(?:begin|end)\n", example)
-    assert f"```python\n{code.strip()}\n```" in (ROOT / "README.md").read_text()
+def test_a_page_shows_the_code_that_is_tested() -> None:
+    assert tested_code("tests/consumer/lifespan_example.py") in examples().values()
 
 
 def test_the_example_charges_through_one_client_and_stores_through_one_engine(

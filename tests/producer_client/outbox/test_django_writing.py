@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import unittest
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,13 +31,13 @@ from producer_client.outbox import (
     RowRefused,
     django_writing,
 )
+from tests.documents import examples, tested_code
 from tests.eventually import eventually
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox import shop
 from tests.producer_client.outbox.conftest import Rows, relaying
 
 Records = Callable[[], list[Record]]
-ROOT = Path(__file__).parents[3]
 
 
 def _django_database(url: str) -> dict[str, Any]:
@@ -84,10 +83,8 @@ def _ids(rows: Rows) -> list[str]:
     return [one["request_id"] for one in rows()]
 
 
-def test_the_readme_shows_the_code_that_is_tested() -> None:
-    example = (ROOT / "tests/producer_client/outbox/shop.py").read_text()
-    _, code, _ = re.split(r"# example:(?:begin|end)\n", example)
-    assert f"```python\n{code.strip()}\n```" in (ROOT / "README.md").read_text()
+def test_a_page_shows_the_code_that_is_tested() -> None:
+    assert tested_code("tests/producer_client/outbox/shop.py") in examples().values()
 
 
 def test_a_committed_order_is_paid_by_a_relay(

@@ -17,6 +17,7 @@ from consumer.handlers.registry import DECLARED as declared_handlers
 from consumer.handlers.registry import HandlerRegistry
 from consumer.handlers.retry_policy import RetryPolicy
 from feedback.errors import SettingsError
+from tests.documents import documents
 
 _numbers = itertools.count()
 
@@ -111,12 +112,12 @@ def test_a_topic_name_that_kafka_does_not_take_is_refused_with_what_to_shorten()
 
 def test_our_examples_retry_only_what_cannot_have_reached_anybody() -> None:
     root = Path(__file__).parents[4]
-    texts = [root / "README.md", *(root / "consumer").rglob("*.py"), *(root / "config").rglob("*")]
+    files = [*(root / "consumer").rglob("*.py"), *(root / "config").rglob("*")]
+    texts = [path.read_text(errors="replace") for path in files if path.is_file()]
     found = [
         named
-        for path in texts
-        if path.is_file()
-        for named in re.findall(r"retry_on=(\([^)]*\)|\w+)", path.read_text(errors="replace"))
+        for text in (*documents().values(), *texts)
+        for named in re.findall(r"retry_on=(\([^)]*\)|\w+)", text)
     ]
     assert any("ConnectionRefusedError" in named for named in found)
     assert not [named for named in found if re.search(r"\bConnection(Reset)?Error", named)]

@@ -1,0 +1,148 @@
+"""The documentation is whole: its tables have all that the code has, each page has its place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs import generators
+from docs.checks import faults
+from docs.generators import commands, exit_codes, metrics, python_api, settings, tables
+from docs.generators.meanings import MeaningsDiffer, meanings
+from feedback.errors import ExitCode
+from tests.documents import DOCS, ROOT, documents
+
+PRODUCT = ("consumer", "feedback", "onceward", "producer_client", "spark_audit")
+PLACES = ("tutorials", "how-to", "reference", "explanation")
+
+
+def test_each_table_that_is_generated_stands_on_one_page() -> None:
+    marks = re.findall(r"<!-- generated: (\S+) -->", "\n".join(documents().values()))
+    assert sorted(marks) == sorted(generators.GENERATED)
+
+
+def test_each_page_is_in_the_index_of_its_place() -> None:
+    for place in PLACES:
+        index = (DOCS / place / "index.md").read_text("utf-8")
+        trees = "\n".join(re.findall(r"```{toctree}\n(.*?)```", index, re.DOTALL)).split()
+        pages = {path.stem for path in (DOCS / place).glob("*.md")} - {"index"}
+        assert sorted(trees) == sorted(pages)
+
+
+def test_the_readme_is_read_in_two_minutes() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+
+
+def test_each_link_of_the_readme_leads_to_a_file() -> None:
+    links = re.findall(r"\]\(([^)#]+)", (ROOT / "README.md").read_text("utf-8"))
+    assert links
+    assert [one for one in links if not (ROOT / one).is_file()] == []
+
+
+def test_each_setting_has_its_variable_and_its_anchor() -> None:
+    page = settings.markdown()
+    for section, names in settings.names().items():
+        for name in names:
+            assert f"`{settings.variable(section, name)}`" in page
+
+
+def test_a_setting_without_a_sentence_is_named() -> None:
+    with pytest.raises(MeaningsDiffer, match=r"add a sentence for \['retries'\], remove \['url'\]"):
+        meanings("settings", "registry", ["lease_s", "retries"])
+
+
+def test_each_command_and_each_of_its_options_is_described() -> None:
+    page = commands.markdown()
+    found = commands.all_commands()
+    assert len(found) > 30
+    for one in found:
+        section = page.partition(f"({commands.command_anchor(one.words)})=")[2]
+        section = section.partition("\n(command-")[0]
+        shown = [option for option in one.command.params if not getattr(option, "hidden", False)]
+        names = [name for option in shown for name in option.opts if name.startswith("-")]
+        assert [name for name in names if f"`{name}`" not in section] == []
+
+
+def test_each_exit_code_and_each_public_error_is_described() -> None:
+    page = exit_codes.markdown()
+    assert [one for one in ExitCode if f"{{#{exit_codes.code_anchor(one)}}}" not in page] == []
+    assert {"NotSent", "SendUnknown", "PayloadMismatch"} <= set(exit_codes.public_errors())
+    for name in exit_codes.public_errors():
+        assert f"`onceward.{name}`" in page
+
+
+def test_each_column_of_each_table_is_described() -> None:
+    page = tables.markdown()
+    found = tables.all_tables()
+    assert {"onceward_request", "onceward_wait", "onceward_outbox"} <= {one.name for one in found}
+    for one in found:
+        section = page.partition(f"## `{one.name}`")[2].partition("\n## ")[0]
+        assert [column.name for column in one.columns if f"| `{column.name}`" not in section] == []
+
+
+def test_each_metric_that_a_page_names_is_described() -> None:
+    described = {one.name for found in metrics.all_metrics().values() for one in found}
+    described |= {name.removesuffix("_total") for name in described}
+    of_sql = [one.name for one in tables.all_tables()]
+    named = re.findall(r"`(onceward_[a-z_]+_(?:total|seconds|open|requests|waiting))`", _ALL)
+    assert len(set(named)) > 8
+    assert sorted(set(named) - described - set(of_sql)) == []
+
+
+def test_metrics_are_made_where_the_reference_looks_for_them() -> None:
+    making = re.compile(r"^from prometheus_client.* import .*(?:Gauge|Counter|Histogram)", re.M)
+    blocks = re.compile(r"^from prometheus_client import \(.*?\)", re.M | re.S)
+    found = {
+        str(path.relative_to(ROOT))
+        for product in PRODUCT
+        for path in (ROOT / product).rglob("*.py")
+        for text in [blocks.sub(lambda one: " ".join(one[0].split()), path.read_text("utf-8"))]
+        if making.search(text)
+    }
+    assert found == {
+        "consumer/ops/health/calls.py",
+        "consumer/ops/health/durations.py",
+        "consumer/ops/health/exposed.py",
+        "consumer/ops/health/gauges.py",
+        "producer_client/outbox/metrics.py",
+        "spark_audit/say/prometheus_file.py",
+    }
+
+
+def test_each_gauge_of_a_worker_is_described() -> None:
+    source = (ROOT / "consumer/ops/health/gauges.py").read_text("utf-8")
+    made = re.findall(r"_(?:one|by)\(\s*\"([a-z_]+)\"", source)
+    described = {one.name for one in metrics.all_metrics()["worker"]}
+    assert len(made) > 15
+    assert [name for name in made if f"onceward_{name}" not in described] == []
+
+
+_ALL = "\n".join(documents().values())
+
+
+def test_each_public_name_is_described_once() -> None:
+    described = python_api.described()
+    assert len(described) == len(set(described))
+    for module in python_api.MODULES:
+        face = __import__(module, fromlist=["__all__"])
+        names = {name.rpartition(".")[2] for name in described} | {"outbox"}
+        assert [name for name in face.__all__ if name not in names] == []
+
+
+def test_a_dead_link_and_a_thing_from_elsewhere_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<a href="#here">x</a><p id="here"><a href="b.html#gone">y</a><a href="c.html">z</a>'
+        '<script src="https://elsewhere.example/x.js"></script><img src="data:image/png;base64,">'
+    )
+    (tmp_path / "b.html").write_text('<a href="https://elsewhere.example/">only followed</a>')
+    (tmp_path / "s.css").write_text(
+        "@import '//elsewhere.example/s.css'; a { background: url(x.png) }"
+    )
+    assert list(faults(tmp_path)) == [
+        "a.html: fetches https://elsewhere.example/x.js",
+        "a.html: b.html#gone leads nowhere",
+        "a.html: c.html leads nowhere",
+        "s.css: fetches //elsewhere.example/s.css",
+    ]
