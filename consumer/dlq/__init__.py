@@ -11,18 +11,20 @@ chosen ── redrive: reopen, write PENDING, send
 
 Reading: `letter` is the dead letter; `dialects` understand the headers that other systems write;
 `reading` reads the group's topics, over `feedback/kafka/scan`. `letter_state` is the state of its
-request now. `doubts_list` shows rows in doubt. `listing` goes through letters, each once;
-`exporting` writes them to a file for analysis, as Parquet or JSON lines. `decoded` shows bytes. The
-commands `list`, `show` and `export` are in `commands`, whose group the acting commands join as
-well; `options` has the options of all, and `dates` reads and writes points in time.
+request now. `doubts_list` shows rows in doubt, and `unswept` claims that may become doubts;
+`list_hints` is the journal's part of a list. `listing` goes through letters, each once; `exporting`
+writes them to a file for analysis, as Parquet or JSON lines. `decoded` shows bytes. The commands
+`list`, `show` and `export` are in `commands`, whose group the acting commands join as well;
+`options` has the options of all, and `dates` reads and writes points in time.
 
 One request: `report` is all that is known of it, in whatever state; `report_reading` asks Kafka,
 the journal and Redis. `holding` says who has it. `timeline` and `next_commands` are pure: any page
 may use them. `show_page` is the terminal's, which begins with `timeline_page`.
 
-Acting: `redrive` sends letters back; `asked_anew` says first where later requests of the same key
-have succeeded. `resolve_command` ends doubts, `discard_command` closes cases; `expire_commands`
-starts the registry of `consumer/features/waits/registry`.
+Acting: `redrive` sends letters back, `unfinished` names redrives that were cut off; `asked_anew`
+says first where later requests of the same key have succeeded. `resolve_command` ends doubts,
+`discard_command` closes cases; `expire_commands` starts the registry of
+`consumer/features/waits/registry`.
 
 Decisions, and their cost. A letter in Kafka never changes, so the state of its request is asked of
 the journal each time: a list of 100,000 letters takes 100 queries of 1,000 ids. Memory does not

@@ -17,6 +17,7 @@ from consumer.dlq.next_commands import next_commands
 from consumer.dlq.report import RequestReport
 from consumer.dlq.tally import Listed, Tally
 from consumer.dlq.timeline import TimelineEvent, timeline_of
+from consumer.dlq.unfinished import unfinished_json
 from feedback.records.envelope import NullHeader
 
 
@@ -116,6 +117,7 @@ def report_json(report: RequestReport, *, value: bool, config: str | None = None
         "actions": [one._asdict() for one in report.actions],
         "status": status,
         "status_away": report.away,
+        "letters_away": report.letters_away,
         "group": report.group,
         "topic": report.topic,
         "paused": None if report.pause is None else report.pause._asdict(),
@@ -123,6 +125,7 @@ def report_json(report: RequestReport, *, value: bool, config: str | None = None
         **(bytes_json("value", report.value) if value else {}),
         "idempotency_keys": report.idempotency_keys,
         "holder": None if report.holder is None else _holder_json(report.holder),
+        "unsent_by": None if report.unsent_by is None else unfinished_json(report.unsent_by),
         "timeline": [_event_json(one) for one in timeline_of(report)],
         "next": [asdict(one) for one in next_commands(report, config=config)],
     }

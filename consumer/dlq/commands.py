@@ -10,7 +10,6 @@ from consumer.dlq import discard_command, expire_commands, resolve_command
 from consumer.dlq.as_json import listed_json, report_json, summary_json
 from consumer.dlq.asked_anew import asked_anew, asked_anew_lines
 from consumer.dlq.doubts_list import (
-    count_open_doubts,
     doubt_lines,
     doubts_json,
     doubts_of,
@@ -20,16 +19,16 @@ from consumer.dlq.doubts_list import (
 from consumer.dlq.exporting import export
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter_state import LetterState
+from consumer.dlq.list_hints import ListHints, hint_lines, hints_json, hints_of
 from consumer.dlq.list_page import BARS, console_for, list_page
 from consumer.dlq.listing import judged_letters, shown_states, tally_of
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.options import Given, filter_options
 from consumer.dlq.redrive import commands as redrive_commands
-from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
-from consumer.dlq.show_page import VALUE_LIMIT, show_page
+from consumer.dlq.show_page import VALUE_LIMIT, nothing_known, show_page
 from consumer.dlq.timeline_page import next_lines
-from consumer.journal.later_successes import SucceededLater
+from consumer.journal.later_successes import NOTHING_LATER
 from feedback import __version__
 from feedback.console.commands import (
     JOURNALED,
@@ -114,23 +113,18 @@ def list_command(
         pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
         tally = tally_of(pages, shown=shown, limit=limit)
     asks_all = not (no_journal or given.dlqs or given.filter.states)
-    doubts = count_open_doubts(settings) if asks_all else 0
-    is_open = (one.request_id for one in tally.newest() if one.state is LetterState.OPEN)
-    later = SucceededLater({}, is_whole=True) if no_journal else asked_anew(settings, is_open)
+    hints = ListHints() if no_journal else hints_of(settings, tally, asks_doubts=asks_all)
     say_source(settings, as_json=as_json, section="" if no_journal else "journal")
     if not as_json:
         console = console_for()
-        console.print(list_page(tally, width=console.width, doubts=doubts))
-        for line in asked_anew_lines(later):
+        console.print(list_page(tally, width=console.width, doubts=hints.doubts or 0))
+        for line in hint_lines(hints, config=config):
             click.echo(line)
         return
     for one in tally.newest():
-        click.echo(json.dumps(listed_json(one, later=later.of.get(one.request_id, ()))))
-    summary = summary_json(tally, bars=BARS) | ({"open_doubts": doubts} if asks_all else {})
-    summary |= {"succeeded_later_is_whole": later.is_whole}
-    summary |= {"undecided_later": dict(later.undecided)}
-    summary |= {} if no_journal else source_json(settings)
-    click.echo(json.dumps({"summary": summary}))
+        click.echo(json.dumps(listed_json(one, later=hints.later.of.get(one.request_id, ()))))
+    summary = summary_json(tally, bars=BARS) | hints_json(hints)
+    click.echo(json.dumps({"summary": summary | ({} if no_journal else source_json(settings))}))
 
 
 def _list_doubts(
@@ -171,7 +165,8 @@ def show(
     """Show a request in any state: its timeline, who holds it, and the commands that could follow.
 
     All that Redis, the journal and the dead letters know of it, in the order of time. Where none
-    of them knows it the exit code is 1. Letters of other systems are found with --dlq.
+    of them knows it the exit code is 1, and 3 where Kafka or Redis was away: it may be known there.
+    Letters of other systems are found with --dlq.
 
     \b
     Examples:
@@ -186,7 +181,7 @@ def show(
     given = Given(Filter(), topics=frozenset(topics), dlqs=frozenset(dlqs))
     with progress_bar("looking for its letters") as advance:
         report = report_of(settings, request_id, given, ask_journal=not no_journal, advance=advance)
-    later = SucceededLater({}, is_whole=True) if no_journal else asked_anew(settings, [request_id])
+    later = NOTHING_LATER if no_journal else asked_anew(settings, [request_id])
     say_source(settings, as_json=as_json, section="" if no_journal else "journal")
     limit = ENDLESS if whole_value else VALUE_LIMIT if shows_value else None
     if as_json:
@@ -200,8 +195,11 @@ def show(
         for line in (*asked_anew_lines(later), *next_lines(next_commands(report, config=config))):
             click.echo(line)
     else:
-        click.echo(_nothing_known(report), err=True)
-    return int(ExitCode.FINE if report.is_known else ExitCode.BAD_ANSWER)
+        click.echo(nothing_known(report), err=True)
+    if report.is_known:
+        return int(ExitCode.FINE)
+    is_whole = report.letters_away is None and report.away is None
+    return int(ExitCode.BAD_ANSWER if is_whole else ExitCode.NOT_AVAILABLE)
 
 
 @cli.command("export")
@@ -228,13 +226,6 @@ def export_command(
         count = export(pages, file, shown=shown)
     say_source(settings, section="" if no_journal else "journal")
     click.echo(f"{counted(count, 'dead letter')} written to {file}", err=True)
-
-
-def _nothing_known(report: RequestReport) -> str:
-    text = f"{report.request_id}: there is no letter, no row and no status of it"
-    place = f"in group {report.group}"
-    hint = "" if report.dlqs else "; a letter of another system is found with --dlq TOPIC"
-    return f"{text} {place}{hint}"
 
 
 def _refuse_two_meanings_of_states() -> None:

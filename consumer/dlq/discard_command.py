@@ -27,6 +27,7 @@ from consumer.dlq.redrive.endings import without_letter
 from consumer.dlq.redrive.progress import NO_LETTER, refused
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.resolve_command import opened_decisions
+from consumer.dlq.unfinished import unfinished_json, unfinished_lines, unfinished_of
 from consumer.journal.lookup import Lookup
 from consumer.journal.redrive_rule import IN_WORDS, Discarded, Redrivable
 from feedback.console.commands import config_option, json_option, settings_of
@@ -100,7 +101,9 @@ def discard(
     require_some(named, everything=everything)
     settings = settings_of(config)
     if undo:
-        return _undo(settings, named.filter.ids, by=by, because=because, as_json=as_json)
+        undone = _undo(settings, named.filter.ids, by=by, because=because)
+        say_source(settings, as_json=as_json)
+        return _print_undone(settings, undone, as_json=as_json, config=config)
     if dry_run or not (yes or named.is_one_id):
         trial = _discard(settings, named, by=by, because=because, is_trial=True)
         if dry_run or not trial.taken or trial.is_cut:
@@ -143,16 +146,33 @@ def _discard(
     return DiscardPass(counts, told, is_cut)
 
 
-def _undo(settings: Settings, ids: Collection[str], *, by: str, because: str, as_json: bool) -> int:
+def _undo(
+    settings: Settings, ids: Collection[str], *, by: str, because: str
+) -> dict[str, Discarded]:
     with ExitStack() as stack:
         decisions, _ = opened_decisions(settings, stack)
-        found = decisions.undo_discard(sorted(ids), by=by, reason=because)
-    say_source(settings, as_json=as_json)
+        return decisions.undo_discard(sorted(ids), by=by, reason=because)
+
+
+def _print_undone(
+    settings: Settings, found: Mapping[str, Discarded], *, as_json: bool, config: str | None
+) -> int:
+    """Print the results and return the command's exit code."""
+    replaced = [name for name, what in found.items() if what is Discarded.REPLACED]
+    redrives = [
+        one
+        for one in (unfinished_of(settings) if replaced else [])
+        if not one.requests.isdisjoint(replaced)
+    ]
     if as_json:
-        click.echo(json.dumps({"requests": {name: what.value for name, what in found.items()}}))
+        results = {name: what.value for name, what in found.items()}
+        unfinished = [unfinished_json(one) for one in redrives]
+        click.echo(json.dumps({"requests": results, "unfinished_redrives": unfinished}))
     else:
         for name, what in found.items():
             click.echo(f"{printable(name)}: {_OF_UNDO[what]}")
+        for line in unfinished_lines(redrives, config=config):
+            click.echo(line)
     is_bad = any(what is not Discarded.UNDONE for what in found.values())
     return int(ExitCode.BAD_ANSWER if is_bad else ExitCode.FINE)
 
@@ -160,7 +180,7 @@ def _undo(settings: Settings, ids: Collection[str], *, by: str, because: str, as
 _OF_UNDO = {
     Discarded.UNDONE: "it is open again",
     Discarded.NOT_DISCARDED: "it is not discarded, or something has happened to it since",
-    Discarded.REPLACED: "a new request with other values has taken its place",
+    Discarded.REPLACED: "a new request with other values takes its place",
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -24,7 +24,8 @@ from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_page import BARS, MESSAGE_LIMIT, counts_and_times, older_ones
 from consumer.dlq.options import Given
 from consumer.dlq.tally import Tally
-from consumer.journal.doubts import Doubts
+from consumer.dlq.unswept import unswept_json, unswept_lines
+from consumer.journal.doubts import NOTHING_UNSWEPT, Doubts, UnsweptFound
 from consumer.journal.records import Row
 from feedback.console.pasting import pasted
 from feedback.console.plurals import counted
@@ -43,10 +44,12 @@ class DoubtsFound:
     Attributes:
         counts: of all of them.
         newest: the newest ones, the newest of them first.
+        unswept: the claims that may become further ones, whatever the filter.
     """
 
     counts: Tally
     newest: list[Row]
+    unswept: UnsweptFound = NOTHING_UNSWEPT
 
 
 def require_doubts_alone(given: Given) -> None:
@@ -71,18 +74,21 @@ def doubts_of(settings: Settings, given: Given, *, limit: int) -> DoubtsFound:
         NotAvailable: the journal is away.
     """
     with Doubts.from_settings(settings) as doubts:
+        # Before the doubts: a claim that is swept between the two is counted twice, never missed.
+        unswept = doubts.unswept()
         rows = (row for page in doubts.pages() for row in page)
-        return found_doubts(rows, given.filter, limit=limit)
+        return replace(found_doubts(rows, given.filter, limit=limit), unswept=unswept)
 
 
-def count_open_doubts(settings: Settings) -> int:
-    """Return how many doubts of the group are open.
+def count_open_doubts(settings: Settings) -> tuple[int, UnsweptFound]:
+    """Return how many doubts of the group are open, and what may become further ones.
 
     Raises:
         NotAvailable: the journal is away.
     """
     with Doubts.from_settings(settings) as doubts:
-        return doubts.count()
+        unswept = doubts.unswept()
+        return doubts.count(), unswept
 
 
 def found_doubts(rows: Iterable[Row], chosen: Filter, *, limit: int) -> DoubtsFound:
@@ -119,6 +125,7 @@ def doubt_lines(found: DoubtsFound, *, config: str | None) -> Iterator[str]:
     Args:
         config: of `--config`, which each command gets as well.
     """
+    yield from unswept_lines(found.unswept)
     if found.newest:
         yield "The effect of each may have happened. Say between the quotes how you know:"
     for row in found.newest:
@@ -135,7 +142,8 @@ def doubts_json(found: DoubtsFound, *, config: str | None) -> Iterator[str]:
     """Yield a JSON line for each doubt, the newest first, and the summary."""
     for row in found.newest:
         yield json.dumps(doubt_json(row, config=config))
-    yield json.dumps({"summary": summary_json(found.counts, bars=BARS)})
+    summary = summary_json(found.counts, bars=BARS) | unswept_json(found.unswept)
+    yield json.dumps({"summary": summary})
 
 
 def doubt_json(row: Row, *, config: str | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from consumer.dlq.options import stopping_at_signals
-from consumer.dlq.redrive.session import new_owner
+from consumer.dlq.redrive.process import new_owner
 from feedback import logs
 from feedback.console.commands import config_option, log_level_option, settings_of
 from feedback.errors import ExitCode

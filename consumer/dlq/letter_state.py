@@ -16,7 +16,8 @@ class LetterState(StrEnum):
     """The state of a letter's request, seen from the letter.
 
     OPEN: it failed and nobody has acted, or it was sent back and no run began before its deadline.
-    RUNNING: it was sent back and has not ended yet. REPAIRED: it has succeeded, itself or its
+    RUNNING: it was sent back and has not ended yet. UNSENT: a redrive has taken it, and may not
+    have sent it: only its resume does. REPAIRED: it has succeeded, itself or its
     replacement. IN_DOUBT: a person must resolve it. EXPIRED: it was sent back too late. DISCARDED:
     a person has closed the case. OLDER: it was sent back and failed again, so a later letter stands
     for it. UNKNOWN: the journal has no row of it.
@@ -24,6 +25,7 @@ class LetterState(StrEnum):
 
     OPEN = "open"
     RUNNING = "running"
+    UNSENT = "unsent"
     REPAIRED = "repaired"
     IN_DOUBT = "in_doubt"
     EXPIRED = "expired"
@@ -33,7 +35,9 @@ class LetterState(StrEnum):
 
 
 # The states that may need a decision.
-UNSETTLED = frozenset({LetterState.OPEN, LetterState.IN_DOUBT, LetterState.UNKNOWN})
+UNSETTLED = frozenset(
+    {LetterState.OPEN, LetterState.UNSENT, LetterState.IN_DOUBT, LetterState.UNKNOWN}
+)
 
 _OF_STATE = {
     JournalState.CLAIMED: LetterState.RUNNING,
@@ -46,7 +50,12 @@ _OF_STATE = {
 
 
 def state_of(
-    letter: Letter, row: Row | None, actions: Sequence[Action], *, now: int
+    letter: Letter,
+    row: Row | None,
+    actions: Sequence[Action],
+    *,
+    now: int,
+    is_unsent: bool = False,
 ) -> LetterState:
     """Return the state of a letter's request.
 
@@ -54,18 +63,23 @@ def state_of(
         row: that of its request; None where there is none.
         actions: those of people on the request, in the journal's order.
         now: epoch ms, by the database's clock.
+        is_unsent: whether an unfinished redrive has it, and may not have sent it.
     """
     if row is None:
-        return LetterState.UNKNOWN
+        return LetterState.UNSENT if is_unsent else LetterState.UNKNOWN
     if row.state != JournalState.FAILED:
         return _OF_STATE[JournalState(row.state)]
     # Other systems count deliveries.
     attempts = letter.failure.attempts if letter.dialect is Dialect.ONCEWARD else None
     if attempts is not None and attempts < shown_generation(row):
         return LetterState.OLDER
-    if row.resend and now < row.deadline_at:
+    is_closed = is_discarded(actions, row)
+    is_on_its_way = row.resend and now < row.deadline_at
+    if is_unsent and (is_closed or is_on_its_way):
+        return LetterState.UNSENT
+    if is_on_its_way:
         return LetterState.RUNNING
-    return LetterState.DISCARDED if is_discarded(actions, row) else LetterState.OPEN
+    return LetterState.DISCARDED if is_closed else LetterState.OPEN
 
 
 class LetterStates:
@@ -77,6 +91,7 @@ class LetterStates:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
+        self._unsent: frozenset[str] | None = None
 
     def of(self, letters: Sequence[Letter]) -> list[LetterState]:
         """Return the state of each.
@@ -84,11 +99,20 @@ class LetterStates:
         Raises:
             JournalUnavailable: the journal is away.
         """
+        if self._unsent is None:
+            unfinished = self._lookup.unfinished()
+            self._unsent = frozenset(name for one in unfinished for name in one.requests)
         ids = {one.request_id for one in letters}
         rows, now = self._lookup.rows(ids)
         failed = {name for name, row in rows.items() if row.state == JournalState.FAILED}
         actions = self._lookup.actions(failed)
         return [
-            state_of(one, rows.get(one.request_id), actions.get(one.request_id, ()), now=now)
+            state_of(
+                one,
+                rows.get(one.request_id),
+                actions.get(one.request_id, ()),
+                now=now,
+                is_unsent=one.request_id in self._unsent,
+            )
             for one in letters
         ]

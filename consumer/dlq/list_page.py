@@ -26,6 +26,7 @@ _COLUMNS = ("failed at", "request", "state", "reason", "runs", "where it failed"
 
 _COLOURS = {
     LetterState.OPEN: "red",
+    LetterState.UNSENT: "red",
     LetterState.IN_DOUBT: "yellow",
     LetterState.UNKNOWN: "yellow",
     LetterState.REPAIRED: "green",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from consumer.dlq.report import RequestReport
+from consumer.dlq.unfinished import resume_command, unfinished_words
 from consumer.journal.records import JournalState
 from consumer.journal.redrive_rule import Redrivable
+from consumer.journal.unsent import UnfinishedRedrive
 from feedback.console.pasting import pasted
 from feedback.errors import InvalidMessage
 from feedback.records.envelope import check_request_id
@@ -43,14 +45,15 @@ def next_commands(report: RequestReport, *, config: str | None = None) -> list[N
         check_request_id(report.request_id)
     except InvalidMessage:
         return []
-    found = _Commands(report, () if config is None else ("--config", config))
+    found = _Commands(report, config)
     return [*found.of_topic(), *found.of_state()]
 
 
 class _Commands:
-    def __init__(self, report: RequestReport, config: Sequence[str]) -> None:
+    def __init__(self, report: RequestReport, config: str | None) -> None:
         self._report = report
-        self._config = config
+        self._file = config
+        self._config = () if config is None else ("--config", config)
         self._dlqs = [word for one in sorted(report.dlqs) for word in ("--dlq", one)]
 
     def of_topic(self) -> Iterator[NextCommand]:
@@ -69,6 +72,8 @@ class _Commands:
             yield self._client("its outcome, as soon as there is one", "wait", "--no-resend")
         elif row is not None and row.state == JournalState.SKIPPED and row.by:
             yield from self._other(row.by)
+        elif self._report.unsent_by is not None and self._report.verdict is not Redrivable.SEND:
+            yield from self._of_unsent(self._report.unsent_by)
         elif self._report.verdict is not None:
             yield from self._of_letter(self._report.verdict)
         elif row is not None and row.state == JournalState.FAILED:
@@ -83,6 +88,13 @@ class _Commands:
         how = "say between the quotes how you know"
         yield self._dlq(f"its effect happened: {how}", "resolve", "--succeeded", *_BECAUSE)
         yield self._dlq(f"its effect did not happen: {how}", "resolve", "--failed", *_BECAUSE)
+
+    def _of_unsent(self, redrive: UnfinishedRedrive) -> Iterator[NextCommand]:
+        yield NextCommand(
+            resume_command(redrive.redrive_id, config=self._file), unfinished_words(redrive)
+        )
+        if self._report.is_on_its_way:
+            yield self._client("its outcome, as soon as there is one", "wait")
 
     def _of_letter(self, verdict: Redrivable) -> Iterator[NextCommand]:
         dlqs = self._dlqs
@@ -105,6 +117,8 @@ class _Commands:
     def _of_failure_without_letter(self) -> Iterator[NextCommand]:
         if self._report.is_on_its_way:
             yield self._client("wait for it, and send it again where that helps", "wait")
+        elif self._report.letters_away is not None:
+            yield self._dlq("its letter, when Kafka is back", "show", *self._dlqs)
         else:
             yield NextCommand(
                 self._alone("onceward-worker", "check"), "its dead letter is not there yet"

@@ -14,6 +14,7 @@ from consumer.journal.lookup import PastRun
 from consumer.journal.pauses import PauseRow
 from consumer.journal.records import JournalState, Row
 from consumer.journal.redrive_rule import Redrivable
+from consumer.journal.unsent import UnfinishedRedrive
 from feedback.records.stored_payload import StoredPayload
 from feedback.status import FINAL, State
 from feedback.statuses import Status
@@ -33,10 +34,12 @@ class RequestReport:
         runs: those before the row's.
         status: the status that a client sees; None where Redis is away.
         away: why the status is not known.
+        letters_away: why the letters are not known; None where they were read.
         payload: for a resend; None once it has ended.
         holder: the worker that has it now.
         pause: that of its topic.
         verdict: whether its last letter could be sent back; None without one.
+        unsent_by: the redrive that has it and may not have sent it; its owner is a process at work.
         dlqs: the dead letter topics that were named to look in.
         now: epoch ms, by the database's clock where there is a row.
     """
@@ -49,11 +52,13 @@ class RequestReport:
     actions: list[Action]
     status: Status | None
     away: str | None
+    letters_away: str | None = None
     group: str = ""
     payload: StoredPayload | None = None
     holder: RequestHolder | None = None
     pause: PauseRow | None = None
     verdict: Redrivable | None = None
+    unsent_by: UnfinishedRedrive | None = None
     dlqs: Collection[str] = ()
     now: int = 0
 

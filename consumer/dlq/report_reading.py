@@ -10,20 +10,22 @@ from dataclasses import dataclass, field, replace
 from consumer.dlq.filter import Filter
 from consumer.dlq.holding import RequestHolder, holder_of
 from consumer.dlq.letter import Letter
-from consumer.dlq.letter_state import state_of
+from consumer.dlq.letter_state import LetterState, state_of
 from consumer.dlq.listing import Advance
 from consumer.dlq.options import Given
 from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.record import candidate_of
 from consumer.dlq.redrive.unjournaled import verdict_without_journal
 from consumer.dlq.report import RequestReport
+from consumer.dlq.unfinished import unfinished_of
 from consumer.journal.actions import Action
 from consumer.journal.lookup import Lookup, PastRun
 from consumer.journal.pauses import PauseRow, Pauses
 from consumer.journal.records import Row
 from consumer.journal.redrive_rule import Redrivable, Wish, decide
+from consumer.journal.unsent import UnfinishedRedrive
 from feedback.clock import epoch_ms
-from feedback.errors import RedisUnavailable
+from feedback.errors import KafkaUnavailable, RedisUnavailable
 from feedback.records.stored_payload import StoredPayload
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -42,6 +44,7 @@ class _InJournal:
     runs: list[PastRun] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     pauses: list[PauseRow] = field(default_factory=list)
+    unsent_by: UnfinishedRedrive | None = None
     now: int = 0
 
 
@@ -70,12 +73,16 @@ def report_of(
         advance: called with the number of records read, and their total.
 
     Raises:
-        NotAvailable: Kafka or the journal is away, or a topic does not exist.
+        NotAvailable: the journal is away, or a topic does not exist.
     """
     of = _in_journal(settings, request_id) if ask_journal else _InJournal()
     now = of.now or epoch_ms()
     since_ms = _failed_since(of.row, of.runs)
-    letters = _letters(settings, request_id, given, since_ms, advance=advance)
+    letters_away: str | None = None
+    try:
+        letters = _letters(settings, request_id, given, since_ms, advance=advance)
+    except KafkaUnavailable as error:
+        letters, letters_away = [], str(error)
     last = letters[-1] if letters else None
     with closing(connect(settings.redis)) as redis:
         store = StatusStore(redis, settings.kafka.group, settings.redis)
@@ -85,15 +92,17 @@ def report_of(
         request_id=request_id,
         group=settings.kafka.group,
         letters=letters,
-        state=None if last is None else state_of(last, of.row, of.actions, now=now),
+        state=None if last is None else _state(last, of, now=now),
         row=of.row,
         runs=of.runs,
         actions=of.actions,
         status=told.status,
         away=told.away,
+        letters_away=letters_away,
         payload=told.payload,
         holder=holder,
         verdict=None if last is None else _verdict(last, of, now=now, ask_journal=ask_journal),
+        unsent_by=of.unsent_by,
         dlqs=given.dlqs,
         now=now,
     )
@@ -107,7 +116,9 @@ def _in_journal(settings: Settings, request_id: str) -> _InJournal:
         runs = lookup.runs(request_id)
         actions = lookup.actions([request_id]).get(request_id, [])
     with closing(Pauses.from_settings(settings)) as pauses:
-        return _InJournal(rows.get(request_id), runs, actions, pauses.paused(), now)
+        paused = pauses.paused()
+    unsent_by = next((one for one in unfinished_of(settings) if one.has(request_id)), None)
+    return _InJournal(rows.get(request_id), runs, actions, paused, unsent_by, now)
 
 
 def _in_redis(store: StatusStore, request_id: str) -> _InRedis:
@@ -145,6 +156,11 @@ def _holder(
         return replace(holder, beats=holder.worker_id in store.alive([holder.worker_id]))
     except RedisUnavailable:
         return holder
+
+
+def _state(letter: Letter, of: _InJournal, *, now: int) -> LetterState:
+    is_unsent = of.unsent_by is not None and letter.request_id in of.unsent_by.requests
+    return state_of(letter, of.row, of.actions, now=now, is_unsent=is_unsent)
 
 
 def _verdict(letter: Letter, of: _InJournal, *, now: int, ask_journal: bool) -> Redrivable:

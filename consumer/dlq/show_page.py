@@ -52,6 +52,21 @@ def show_page(
     return Group(*first, *value, grid)
 
 
+def nothing_known(report: RequestReport) -> str:
+    """Return a sentence about a request that nobody knows, and about a server that was away."""
+    looked = [
+        *(["no letter"] if report.letters_away is None else []),
+        "no row",
+        *(["no status"] if report.away is None else []),
+    ]
+    first = ", ".join(looked[:-1])
+    there_is = f"{first} and {looked[-1]}" if first else looked[-1]
+    away = "".join(f"; {one}" for one in (report.letters_away, report.away) if one is not None)
+    hint = "" if report.dlqs else "; a letter of another system is found with --dlq TOPIC"
+    text = f"{report.request_id}: there is {there_is} of it in group {report.group}{away or hint}"
+    return printable(text)
+
+
 def _value(report: RequestReport, limit: int | None) -> list[RenderableType]:
     if limit is None or not report.has_value:
         return []
@@ -62,6 +77,11 @@ def _value(report: RequestReport, limit: int | None) -> list[RenderableType]:
 
 
 def _letter_side(report: RequestReport) -> list[RenderableType]:
+    if report.letters_away is not None:
+        away = Text(style="yellow").append(
+            plain(f"its letters are not known: {report.letters_away}")
+        )
+        return [panel("dead letter", away)]
     if not report.letters:
         return [panel("dead letter", Text("none", style="dim"))]
     letter = report.letters[-1]

@@ -18,6 +18,7 @@ from consumer.dlq.list_page import plain, state_text
 from consumer.dlq.next_commands import NextCommand
 from consumer.dlq.report import RequestReport
 from consumer.dlq.timeline import TimelineEvent, timeline_of
+from consumer.dlq.unfinished import unfinished_words
 
 KEY_LIMIT = 300
 
@@ -76,6 +77,8 @@ def _facts(report: RequestReport, *, is_value_shown: bool) -> list[Fact]:
     ]
     if report.state is not None:
         facts.append(("its letter", state_text(report.state)))
+    if report.unsent_by is not None:
+        facts.append(("redrive", plain(unfinished_words(report.unsent_by))))
     facts.append(("held by", plain(holder_words(report.holder))))
     *void, last = report.idempotency_keys or [""]
     facts += [("idempotency key", Text(last)), ("void keys", Text(" ".join(void)))]

@@ -24,8 +24,8 @@ statuses to `Journal.apply`, one transaction a call, and gets a verdict for each
 - `lookup`: reading for a person: rows, their history, the actions of people (`actions`).
 - `later_successes`: requests of a failure's key that have succeeded after it, by `deadline_walk`.
 - `redrives`: begun, found, taken over, by `redrive_row`; `redrive_work`: one at work.
-  `redrive_rule`: which failures may be sent back, pure; `reopening` carries it out. `resolving`: a
-  person's decision about one request.
+  `redrive_rule`: which failures may be sent back, pure; `unsent`: taken and perhaps not sent;
+  `reopening` carries it out. `resolving`: a person's decision about one request.
 - `pacing`: how often a slow query runs; `span`: how far back it looks.
 - `doubts`: the open doubts, how many, and since when.
 - `workers`: the leases of a group, and the claims that a dead worker has left.

@@ -63,6 +63,9 @@ class SucceededLater(NamedTuple):
         return bool(self.of or self.undecided)
 
 
+NOTHING_LATER = SucceededLater({}, is_whole=True)
+
+
 class _Named(NamedTuple):
     succeeded: dict[str, list[str]]
     undecided: dict[str, list[str]]

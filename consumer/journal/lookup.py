@@ -14,6 +14,7 @@ from consumer.journal.clock import now_ms
 from consumer.journal.group_journal import GroupJournal
 from consumer.journal.records import Row
 from consumer.journal.tables import run, worker
+from consumer.journal.unsent import UnfinishedRedrive, unfinished_redrives
 
 
 class PastRun(NamedTuple):
@@ -107,3 +108,12 @@ class Lookup(GroupJournal):
         with self._session.transaction(read_only=True) as connection:
             found = connection.execute(statement).one_or_none()
         return None if found is None else LeaseRow(*found)
+
+    def unfinished(self) -> list[UnfinishedRedrive]:
+        """Return the redrives that may have left requests unsent, the oldest first.
+
+        Raises:
+            JournalUnavailable: ask again.
+        """
+        with self._session.transaction(read_only=True) as connection:
+            return unfinished_redrives(connection, self._group)

@@ -46,7 +46,7 @@ IN_WORDS = {
     Redrivable.DONE: "it has succeeded, or was skipped",
     Redrivable.IN_DOUBT: "nobody knows whether it happened: resolve it",
     Redrivable.EXPIRED: "it has expired, which is final",
-    Redrivable.DISCARDED: "it was discarded",
+    Redrivable.DISCARDED: "it was discarded, or a new request replaces it",
     Redrivable.ON_ITS_WAY: "it was reopened already, and its deadline is not over",
     Redrivable.OLDER_FAILURE: "it has failed again since, which has a letter of its own",
     Redrivable.TOO_OFTEN: "it was sent back too often (--max-redrives)",
@@ -123,6 +123,8 @@ def decide(
         actions: earlier actions on the request, oldest first.
     """
     if any(_is_mine(action, one, wish) for action in actions):
+        if _is_closed_since(actions, row, wish):
+            return Redrivable.DISCARDED
         return _of_mine(one, row, now, wish)
     if one.is_anothers and not wish.replaces:
         return Redrivable.ANOTHERS_ID
@@ -184,6 +186,15 @@ def _discard(actions: Sequence[Action], row: Row | None) -> Action | None:
         if action.generation == generation and action.action in _OF_A_CASE:
             last = action
     return last if last is not None and last.action == ActionKind.DISCARD else None
+
+
+def _is_closed_since(actions: Sequence[Action], row: Row | None, wish: Wish) -> bool:
+    """Whether a person, or the new request of another redrive, has closed the case.
+
+    It can be closed once the deadline of a reopening is over that was never sent.
+    """
+    discard = _discard(actions, row)
+    return discard is not None and discard.redrive_id != wish.redrive_id
 
 
 def _of_mine(one: Candidate, row: Row | None, now: int, wish: Wish) -> Redrivable:

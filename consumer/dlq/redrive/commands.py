@@ -1,11 +1,11 @@
-"""`onceward-dlq redrive` and `redrives`: send letters back to their topics."""
+"""`onceward-dlq redrive`: send letters back to their topics."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 import click
 
@@ -19,14 +19,14 @@ from consumer.dlq.options import (
     require_yes,
     stopping_at_signals,
 )
-from consumer.dlq.redrive.endings import later_lines, print_ending, redrive_json, redrive_line
+from consumer.dlq.redrive.endings import later_lines, print_ending
 from consumer.dlq.redrive.loop import How
+from consumer.dlq.redrive.overview import cancel, redrives
 from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, Setting
 from consumer.dlq.redrive.progress import SENT
 from consumer.dlq.redrive.session import (
     Ending,
     begin,
-    redrives_of,
     rehearse,
     resume,
 )
@@ -40,10 +40,8 @@ from feedback.console.commands import (
 )
 from feedback.console.contradictions import refuse_beside, refuse_beside_all
 from feedback.console.plurals import counted
-from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
 from feedback.console.source import say_source
-from feedback.errors import ExitCode
 from feedback.settings.settings import Settings
 
 
@@ -86,7 +84,8 @@ from feedback.settings.settings import Settings
     "--no-journal",
     is_flag=True,
     help="Do not ask the journal: for --dlq topics of other systems. Nothing is recorded; what was "
-    "sent back before is found in the topics of origin.",
+    "sent back before is found in the topics of origin. Two such redrives at once may both send a "
+    "letter: the one that ends last says so.",
 )
 @click.option(
     "--set",
@@ -148,12 +147,11 @@ def redrive(
         require_some(given, everything=everything)
     settings = settings_of(config, needs=OF_A_GROUP if no_journal else JOURNALED)
     if cancelled is not None:
-        return _cancel(settings, cancelled, by=by, because=because)
+        return cancel(settings, cancelled, by=by, because=because, as_json=as_json, config=config)
     if resumed is not None:
         with _how(rate, "sending back") as how:
             ending = resume(settings, resumed, by=by, because=because, how=how)
-        say_source(settings, as_json=as_json)
-        return print_ending(ending, as_json=as_json)
+        return _said(settings, ending, as_json=as_json)
     plan = RedrivePlan(
         filter=given.filter,
         topics=given.topics,
@@ -164,67 +162,68 @@ def redrive(
         sends_again=sends_again,
         setting=None if setting is None else Setting.parse(setting),
     )
-    asked = "" if no_journal else "journal"
-    count: Way = partial(rehearse, settings, plan)
-    send: Way = partial(begin, settings, plan, by=by, because=because)
-    if no_journal:
-        send = partial(send_back, settings, plan, by=by)
-        count = partial(send, is_trial=True)
-    if given.is_one_id and not (dry_run or yes or no_journal):
-        _ask_where_asked_anew(settings, given)
-    elif not (dry_run or yes):
-        with _how(None, "counting") as how:
-            found = count(how=how)
-        if not found.counts.get(SENT) or how.stopping.is_set():
-            say_source(settings, section=asked, as_json=as_json)
-            return print_ending(found, as_json=as_json)
-        for line in later_lines(found):
-            click.echo(line, err=True)
-        say_source(settings, section=asked)
-        require_yes(f"send back {counted(found.counts[SENT], 'dead letter')} ({given.words()})?")
+    ways = _ways(settings, plan, by=by, because=because, is_journaled=not no_journal)
+    if not (dry_run or yes):
+        nothing = _ask(settings, given, ways)
+        if nothing is not None:
+            return _said(settings, nothing, as_json=as_json, section=ways.section)
     with _how(rate, "looking" if dry_run else "sending back") as how:
-        ending = (count if dry_run else send)(how=how)
-    say_source(settings, section=asked, as_json=as_json)
-    return print_ending(ending, as_json=as_json)
-
-
-@click.command()
-@config_option
-@json_option
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
-def redrives(config: str | None, as_json: bool, limit: int) -> None:
-    """List redrives, the latest first.
-
-    \b
-    Example:
-      onceward-dlq redrives --config payments.toml
-    """
-    settings = settings_of(config)
-    with closing(redrives_of(settings)) as rows:
-        rows.journal_id()
-        found = rows.latest(limit)
-    say_source(settings, as_json=as_json)
-    if not found and not as_json:
-        click.echo("no redrive was begun")
-    for one in found:
-        click.echo(json.dumps(redrive_json(one)) if as_json else redrive_line(one))
+        ending = (ways.rehearse if dry_run else ways.send)(how=how)
+    return _said(settings, ending, as_json=as_json, section=ways.section)
 
 
 COMMANDS = (redrive, redrives)
-Way = Callable[..., Ending]
 _RECORDED = ("--config", "--json", "--by", "--because")
 
 
-def _cancel(settings: Settings, redrive_id: str, *, by: str, because: str | None) -> int:
-    with closing(redrives_of(settings)) as rows:
-        rows.journal_id()
-        if rows.cancel(redrive_id, by=by, reason=because):
-            click.echo(f"redrive {redrive_id} is cancelled: it stops before its next batch")
-            return int(ExitCode.FINE)
-        stands = rows.find(redrive_id)
-    said = "there is no such redrive" if stands is None else f"it is {stands.state} already"
-    click.echo(f"redrive {printable(redrive_id)}: {said}", err=True)
-    return int(ExitCode.BAD_ANSWER)
+class _Ways(NamedTuple):
+    """The ways to count letters and to send them.
+
+    Args:
+        section: of the settings, with the database that is asked; empty without one.
+    """
+
+    rehearse: Callable[..., Ending]
+    send: Callable[..., Ending]
+    section: str
+
+
+def _ways(
+    settings: Settings, plan: RedrivePlan, *, by: str, because: str | None, is_journaled: bool
+) -> _Ways:
+    if is_journaled:
+        send = partial(begin, settings, plan, by=by, because=because)
+        return _Ways(partial(rehearse, settings, plan), send, "journal")
+    alone = partial(send_back, settings, plan, by=by)
+    return _Ways(partial(alone, is_trial=True), alone, "")
+
+
+def _ask(settings: Settings, given: Given, ways: _Ways) -> Ending | None:
+    """Ask where that is needed; return the counts where there is nothing to send.
+
+    One request that is named is sent without a question, but where another may have done its work.
+
+    Raises:
+        NotConfirmed: the answer is not yes.
+    """
+    if given.is_one_id and ways.section:
+        _ask_where_asked_anew(settings, given)
+        return None
+    with _how(None, "counting") as how:
+        found = ways.rehearse(how=how)
+    if not found.counts.get(SENT) or how.stopping.is_set():
+        return found
+    for line in later_lines(found):
+        click.echo(line, err=True)
+    say_source(settings, section=ways.section)
+    require_yes(f"send back {counted(found.counts[SENT], 'dead letter')} ({given.words()})?")
+    return None
+
+
+def _said(settings: Settings, ending: Ending, *, as_json: bool, section: str = "journal") -> int:
+    """Print a result with its source; return the exit code."""
+    say_source(settings, section=section, as_json=as_json)
+    return print_ending(ending, as_json=as_json)
 
 
 @contextmanager
@@ -234,7 +233,6 @@ def _how(rate: float | None, what: str) -> Iterator[How]:
 
 
 def _ask_where_asked_anew(settings: Settings, given: Given) -> None:
-    # One that is named is sent without a question, but where another may have done its work.
     later = asked_anew(settings, given.filter.ids)
     for line in asked_anew_lines(later):
         click.echo(line, err=True)

@@ -24,8 +24,9 @@ from feedback.errors import ExitCode
 def print_ending(ending: Ending, *, as_json: bool) -> int:
     """Print the result of a redrive and return the command's exit code.
 
-    1 when a request that was named was not sent, or when Kafka refused a record. A filter is
-    expected to skip settled letters. 5 when the redrive was cut off.
+    1 when a request that was named was not sent, when Kafka refused a record, or when another
+    redrive has sent a letter, too. A filter is expected to skip settled letters. 5 when the redrive
+    was cut off.
     """
     counts = ending.counts
     if as_json:
@@ -34,6 +35,8 @@ def print_ending(ending: Ending, *, as_json: bool) -> int:
         words |= {"refused": refused(counts), "untold": ending.untold}
         if ending.replaced:
             words |= {"replaced_by": ending.replaced}
+        if not ending.is_journaled:
+            words |= {"sent_twice": ending.twice_count, "sent_twice_ids": ending.twice}
         if ending.later is not None:
             words |= {"succeeded_later": dict(ending.later.of)}
             words |= {"undecided_later": dict(ending.later.undecided)}
@@ -45,7 +48,7 @@ def print_ending(ending: Ending, *, as_json: bool) -> int:
     if ending.state == STOPPED:
         return int(ExitCode.CUT)
     is_bad = any(what != SENT for what in ending.of_named.values()) or bool(
-        counts.get(Redrivable.NOT_TAKEN.value)
+        counts.get(Redrivable.NOT_TAKEN.value) or ending.twice_count
     )
     return int(ExitCode.BAD_ANSWER if is_bad or ending.state == CANCELLED else ExitCode.FINE)
 
@@ -60,7 +63,7 @@ def _lines(ending: Ending) -> list[str]:
     for name, count in refused(counts).items():
         lines.append(f"  {count:,} left: {IN_WORDS[Redrivable(name)]}")
     lines += without_letter(ending.of_named)
-    lines += _replaced_lines(ending) + later_lines(ending)
+    lines += _replaced_lines(ending) + later_lines(ending) + _twice_lines(ending)
     if ending.untold:
         lines.append(f"  Redis is away: {ending.untold:,} clients are told by the workers")
     if ending.state in (STOPPED, CANCELLED):
@@ -75,6 +78,19 @@ def _replaced_lines(ending: Ending) -> list[str]:
     if ending.counts.get(SENT, 0) > len(lines) > 0:
         lines.append("  and others: `onceward-dlq show` of an old id names its new one")
     return lines
+
+
+def _twice_lines(ending: Ending) -> list[str]:
+    """Return what is known of another redrive at the same time, and what is not."""
+    if ending.is_journaled or ending.state == REHEARSED or not ending.counts.get(SENT):
+        return []
+    if not ending.twice_count:
+        return [
+            "  no journal was asked: another redrive at this time may send them too, and says so"
+        ]
+    twice = counted(ending.twice_count, "letter")
+    first = f"  {twice} of them another redrive has sent too: they are in their topics twice"
+    return [first, *(printable(f"    {one}") for one in ending.twice[:MOST_LINES])]
 
 
 def later_lines(ending: Ending) -> list[str]:

@@ -148,7 +148,7 @@ def attempt_of(letter: Letter) -> int:
     return int(text) if text.isdigit() and len(text) <= 10 else 0
 
 
-def sent_by(headers: tuple[tuple[str, bytes], ...], redrive_id: str) -> str | None:
+def sent_by(headers: Headers, redrive_id: str) -> str | None:
     """Return the request that a record was sent for; None for a record not of this redrive."""
     found = dict(headers)
     if found.get(DLQ_REDRIVE_ID) != utf8(redrive_id):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -15,6 +12,7 @@ from consumer.dlq.reading import LetterReader
 from consumer.dlq.redrive.batch_sender import opened_statuses
 from consumer.dlq.redrive.loop import How, Redriving, Tools
 from consumer.dlq.redrive.plan import RedrivePlan
+from consumer.dlq.redrive.process import is_at_work, new_owner
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
 from consumer.dlq.redrive.record import SentScan, candidate_of
 from consumer.journal.later_successes import SucceededLater
@@ -49,6 +47,8 @@ class Ending:
         is_journaled: whether its progress stands in the journal.
         replaced: the new ids by the old ones, where letters became new requests; not all of very
             many.
+        twice: ids of letters that another redrive has sent too, meanwhile; not all of very many.
+        twice_count: how many there are.
         later: the successes after the letters that would be sent; None where they were sent.
     """
 
@@ -60,6 +60,8 @@ class Ending:
     is_journaled: bool = True
     replaced: dict[str, str] = field(default_factory=dict)
     later: SucceededLater | None = None
+    twice: list[str] = field(default_factory=list)
+    twice_count: int = 0
 
 
 def begin(
@@ -215,34 +217,10 @@ def _taken(
     while stands.state != DONE:
         if stands.updated_at != first.updated_at or stopping.is_set():
             raise NotResumed(f"redrive {redrive_id} goes on in the process {stands.owner}")
-        is_free = stands.owner is None or is_gone(stands.owner) or stands.silent_ms > SILENT_MS
+        is_free = not is_at_work(stands.owner, stands.silent_ms)
         if is_free and work.take(stands, by=by, reason=because):
             return stands._replace(state=RUNNING)
         if not is_free:
             stopping.wait(ASK_AGAIN_S)
         stands = _found(work, redrive_id)
     return stands
-
-
-# A process that has written nothing for so long has nothing under way any more: its slowest batch
-# waits for Redis, for Kafka's topics and for the acknowledgements, each for seconds.
-SILENT_MS = 30_000
-
-
-def new_owner() -> str:
-    """Return a name for this process that no other process has."""
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-
-
-def is_gone(owner: str) -> bool:
-    """Whether the owner is a process of this host that has certainly ended."""
-    host, _, rest = owner.rpartition("-")[0].rpartition("-")
-    if host != socket.gethostname() or not rest.isdigit():
-        return False
-    try:
-        os.kill(int(rest), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False

@@ -1,8 +1,9 @@
 """Sends letters of other systems back where no journal is asked.
 
 What was sent back is found in Kafka alone, by our headers in the topics of origin: records behind
-the letters. A process that dies repeats nothing when its command is given again; two of them at
-once may both send a letter.
+the letters (`sent_traces`). A process that dies repeats nothing when its command is given again. Of
+two at once, each leaves a letter that the other has sent by the last look before its own write; a
+letter that both wrote between their looks is counted by the one that ends last, at least.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from consumer.dlq.reading import CLOCKS_APART_MS, LetterReader
 from consumer.dlq.redrive.loop import How
 from consumer.dlq.redrive.plan import MAX_REDRIVES, RedrivePlan, chunk_size
 from consumer.dlq.redrive.progress import CHOSEN, READ, SENT, NamedResults, PageUnderWay
-from consumer.dlq.redrive.record import attempt_of, sending_of, sent_count
+from consumer.dlq.redrive.record import attempt_of, sending_of
+from consumer.dlq.redrive.sent_traces import SentTraces
 from consumer.dlq.redrive.session import REHEARSED, STOPPED, Ending
 from consumer.dlq.seen_names import SeenNames
 from consumer.journal.redrive_row import DONE
@@ -33,7 +35,7 @@ class _Kafka(NamedTuple):
     """The connections, and what they said at the beginning."""
 
     letters: LetterReader
-    scan: KafkaScan
+    traces: SentTraces
     writer: KafkaWriter
     topics: Collection[str]
 
@@ -73,23 +75,29 @@ def send_back(
             LetterReader(settings.kafka, topics=plan.topics, dlqs=plan.dlqs)
         )
         scan = stack.enter_context(KafkaScan(settings.kafka, committed_only=False))
+        redrive_id = new_request_id()
+        traces = stack.enter_context(closing(SentTraces(scan, redrive_id=redrive_id)))
         writer = stack.enter_context(closing(KafkaWriter(settings.kafka)))
-        before, own = (stack.enter_context(SeenNames()) for _ in range(2))
-        kafka = _Kafka(letters, scan, writer, frozenset(scan.topics()))
-        _remember_sent(kafka, plan, before)
-        one = _Redriving(kafka, plan, how, before=before, own=own)
+        own = stack.enter_context(SeenNames())
+        kafka = _Kafka(letters, traces, writer, frozenset(scan.topics()))
+        _begin_traces(kafka, plan)
+        one = _Redriving(kafka, plan, how, redrive_id=redrive_id, own=own)
         state = one.run(by=by, is_trial=is_trial)
+        if not is_trial:
+            traces.look()
         return Ending(
-            redrive_id="" if is_trial else one.redrive_id,
+            redrive_id="" if is_trial else redrive_id,
             state=state,
             counts=dict(one.counts.counts),
             of_named=one.answers.of_named,
             is_journaled=False,
+            twice=traces.twice,
+            twice_count=traces.twice_count,
         )
 
 
-def _remember_sent(kafka: _Kafka, plan: RedrivePlan, before: SeenNames) -> None:
-    """Remember the records that were sent back for the chosen letters, or for others."""
+def _begin_traces(kafka: _Kafka, plan: RedrivePlan) -> None:
+    """Read the records that were sent back for the chosen letters, or for others."""
     homes: set[str] = set()
     oldest_ms: int | None = None
     for page in kafka.letters.pages(kafka.letters.spans(since_ms=plan.filter.since_ms)):
@@ -98,21 +106,18 @@ def _remember_sent(kafka: _Kafka, plan: RedrivePlan, before: SeenNames) -> None:
                 homes.add(letter.home)
                 oldest_ms = min(letter.record.timestamp_ms, oldest_ms or 2**62)
     since_ms = None if oldest_ms is None else oldest_ms - CLOCKS_APART_MS
-    for found in kafka.scan.pages(kafka.scan.spans(homes & set(kafka.topics), since_ms=since_ms)):
-        sent = (sent_count(record.headers) for record in found.records)
-        before.add(_name(*one) for one in sent if one is not None)
+    kafka.traces.begin(homes & set(kafka.topics), since_ms=since_ms)
 
 
 class _Redriving:
     def __init__(
-        self, kafka: _Kafka, plan: RedrivePlan, how: How, *, before: SeenNames, own: SeenNames
+        self, kafka: _Kafka, plan: RedrivePlan, how: How, *, redrive_id: str, own: SeenNames
     ) -> None:
         self._kafka = kafka
         self._plan = plan
         self._how = how
-        self._before = before
         self._own = own
-        self.redrive_id = new_request_id()
+        self._redrive_id = redrive_id
         self.answers = NamedResults(plan.filter.ids)
         self.counts = PageUnderWay(self.answers, {}, read=0, total=0)
 
@@ -139,12 +144,7 @@ class _Redriving:
 
     def _ready(self, letters: Sequence[Letter]) -> Iterator[Letter]:
         for one in letters:
-            what = self._plan.fault_of(one, self._kafka.topics) or verdict_without_journal(
-                one,
-                was_sent=_name(one.request_id, one.failure.redrive_count + 1) in self._before,
-                sends_again=self._plan.sends_again,
-                max_redrives=self._plan.max_redrives,
-            )
+            what = self._plan.fault_of(one, self._kafka.topics) or self._verdict(one)
             if what is Redrivable.SEND_UNKNOWN:
                 (is_new,) = self._own.add([one.request_id])
                 what = what if is_new else Redrivable.DOUBLE
@@ -153,13 +153,32 @@ class _Redriving:
             else:
                 self.counts.became(one.request_id, what.value)
 
+    def _verdict(self, letter: Letter) -> Redrivable:
+        return verdict_without_journal(
+            letter,
+            was_sent=self._kafka.traces.has(*_sending(letter)),
+            sends_again=self._plan.sends_again,
+            max_redrives=self._plan.max_redrives,
+        )
+
+    def _left_by_another(self, letters: Sequence[Letter]) -> list[Letter]:
+        """Return the letters that no other redrive has sent since they were chosen."""
+        self._kafka.traces.look()
+        left = []
+        for one in letters:
+            if self._verdict(one) is Redrivable.SEND_UNKNOWN:
+                left.append(one)
+            else:
+                self.counts.became(one.request_id, Redrivable.SENT_BEFORE.value)
+        return left
+
     def _send(self, letters: Sequence[Letter], *, by: str) -> bool:
         """Write letters in portions; say whether all of them were written."""
         size, rate = chunk_size(self._how.rate), self._how.rate
         for at in range(0, len(letters), size):
             if self._how.stopping.is_set():
                 return False
-            batch = letters[at : at + size]
+            batch = self._left_by_another(letters[at : at + size])
             until = epoch_ms() + self._plan.valid_ms
             sendings = [self._sending(one, by=by, deadline_at=until) for one in batch]
             errors = self._kafka.writer.write(sendings)
@@ -173,7 +192,7 @@ class _Redriving:
         return sending_of(
             letter,
             None,
-            redrive_id=self.redrive_id,
+            redrive_id=self._redrive_id,
             by=by,
             attempt=attempt_of(letter),
             deadline_at=deadline_at,
@@ -183,6 +202,7 @@ class _Redriving:
 
     def _became(self, letter: Letter, error: KafkaUnavailable | None) -> None:
         if error is None:
+            self._kafka.traces.sent(*_sending(letter))
             self.counts.became(letter.request_id, SENT)
         elif isinstance(error, RecordRefused):
             self.counts.became(letter.request_id, Redrivable.NOT_TAKEN.value)
@@ -193,5 +213,6 @@ class _Redriving:
 GO_ON = "give the same command again: what was sent is found in its topic, and left"
 
 
-def _name(request_id: str, count: int) -> str:
-    return f"{count} {request_id}"
+def _sending(letter: Letter) -> tuple[str, int]:
+    """Return a letter's request, and how often it is sent back with this sending."""
+    return letter.request_id, letter.failure.redrive_count + 1

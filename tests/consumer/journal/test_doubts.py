@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from sqlalchemy import text
+
 from consumer.journal import Journal, JournalState
-from consumer.journal.doubts import Doubts
-from tests.consumer.journal.conftest import Database, OpenJournal
+from consumer.journal.doubts import _UNSWEPT, Doubts, UnsweptClaims
+from tests.consumer.journal.conftest import Database, OpenJournal, OpenLeases
 from tests.consumer.journal.samples import claim, finish, new_id
 
 OFTEN_MS, SELDOM_MS = 0, 3_600_000
@@ -65,3 +69,48 @@ def test_all_open_doubts_of_the_group_are_read_page_by_page(
         assert doubts.count() == 5
     with Doubts(database.url, group="another") as others:
         assert list(others.pages()) == [] and others.count() == 0
+
+
+def test_claims_of_dead_workers_in_their_effect_are_counted_before_a_sweep(
+    open_journal: OpenJournal, open_leases: OpenLeases, database: Database, group: str
+) -> None:
+    owners = ("dead", "dead", "gone", "living", "before-its-effect")
+    names = [new_id() for _ in owners]
+    for name, owner in zip(names, owners, strict=True):
+        open_journal(owner).apply(claims=[claim(name)])
+    open_journal("dead", group="another").apply(claims=[claim(new_id(), effect_kind="external")])
+    open_leases("living").register(3600)
+    open_leases("dead").register(0)
+    with Doubts(database.url, group=group) as doubts:
+        assert doubts.unswept().claims == []
+        for at, name in enumerate(names[:-1]):
+            database.change(
+                "UPDATE onceward_request SET effect_at = :at WHERE request_id = :name",
+                at=100 + at,
+                name=name,
+            )
+        found = doubts.unswept()
+    assert found.claims == [UnsweptClaims("dead", 2, 100), UnsweptClaims("gone", 1, 102)]
+    assert found.living == 1
+
+
+def test_unswept_claims_are_found_by_the_index_of_the_claims(
+    journal: Journal, database: Database
+) -> None:
+    journal.apply(claims=[claim(new_id(), effect_kind="external")])
+    statement = _UNSWEPT.params(this_group="g").compile(
+        database.engine, compile_kwargs={"render_postcompile": True}
+    )
+    is_sqlite = database.engine.dialect.name == "sqlite"
+    with database.engine.connect() as connection:
+        if not is_sqlite:
+            connection.execute(text("SET enable_seqscan = off"))
+        how = "EXPLAIN QUERY PLAN" if is_sqlite else "EXPLAIN"
+        parameters = statement.construct_params()
+        if statement.positional:
+            assert statement.positiontup is not None
+            given: Any = tuple(parameters[name] for name in statement.positiontup)
+        else:
+            given = parameters
+        plan = connection.exec_driver_sql(f"{how} {statement}", given).all()
+    assert "onceward_request_claimed" in str(plan)

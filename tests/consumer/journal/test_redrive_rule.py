@@ -169,3 +169,17 @@ def test_a_replacement_that_kafka_lacks_is_sent_again_though_the_old_one_is_clos
     unknown = wish._replace(takes_unknown=True)
     gone = [did(ActionKind.DISCARD, redrive="mine", generation=None)]
     assert decide(letter(), None, NOW, actions=gone, wish=unknown) is Redrivable.AGAIN
+
+
+@pytest.mark.parametrize("by", [None, "another"])
+def test_what_was_closed_after_a_reopening_that_never_came_is_sent_by_no_resume(
+    by: str | None,
+) -> None:
+    over = failed(resend=True, deadline_at=NOW)
+    closed = (MINE, did(ActionKind.DISCARD, redrive=by))
+    owes = WISH._replace(owed=frozenset({"a"}))
+    assert decide(letter(), over, NOW, actions=closed, wish=owes) is Redrivable.DISCARDED
+    unknown = tuple(one._replace(generation=None) for one in closed)
+    assert decide(letter(), None, NOW, actions=unknown, wish=owes) is Redrivable.DISCARDED
+    undone = (*closed, did(ActionKind.UNDO))
+    assert decide(letter(), over, NOW, actions=undone, wish=owes) is Redrivable.SEND
