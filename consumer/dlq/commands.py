@@ -30,6 +30,7 @@ from consumer.dlq.show_page import VALUE_LIMIT, nothing_known, show_page
 from consumer.dlq.timeline_page import next_lines
 from consumer.journal.later_successes import NOTHING_LATER
 from feedback import __version__
+from feedback.clock import epoch_ms
 from feedback.console.commands import (
     JOURNALED,
     OF_A_GROUP,
@@ -117,7 +118,8 @@ def list_command(
     say_source(settings, as_json=as_json, section="" if no_journal else "journal")
     if not as_json:
         console = console_for()
-        console.print(list_page(tally, width=console.width, doubts=hints.doubts or 0))
+        page = list_page(tally, width=console.width, doubts=hints.doubts or 0, now=epoch_ms())
+        console.print(page)
         for line in hint_lines(hints, config=config):
             click.echo(line)
         return

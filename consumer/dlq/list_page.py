@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from consumer.dlq.dates import moment
+from consumer.dlq.dates import age, moment
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.tally import NONE, Bar, Listed, Names, Tally
 from feedback.console.plurals import counted
@@ -19,10 +19,7 @@ MOST_NAMES = 10
 # Without a terminal nothing has to fit: nobody wants lines cut in a log.
 FREE_WIDTH = 240
 MESSAGE_LIMIT = 400
-# Narrower terminals get no places; `show` has them.
-WITH_PLACE = 110
-WITH_MESSAGE = 140
-_COLUMNS = ("failed at", "request", "state", "reason", "runs", "where it failed", "message")
+_TOPIC_LIMIT, _REASON_LIMIT = 40, 30
 
 _COLOURS = {
     LetterState.OPEN: "red",
@@ -39,11 +36,12 @@ def console_for(*, stderr: bool = False) -> Console:
     return console if console.is_terminal else Console(width=FREE_WIDTH, highlight=False)
 
 
-def list_page(tally: Tally, *, width: int, doubts: int = 0) -> RenderableType:
+def list_page(tally: Tally, *, width: int, doubts: int = 0, now: int) -> RenderableType:
     """Return the page.
 
     Args:
         width: of the terminal.
+        now: epoch ms.
         doubts: how many requests of the group are in doubt, most of them without a letter.
     """
     parts: list[RenderableType] = [_heading(tally)]
@@ -54,11 +52,7 @@ def list_page(tally: Tally, *, width: int, doubts: int = 0) -> RenderableType:
         parts += counts_and_times(tally)
     newest = tally.newest()
     if newest:
-        table = _letters(newest, width)
-        parts.append(table)
-        left_out = _COLUMNS[len(table.columns) :]
-        if left_out:
-            parts.append(Text(f"left out at this width: {', '.join(left_out)}", style="dim"))
+        parts += _letters(newest, width, now)
     if tally.shown > len(newest):
         parts.append(older_ones(tally.shown - len(newest)))
     return Group(*parts)
@@ -137,36 +131,32 @@ def _bar(bar: Bar, most: int) -> str:
     return "█" * max(length, 1 if bar.letters else 0)
 
 
-def _letters(newest: list[Listed], width: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(_COLUMNS[0], no_wrap=True, min_width=len(moment(0)))
-    # A cut id is of no use.
-    longest = max(len(printable(one.request_id)) for one in newest)
-    table.add_column(_COLUMNS[1], no_wrap=True, min_width=longest)
-    table.add_column(_COLUMNS[2], no_wrap=True, min_width=max(len(one.state) for one in newest))
-    table.add_column(_COLUMNS[3], overflow="fold")
-    if width >= WITH_PLACE:
-        table.add_column(_COLUMNS[4], justify="right", no_wrap=True)
-        table.add_column(_COLUMNS[5], overflow="fold")
-    if width >= WITH_MESSAGE:
-        table.add_column(_COLUMNS[6], overflow="ellipsis", no_wrap=True, ratio=1)
+def _letters(newest: list[Listed], width: int, now: int) -> list[RenderableType]:
+    """Return two lines for each letter, so that a narrow terminal has all but a message's end."""
+    lines: list[RenderableType] = [Text("age   request, state, failed at", style="bold")]
     for one in newest:
-        table.add_row(*_cells(one)[: len(table.columns)])
-    return table
+        # A cut id is of no use: one that is longer than the line goes on in the next.
+        first = Text(f"{age(now - one.failed_at):>4}  ", overflow="fold")
+        first += plain(one.request_id) + Text("  ") + state_text(one.state)
+        at = Text(f"  {moment(one.failed_at)}")
+        lines.append(first + at if len(first) + len(at) <= width else first)
+        second = Text("      ") + plain(_failure_words(one))
+        second.truncate(width, overflow="ellipsis")
+        lines.append(second)
+    return lines
 
 
-def _cells(one: Listed) -> list[Text]:
+def _failure_words(one: Listed) -> str:
     failure = one.failure
-    original = failure.original
-    where = one.topic
-    if original.partition is not None and original.offset is not None:
-        where += f" {original.partition}/{original.offset}"
-    return [
-        Text(moment(one.failed_at)),
-        plain(one.request_id),
-        state_text(one.state),
-        plain(failure.reason),
-        Text("" if failure.attempts is None else str(failure.attempts)),
-        plain(where),
-        plain((failure.exception_message or "")[:MESSAGE_LIMIT]),
-    ]
+    partition, offset = failure.original.partition, failure.original.offset
+    words = f"{_cut(failure.reason or NONE, _REASON_LIMIT)} in {_cut(one.topic, _TOPIC_LIMIT)}"
+    if partition is not None and offset is not None:
+        words += f" {partition}/{offset}"
+    if failure.attempts is not None:
+        words += f", {counted(failure.attempts, 'run')}"
+    message = (failure.exception_message or "")[:MESSAGE_LIMIT]
+    return f"{words}: {message}" if message else words
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

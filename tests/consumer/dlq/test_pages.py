@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from consumer.dlq.letter_state import LetterState
-from consumer.dlq.list_page import WITH_MESSAGE, console_for, list_page
+from consumer.dlq.list_page import console_for, list_page
 from consumer.dlq.report import RequestReport
 from consumer.dlq.show_page import VALUE_LIMIT, WIDE, show_page
 from consumer.dlq.tally import MOST_NAMES, Tally
@@ -85,32 +85,39 @@ def test_a_list_names_the_most_frequent_and_counts_the_rest() -> None:
     tally = Tally(limit=3)
     for number in range(MOST_NAMES // 50):
         tally.add(letter(f"r{number}", DLQ_REASON=f"REASON_{number:02d}"), LetterState.OPEN)
-    lines = drawn(list_page(tally, width=160), width=160)
+    lines = drawn(list_page(tally, width=160, now=FAILED_AT), width=160)
     text = "\n".join(lines)
     assert lines[0].startswith("20 dead letters, 2023-11-14 22:13:25Z")
     assert "REASON_09" in text and "of 10 more" in text
     assert "17 older ones are not listed: see --limit" in text
 
 
-@pytest.mark.parametrize("width", [60, 80, 110, 140, 240])
-def test_ids_are_never_cut(width: int) -> None:
+@pytest.mark.parametrize("width", [60, 80, 100, 140, 240])
+def test_each_width_has_all_of_a_letter_but_the_end_of_its_message(width: int) -> None:
     tally = Tally(limit=3)
     name = "0198f0c0-7c3e-7b1e-9d3a-2f6c1f0e8a11"
-    tally.add(letter(name), LetterState.IN_DOUBT)
-    lines = drawn(list_page(tally, width=width), width=width)
-    (line,) = (one for one in lines if name in one)
-    assert line.startswith(f"2023-11-14 22:13:25Z  {name}")
-    assert ("in doubt" in line) == (width >= 80)
-    left_out = [one for one in lines if one.startswith("left out")]
-    told = "left out at this width: runs, where it failed, message"
-    assert left_out == (
-        [told]
-        if width < 110
-        else [told.replace("runs, where it failed, ", "")]
-        if width < 140
-        else []
-    )
-    assert ("the bank is" in line) == (width >= WITH_MESSAGE)
+    long = "the bank is on fire " * 30
+    tally.add(letter(name, DLQ_EXCEPTION_MESSAGE=long), LetterState.IN_DOUBT)
+    page = list_page(tally, width=width, now=FAILED_AT + 7_300_000)
+    lines = drawn(page, width=width)
+    assert max(map(len, lines)) <= width
+    at = next(number for number, line in enumerate(lines) if name in line)
+    first, second = lines[at : at + 2]
+    time = "" if width < 80 else "  2023-11-14 22:13:25Z"
+    assert first == f"  2h  {name}  in doubt{time}"
+    assert second.startswith("      HANDLER_ERROR in payments 3/41, 1 run: the bank")
+    assert second.endswith("…") and len(second) == width
+
+
+def test_a_long_id_is_whole_and_long_names_leave_room_for_the_message() -> None:
+    tally = Tally(limit=3)
+    hostile = "x" * 200 + "\x1b[2J"
+    one = letter("i" * 128, DLQ_REASON=hostile, ORIGINAL_TOPIC=hostile)
+    tally.add(one, LetterState.OPEN)
+    lines = drawn(list_page(tally, width=100, now=FAILED_AT), width=100)
+    assert "i" * 128 in "".join(lines)
+    (line,) = (one for one in lines if " in xxx" in one)
+    assert "OSErr" in line and "\x1b" not in line and len(line) <= 100
 
 
 def test_without_a_terminal_nothing_needs_to_fit() -> None:
