@@ -9,14 +9,16 @@ import click
 from consumer.dlq import discard_command, expire_commands, resolve_command
 from consumer.dlq.as_json import listed_json, report_json, summary_json
 from consumer.dlq.asked_anew import asked_anew, asked_anew_lines
+from consumer.dlq.doubts_export import DoubtsToExport
 from consumer.dlq.doubts_list import (
+    count_open_doubts,
     doubt_lines,
     doubts_json,
     doubts_of,
     doubts_page,
     require_doubts_alone,
 )
-from consumer.dlq.exporting import export
+from consumer.dlq.exporting import export, export_rows
 from consumer.dlq.filter import Filter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_hints import ListHints, hint_lines, hints_json, hints_of
@@ -41,6 +43,7 @@ from feedback.console.commands import (
 )
 from feedback.console.contradictions import refuse_beside
 from feedback.console.plurals import counted
+from feedback.console.printable import printable
 from feedback.console.progress import progress_bar
 from feedback.console.source import say_source, source_json
 from feedback.errors import ExitCode
@@ -215,19 +218,45 @@ def export_command(
 ) -> None:
     """Write dead letters to FILE for analysis: .parquet, .jsonl, or - for JSON lines here.
 
+    --state in_doubt writes the open doubts, with a letter or without, from the journal's rows, and
+    the value where Redis or the topic still has it. What is not known is null.
+
     \b
     Examples:
       onceward-dlq export letters.parquet --config payments.toml --all
+      onceward-dlq export doubts.jsonl --state in_doubt
       onceward-dlq export - --since 1d | jq .exception_message
     """
     _refuse_two_meanings_of_states()
+    asks_for_doubts = LetterState.IN_DOUBT in given.filter.states
+    if asks_for_doubts:
+        require_doubts_alone(given)
     settings = settings_of(config, needs=OF_A_GROUP if no_journal else JOURNALED)
+    if asks_for_doubts:
+        _export_doubts(settings, given, file)
+        return
     shown = shown_states(given, everything=everything)
     with progress_bar("reading dead letters") as advance:
         pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
         count = export(pages, file, shown=shown)
+    asks_all = not (no_journal or given.dlqs or given.filter.states)
+    doubts, _ = count_open_doubts(settings) if asks_all else (0, None)
     say_source(settings, section="" if no_journal else "journal")
     click.echo(f"{counted(count, 'dead letter')} written to {file}", err=True)
+    if doubts:
+        are = "is" if doubts == 1 else "are"
+        words = f"{counted(doubts, 'open doubt')} {are} not among them: export --state in_doubt"
+        click.echo(words, err=True)
+
+
+def _export_doubts(settings: Settings, given: Given, file: str) -> None:
+    with progress_bar("reading doubts") as advance:
+        doubts = DoubtsToExport(settings, given, advance=advance)
+        count = export_rows(doubts.pages(), file)
+    say_source(settings)
+    click.echo(f"{counted(count, 'open doubt')} written to {file}", err=True)
+    for why in doubts.away.values():
+        click.echo(printable(f"some values are null: {why}"), err=True)
 
 
 def _refuse_two_meanings_of_states() -> None:

@@ -97,9 +97,9 @@ def found_doubts(rows: Iterable[Row], chosen: Filter, *, limit: int) -> DoubtsFo
 
     def taken() -> Iterator[Row]:
         for row in rows:
-            as_letter = _as_letter(row)
-            if chosen.takes(as_letter):
-                tally.add(as_letter, LetterState.IN_DOUBT)
+            letter = as_letter(row)
+            if chosen.takes(letter):
+                tally.add(letter, LetterState.IN_DOUBT)
                 yield row
 
     newest = heapq.nlargest(limit, taken(), key=lambda row: (row.finished_at, row.request_id))
@@ -151,7 +151,7 @@ def doubt_json(row: Row, *, config: str | None) -> dict[str, Any]:
     return {
         "request_id": row.request_id,
         "state": LetterState.IN_DOUBT.value,
-        **failure_json(_as_letter(row).failure),
+        **failure_json(as_letter(row).failure),
         **bytes_json("key", row.message_key),
         "resolve": resolve_commands(row.request_id, config=config),
     }
@@ -167,7 +167,7 @@ def resolve_commands(request_id: str, *, config: str | None) -> list[str]:
     return [pasted((*words, how, "--because", ""), request_id) for how in _HOW]
 
 
-def _as_letter(row: Row) -> Letter:
+def as_letter(row: Row) -> Letter:
     """Return a doubt in the shape that filters and counts take."""
     since = row.finished_at or 0
     place = (row.topic, row.partition, row.offset)

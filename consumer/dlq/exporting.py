@@ -103,8 +103,21 @@ def export(pages: Iterable[list[Judged]], target: str, *, shown: Collection[Lett
     """Write letters; return how many.
 
     Args:
-        target: a file whose name ends in `.parquet` or `.jsonl`, or `-` for standard output.
         shown: the states to write.
+
+    Raises:
+        SettingsError, NotAvailable: as `export_rows`.
+    """
+    return export_rows(
+        ([row_of(*one) for one in page if one.state in shown] for page in pages), target
+    )
+
+
+def export_rows(pages: Iterable[list[dict[str, Any]]], target: str) -> int:
+    """Write rows; return how many.
+
+    Args:
+        target: a file whose name ends in `.parquet` or `.jsonl`, or `-` for standard output.
 
     Raises:
         SettingsError: the name has another ending.
@@ -112,8 +125,7 @@ def export(pages: Iterable[list[Judged]], target: str, *, shown: Collection[Lett
     """
     count = 0
     with _opened(target) as add:
-        for page in pages:
-            rows = [row_of(*one) for one in page if one.state in shown]
+        for rows in pages:
             add(rows)
             count += len(rows)
     return count
@@ -178,7 +190,7 @@ class ParquetSheet:
         """Write rows, some of them later."""
         for row in rows:
             self._rows.append(row)
-            self._size_bytes += len(row["value"] or "") + len(row["headers"])
+            self._size_bytes += len(row["value"] or "") + len(row["headers"] or "")
             if len(self._rows) >= GROUP_ROWS or self._size_bytes >= GROUP_BYTES:
                 self.flush()
 
