@@ -6,7 +6,7 @@
 - `service` starts the components and runs the loop; `drain` ends the runs; `signals` end it.
 - `commands` is `onceward-worker`; `check` asks each server and setting, `topics` lists the topics
   that handlers need, and makes them, `topic_lines` shows them; `workers/` lists the workers, living
-  and dead.
+  and dead; `rights/` lists the rights that each role needs, and the commands that grant them.
 - `health/` says whether the worker gets on, can take work, and its latest figures: pages and
   metrics.
 """

@@ -1,4 +1,4 @@
-"""`onceward-worker`: run, check, topics, migrate, prune, pause, resume, paused, workers."""
+"""`onceward-worker`: run, check, topics, migrate, prune, pause, resume, paused, workers, rights."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from consumer.features.dead_letters.strategies import lettered_of
 from consumer.features.pausing.commands import COMMANDS as PAUSING
 from consumer.journal import Journal, migrate
 from consumer.ops.check import CheckResult, check_all
+from consumer.ops.rights.command import rights
 from consumer.ops.startup import load_registry
 from consumer.ops.topic_lines import topic_as_json, topic_as_text
 from consumer.ops.topics import look_at_topics
@@ -177,7 +178,7 @@ def _create_topics(settings: Settings) -> None:
             log.info("topic.created", topic=one.topic.name, partitions=one.partitions)
 
 
-for command in (*PAUSING, workers):
+for command in (*PAUSING, workers, rights):
     cli.add_command(command)
 
 

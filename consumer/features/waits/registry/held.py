@@ -8,6 +8,7 @@ from itertools import groupby
 
 from consumer.features.waits.registry.changes import Changes, changes_of
 from consumer.features.waits.registry.facts import Place
+from consumer.features.waits.registry.naming import transactional_prefix
 from consumer.features.waits.registry.owned import Owned
 from consumer.features.waits.registry.partitions import LeaseLost
 from consumer.features.waits.registry.table import WaitTable
@@ -183,7 +184,7 @@ class PartitionsOwned:
             return
         if opened.forgotten:
             log.error("waits.topic_made_anew", topic=place[0], forgotten=opened.forgotten)
-        name = f"onceward.{self._group}.expire.{place[0]}.{place[1]}"
+        name = f"{transactional_prefix(self._group)}{place[0]}.{place[1]}"
         self.owned[place] = Owned(
             place=place,
             source=topic.source,

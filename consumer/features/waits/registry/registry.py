@@ -16,6 +16,7 @@ from consumer.features.waits.holders import Heartbeats
 from consumer.features.waits.registry.facts import Place
 from consumer.features.waits.registry.held import PartitionsOwned, Stopping
 from consumer.features.waits.registry.moving import Moving
+from consumer.features.waits.registry.naming import group_of
 from consumer.features.waits.registry.owned import Owned
 from consumer.features.waits.registry.partitions import LeaseLost
 from consumer.features.waits.registry.table import WaitTable
@@ -47,15 +48,6 @@ AWAY_S = 1.0
 # After a dead letter topic was not there.
 REST_S = 30.0
 _ME = "registry"
-
-
-def group_of(group: str) -> str:
-    """Return the consumer group of a group's registries.
-
-    >>> group_of("payments")
-    'payments.expire'
-    """
-    return f"{group}.expire"
 
 
 class Registry:

@@ -1,0 +1,146 @@
+"""The topics, groups and transactional ids that each role uses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from consumer.features.waits.record import wait_topic
+from consumer.features.waits.registry.naming import group_of, transactional_prefix
+from consumer.handlers.declaration import DeliveryKind, Handler
+from consumer.ops.rights.needed import KafkaRight, Resource, Role
+from consumer.ops.topics import needed_topics
+from feedback.records.dead_letter_topics import dead_letter_topic
+from feedback.settings.settings import Settings
+
+READ, WRITE = frozenset({"Read"}), frozenset({"Write"})
+CREATE, DESCRIBE = frozenset({"Create"}), frozenset({"Describe"})
+CONFIGS = frozenset({"DescribeConfigs"})
+
+
+class _KafkaNames(NamedTuple):
+    settings: Settings
+    handlers: tuple[Handler, ...]
+
+    @property
+    def group(self) -> str:
+        return self.settings.kafka.group
+
+    @property
+    def making(self) -> frozenset[str]:
+        """What a process needs to make a topic beside another."""
+        return CREATE if self.settings.worker.create_topics else frozenset()
+
+    @property
+    def sources(self) -> list[str]:
+        """The topics of requests: those of handlers, and the client's own."""
+        topics = [one.dead_letters_of or one.topic for one in self.handlers]
+        client = self.settings.client.topic
+        return [*dict.fromkeys([*topics, *([client] if client else [])])]
+
+
+def kafka_rights(
+    role: Role, settings: Settings, handlers: Iterable[Handler]
+) -> tuple[KafkaRight, ...]:
+    """Return the rights of a role, each resource once.
+
+    Args:
+        handlers: those of the settings; none where this process has no handlers.
+
+    Raises:
+        SettingsError: a name would be longer than Kafka allows.
+    """
+    names = _KafkaNames(settings, tuple(handlers))
+    rights: dict[tuple[Resource, str, bool], KafkaRight] = {}
+    for one in _BY_ROLE[role](names):
+        key = (one.resource, one.name, one.is_prefix)
+        first = rights.get(key, one)
+        both = first.operations | one.operations
+        rights[key] = one._replace(operations=both, wished=(first.wished | one.wished) - both)
+    return tuple(rights.values())
+
+
+def _of_worker(names: _KafkaNames) -> Iterator[KafkaRight]:
+    beside: dict[str, frozenset[str]] = {}
+    for topic in needed_topics(names.settings, names.handlers):
+        operations = frozenset(one.capitalize() for one in topic.rights)
+        if topic.name == topic.like:
+            yield _topic(topic.name, operations, CONFIGS)
+        elif topic.name.startswith(prefix := f"{topic.like}.{names.group}."):
+            beside[prefix] = beside.get(prefix, frozenset()) | operations
+        else:
+            yield _topic(topic.name, operations | names.making)
+    for prefix, operations in beside.items():
+        yield _topic(prefix, operations | names.making, CONFIGS, is_prefix=True)
+    yield from _groups_of_worker(names)
+
+
+def _groups_of_worker(names: _KafkaNames) -> Iterator[KafkaRight]:
+    yield KafkaRight(Resource.GROUP, names.group, READ)
+    if any(one.retries is not None and one.retries.topic_delays_ms for one in names.handlers):
+        yield KafkaRight(Resource.GROUP, f"{names.group}.retry", READ)
+    if any(one.delivery is DeliveryKind.AT_LEAST_ONCE for one in names.handlers):
+        yield KafkaRight(Resource.GROUP, f"{names.group}.wait", READ)
+
+
+def _of_sender(names: _KafkaNames) -> Iterator[KafkaRight]:
+    for topic in names.sources:
+        yield _topic(topic, WRITE, CONFIGS)
+
+
+def _of_resender(names: _KafkaNames) -> Iterator[KafkaRight]:
+    for topic in names.sources:
+        yield _topic(topic, READ | WRITE)
+
+
+def _of_registry(names: _KafkaNames) -> Iterator[KafkaRight]:
+    for one in names.handlers:
+        if one.delivery is DeliveryKind.AT_LEAST_ONCE:
+            yield _topic(wait_topic(one.topic, names.group), READ | WRITE, CONFIGS)
+            letters = dead_letter_topic(one.topic, names.group)
+            yield _topic(letters, READ | WRITE | names.making)
+            yield _topic(one.topic, DESCRIBE, CONFIGS)
+    yield KafkaRight(Resource.GROUP, group_of(names.group), READ)
+    name = transactional_prefix(names.group)
+    yield KafkaRight(Resource.TRANSACTIONAL_ID, name, WRITE, is_prefix=True)
+
+
+def _of_operator(names: _KafkaNames) -> Iterator[KafkaRight]:
+    for topic in names.sources:
+        yield _topic(topic, READ | WRITE, CONFIGS | names.making)
+        prefix = f"{topic}.{names.group}."
+        yield _topic(prefix, READ, CONFIGS | names.making, is_prefix=True)
+    yield KafkaRight(Resource.GROUP, names.group, DESCRIBE)
+
+
+def _of_auditor(names: _KafkaNames) -> Iterator[KafkaRight]:
+    for topic in dict.fromkeys([*names.settings.audit.topics, *names.sources]):
+        yield _topic(topic, READ | CONFIGS)
+        yield _topic(f"{topic}.{names.group}.", READ | CONFIGS, is_prefix=True)
+    yield KafkaRight(Resource.GROUP, names.group, DESCRIBE)
+
+
+def _of_nobody(names: _KafkaNames) -> Iterator[KafkaRight]:
+    return iter(())
+
+
+def _topic(
+    name: str,
+    operations: frozenset[str],
+    wished: frozenset[str] = frozenset(),
+    *,
+    is_prefix: bool = False,
+) -> KafkaRight:
+    return KafkaRight(Resource.TOPIC, name, operations, wished, is_prefix)
+
+
+_BY_ROLE = {
+    Role.WORKER: _of_worker,
+    Role.CLIENT: _of_sender,
+    Role.RESENDER: _of_resender,
+    Role.RELAY: _of_sender,
+    Role.REGISTRY: _of_registry,
+    Role.OPERATOR: _of_operator,
+    Role.AUDITOR: _of_auditor,
+    Role.MIGRATE: _of_nobody,
+}
