@@ -11,6 +11,7 @@ from spark_audit.spark.session import open_session
 from tests.spark_audit.hadoop import in_bucket, mounted
 from tests.spark_audit.interrupted import close_connection
 from tests.spark_audit.jars import S3A, audit_jars
+from tests.spark_audit.members import members_remembered
 from tests.spark_audit.small import SMALL
 from tests.stack.s3 import S3, s3_server
 
@@ -44,7 +45,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Yield a session, with the jars for Kafka, JDBC and S3."""
     warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     session = open_session(master="local[2]", jars=audit_jars(profile=S3A), conf=SMALL | warehouse)
-    yield session
+    with members_remembered():
+        yield session
     session.stop()
 
 

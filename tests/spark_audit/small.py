@@ -4,9 +4,15 @@ from tests.spark_audit.classes import classes_file
 
 # Small frames: what Spark does to be fast with large ones takes longer than the work.
 COMPILED = {
+    # The room for compiled code is small where only the first tier compiles: Java would throw code
+    # away and compile it again, for as long as a session of tests lasts.
     "spark.driver.extraJavaOptions": (
-        f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile={classes_file()}"
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m -XX:+UseSerialGC "
+        f"-XX:SharedArchiveFile={classes_file()}"
     ),
+    # Of each query Spark writes down all of its plans, for pages that nobody opens.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "100",
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",

@@ -3,6 +3,12 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.clientserver import JavaClient  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tests.kit.settings import environment
 
@@ -44,3 +50,20 @@ def test_spark_without_the_jars_is_told_by_which_option_they_come() -> None:
     last = done.stderr.splitlines()[-1]
     assert last.startswith("feedback.errors.NotAvailable: the records cannot be read: "), last
     assert "--jars" in last
+
+
+def test_java_is_told_of_a_column_and_not_from_which_line_it_comes(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[str] = []
+    send = JavaClient.send_command
+
+    def listening(client: Any, command: str, *arguments: Any, **named: Any) -> str:
+        commands.append(command)
+        return str(send(client, command, *arguments, **named))
+
+    monkeypatch.setattr(JavaClient, "send_command", listening)
+    spark.range(1).select(F.col("id") + 1)
+    told = "".join(commands)
+    assert "functions" in told
+    assert "PySparkCurrentOrigin" not in told
