@@ -66,6 +66,10 @@ class HandlerRegistry:
             raise HandlerDefinitionError(handler.name, _taken(known))
         self._by_topic[handler.topic] = handler
 
+    def keep_only(self, handler: Handler) -> None:
+        """Forget all handlers but this one."""
+        self._by_topic = {handler.topic: handler}
+
     def in_group(self, group: str) -> HandlerRegistry:
         """Return the handlers with the topics that they have in this group.
 

@@ -48,13 +48,19 @@ class Place(NamedTuple):
 
 
 def provide(
-    settings: Settings, folder: Path, *, ends: ExitStack, say: Callable[[str], None]
+    settings: Settings,
+    folder: Path,
+    *,
+    ends: ExitStack,
+    say: Callable[[str], None],
+    shares: bool = False,
 ) -> None:
     """Return when Kafka and Redis answer; those started here end with `ends`.
 
     Args:
         folder: of their data, which later sessions find again.
         say: is told of each server, and of a download.
+        shares: whether to use servers of another session too, which may end with that.
 
     Raises:
         NotAvailable: one is away and cannot be started; names the next step.
@@ -62,7 +68,7 @@ def provide(
     """
     missing = []
     for place in (_kafka(settings), _redis(settings)):
-        if _is_running(place):
+        if _is_running(place, shares=shares):
             say(f"{place.name} found running{place.address and f' at {place.address}'}")
         else:
             missing.append(place)
@@ -106,7 +112,7 @@ def _redis(settings: Settings) -> Place:
     return Place("Redis", address, ask, _redis_server, ("redis-server",))
 
 
-def _is_running(place: Place) -> bool:
+def _is_running(place: Place, *, shares: bool) -> bool:
     """Tell whether the server answers; False where nothing listens and one can be started.
 
     Raises:
@@ -122,7 +128,7 @@ def _is_running(place: Place) -> bool:
             f"{error}. `onceward dev` starts {place.name} only on a free port of {HOST}: "
             "start that server, or name another address"
         ) from error
-    if place.address:
+    if place.address and not shares:
         with claimed(lock_of(place.address), subject=place.address, shared=True):
             pass  # of no other session, which would end it
     return True

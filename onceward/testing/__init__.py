@@ -12,8 +12,10 @@ decided as in a worker, and wait in `bench_retries` until a test lets time pass.
 over a store in memory and a Kafka that keeps records (`memory_sender`). The test says how a request
 stands (`told`), or lets given handlers run it; `memory_async_client` is the same for asyncio.
 
-`onceward/pytest_plugin.py` has a bench and a client as fixtures. It lies outside, since pytest
-imports it in every run, and this folder loads the worker.
+`real/` is the same bench on real servers: a worker process whose children are killed, Kafka, Redis.
+
+`onceward/pytest_plugin.py` has a bench and a client as fixtures, and `--onceward-real`. It lies
+outside, since pytest imports it in every run, and this folder loads the worker.
 
 Not covered either: Kafka, leases that end, and the death of a transactional run whose commit is
 done and was not heard of. No lifespan is entered: a test gives its object by `using`.
@@ -26,7 +28,7 @@ ended at once, with its connection rolled back. A handler that never returns hol
 from onceward.testing.bench import Bench
 from onceward.testing.bench_outcome import BenchOutcome
 from onceward.testing.counterparty import Counterparty, KeyRefused
-from onceward.testing.coverage import NotCovered
+from onceward.testing.coverage import NotCovered, NotReal
 from onceward.testing.deaths import NeverReached, Point
 from onceward.testing.memory_async_client import MemoryAsyncClient
 from onceward.testing.memory_client import MemoryClient
@@ -42,6 +44,7 @@ __all__ = [
     "MemoryClient",
     "NeverReached",
     "NotCovered",
+    "NotReal",
     "Point",
     "RanTwice",
     "StatusRefused",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from consumer.handlers.declaration import EffectKind
 from consumer.handlers.delivery import Delivery, receive
 from consumer.intake.buffer import Buffer
 from consumer.journal import Journal, Row
@@ -25,6 +27,7 @@ from onceward.testing.bench_retries import BenchRetries
 from onceward.testing.coverage import NotCovered, covered
 from onceward.testing.deaths import Death, JournalOutage, NeverReached, Point
 from onceward.testing.memory import EndlessLease, MemoryJournal, memory_store
+from onceward.testing.real.switch import real_servers
 from onceward.testing.threads import ThreadPool
 from producer_client.submission import Value, encode_value
 
@@ -37,6 +40,8 @@ MANY = 1_000
 
 class Bench:
     """Runs one handler as a worker would; not for several threads.
+
+    With pytest's `--onceward-real` it is a `RealBench`: the same tests on real servers.
 
     >>> from onceward import Request, handler
     >>> @handler(topic="bench-doctest")
@@ -54,6 +59,14 @@ class Bench:
         NotCovered: it has no `@handler`, or one that a bench does not cover.
         NotAvailable: fakeredis is not installed.
     """
+
+    def __new__(cls, function: Callable[..., Any], *, store: StatusStore | None = None) -> Bench:
+        """Return a bench of the kind that is switched on."""
+        if real_servers() is None:
+            return super().__new__(cls)
+        from onceward.testing.real.bench import RealBench
+
+        return super().__new__(RealBench)
 
     def __init__(self, function: Callable[..., Any], *, store: StatusStore | None = None) -> None:
         self.handler = covered(function)
@@ -112,11 +125,11 @@ class Bench:
 
     def die(self, point: Point) -> None:
         """Let the child of the next run die at this point."""
-        self._pool.ahead.append(Death(point))
+        self._ahead.append(Death(point))
 
     def time_limit(self, point: Point = Point.BEFORE_EFFECT) -> None:
         """Let the next run hang at this point, and its child be killed for its time limit."""
-        self._pool.ahead.append(Death(point, is_overdue=True))
+        self._ahead.append(Death(point, is_overdue=True))
 
     def journal_away(self, point: Point | None = None) -> None:
         """Let the journal be away until its worker has noticed.
@@ -127,10 +140,19 @@ class Bench:
         """
         if point is None:
             self._memory.go_away()
-        elif self._pool.is_transactional:
+        elif self._is_transactional:
             raise NotCovered(f"{self.handler.name}: its journal is away between runs alone")
         else:
-            self._pool.ahead.append(JournalOutage(point))
+            self._ahead.append(JournalOutage(point))
+
+    @property
+    def _ahead(self) -> deque[Death | JournalOutage]:
+        """The deaths of the next runs and the outages in them, in order."""
+        return self._pool.ahead
+
+    @property
+    def _is_transactional(self) -> bool:
+        return self.handler.effect is EffectKind.TRANSACTIONAL
 
     # sending -------------------------------------------------------------------------------
 
@@ -167,8 +189,8 @@ class Bench:
         return outcome
 
     def _require_reached(self, told: Status | None = None) -> None:
-        if left := [str(one.point) for one in self._pool.ahead]:
-            self._pool.ahead.clear()
+        if left := [str(one.point) for one in self._ahead]:
+            self._ahead.clear()
             stands = "" if told is None else f": it is {told.state} {told.message or ''}".rstrip()
             raise NeverReached(f"{self.handler.name} never came to {', '.join(left)}{stands}")
 
@@ -229,14 +251,8 @@ class Bench:
             effects=self._pool.effects[request_id],
             commits=self._pool.commits[request_id],
             state="" if row is None else str(row.state),
-            has_letter=row is not None and self._owes_letter(row),
+            has_letter=row is not None and owes_letter(self._letters, row),
         )
-
-    def _owes_letter(self, row: Row) -> bool:
-        found = self._letters.page(
-            Cursor(row.finished_at or 0), topics=[row.topic], limit=MANY, of_the_dead=True
-        )
-        return any(one.row.request_id == row.request_id for one in found)
 
     def _make_worker(self) -> Worker:
         pool: Any = self._pool
@@ -251,3 +267,11 @@ class Bench:
             features=(self._retries,),
             statuses=self._store,
         )
+
+
+def owes_letter(letters: DeadLetterRows, row: Row) -> bool:
+    """Return whether a row waits for its dead letter."""
+    found = letters.page(
+        Cursor(row.finished_at or 0), topics=[row.topic], limit=MANY, of_the_dead=True
+    )
+    return any(one.row.request_id == row.request_id for one in found)

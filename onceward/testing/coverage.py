@@ -14,6 +14,10 @@ class NotCovered(OncewardError):
     """A bench cannot run this handler; the sentence names the declaration."""
 
 
+class NotReal(NotCovered):
+    """A test cannot be run on real servers; the sentence says why. Pytest shows it as skipped."""
+
+
 def covered(function: Callable[..., Any]) -> Handler:
     """Return the declaration of a function.
 

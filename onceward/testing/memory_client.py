@@ -11,8 +11,10 @@ from feedback.settings.settings import Settings
 from feedback.status import BEFORE_CLAIM, State
 from feedback.statuses import Status
 from onceward.testing.bench import GROUP, WORKER, Bench
+from onceward.testing.coverage import NotReal
 from onceward.testing.memory import memory_store
 from onceward.testing.memory_sender import MemorySender, SendFailure
+from onceward.testing.real.switch import real_servers
 from onceward.testing.told import StatusRefused, told
 from producer_client.client import Client, schema_of
 from producer_client.sending import BlockingSends
@@ -45,6 +47,7 @@ class MemoryClient(Client):
     Raises:
         NotCovered: a bench cannot run one of the handlers.
         NotAvailable: fakeredis is not installed.
+        NotReal: tests run on real servers.
     """
 
     def __init__(
@@ -55,6 +58,10 @@ class MemoryClient(Client):
         model: type | None = None,
         schema: Path | str | None = None,
     ) -> None:
+        if real_servers() is not None:
+            raise NotReal(
+                "MemoryClient: the test says how its requests go on, and real servers would not"
+            )
         super().__init__(settings, model=model, schema=schema)
         self.store = memory_store(GROUP)
         self._memory = MemorySender()

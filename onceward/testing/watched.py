@@ -14,10 +14,16 @@ from onceward.testing.deaths import Point, reach
 
 
 class WatchedGate:
-    """The door to a marked effect; leaving it is the last point within the effect."""
+    """The door to a marked effect; leaving it is the last point within the effect.
 
-    def __init__(self, gate: EffectGate) -> None:
+    Args:
+        gate: the door itself.
+        request_id: whose effect it is.
+    """
+
+    def __init__(self, gate: EffectGate, request_id: str) -> None:
         self._gate = gate
+        self.request_id = request_id
 
     def __enter__(self) -> None:
         self._gate.__enter__()
@@ -32,11 +38,14 @@ class WatchedGate:
         reach(Point.IN_EFFECT)
 
 
-def watched(handler: Handler, began: Callable[[str], None]) -> Handler:
+def watched(
+    handler: Handler, began: Callable[[str], None], *, gate: type[WatchedGate] = WatchedGate
+) -> Handler:
     """Return the handler with a function that tells its points.
 
     Args:
         began: is told the id of each request that the function is called for.
+        gate: the door to its marked effect.
     """
     function = handler.function
     asks_later = handler.effect is EffectKind.MARKED
@@ -47,8 +56,8 @@ def watched(handler: Handler, began: Callable[[str], None]) -> Handler:
             reach(Point.BEFORE_EFFECT)
         if request.gate is None:
             return request
-        gate: Any = WatchedGate(request.gate)
-        return replace(request, gate=gate)
+        door: Any = gate(request.gate, request.request_id)
+        return replace(request, gate=door)
 
     @wraps(function)
     def plain(request: Request) -> object:

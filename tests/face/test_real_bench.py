@@ -1,0 +1,160 @@
+"""`pytest --onceward-real`: the tests of a user on real servers, in a process of their own."""
+
+from __future__ import annotations
+
+import pytest
+from kafka.admin import KafkaAdminClient
+from redis import Redis
+
+from onceward.dev.plan import KAFKA, REDIS
+from tests.face.test_testing import EXAMPLES
+from tests.stack import Servers
+
+pytest_plugins = ["pytester"]
+pytestmark = [pytest.mark.waits, pytest.mark.timeout(600)]
+REAL = ("--onceward-real", "-p", "no:cacheprovider", "-rs")
+LEFT = "onceward-test-"
+TESTS = """
+import os
+
+from sqlalchemy import text
+
+from onceward import Happened, Request, State, Unknown, handler
+from onceward.testing import Bench, Counterparty, Point
+
+bank = Counterparty()
+# Of the test, of the first child, and of the one that went on for it.
+PROCESSES = %d
+
+
+def ask(request: Request) -> Happened | Unknown:
+    return Happened({"found": True}) if bank.knows(request.idempotency_key) else Unknown()
+
+
+@handler(topic="payments", effect="marked", time_limit_s=1, in_doubt="retry_same_key")
+def charge(request: Request) -> dict:
+    with request.effect():
+        bank.call(request.idempotency_key)
+    return {"child": os.getpid()}
+
+
+@handler(topic="asked", effect="marked", in_doubt="query", query=ask)
+async def asked(request: Request) -> dict:
+    async with request.effect():
+        bank.call(request.idempotency_key)
+    return {"found": False}
+
+
+@handler(topic="seats", effect="transactional")
+def book(request: Request) -> int:
+    run = request.connection.execute
+    run(text("CREATE TABLE IF NOT EXISTS seat (name TEXT)"))
+    run(text("INSERT INTO seat VALUES ('12A')"))
+    return int(run(text("SELECT count(*) FROM seat")).scalar_one())
+
+
+def test_a_bank_that_knows_no_keys_acts_twice(onceward_bench):
+    bank.forget()
+    bench = onceward_bench(charge)
+    first = bench.run({"amount": 5}, request_id="a", duplicates=2)
+    assert (first.runs, first.effects, first.state) == (1, 1, "SUCCEEDED")
+    bench.die_in_effect()
+    second = bench.run({"amount": 5}, request_id="b")
+    children = {os.getpid(), first.status.result["child"], second.status.result["child"]}
+    assert len(children) == PROCESSES
+    assert (second.runs, second.effects) == (2, 2)
+    assert sorted(bank.acted.values()) == [1, 2]
+
+
+def test_a_run_that_hangs_is_killed_for_its_time_limit_and_a_journal_may_be_away(onceward_bench):
+    bank.forget()
+    bench = onceward_bench(charge)
+    bench.time_limit()
+    hung = bench.run(request_id="hangs")
+    assert (hung.status.state, hung.runs, bank.times_acted) == (State.SUCCEEDED, 2, 1)
+    bench.journal_away(Point.AFTER_EFFECT)
+    outcome = bench.run(request_id="away")
+    assert (outcome.status.state, outcome.runs, bank.times_acted) == (State.SUCCEEDED, 1, 2)
+
+
+def test_the_counterparty_is_asked_after_a_death(onceward_bench):
+    bank.forget()
+    bench = onceward_bench(asked)
+    bench.die_in_effect()
+    outcome = bench.run()
+    assert (outcome.status.result, outcome.runs, bank.times_acted) == ({"found": True}, 1, 1)
+
+
+def test_a_transactional_run_that_dies_leaves_nothing():
+    with Bench(book) as bench:
+        bench.die_after_effect()
+        outcome = bench.run(request_id="a")
+    assert (outcome.status.result, outcome.runs, outcome.commits) == (1, 2, 1)
+
+
+def test_time_is_not_moved(onceward_bench):
+    onceward_bench(book).advance(60)
+
+
+def test_a_handler_in_a_function_is_refused(onceward_bench):
+    @handler(topic="inner")
+    def inner(request: Request) -> None: ...
+
+    onceward_bench(inner)
+
+
+def test_a_front_end_says_itself_how_its_requests_go_on(onceward_client):
+    onceward_client.send({"amount": 5}, topic="payments")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _settings(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KAFKA, servers.kafka)
+    monkeypatch.setenv(REDIS, servers.redis)
+
+
+def test_a_users_tests_run_on_real_servers_and_leave_nothing_there(
+    pytester: pytest.Pytester, servers: Servers
+) -> None:
+    pytester.makepyfile(test_shop=TESTS % 3)
+    ran = pytester.runpytest_subprocess(*REAL)
+    ran.assert_outcomes(passed=4, skipped=3)
+    ran.stdout.fnmatch_lines(
+        [
+            f"onceward: Kafka found running at {servers.kafka}",
+            "*advance: the clocks of real servers are nobody's to move",
+            "*inner: on real servers a child imports the handler, so declare it at the top*",
+            "*MemoryClient: the test says how its requests go on*",
+        ]
+    )
+    with KafkaAdminClient(bootstrap_servers=servers.kafka) as admin:
+        assert not [one for one in admin.list_topics() if one.startswith(LEFT)]
+        assert not [one for one in admin.list_groups() if one["group_id"].startswith(LEFT)]
+    with Redis.from_url(servers.redis) as redis:
+        assert not list(redis.scan_iter(f"onceward:{LEFT}*", count=1000))
+
+
+def test_the_same_tests_say_the_same_in_memory(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_shop=TESTS % 1)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=7)
+
+
+@pytest.mark.long
+def test_the_examples_of_the_documents_run_on_real_servers_too(pytester: pytest.Pytester) -> None:
+    handlers, front_end = EXAMPLES.values()
+    pytester.makepyfile(test_payments=handlers, test_shop=front_end)
+    # In two processes, which share the servers.
+    ran = pytester.runpytest_subprocess(*REAL, "-n", "2")
+    ran.assert_outcomes(passed=2, skipped=1)
+
+
+def test_servers_that_are_away_end_the_run_with_a_sentence(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KAFKA, "kafka.invalid:9092")
+    pytester.makepyfile(test_shop=TESTS % 3)
+    ran = pytester.runpytest_subprocess(*REAL)
+    assert ran.ret == pytest.ExitCode.USAGE_ERROR
+    ran.stderr.fnmatch_lines(["*--onceward-real:*kafka.invalid:9092*"])
+    assert "Traceback" not in ran.stderr.str()
