@@ -1,6 +1,6 @@
 """The worker's room: a committed record runs at most once, and its client is told how it ended.
 
-The way of a request (contract, section 5), in the twelve files that a reader opens:
+The way of a request (docs: How it works), in the twelve files that a reader opens:
 
 1. `intake/intake` reads a record. Its client is told ACCEPTED, its offset is committed, and it
    waits in the bounded `intake/buffer`.

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The exit codes of all commands (contract, section 11)."""
+    """The exit codes of all commands (docs: Exit codes)."""
 
     FINE = 0
     BAD_ANSWER = 1
@@ -63,7 +63,7 @@ class KafkaUnavailable(NotAvailable):
 
 
 class InvalidMessage(OncewardError):
-    """A record's headers, key or value break the contract; the record is refused, never run.
+    """A record's headers, key or value break the rules; the record is refused, never run.
 
     Args:
         reason: one line that names the fault, without the payload.

@@ -1,4 +1,4 @@
-"""The status rule: which write may follow which, as one table (contract, section 4).
+"""The status rule: which write may follow which, as one table (docs: Statuses).
 
 Theory of operation. Clients write PENDING, workers write ACCEPTED on receipt, and workers repeat
 the journal's rows (RUNNING and everything after). Writers race, and a write may be late, so the
@@ -108,7 +108,7 @@ class Write:
 
     Attributes:
         restore: the journal's own row is written over another request's status (a mismatch
-            verdict: contract, section 4).
+            verdict; docs: Statuses).
         held_by: take the write only while the stored status names this worker. A worker that
             gives a request up must not clear the name of the next owner. None: any worker.
         reopens: before a claim: the highest generation whose failure the write may reopen. A
@@ -159,7 +159,7 @@ def is_other_request(stored: Stored, write: Write) -> bool:
 
 
 def judge(stored: Stored | None, write: Write, *, is_kept: bool = False) -> RefusalReason | None:
-    """Return None when the write may be taken, else the reason (contract, section 4).
+    """Return None when the write may be taken, else the reason (docs: Statuses).
 
     Args:
         stored: the stored status; None without one.
@@ -222,7 +222,7 @@ def may_reopen(state: State, *, resend: bool) -> bool:
 def derive(state: State, *, worker: str, worker_alive: bool) -> State:
     """Return the state that a reader sees: LOST for an ACCEPTED without a living worker.
 
-    A LOST request was committed and never claimed, so it is safe to resend (contract, section 4).
+    A LOST request was committed and never claimed, so it is safe to resend (docs: Statuses).
 
     Args:
         state: the stored state.

@@ -41,7 +41,7 @@ class StatusWrite(NamedTuple):
 
     Attributes:
         generation: 0 before a claim.
-        fields: the hash fields of contract section 6 that this write sets, as text.
+        fields: the fields of the hash that this write sets, as text (docs: Redis keys).
         payload: stored for a resend; a state that cannot be reopened deletes it.
         restore: the journal's row replaces another payload's status.
         held_by: taken only while the hash names this worker.

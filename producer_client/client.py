@@ -213,7 +213,7 @@ class Client:
             using: an alias of Django's `DATABASES`, PostgreSQL (psycopg) or SQLite.
 
         Raises:
-            InvalidMessage: it breaks the contract; nothing was written.
+            InvalidMessage: it breaks the rules of requests; nothing was written.
             InvalidValue: its value does not match the model or the schema; nothing was written.
             PayloadMismatch: the id is taken by another key, value or topic.
             NotSent: Redis or Kafka is away or refused it; no trace is left, and it will never run.

@@ -1,6 +1,6 @@
 """Decides when a request is sent again, by a waiting client or by the resender. Pure.
 
-See the contract, sections 4 and 5.
+See docs: Statuses, How it works.
 
 A waiting client counts on its own clock and knows its own sends. The resender remembers nothing: it
 sees a status, and the time since it was written. The writer used a clock of its own; a time in its

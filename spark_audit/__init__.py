@@ -11,9 +11,9 @@ The way of a day, led by `run/audit`:
 `output/` writes folders that are whole or absent, `spark/` makes the session.
 
 Decisions taken, and their cost. The audit shares no code with the worker: the rules are written
-down a second time, from the contract. It judges from a snapshot, which costs the disk a copy of the
-day and makes every verdict repeatable. Only Spark's own columns are used, so no Python runs where
-the data is.
+down a second time, from the documentation. It judges from a snapshot, which costs the disk a copy
+of the day and makes every verdict repeatable. Only Spark's own columns are used, so no Python runs
+where the data is.
 
 Not obvious. Records of a later window are read too, since a late attempt may be why a request is
 not lost; but only requests of the window, and those carried into it, are judged. Findings are

@@ -25,7 +25,7 @@ def examples(language: str = "python") -> dict[str, str]:
     }
 
 
-def tested_code(path: str) -> str:
+def code_shown_in(path: str) -> str:
     """Return the part of a file that stands between its marks, as a document shows it."""
     _, code, _ = re.split(r"# example:(?:begin|end)\n", (ROOT / path).read_text(encoding="utf-8"))
     return code.strip() + "\n"

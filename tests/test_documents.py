@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from docs import generators
 from docs.checks import faults
-from docs.generators import commands, exit_codes, metrics, python_api, settings, tables
+from docs.generators import (
+    commands,
+    exit_codes,
+    headers,
+    metrics,
+    python_api,
+    settings,
+    statuses,
+    tables,
+)
 from docs.generators.meanings import MeaningsDiffer, meanings
 from feedback.errors import ExitCode
+from feedback.status import State
+from feedback.statuses import status_of
 from tests.documents import DOCS, ROOT, documents
+from tests.prose import prose_of
 
 PRODUCT = ("consumer", "feedback", "onceward", "producer_client", "spark_audit")
 PLACES = ("tutorials", "how-to", "reference", "explanation")
@@ -71,6 +85,66 @@ def test_each_exit_code_and_each_public_error_is_described() -> None:
     assert {"NotSent", "SendUnknown", "PayloadMismatch"} <= set(exit_codes.public_errors())
     for name in exit_codes.public_errors():
         assert f"`onceward.{name}`" in page
+
+
+def test_each_state_and_each_code_is_described() -> None:
+    assert [one for one in State if f"`{one}`" not in statuses.states()] == []
+    assert {"HANDLER_ERROR", "PAYLOAD_MISMATCH", "TIMEOUT"} <= statuses.all_codes()
+    assert [one for one in statuses.all_codes() if f"`{one}`" not in statuses.codes()] == []
+
+
+def test_each_field_of_a_status_that_redis_has_is_described() -> None:
+    known = {*statuses.all_fields(), "request_id"}
+    told = status_of("order-7", dict.fromkeys(known, "1") | {"status": "FAILED"}, set())
+    missing = [one.name for one in fields(told) if getattr(told, one.name) in (None, 0)]
+    assert missing == []
+
+
+def test_each_header_is_described() -> None:
+    assert {"onceward-request-id", "DLQ_REASON"} <= headers.all_headers()
+    assert sorted(headers.all_headers() - headers.described()) == []
+    # These are named in a table by their own names, which the source does not repeat.
+    assert headers.described() - headers.all_headers() <= {"ORIGINAL_ATTEMPT", "ORIGINAL_DEADLINE"}
+
+
+def test_each_redis_key_is_described() -> None:
+    page = (DOCS / "reference/redis-keys.md").read_text("utf-8")
+    found = re.findall(
+        r"self\.prefix}([a-z:]+)",
+        "\n".join(path.read_text("utf-8") for path in (ROOT / "feedback/redis").glob("*.py")),
+    )
+    assert {"request:", "worker:", "journal"} <= set(found)
+    assert [one for one in found if f"| `{one}" not in page] == []
+
+
+def test_each_page_that_a_docstring_cites_is_there() -> None:
+    titles = {text.partition("\n")[0].removeprefix("# ") for text in documents().values()}
+    cited = [
+        title
+        for text in prose().values()
+        for found in re.findall(r"docs: ([A-Z][^).:;]*)", " ".join(text.split()))
+        for title in found.split(", ")
+        if not title.isdigit()
+    ]
+    assert len(cited) > 60
+    assert sorted({one for one in cited if one not in titles and not one[0].isdigit()}) == []
+
+
+@cache
+def prose() -> dict[str, str]:
+    """Return the docstrings and comments of each file of the product that speaks of documents."""
+    files = [path for product in PRODUCT for path in (ROOT / product).rglob("*.py")]
+    texts = {str(path): path.read_text("utf-8") for path in files}
+    return {
+        path: "\n".join(said for _, said in prose_of(text))
+        for path, text in texts.items()
+        if "docs: " in text or "ontract" in text
+    }
+
+
+def test_no_docstring_cites_a_text_that_nobody_has() -> None:
+    cites = re.compile(r"contract,? \(?sections? [0-9]", re.IGNORECASE)
+    assert [place for place, text in prose().items() if cites.search(" ".join(text.split()))] == []
 
 
 def test_each_column_of_each_table_is_described() -> None:

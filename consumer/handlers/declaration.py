@@ -24,7 +24,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 class EffectKind(StrEnum):
-    """Where doubt begins (contract, section 9).
+    """Where doubt begins (docs: Effects and doubt).
 
     TRANSACTIONAL: never, its writes and the finish are one transaction. EXTERNAL: with the start,
     the whole run may be the effect. MARKED: at `with request.effect():`.
@@ -59,7 +59,7 @@ class Order(StrEnum):
 
 
 class DeliveryKind(StrEnum):
-    """When a record counts as read (contract, section 3).
+    """When a record counts as read (docs: The guarantee).
 
     AT_MOST_ONCE: before it runs; who dies with it leaves it to its client. AT_LEAST_ONCE: when a
     wait record names it, so that another worker goes on with it. BATCH: when all that were read

@@ -64,7 +64,7 @@ def handler(
     delivery: DeliveryMode = "at_most_once",
     collapse: Predicate | None = None,
 ) -> Callable[[Function], Function]:
-    """Make the function the handler of `topic`; it stays callable as it was (contract, section 9).
+    """Make the function the handler of `topic`; it stays callable (docs: Effects and doubt).
 
     Args:
         topic: the Kafka topic; it has one handler.

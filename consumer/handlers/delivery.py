@@ -16,7 +16,7 @@ PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
 
 
 class Delivery(NamedTuple):
-    """One read of one record that names a request (contract, section 2).
+    """One read of one record that names a request (docs: Words).
 
     Attributes:
         deadline_at: epoch ms; the sender's, else the record's timestamp + `deadline_s`.
@@ -63,7 +63,7 @@ class Delivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RefusedRecord:
-    """A record that breaks the contract. It never runs; a row and a status say why.
+    """A record that breaks the rules. It never runs; a row and a status say why.
 
     Attributes:
         request_id: its coordinates when the headers are at fault, so that no existing request is
@@ -117,7 +117,7 @@ def _invalid(
 
 def mismatch(delivery: Delivery) -> RefusedRecord:
     """Return the refusal of a record whose id belongs to another payload, or to another topic
-    (contract, section 3)."""
+    (docs: The guarantee)."""
     return refused(delivery, PAYLOAD_MISMATCH, _taken(delivery.request_id))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 def idempotency_key(group: str, request_id: str, voids: int) -> str:
     """Return `ow-` and 40 hex digits of the SHA-256 of the three, each followed by a NUL.
 
-    That is 43 characters of ASCII (contract, section 9).
+    That is 43 characters of ASCII (docs: Effects and doubt).
 
     Args:
         voids: how often a run of the request was declared void.

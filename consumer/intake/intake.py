@@ -1,4 +1,4 @@
-"""The thread that reads Kafka: poll, ACCEPTED, commit, buffer (contract, section 5).
+"""The thread that reads Kafka: poll, ACCEPTED, commit, buffer (docs: How it works).
 
 Nothing leaves this thread before its offset is committed. If the process dies
 - after the poll: nothing happened, Kafka redelivers;

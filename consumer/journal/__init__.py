@@ -1,4 +1,4 @@
-"""The journal: the truth about every request, in SQL (contract, sections 3, 5 and 8).
+"""The journal: the truth about every request, in SQL (docs: The guarantee, How it works, Tables).
 
 The flow: a worker's loop hands batches of claims, effects, finishes, refusals and confirmed
 statuses to `Journal.apply`, one transaction a call, and gets a verdict for each.

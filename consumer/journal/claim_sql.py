@@ -100,7 +100,7 @@ def insert_refusals(dialect: str, *, outcomes: bool = False) -> postgresql.Inser
 def reopen_claims(dialect: str) -> ReturningUpdate[Any]:
     """Return the update that reopens failed requests for a resend; it answers whole rows.
 
-    The deadline stays: a resend keeps it (contract, section 2).
+    The deadline stays: a resend keeps it (docs: Words).
     """
     batch = CLAIMS.source(dialect)
     cleared = ("code", "message", "result", "finished_at", "published_at", "dead_letter_at")
@@ -132,7 +132,7 @@ def reopen_claims(dialect: str) -> ReturningUpdate[Any]:
 def retry_claims(dialect: str) -> ReturningUpdate[Any]:
     """Return the update that lets requests run again that waited for it; it answers whole rows.
 
-    Where they came from stays. That nothing happened clears the effect (contract, section 9).
+    Where they came from stays. That nothing happened clears the effect (docs: Effects and doubt).
     """
     batch = CLAIMS.source(dialect)
     cleared = ("code", "message", "result", "finished_at", "published_at", "due_at")

@@ -1,4 +1,4 @@
-"""Which failures wait for their dead letter, and that it is written (contract, section 7).
+"""Which failures wait for their dead letter, and that it is written (docs: Kafka records).
 
 A failure waits while it is FAILED for good and `dead_letter_at` is empty.
 """

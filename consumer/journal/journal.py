@@ -89,7 +89,7 @@ class Journal(SweptJournal):
                 finish.
             tried: requests whose claims were part of a call of unknown outcome, or whose run was
                 granted and never begun: such a claim of its own that is not among `held` is
-                granted again (contract, section 5).
+                granted again (docs: How it works).
 
         Raises:
             JournalUnavailable: the outcome is unknown; the same call may be repeated.

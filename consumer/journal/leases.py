@@ -62,7 +62,7 @@ class Leases(GroupJournal):
         """Extend the lease from now on; None when its row is gone: then register again.
 
         A lease that was over is extended as well: a claim that was swept meanwhile is protected by
-        its generation, not by the lease (contract, section 5).
+        its generation, not by the lease (docs: How it works).
 
         Raises:
             JournalUnavailable: the outcome is unknown; call again.

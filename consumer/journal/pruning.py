@@ -1,4 +1,4 @@
-"""Deletes rows that ended long ago, never before their deadline (contract, section 8)."""
+"""Deletes rows that ended long ago, never before their deadline (docs: Tables)."""
 
 from __future__ import annotations
 

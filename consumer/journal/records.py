@@ -25,7 +25,7 @@ def over_message(seconds: int | str) -> str:
 
 
 class JournalState(StrEnum):
-    """The states of a request's row (contract, section 8)."""
+    """The states of a request's row (docs: Tables)."""
 
     CLAIMED = "CLAIMED"
     RETRYING = "RETRYING"
@@ -194,7 +194,7 @@ class EffectMark:
 
 
 class TakeoverKind(StrEnum):
-    """Why a run may follow one that has no end (contract, section 9).
+    """Why a run may follow one that has no end (docs: Effects and doubt).
 
     EXCLUDED: the journal says that its effect did not begin. SAME_KEY: it may have, and the
     counterparty is idempotent. VOIDED: the counterparty refuses the old key from now on. ASK: no
@@ -388,7 +388,7 @@ class KeyHolder(NamedTuple):
 
 
 class VerdictKind(StrEnum):
-    """The verdict on a claim (contract, section 5)."""
+    """The verdict on a claim (docs: How it works)."""
 
     RUN = "RUN"
     ANSWERED = "ANSWERED"

@@ -115,7 +115,7 @@ class Wish(NamedTuple):
 def decide(
     one: Candidate, row: Row | None, now: int, *, actions: Sequence[Action], wish: Wish
 ) -> Redrivable:
-    """Return the verdict on a letter (contract, section 3).
+    """Return the verdict on a letter (docs: The guarantee).
 
     Args:
         row: the request as it stands; None when it has no row.

@@ -1,4 +1,4 @@
-"""Reopens failures for a redrive, for a whole batch within one transaction (contract, section 3).
+"""Reopens failures for a redrive, for a whole batch within one transaction (docs: The guarantee).
 
 A reopened row is FAILED with `resend` and a new deadline: so the ordinary rule of claims lets the
 next attempt in, once, whoever sends it first, and a worker needs to know nothing of redrives. Its

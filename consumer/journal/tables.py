@@ -1,4 +1,4 @@
-"""The journal's tables as the statements see them (contract, section 8).
+"""The journal's tables as the statements see them (docs: Tables).
 
 The migrations make them; a test compares the two. Their names and columns are public: the audit and
 other programs read them.

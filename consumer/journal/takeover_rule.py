@@ -40,7 +40,7 @@ _DOUBTFUL = TakeoverDecision(TakeoverResultKind.DOUBTFUL)
 
 
 def effect_excluded(row: Row) -> bool:
-    """Whether the run certainly left no effect if it did not finish (contract, section 9).
+    """Whether the run certainly left no effect if it did not finish (docs: Effects and doubt).
 
     A plain external handler is never excluded: its whole run may be the effect, so `effect_at`
     proves nothing.

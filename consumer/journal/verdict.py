@@ -88,7 +88,7 @@ def decide(
     held: Collection[tuple[str, int]],
     tried: Collection[str],
 ) -> Decision:
-    """Return the action on the row of a claim (contract, sections 3 and 5).
+    """Return the action on the row of a claim (docs: The guarantee, How it works).
 
     Args:
         row: the request as it stands; None when it has no row.
@@ -220,7 +220,7 @@ def _of_failed(attempt: int, row: Row, now: int) -> Decision:
 def decide_finish(finish: Finish, row: Row | None, worker_id: str) -> FinishKind:
     """Return the result of a finish that found no claim of its generation.
 
-    WRITTEN means that it resolves the doubt about its own run (contract, section 8), as
+    WRITTEN means that it resolves the doubt about its own run (docs: Tables), as
     `resolution` says. A doubt is only ever resolved as succeeded or failed.
     """
     if row is None or row.generation < finish.generation:
@@ -239,8 +239,8 @@ def resolution(finish: Finish) -> Finish:
     """Return how a doubt ends about a run that has ended like this after all.
 
     A run that was not to run at all has failed, and nothing happened: a doubt has only two ends
-    (contract, section 4). So has one that was to be followed by another. But no doubt is ever
-    reopened (contract, section 3): the next run is a resend's, where that may help.
+    (docs: Statuses). So has one that was to be followed by another. But no doubt is ever
+    reopened (docs: The guarantee): the next run is a resend's, where that may help.
     """
     if finish.state == JournalState.SKIPPED:
         return finish._replace(state=JournalState.FAILED.value)

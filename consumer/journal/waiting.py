@@ -1,4 +1,4 @@
-"""Rows that wait for a record about them: found, gone through, and closed (contract, section 7).
+"""Rows that wait for a record about them: found, gone through, and closed (docs: Kafka records).
 
 A row waits while the condition of its partial index holds. Its owner writes the record; when that
 has no live lease, whoever sweeps. Two that write the same one at the same time do no harm: a reader

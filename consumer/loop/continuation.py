@@ -59,7 +59,7 @@ class Continuation(NamedTuple):
 
 
 def after_run(effect: EffectKind, policy: InDoubtPolicy, *, effect_begun: bool) -> After:
-    """Return the next step after a run that died or failed without a word (contract, section 9).
+    """Return the next step after a run that died or failed unsaid (docs: Effects and doubt).
 
     Args:
         effect: where doubt begins for this handler.

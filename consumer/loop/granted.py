@@ -10,7 +10,7 @@ def placed(delivery: Delivery, row: Row, runs: Retried) -> Delivery:
     """Return a delivery as it runs: the row knows better than the record that was read.
 
     Of each, until when: a redrive has given it longer than the record of a client's resend says,
-    and a resend that names no deadline gives it no longer than it had (contract, sections 2 and 3).
+    and a resend that names no deadline gives it no longer than it had (docs: Words, The guarantee).
     Of a retry, where its request came from as well.
 
     Args:

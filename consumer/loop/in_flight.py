@@ -33,7 +33,7 @@ class InFlight:
 
     Attributes:
         claiming: taken from the buffer; a claim is to be written.
-        refusing: records that break the contract; their rows are to be written.
+        refusing: records that break the rules (docs: Kafka records); their rows are to be written.
         running: claimed by us, and without an end in the journal, whether a child has it or not.
         effects: runs that wait at their effect for the journal.
         settlements: ends that the journal does not have yet, by run.

@@ -3,7 +3,7 @@
 Of a group's workers one sweeps at a time, the first to come after the last sweep. So ten cost as
 much as one, and it does not matter which of them lives. A sweep's writes check the owner's lease
 and the row's generation in the same statement. It starts only when the database has answered for
-one whole lease: after an outage everybody renews first (contract, section 5).
+one whole lease: after an outage everybody renews first (docs: How it works).
 """
 
 from __future__ import annotations
@@ -398,7 +398,7 @@ class Sweeper:
 
 
 def after_dead(row: Row, handler: Handler) -> After:
-    """Return the next step after the claim of a dead worker (contract, section 5).
+    """Return the next step after the claim of a dead worker (docs: How it works).
 
     The claim says where doubt begins, and who decides then: the handler may have been declared anew
     since.

@@ -1,4 +1,4 @@
-"""The way of a request through the worker (contract, section 5), on one page.
+"""The way of a request through the worker (docs: How it works), on one page.
 
     intake thread            this loop                          child          status thread
     poll, ACCEPTED, commit ─▶ buffer ─▶ claim ─▶ dispatch ─────▶ handler
@@ -211,7 +211,7 @@ class Worker:
     def _dispatch(self, granted: Sequence[tuple[Delivery, Row]]) -> None:
         if not granted:
             return
-        # ---- The guarantee (contract, section 3) ------------------------------------------------
+        # ---- (docs: The guarantee) -------------------------------------------------------------
         # What is dispatched below was committed in Kafka before it came into the buffer, and its
         # claim was committed in the journal a moment ago, as this generation and to us alone. Our
         # lease has not ended; should it end now, the generation refuses the effect and the finish.

@@ -46,7 +46,7 @@ class Service:
         )
 
     def run(self) -> ExitCode:
-        """Work until SIGTERM or SIGINT; return the exit code of contract section 11.
+        """Work until SIGTERM or SIGINT; return the exit code (docs: Exit codes).
 
         Raises:
             OncewardError: another cause ended the worker, after an orderly drain.

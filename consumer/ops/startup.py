@@ -20,7 +20,7 @@ from feedback.settings.settings import Settings
 
 
 def new_worker_id() -> str:
-    """Return `<host>-<pid>-<random>`: one for the life of this process (contract, section 2)."""
+    """Return `<host>-<pid>-<random>`: one for the life of this process (docs: Words)."""
     host = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname())[:64]
     return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
 

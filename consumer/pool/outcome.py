@@ -102,7 +102,7 @@ def judge_return(value: object, *, max_result_bytes: int) -> Outcome:
 
 
 def judge_error(error: BaseException, *, handler: Handler, effect_granted: bool) -> Outcome:
-    """Return how a run ended that raised (contract, section 9).
+    """Return how a run ended that raised (docs: Effects and doubt).
 
     The gate of the run knows whether the journal refused its effect. The error does not prove it:
     an EffectRefused from elsewhere is an error like any other, and its run has an end.

@@ -27,7 +27,7 @@ _ME = "heartbeat"
 
 
 class ForeignJournal(SettingsError):
-    """The group already has another journal: two would run requests twice (contract, section 8)."""
+    """The group already has another journal: two would run requests twice (docs: Tables)."""
 
 
 def check_journal(store: StatusStore, journal_id: str) -> None:

@@ -152,7 +152,7 @@ def retrying(
 
 
 def from_row(row: Row, *, attempt: int | None = None, restore: bool = False) -> StatusWrite:
-    """The status as the journal has it, which is the truth (contract, section 3).
+    """The status as the journal has it, which is the truth (docs: The guarantee).
 
     Args:
         attempt: of the delivery that asked, when that is higher than the row's.

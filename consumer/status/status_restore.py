@@ -1,4 +1,4 @@
-"""The thread that writes statuses again that Redis has forgotten (contract, sections 5 and 6).
+"""The thread that writes statuses again that Redis has forgotten (docs: How it works, Redis keys).
 
 When another start of the Redis server answers, it may have come back empty; when the journal's id
 that was there is not any more, it was emptied (`FLUSHALL`), or it evicts keys. Then every worker

@@ -11,7 +11,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from docs.generators import commands, exit_codes, metrics, python_api, settings, tables
+from docs.generators import (
+    commands,
+    exit_codes,
+    headers,
+    metrics,
+    python_api,
+    settings,
+    statuses,
+    tables,
+)
 from docs.generators.references import plain_type
 
 if TYPE_CHECKING:
@@ -19,10 +28,15 @@ if TYPE_CHECKING:
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "commands": commands.markdown,
+    "codes": statuses.codes,
     "exit-codes": exit_codes.markdown,
+    "followers": statuses.followers,
+    "headers": headers.markdown,
     "metrics": metrics.markdown,
     "python-api": python_api.markdown,
     "settings": settings.markdown,
+    "states": statuses.states,
+    "status-fields": statuses.hash_fields,
     "tables": tables.markdown,
 }
 _MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)

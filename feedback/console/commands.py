@@ -32,7 +32,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Group(click.Group):
-    """A group of commands that ends with the exit codes of contract section 11."""
+    """A group of commands; it ends with the codes of docs: Exit codes."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command and exit; a fault of ours shows its stack and exits with 4."""

@@ -1,7 +1,7 @@
 """A record's headers beside the user's bytes: id, attempt, deadline and trace context.
 
-Wire format: contract, section 7. Headers are UTF-8 text, numbers in decimal. The user's key and
-value are never touched; `payload_sha256` distinguishes two payloads.
+The wire format: docs: Kafka records. Headers are UTF-8 text, numbers in decimal. The user's key
+and value are never touched; `payload_sha256` distinguishes two payloads.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Record(NamedTuple):
 
     @property
     def coordinates_id(self) -> str:
-        """The id of a record without an id, and of every refused one (contract, section 7)."""
+        """The id of a record without an id, and of every refused one (docs: Kafka records)."""
         return _bounded(f"{self.topic}-{self.partition}-{self.offset}-{self.timestamp_ms}")
 
 
@@ -123,7 +123,7 @@ def payload_sha256(key: bytes | None, value: bytes | None) -> str:
     """Return the hex digest that distinguishes payloads.
 
     Key and value are each preceded by their length as a signed 64-bit big-endian number, -1 for
-    null: so null is not empty, and bytes cannot move from key to value (contract, section 3).
+    null: so null is not empty, and bytes cannot move from key to value (docs: The guarantee).
     """
     digest = hashlib.sha256()
     for part in (key, value):

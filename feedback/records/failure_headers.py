@@ -1,8 +1,8 @@
 """The headers of dead letters and retries: the reason, and the original record. Pure.
 
-Contract, section 7. The first ORIGINAL_* wins, so that a record which failed before keeps its first
-coordinates. The last DLQ_* wins, so that only the newest failure is described. All are UTF-8 text,
-numbers in decimal.
+The rules: docs: Kafka records. The first ORIGINAL_* wins, so that a record which failed before
+keeps its first coordinates. The last DLQ_* wins, so that only the newest failure is described. All
+are UTF-8 text, numbers in decimal.
 """
 
 from __future__ import annotations

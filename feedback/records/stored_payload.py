@@ -1,4 +1,4 @@
-"""The payload stored in Redis, so that a resend needs no sender (contract, section 6)."""
+"""The payload stored in Redis, so that a resend needs no sender (docs: Redis keys)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redis: statuses, stored payloads, deadlines, heartbeats, events (contract, section 6).
+"""Redis: statuses, stored payloads, deadlines, heartbeats, events (docs: Redis keys).
 
 - `store` for threads and `async_store` for asyncio make the calls of `store_calls`;
   `request_coalescing` makes the calls of many tasks one, `split_batch` finds the write at fault.

@@ -1,4 +1,4 @@
-"""Statuses, kept payloads, deadlines, heartbeats, the journal's id in Redis (contract, section 6).
+"""Statuses, kept payloads, deadlines, heartbeats, the journal's id in Redis (docs: Redis keys).
 
 The store writes as `status.judge` allows; the rule itself runs inside Redis as one script. Every
 method is one round trip for its whole batch. There is a second one where a record's coordinates are
@@ -262,7 +262,7 @@ class StatusStore(StoreCalls):
     def agree_on_journal(self, journal_id: str) -> str:
         """Store the journal's id if there is none, and return the one that is stored.
 
-        Two workers of a group with two journals would run requests twice (contract, section 8).
+        Two workers of a group with two journals would run requests twice (docs: Tables).
 
         Raises:
             RedisUnavailable: Redis did not answer.

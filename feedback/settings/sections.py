@@ -1,4 +1,4 @@
-"""The sections of the settings: their names, defaults and limits (contract, section 12)."""
+"""The sections of the settings: their names, defaults and limits (docs: Settings)."""
 
 from __future__ import annotations
 

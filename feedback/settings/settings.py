@@ -1,4 +1,4 @@
-"""Settings from one TOML file and the environment, checked as a whole (contract, section 12).
+"""Settings from one TOML file and the environment, checked as a whole (docs: Settings).
 
 The environment wins over the file, the file over the defaults. Every fault is reported at once:
 the operator of a systemd unit should not start it ten times for ten faults.

@@ -57,7 +57,7 @@ class Judgement:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of the command (contract, section 11)."""
+        """The exit code of the command (docs: Exit codes)."""
         match self.verdict:
             case DayVerdict.GOOD:
                 return ExitCode.FINE

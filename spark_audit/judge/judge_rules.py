@@ -1,7 +1,7 @@
 """The rules of the audit: each is a column over the facts of one request.
 
 They read the columns that `judge.gather` makes, and but for `resend_needed` they are never null.
-They trust the contract's account of the tables, not the code that writes them.
+They trust the documentation's account of the tables, not the code that writes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark_audit.stage.manifest import Manifest
 Rule = Callable[[Manifest], Column]
 
 FINAL = ("SUCCEEDED", "FAILED", "IN_DOUBT", "EXPIRED", "SKIPPED")
-# A run that ended so says that nothing happened (contract, sections 3 and 9).
+# A run that ended so says that nothing happened (docs: The guarantee, Effects and doubt).
 NOTHING_HAPPENED = ("FAILED", "RETRYING", "EXPIRED", "SKIPPED")
 # Why a run may follow one that may have had its effect. EXCLUDED is not among them: it says that
 # the effect did not begin, and the run's own `effect_at` shows whether that is so. GRANTED: the
@@ -52,7 +52,7 @@ def deadline_at() -> Column:
 
 
 def is_final() -> Column:
-    """Return whether the journal says how the request has ended (contract, section 4)."""
+    """Return whether the journal says how the request has ended (docs: Statuses)."""
     return _sure(_state().isin(*FINAL))
 
 
@@ -61,7 +61,7 @@ def is_pending() -> Column:
 
     Any record that the committed offset does not cover, not only the last by time: a resend may
     have gone to another partition, and clocks differ. A final request is only reopened where its
-    row says so (contract, section 3).
+    row says so (docs: The guarantee).
     """
     return F.col("has_undelivered") & (~is_final() | _may_reopen())
 
@@ -75,8 +75,8 @@ def lost(manifest: Manifest) -> Column:
     """Return whether it was delivered, its time is over, and the journal knows nothing of it.
 
     Every record that a worker has committed leaves a row, refused ones under their coordinates, by
-    which a malformed one is named here as well (contract, sections 3 and 7). Not where pruning may
-    have deleted that row.
+    which a malformed one is named here as well (docs: The guarantee, Kafka records). Not where
+    pruning may have deleted that row.
     """
     return _has_no_row_in_time(manifest) & ~F.col("may_be_forgotten")
 
@@ -88,8 +88,7 @@ def forgotten(manifest: Manifest) -> Column:
 
 def overdue(manifest: Manifest) -> Column:
     """Return whether its time is over, and no run of it goes on: it was never delivered, nor was
-    the record that would reopen its failure, or it waits for its next run (contract, section 3:
-    every request ends).
+    the record that would reopen its failure, or it waits for its next run (docs: The guarantee).
 
     A claimed request is `stuck` instead.
     """
@@ -98,7 +97,7 @@ def overdue(manifest: Manifest) -> Column:
 
 
 def ran_twice(manifest: Manifest) -> Column:
-    """Return whether more than one run may have had its effect (contract, sections 3 and 9)."""
+    """Return whether more than one run may have had its effect (docs: The guarantee)."""
     return effect_runs() > 1
 
 
@@ -145,7 +144,7 @@ def stuck(manifest: Manifest) -> Column:
     """Return whether it is claimed, and its worker's lease was over before the grace, or its
     deadline was.
 
-    A peer's sweep goes on with a claim within a lease after it (contract, section 5). A worker that
+    A peer's sweep goes on with a claim within a lease after it (docs: How it works). A worker that
     the journal does not know any more was pruned, long after its lease.
     """
     latest = manifest.journal_read_at_ms - manifest.grace_ms
@@ -160,7 +159,7 @@ def orphan(manifest: Manifest) -> Column:
 
     No record of its id, at a staged place, or on a partition that the group's topics do not have. A
     refused record leaves its row under its coordinates while it keeps its own
-    id (contract, section 3): a row that never ran, named by the place that it came from, is none.
+    id (docs: The guarantee): a row that never ran, named by the place that it came from, is none.
     Nor is one of a compacted topic, which may have forgotten the record.
     """
     if manifest.compacted:
@@ -195,10 +194,10 @@ def resend_needed(manifest: Manifest) -> Column:
     """Return whether only a later sending brought a resent request to where it stands.
 
     A row has the attempt of the record whose claim made it, or reopened it after a failure; a
-    resend that is only answered leaves it as it is, and so do takeovers and retries (contract,
-    sections 2 and 3). So a row of a later attempt than the first one on the topic says that the
-    first one's own delivery did not make this outcome. Null where it was not resent, and where it
-    has no row: nothing is known then.
+    resend that is only answered leaves it as it is, and so do takeovers and retries (docs: Words,
+    The guarantee). So a row of a later attempt than the first one on the topic says that the first
+    one's own delivery did not make this outcome. Null where it was not resent, and where it has no
+    row: nothing is known then.
     """
     is_later = F.col("row.attempt") > F.col("least_attempt")
     return F.when(resent(manifest), is_later)
@@ -229,7 +228,7 @@ def dead_letter_without_failure(manifest: Manifest) -> Column:
 
 
 def malformed(manifest: Manifest) -> Column:
-    """Return whether its headers break the contract (section 7)."""
+    """Return whether its headers break docs: Kafka records."""
     return F.col("has_malformed")
 
 
@@ -247,7 +246,7 @@ def can_resend(manifest: Manifest) -> Column:
     wait record or an outcome say that it was begun, or may be yet. Its payload must be one, and its
     headers ours to repeat. A failure is not
     among them, also where its row says that a resend may help: its client was told, and may have
-    asked for the same under another id since, which nobody sees here (contract, section 3).
+    asked for the same under another id since, which nobody sees here (docs: The guarantee).
     """
     is_unknown = ~has_row() & (F.col("history") == 0)
     is_unknown &= F.col("sightings") == F.col("records")

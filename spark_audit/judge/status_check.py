@@ -82,7 +82,7 @@ def compare(
 
 
 def disagrees(told: ToldRequest, status: Status, *, read_at_ms: int, kept_since_ms: int) -> bool:
-    """Say whether a status contradicts the journal's row (contract, sections 3.7 and 4).
+    """Say whether a status contradicts the journal's row (docs: The guarantee, Statuses).
 
     A status that was told after the journal was read is no contradiction: the request has moved on.
     Nor is a status that is gone because its time was over.

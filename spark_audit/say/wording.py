@@ -32,7 +32,7 @@ MEANINGS: Mapping[Finding, str] = {
     Finding.FAILED_WITHOUT_DEAD_LETTER: "Failed for good, and no dead letter tells of it. A "
     "running worker writes what is missing.",
     Finding.DEAD_LETTER_WITHOUT_FAILURE: "A dead letter of a request that has not failed.",
-    Finding.MALFORMED: "A record whose headers break the contract; it was refused.",
+    Finding.MALFORMED: "A record whose headers break the rules; it was refused.",
     Finding.LATE: "It ended after its deadline.",
     Finding.STATUS_DISAGREES: "Its client was told otherwise than the journal says.",
     Finding.RETENTION_GAP: "Kafka deleted records before they were read. Keep its topics longer.",

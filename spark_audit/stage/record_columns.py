@@ -1,7 +1,7 @@
 """The fields of a Kafka record as Spark columns: id, attempt, deadline, payload hash.
 
-The rules are those of the contract (sections 3 and 7), written a second time on purpose: the audit
-trusts none of the code that it is a witness of.
+The rules are those of docs: The guarantee, Kafka records. They are written a second time on
+purpose: the audit trusts none of the code that it is a witness of.
 
 A header of ours is well formed only when it is printable ASCII or a decimal number, so that text
 which is not UTF-8 fails the same pattern as any other text: it needs no rule of its own.
@@ -107,7 +107,7 @@ def coordinates_id(
 
 
 def payload_sha256(key: Column, value: Column) -> Column:
-    """Return the hex digest over key and value, each after its length (contract, section 3)."""
+    """Return the hex digest over key and value, each after its length (docs: The guarantee)."""
     parts = [part for one in (key, value) for part in (_length(one), F.coalesce(one, _no_bytes()))]
     return F.sha2(F.concat(*parts), 256)
 

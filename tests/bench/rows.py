@@ -15,7 +15,7 @@ from tests.bench.submit.process import Answer
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measurement, with the names of contract section 13; None where it has no such figure."""
+    """One measurement, by the names of docs: Files of figures; None where it has no such one."""
 
     system: str
     journal: str | None

@@ -10,7 +10,7 @@ from feedback.status import FINAL, State
 from tests.bench.measure.figures import percentile
 from tests.demo.verdict import judge as judge_told
 
-# IN_DOUBT alone may still become something else (contract, section 4); nothing here is reopened.
+# IN_DOUBT alone may still become something else (docs: Statuses); nothing here is reopened.
 RESOLVES_TO = frozenset({State.SUCCEEDED, State.FAILED})
 
 

@@ -60,7 +60,7 @@ class Result:
         return named + [f"missed: {figure}" for figure in self.missed]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the row under the names of contract section 13, and what else is known of it."""
+        """Return the row under the names of docs: Files of figures, and all else known of it."""
         account = self.account
         return {
             "fault": self.row.fault,

@@ -20,7 +20,7 @@ class Sent(NamedTuple):
 
 
 def identity(request_id: str, attempt: int = 1, deadline_at: int | None = None) -> Headers:
-    """Return the headers of contract section 7, as another language's client writes them."""
+    """Return the headers of docs: Kafka records, as another language's client writes them."""
     written = [
         ("onceward-request-id", request_id.encode()),
         ("onceward-attempt", str(attempt).encode()),

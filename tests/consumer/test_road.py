@@ -1,4 +1,4 @@
-"""The way of a request on real servers, from its client to its outcome (contract, section 5)."""
+"""The way of a request on real servers, from its client to its outcome (docs: How it works)."""
 
 import json
 import time

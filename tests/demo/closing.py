@@ -16,7 +16,7 @@ GOOD, BAD, DOUBT = "green", "bold red", "yellow"
 
 
 def write_json(verdict: Verdict, path: Path) -> None:
-    """Write the numbers of the verdict (contract, section 13)."""
+    """Write the numbers of the verdict (docs: Files of figures)."""
     path.write_text(json.dumps(verdict.as_json(), indent=2) + "\n")
 
 

@@ -52,7 +52,7 @@ class Verdict:
         return ExitCode.FINE if self.kept else ExitCode.BAD_ANSWER
 
     def as_json(self) -> dict[str, int | float]:
-        """Return the numbers under the names of contract section 13."""
+        """Return the numbers under the names of docs: Files of figures."""
         return {
             "sent": self.sent,
             "succeeded": self.succeeded,

@@ -120,7 +120,7 @@ class Workers:
         return all(worker.phase is Phase.ALIVE for worker in self.all)
 
     def _beats(self, pid: int) -> bool:
-        # A worker's id is <host>-<pid>-<random> (contract, section 2).
+        # A worker's id is <host>-<pid>-<random> (docs: Words).
         pattern = self._store.worker_key(f"*-{pid}-*")
         try:
             return any(True for _ in self._store.redis.scan_iter(match=pattern, count=1000))

@@ -1,4 +1,4 @@
-"""The status rule: each clause of contract section 4, and what holds for all writes."""
+"""The status rule: each clause of docs: Statuses, and what holds for all writes."""
 
 from dataclasses import replace
 

@@ -14,7 +14,7 @@ import uvicorn
 from feedback.records.envelope import Record, decode_headers
 from feedback.status import State
 from producer_client import AsyncClient
-from tests.documents import examples, tested_code
+from tests.documents import code_shown_in, examples
 from tests.eventually import eventually
 from tests.producer_client import fastapi_example
 from tests.producer_client.acting import Worker
@@ -85,7 +85,7 @@ def open_shop(
 
 
 def test_a_page_shows_the_code_that_is_tested() -> None:
-    assert tested_code("tests/producer_client/fastapi_example.py") in examples().values()
+    assert code_shown_in("tests/producer_client/fastapi_example.py") in examples().values()
 
 
 def test_a_post_is_answered_with_an_id_that_a_get_follows_to_the_end(

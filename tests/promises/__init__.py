@@ -1,4 +1,4 @@
-"""The ledger of promises: what README and the contract say, and what turns red when it is not so.
+"""The ledger of promises: what the documents say, and what turns red when it is not so.
 
 `readme.txt` and `contract.txt` are written by hand: sentences (those that stand together share what
 is below them), and indented what watches over them:
@@ -10,9 +10,9 @@ is below them), and indented what watches over them:
 
 `test` is a function of the suite, `property` an invariant of the simulation, `chaos` a row of
 `make chaos`, `open` why there is none of these. `ledger` reads the files, `proofs` knows what there
-is, and `test_ledger` says what is missing: a sentence that README has no more, a test that was
+is, and `test_ledger` says what is missing: a sentence that no document has, a test that was
 renamed, a promise that nobody watches over. `python -m tests.promises` prints the table.
 
-Not obvious: README is quoted in fragments, as short as they can be and still be found once, so that
-its lines can be filled anew. The contract lies outside this repository, and is quoted as it was.
+Not obvious: the documents, README and docs/, are quoted in fragments, as short as they can be and
+still be found once, so that their lines can be filled anew. Those in `contract.txt` state a rule.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import documents
+from tests.documents import DOCS, documents
 from tests.promises.__main__ import table
 from tests.promises.ledger import (
     CONTRACT,
@@ -22,6 +22,8 @@ from tests.promises.ledger import (
 from tests.promises.proofs import exists
 
 FILES = (README, CONTRACT)
+# Of the tables that are made from the code.
+SENTENCES = DOCS / "meanings"
 # Figures that are measured by hand, with the command that stands beside them.
 MOST_OPEN = 4
 
@@ -41,9 +43,11 @@ def test_every_test_property_and_row_that_is_named_is_there(path: Path) -> None:
     assert [name for name, is_there in named.items() if not is_there] == []
 
 
-def test_every_sentence_that_is_quoted_stands_in_a_document() -> None:
-    said = _spaced("\n".join(documents().values()))
-    assert [one.sentence for one in read(README) if _spaced(one.sentence) not in said] == []
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_sentence_that_is_quoted_stands_in_a_document(path: Path) -> None:
+    texts = [*documents().values(), *(one.read_text("utf-8") for one in SENTENCES.glob("*.toml"))]
+    said = _spaced("\n".join(texts))
+    assert [one.sentence for one in read(path) if _spaced(one.sentence) not in said] == []
 
 
 def test_every_page_that_promises_something_is_in_the_ledger() -> None:

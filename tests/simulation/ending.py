@@ -85,7 +85,7 @@ def _do(world: World, step: Step) -> bool:
 
 
 def _counts(world: World, client: SimulatedClient, request_id: str) -> bool:
-    """Whether the contract promises an end to this request (section 3.5 and 3.7)."""
+    """Whether an end of this request is promised (docs: The guarantee, 5 and 7)."""
     log = (one for partition in world.kafka.logs.values() for one in partition)
     is_in_kafka = any(request_id_of(one) == request_id for one in log)
     waits = client.alive and client.plan.waits and request_id == client.request_id

@@ -1,6 +1,6 @@
 """A database that forgets what it has acknowledged: asynchronous commits, a standby that lagged.
 
-What the contract promises of it (section 3.6): the worker that ran a request never grants it again
+What is promised of it (docs: The guarantee, 6): the worker that ran a request never grants it again
 while it lives, and settles its own unfinished rows from what it knows. Another worker that finds no
 trace of a run cannot know of it: such an order is excused from there on, and no other is.
 """

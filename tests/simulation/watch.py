@@ -375,7 +375,7 @@ class Watch:
 
 
 def _may_follow(earlier: SimulatedRun, run: SimulatedRun) -> bool:
-    """Whether a run may begin although another of its request has begun (contract, section 9).
+    """Whether a run may begin although another of its request has begun (docs: Effects and doubt).
 
     Of a marked run the beginning says nothing: it is its effect that the bank counts. What its own
     worker has declared is what counts for a run; where two declare it otherwise, the stricter one.

@@ -4,7 +4,7 @@
 a letter by it, from the `headers` of a record.
 
 A header may come several times. For the origin of the record the first one counts, for the failure
-the last one (contract, section 7). SmallRye writes its own headers before the others, so there the
+the last one (docs: Kafka records). SmallRye writes its own headers before the others, so there the
 first one always counts.
 
 Not obvious: Connect and Streams give a letter the time of the record that failed, so the time of

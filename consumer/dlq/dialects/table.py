@@ -55,7 +55,7 @@ class HeaderFormat:
     is_first: bool = False
 
 
-# Contract, section 7.
+# The names of docs: Kafka records.
 _ONCEWARD = HeaderFormat(
     dialect=Dialect.ONCEWARD,
     marks=(ours.DLQ_REASON, ours.DLQ_CONSUMER_GROUP),

@@ -26,7 +26,7 @@ from feedback.status import State
 from feedback.statuses import Refused, StatusWrite
 
 REST_S = 5.0
-# PENDING may follow a FAILED status with `resend` set (contract, section 4).
+# PENDING may follow a FAILED status with `resend` set (docs: Statuses).
 _REOPEN = f"""
 local attempts = {{}}
 for i, key in ipairs(KEYS) do

@@ -5,7 +5,7 @@ worker's loop ── FAILED row ──▶ journal ◀── what waits? ── d
       └── record, stack ──▶ recent_failures, payloads ──▶ letter ──▶ posting ──▶ <topic>.<group>.dlq
 ```
 
-How a letter follows its row stands in `consumer.features.outgoing` (contract, section 7).
+How a letter follows its row stands in `consumer.features.outgoing` (docs: Kafka records).
 `recent_failures` is this worker's memory of its failures; `payloads` reads other records from their
 topics. `letter` makes the headers of a letter, `strategies` says which failures become one; both
 are pure.

@@ -6,7 +6,7 @@ worker's loop ── row ──▶ journal ◀── what waits? ── rounds, 
                             Kafka ◀── records ── posting ──▶ Posted: which rows wait no more
 ```
 
-Dead letters and outcomes go this way (contract, section 7): the row is the truth and comes first,
+Dead letters and outcomes go this way (docs: Kafka records): the row is the truth and comes first,
 its record follows, and then the row says so. `consumer.journal.waiting` finds the rows that wait.
 `recent_runs` is the worker's memory of its own. `rounds` goes through them; `posting` writes a page
 of them; `hindrances` says which topics take nothing now, and the time of their next try.

@@ -231,7 +231,7 @@ class WaitKeeper(KafkaThread):
     def _go_on(self, asked: Asked, partition: int) -> None:
         wait, before = asked
         received = self._resuming.received(wait)
-        # A record that breaks the contract has never run.
+        # A record that breaks the rules of records has never run.
         runs = isinstance(received, RefusedRecord) or self._resuming.may_run(before)
         log.warning(
             "wait.taken_over",

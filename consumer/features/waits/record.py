@@ -1,7 +1,7 @@
 """A wait record, written and read back. Pure.
 
 One stands in `<topic>.<group>.wait` from before a request's offset is committed until it has ended
-(contract, section 7): key is the request's id, value that of the request, and a tombstone says that
+(docs: Kafka records): key is the request's id, value that of the request, and a tombstone says that
 it has ended. The topic is compacted, so that it holds unfinished requests.
 
 Ours stand behind the headers that were sent, `onceward-expires` first: the handler sees the headers
@@ -66,7 +66,7 @@ class Wait(NamedTuple):
     """An unfinished request.
 
     Args:
-        request_id: as in the contract, section 2.
+        request_id: as in docs: Words.
         generation: of the taking that this record stands for: 1 is the first, each worker that
             takes it over adds 1.
         holder: the worker that has it; `GIVEN_BACK` where none has it and it has not begun; None

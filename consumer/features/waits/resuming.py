@@ -63,7 +63,7 @@ class Resuming:
         return may_run_again(self._handlers[before.record.topic], before)
 
     def received(self, wait: Wait) -> Received:
-        """Return the request as it was read first; a breach of the contract is refused again."""
+        """Return the request as it was read first; a breach of the rules is refused again."""
         received = receive(
             wait.record,
             self._handlers[wait.record.topic],

@@ -57,7 +57,7 @@ def read_dead_letter(
         headers: the record's; anybody may have written them.
     """
     kept = [(name, value) for name, value in headers if value is not None]
-    # The first ORIGINAL_* wins and the last DLQ_* (contract, section 7).
+    # The first ORIGINAL_* wins and the last DLQ_* (docs: Kafka records).
     found = {**dict(kept), **{n: v for n, v in reversed(kept) if n.startswith("ORIGINAL_")}}
     try:
         failed, attempts = name_of_letter(kept)

@@ -23,7 +23,7 @@ _HIGHEST = re.compile(r"VmHWM:\s+(\d+) kB")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measurement, with the names of contract section 13.
+    """One measurement, with the names of docs: Files of figures.
 
     Args:
         seconds: from the start of the process to its end.

@@ -32,7 +32,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A case with the names of contract section 13; tps is the median of its rounds."""
+    """A case with the names of docs: Files of figures; tps is the median of its rounds."""
 
     mode: str
     n: int

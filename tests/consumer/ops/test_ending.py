@@ -21,7 +21,7 @@ from tests.standstill import standing_still
 pytestmark = pytest.mark.waits
 
 ONE_SLOT = {"processes": 1, "slots_per_process": 1}
-# Contract section 5: a dead child is told of within this time.
+# docs: How it works: a dead child is told of within this time.
 CHILD_DEATH_TOLD_S = 0.5
 LEASE_S = 2.0
 

@@ -19,7 +19,7 @@ from consumer.pool.lifespans import LEAVE_LIMIT_S
 from feedback.status import State
 from tests.consumer.pool.conftest import MakePool
 from tests.consumer.pool.driving import Driven, job
-from tests.documents import examples, tested_code
+from tests.documents import code_shown_in, examples
 from tests.kit.webhook import open_hook
 
 pytestmark = pytest.mark.waits
@@ -162,7 +162,7 @@ def test_a_task_group_that_breaks_is_logged_and_runs_go_on(
 
 
 def test_a_page_shows_the_code_that_is_tested() -> None:
-    assert tested_code("tests/consumer/lifespan_example.py") in examples().values()
+    assert code_shown_in("tests/consumer/lifespan_example.py") in examples().values()
 
 
 def test_the_example_charges_through_one_client_and_stores_through_one_engine(

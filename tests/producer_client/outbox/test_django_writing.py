@@ -31,7 +31,7 @@ from producer_client.outbox import (
     RowRefused,
     django_writing,
 )
-from tests.documents import examples, tested_code
+from tests.documents import code_shown_in, examples
 from tests.eventually import eventually
 from tests.producer_client.conftest import MakeSettings
 from tests.producer_client.outbox import shop
@@ -84,7 +84,7 @@ def _ids(rows: Rows) -> list[str]:
 
 
 def test_a_page_shows_the_code_that_is_tested() -> None:
-    assert tested_code("tests/producer_client/outbox/shop.py") in examples().values()
+    assert code_shown_in("tests/producer_client/outbox/shop.py") in examples().values()
 
 
 def test_a_committed_order_is_paid_by_a_relay(

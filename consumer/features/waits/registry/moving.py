@@ -21,7 +21,7 @@ record that comes between the last reading and our tombstone is covered by it. T
 of an expired request, which no worker may take, or a redrive of the letter within the milliseconds
 before.
 
-No status is written. Only a worker writes EXPIRED, with a row of the journal (contract, section 4),
+No status is written. Only a worker writes EXPIRED, with a row of the journal (docs: Statuses),
 and an IN_DOUBT without such a row could never be resolved; a client that still waits is told by the
 worker that answers the resend after its deadline.
 """

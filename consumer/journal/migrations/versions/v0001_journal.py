@@ -1,4 +1,4 @@
-"""The journal's first tables (contract, section 8)."""
+"""The journal's first tables (docs: Tables)."""
 
 from __future__ import annotations
 

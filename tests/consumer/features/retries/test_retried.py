@@ -1,4 +1,4 @@
-"""Retries on real servers, from the failure to the last run (contract, sections 5, 7, 8)."""
+"""Retries on real servers, from the failure to the last run (docs: Kafka records)."""
 
 from __future__ import annotations
 
