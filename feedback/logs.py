@@ -27,6 +27,8 @@ _LINKS: tuple[Any, ...] = tuple(
     BaseException.__dict__[name].__get__
     for name in ("__traceback__", "__cause__", "__suppress_context__", "__context__")
 )
+# The most detailed first.
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _EVENT = "onceward_event"
 _FIELDS = "onceward_fields"
 _STACK = "onceward_stack"
@@ -172,7 +174,18 @@ def configure(*, level: str = "INFO", stream: TextIO | None = None) -> None:
     target.setFormatter(TextFormat() if stream.isatty() else JsonFormat())
     root = logging.getLogger()
     root.handlers[:] = [target]
-    root.setLevel(level)
+    set_level(level)
+
+
+def level() -> str:
+    """Return the level of all logs; of an application's own levels, INFO."""
+    name = logging.getLevelName(logging.getLogger().level)
+    return name if name in LEVELS else "INFO"
+
+
+def set_level(level: str) -> None:
+    """Set the level of all logs, one of `LEVELS`."""
+    logging.getLogger().setLevel(level)
     # kafka-python logs every connection at INFO, and 35 errors a second with stacks in an outage.
     # We log the outage ourselves, once. At DEBUG it would log keys and values.
     logging.getLogger("kafka").setLevel(logging.INFO if level == "DEBUG" else logging.CRITICAL)

@@ -45,18 +45,23 @@ def cli() -> None:
 def run(config: str | None, log_level: str, create_topics: bool) -> int:
     """Work until SIGTERM or Ctrl-C.
 
+    SIGUSR1 makes the logs one level more detailed, SIGUSR2 one level less, in all its processes.
+
     \b
     Example:
       onceward-worker migrate --config payments.toml
       onceward-worker run --config payments.toml
     """
+    from consumer.ops.log_level import LogLevelSignals
     from consumer.ops.service import Service
 
     settings = settings_of(config)
     logs.configure(level=log_level)
     if create_topics:
         _create_topics(settings)
-    return Service(settings).run()
+    levels = LogLevelSignals()
+    with levels.listening():
+        return Service(settings, levels).run()
 
 
 @cli.command()

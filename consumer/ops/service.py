@@ -14,6 +14,7 @@ from consumer.ops.component import started
 from consumer.ops.components import components_of
 from consumer.ops.drain import Drain
 from consumer.ops.health.progress import LOOP
+from consumer.ops.log_level import LogLevelSignals
 from feedback.errors import ExitCode, NotAvailable
 from feedback.logs import EventLog
 from feedback.settings.settings import Settings
@@ -26,6 +27,7 @@ class Service:
 
     Args:
         settings: checked settings with at least one handler module.
+        levels: the signals that change the level of the logs.
 
     Raises:
         SettingsError: no handlers, handlers that do not import, a journal of another version or
@@ -33,7 +35,8 @@ class Service:
         NotAvailable: a server or a topic is not there.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, levels: LogLevelSignals) -> None:
+        self._levels = levels
         self._built = built = Build(settings)
         self._stop, self._pool = built.stop, built.pool
         self._components = tuple(components_of(built))
@@ -61,6 +64,7 @@ class Service:
             try:
                 while not self._stop.asked:
                     built.health.progress.tick(LOOP)
+                    self._levels.apply(self._pool.set_log_level)
                     built.worker.turn()
                     self._require_children()
             finally:

@@ -12,6 +12,7 @@ from consumer.handlers.declaration import Handler
 from consumer.handlers.fingerprint import digest
 from consumer.handlers.registry import HandlerRegistry
 from consumer.pool import PoolSettings
+from feedback import logs
 from feedback.errors import NotAvailable, SettingsError
 from feedback.kafka.source import KafkaSource
 from feedback.kafka.topics import KafkaTopics
@@ -45,6 +46,7 @@ def pool_settings(settings: Settings, handlers: Iterable[Handler]) -> PoolSettin
     """Return the size of the pool, and the declarations that each child must have as well."""
     worker = settings.worker
     return PoolSettings(
+        log_level=logs.level(),
         handlers=worker.handlers,
         group=settings.kafka.group,
         declarations=digest(handlers),

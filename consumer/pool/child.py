@@ -4,7 +4,8 @@ Lifespans are entered before it is ready, and left after it was asked to end, wh
 
 It outlives no parent: the kernel kills it when the thread that made it ends, and the end of its
 socket ends it too. It ignores SIGTERM, SIGINT and SIGHUP, which come to the whole process group: a
-person who drains the parent wants the running requests finished.
+person who drains the parent wants the running requests finished. SIGUSR1 and SIGUSR2, which change
+the level of the logs, are the parent's too: it sends the level.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ FAILED_EXIT_CODE = 2
 
 _PR_SET_PDEATHSIG = 1
 # A terminal, or a service manager, may send these to all processes of a group.
-GROUP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+GROUP_SIGNALS = frozenset(
+    {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
+)
+LEVEL_SIGNALS = frozenset({signal.SIGUSR1, signal.SIGUSR2})
 _CHUNK_BYTES = 65536
 
 
@@ -56,7 +60,7 @@ def main(sock: socket, settings: PoolSettings, parent_pid: int) -> None:
     os.register_at_fork(after_in_child=sock.close)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # printed lines survive a kill
-    logs.configure()
+    logs.configure(level=settings.log_level)
     outbox = Outbox(sock)
     effects = Effects(outbox)
     loop = EventLoopThread()
@@ -85,6 +89,8 @@ def _serve(sock: socket, slots: Slots, effects: Effects) -> None:
             header, _ = frame
             if "jobs" in header:
                 jobs += unpack_jobs(frame)
+            elif "log_level" in header:
+                logs.set_level(header["log_level"])
             elif "effect" in header:
                 effects.answer(*header["effect"])
             else:
@@ -119,5 +125,7 @@ def _survive_group_signals() -> None:
         """Do nothing: the signal was meant for the parent."""
 
     for number in GROUP_SIGNALS:
-        signal.signal(number, stay)
+        # A user's module may have taken one of these for a use of its own.
+        if number not in LEVEL_SIGNALS or signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, stay)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)

@@ -19,6 +19,7 @@ from consumer.pool.spawning import spawn
 from consumer.pool.wire import (
     pack_answer,
     pack_jobs,
+    pack_log_level,
     pack_stop,
     report_limit_bytes,
     unpack_report,
@@ -130,6 +131,10 @@ class ChildProcess:
             return False
         self._send(pack_answer(number, granted=granted))
         return True
+
+    def set_log_level(self, level: str) -> None:
+        """Change the level of its logs."""
+        self._send(pack_log_level(level))
 
     def ask_to_stop(self) -> None:
         """Ask it to end by itself."""

@@ -33,6 +33,7 @@ class PoolSettings:
         handover_timeout_s: how long a child may take to start a job for which it has a slot.
         memory_limit_bytes: resident memory above which a child is replaced after its jobs, and
             at once above twice as much; None is unlimited.
+        log_level: of the children's logs.
         max_requests_per_child: jobs after which a child is replaced; None is unlimited.
     """
 
@@ -47,6 +48,7 @@ class PoolSettings:
     start_timeout_s: float = 30.0
     handover_timeout_s: float = 10.0
     memory_limit_bytes: int | None = None
+    log_level: str = "INFO"
     max_requests_per_child: int | None = None
     declarations: str = ""
 

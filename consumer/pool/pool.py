@@ -132,6 +132,10 @@ class Pool:
                     child, RespawnReason.MAX_REQUESTS, "it has had its requests"
                 )
 
+    def set_log_level(self, level: str) -> None:
+        """Change the level of the children's logs, also of those that are started later."""
+        self._supervisor.set_log_level(level)
+
     def answer_effect(self, request_id: str, generation: int, *, granted: bool) -> None:
         """Let a run go on that waits at its effect; without such a run, do nothing.
 

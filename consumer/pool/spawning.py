@@ -36,10 +36,12 @@ def spawn(settings: PoolSettings) -> tuple[SpawnProcess, socket.socket]:
 
 
 def _start_masked(process: SpawnProcess) -> None:
-    # Before the mask: starting the tracker unblocks both signals behind our back (CPython 3.11).
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, child.GROUP_SIGNALS)
+    # The tracker inherits these, which else would end it: it ignores only SIGTERM and SIGINT.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, child.LEVEL_SIGNALS)
     try:
+        # Before the mask: its start unblocks SIGTERM and SIGINT behind our back (CPython 3.11).
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, child.GROUP_SIGNALS)
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from consumer.pool import memory
 from consumer.pool.child_process import ChildProcess
@@ -64,6 +65,13 @@ class Supervisor:
         """Start all."""
         for _ in range(self._settings.processes):
             self._spawn(failures=0)
+
+    def set_log_level(self, level: str) -> None:
+        """Change the level of the logs of all children, and of those that are started later."""
+        self._settings = replace(self._settings, log_level=level)
+        for child in self.children:
+            child.set_log_level(level)
+            self._watch.update(child)
 
     def keep_times(self, patience_s: float) -> float:
         """Do the tasks that are due, and return the monotonic time of the next one.

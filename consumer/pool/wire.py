@@ -1,8 +1,9 @@
 """The messages between parent and child, as frames.
 
-Parent to child: `jobs`, `effect` (an answer), `stop`. Child to parent: `ready`, `failed`, and
-reports of jobs that started, finished or wait at their effect. A job is named by a number that the
-parent gave it. Everything from a child is checked: it runs the user's code and may be broken.
+Parent to child: `jobs`, `effect` (an answer), `log_level`, `stop`. Child to parent: `ready`,
+`failed`, and reports of jobs that started, finished or wait at their effect. A job is named by a
+number that the parent gave it. Everything from a child is checked: it runs the user's code and may
+be broken.
 """
 
 from __future__ import annotations
@@ -88,6 +89,11 @@ def unpack_jobs(frame: Frame) -> list[Numbered]:
 def pack_answer(number: int, *, granted: bool) -> bytes:
     """Return the frame that answers a run that waits at its effect."""
     return encode({"effect": [number, granted]})
+
+
+def pack_log_level(level: str) -> bytes:
+    """Return the frame that changes the level of a child's logs."""
+    return encode({"log_level": level})
 
 
 def pack_stop() -> bytes:

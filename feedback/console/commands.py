@@ -26,8 +26,6 @@ DEFAULT_FILE = "onceward.toml"
 JOURNALED = ("kafka.group", "journal.url")
 OF_A_GROUP = ("kafka.group",)
 
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -83,7 +81,7 @@ def log_level_option(command: Command) -> Command:
     """
     return click.option(
         "--log-level",
-        type=click.Choice(LOG_LEVELS, case_sensitive=False),
+        type=click.Choice(logs.LEVELS, case_sensitive=False),
         envvar=LEVEL_VARIABLE,
         show_envvar=True,
         default="INFO",

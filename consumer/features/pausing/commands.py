@@ -51,6 +51,7 @@ def pause(topic: str, because: str, by: str | None, config: str | None) -> None:
     _require_topic(settings, topic)
     with closing(Pauses.from_settings(settings)) as pauses:
         is_new = pauses.pause(topic, reason=because, by=by or _me())
+    say_source(settings)
     click.echo(f"{topic} {'is paused' if is_new else 'was paused already'}")
 
 
@@ -71,6 +72,7 @@ def resume(topic: str, by: str | None, config: str | None) -> int:
     settings = settings_of(config)
     with closing(Pauses.from_settings(settings)) as pauses:
         ended = pauses.resume(topic, by=by or _me())
+    say_source(settings)
     if ended is None:
         click.echo(f"{topic} was not paused", err=True)
         return ExitCode.BAD_ANSWER

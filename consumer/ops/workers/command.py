@@ -16,6 +16,7 @@ from consumer.ops.workers.load import decode_load
 from consumer.ops.workers.page import row_json, workers_page
 from consumer.ops.workers.workers import SeenHeartbeat, WorkerRow, WorkerState, rows_of
 from feedback.console.commands import config_option, json_option, settings_of
+from feedback.console.source import say_source
 from feedback.errors import RedisUnavailable
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
@@ -46,6 +47,7 @@ def workers(as_json: bool, config: str | None) -> None:
         registered = journal.registered(MOST_WORKERS)
         rows = rows_of(registered, _heartbeats(settings, registered))
         rows = list(_with_claims(journal, rows))
+    say_source(settings, as_json=as_json)
     if as_json:
         for one in rows:
             click.echo(json.dumps(row_json(one)))
