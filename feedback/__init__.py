@@ -13,8 +13,9 @@ Redis (`redis/`) by the rule in `status`, and wait for changes by events.
 - `settings/`: TOML and environment, every fault reported at once.
 - `logs`: events with fields. `console/`: options and exit codes of all commands. `web/`: pages and
   webhooks. `systemd`: notifications to the service manager.
-- `names`: host names resolved in bounded time. `tasks`: asyncio tasks ended for certain. `foreign`:
-  safe reading of objects that the user's code made. `lazy`: names imported when first asked for.
+- `files`: files for their owner alone. `names`: host names resolved in bounded time. `tasks`:
+  asyncio tasks ended for certain. `foreign`: safe reading of objects that the user's code made.
+  `lazy`: names imported when first asked for.
 
 Decisions taken, and their cost. One script call carries a batch: one round trip and little packing,
 but on a Redis Cluster a batch must be cut by slot. A RUNNING is written together with the next

@@ -8,6 +8,7 @@ import click
 
 from feedback.console.commands import DEFAULT_FILE
 from feedback.errors import SettingsError
+from feedback.files import new_private_file
 from onceward.dev.data_folder import DATA_FOLDER, make_data_folder
 
 SETTINGS = """\
@@ -96,14 +97,13 @@ def init(topic: str) -> None:
     """
     if not topic.isidentifier():
         raise click.BadParameter("it also names a Python module: letters, digits and _")
-    files = {
-        Path(DEFAULT_FILE): SETTINGS.format(topic=topic),
-        Path(f"{topic}.py"): HANDLER.format(topic=topic),
-    }
+    settings, handlers = Path(DEFAULT_FILE), Path(f"{topic}.py")
+    files = {settings: SETTINGS.format(topic=topic), handlers: HANDLER.format(topic=topic)}
     there = [str(path) for path in files if path.exists()]
     if there:
         raise SettingsError(f"{' and '.join(there)} is there already: nothing was changed")
     make_data_folder(Path(DATA_FOLDER))
+    new_private_file(settings).close()  # passwords will stand in it
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
     click.echo(NEXT.format(made="\n".join(f"wrote {path}" for path in files)))

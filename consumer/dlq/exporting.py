@@ -16,13 +16,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from consumer.dlq.as_json import bytes_json, failure_facts, place_json, utf8_or_none
 from consumer.dlq.letter import Letter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.listing import Judged
 from feedback.errors import NotAvailable, SettingsError
+from feedback.files import new_private_file
 from feedback.records.envelope import MAX_EPOCH_MS
 
 STDOUT = "-"
@@ -138,10 +139,10 @@ def _opened(target: str) -> Iterator[AddRows]:
         yield partial(_add_json_lines, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     elif target.endswith(".jsonl"):
-        with _whole_or_not(Path(target)) as part, part.open("xb") as stream:
+        with _whole_or_not(Path(target)) as stream:
             yield partial(_add_json_lines, stream)
     elif target.endswith(".parquet"):
-        with _whole_or_not(Path(target)) as part, parquet_sheet(part) as sheet:
+        with _whole_or_not(Path(target)) as stream, parquet_sheet(stream) as sheet:
             yield sheet.add
     else:
         raise SettingsError(f"{target}: name a file that ends in .parquet or .jsonl, or - alone")
@@ -152,16 +153,17 @@ def _add_json_lines(stream: IO[bytes], rows: list[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def _whole_or_not(path: Path) -> Iterator[Path]:
-    """Yield a file beside `path` that takes its name when all is written, and else is removed."""
+def _whole_or_not(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file beside `path` that takes its name when all is written, and else is removed.
+
+    Its owner alone may read it: payloads stand in it.
+    """
     part = path.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        yield part
-        descriptor = os.open(part, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with new_private_file(part) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
         part.replace(path)
     except OSError as error:
         raise NotAvailable(f"{path} cannot be written: {error.strerror or error}") from error
@@ -202,7 +204,7 @@ class ParquetSheet:
 
 
 @contextmanager
-def parquet_sheet(path: Path) -> Iterator[ParquetSheet]:
+def parquet_sheet(stream: BinaryIO) -> Iterator[ParquetSheet]:
     """Yield a sheet that writes rows into a new file; without rows it still has its columns.
 
     Raises:
@@ -221,7 +223,7 @@ def parquet_sheet(path: Path) -> Iterator[ParquetSheet]:
         TIME: pyarrow.timestamp("ms", tz="UTC"),
     }
     schema = pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    with parquet.ParquetWriter(stream, schema, compression="zstd") as writer:
         sheet = ParquetSheet(pyarrow, schema, writer)
         yield sheet
         sheet.flush()

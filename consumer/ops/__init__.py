@@ -4,9 +4,10 @@
   `components` lists the components in the order of their start; `component` starts a list and stops
   it in reverse.
 - `service` starts the components and runs the loop; `drain` ends the runs; `signals` end it.
-- `commands` is `onceward-worker`; `check` asks each server and setting, `topics` lists the topics
-  that handlers need, and makes them, `topic_lines` shows them; `workers/` lists the workers, living
-  and dead; `rights/` lists the rights that each role needs, and the commands that grant them.
+- `commands` is `onceward-worker`; `check` asks each server and setting, `open_files` finds files
+  that others may read. `topics` lists and makes the topics of handlers, `topic_lines` shows them;
+  `workers/` lists the workers, living and dead; `rights/` lists the rights that each role needs,
+  and the commands that grant them.
 - `health/` says whether the worker gets on, can take work, and its latest figures: pages and
   metrics.
 """

@@ -17,6 +17,7 @@ from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.registry import HandlerRegistry
 from consumer.journal import Journal, Leases, durability
+from consumer.ops.open_files import open_files, told
 from consumer.ops.topics import needed_topics
 from consumer.status.heartbeat import compare_journals, compare_timelines
 from feedback.errors import (
@@ -74,6 +75,7 @@ def check_all(settings: Settings) -> list[CheckResult]:
         findings.extend(_of_redis(settings))
     if settings.journal.url and all(one.ok for one in findings if one.what == "journal"):
         findings.extend(_of_database(settings))
+    findings.extend(_of_files(settings))
     if is_there and settings.journal.url:
         findings.append(_finding("group", _look_at_group, settings))
     return findings
@@ -196,6 +198,13 @@ def _of_database(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult(
             "database", "; ".join([*wrong, *durability.described(standing, wanted=wanted)]), code
         )
+
+
+def _of_files(settings: Settings) -> Iterator[CheckResult]:
+    """Check the rights of database files that an earlier version, or somebody else, made."""
+    found = open_files(one.url for one in (settings.journal, settings.registry, settings.outbox))
+    if found:
+        yield CheckResult("files", told(found), ExitCode.BAD_ANSWER)
 
 
 def _look_at_waits(settings: Settings) -> str:

@@ -226,7 +226,8 @@ class AuditSection(_Section):
     fail_on: str = "lost>0,ran_twice>0,overdue>0"
     jars: str = ""
     spark_master: str = "local[*]"
-    spark_conf: dict[str, str] = Field(default_factory=dict)
+    # Passwords of object stores and keystores stand in its values.
+    spark_conf: dict[str, str] = Field(default_factory=dict, repr=False)
     statuses: int = Field(1000, ge=0)
     webhook_url: str = Field("", repr=False)
 

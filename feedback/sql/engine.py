@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -16,10 +18,12 @@ from sqlalchemy.engine.url import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from feedback.errors import NotAvailable, SettingsError
+from feedback.files import new_private_file
 from feedback.sql.stuck_sessions import end_stuck_sessions
 
 # An execution option: the transaction is one statement, which PostgreSQL commits by itself.
 ALONE = "onceward_alone"
+MEMORY = ":memory:"
 _SQLITE_DRIVER = "sqlite+pysqlite"
 # Added to our own limit, so that the server's comes first: its error says more.
 ANSWER_MARGIN_S = 1.0
@@ -122,6 +126,18 @@ def _prepare_sqlite(engine: Engine, timeout_s: float, at_connect: Sequence[str])
         connection.isolation_level = None
         for statement in settings:
             connection.execute(statement)
+
+    @event.listens_for(engine, "do_connect")
+    def _make(dialect: object, record: object, arguments: Any, named: Any) -> None:
+        _make_private(engine.url)
+
+
+def _make_private(url: URL) -> None:
+    """Make a new database for its owner alone; SQLite gives the files beside it the same rights."""
+    path = Path(url.database or MEMORY)
+    if not path.exists() and str(path) != MEMORY and "uri" not in url.query:
+        with suppress(OSError):  # made meanwhile, or said better by SQLite
+            new_private_file(path).close()
 
 
 def _postgres_arguments(url: URL, timeout_s: float, *, bounded: bool) -> dict[str, object]:

@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from feedback.files import cache_place
+
 
 def cache_folder() -> Path:
-    """Return the folder of all caches of Onceward, made if need be."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(base) if base else Path.home() / ".cache") / "onceward"
+    """Return the folder of all caches of Onceward, made if need be.
+
+    Raises:
+        NotAvailable: this user has no home.
+    """
+    folder = cache_place()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -17,7 +17,7 @@ from typing import IO, Any, Self, cast
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from spark_audit.output.rights import EVERYBODY
+from feedback.files import EVERYBODY
 from spark_audit.spark.session import cause_of
 
 BUFFER_BYTES = 1 << 20

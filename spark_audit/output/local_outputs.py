@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from feedback.errors import NotAvailable
-from spark_audit.output.rights import EVERYBODY
+from feedback.files import EVERYBODY
 
 _PART = ".part-"
 _OLD = ".old-"

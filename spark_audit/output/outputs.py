@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import IO, TypeVar, cast
 
 from feedback.errors import NotAvailable
+from feedback.files import EVERYBODY
 from spark_audit.output import hadoop_lock, hadoop_outputs, local_outputs
 from spark_audit.output.hadoop_path import HadoopPath
 from spark_audit.output.location import Location, local
-from spark_audit.output.rights import EVERYBODY
 
 P = TypeVar("P", bound=Location)
 

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from feedback.errors import NotAvailable
+from feedback.files import OWNER_ONLY
 from spark_audit.output import hadoop_lock
 from spark_audit.output.hadoop_path import HadoopPath
 from spark_audit.output.location import Location, local
-from spark_audit.output.rights import OWNER_ONLY
 
 
 def alone(output: Location, *, unlock: str = "") -> AbstractContextManager[None]:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from feedback.files import OWNER_ONLY
 from spark_audit.output.location import Location
 from spark_audit.output.outputs import new_file
-from spark_audit.output.rights import OWNER_ONLY
 from spark_audit.say.finding_row import FindingRow
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from feedback.errors import NotAvailable
+from feedback.files import cache_place, home_folder
 
 # Spark's own version, as config/audit/pom.xml names it: the folder is called after it.
 VERSION = "4.2.0"
@@ -24,11 +24,14 @@ def jars_folder(setting: str = "") -> Path:
 
     Args:
         setting: `[audit] jars`; empty for the one in the user's cache.
+
+    Raises:
+        NotAvailable: it is to be in the home of a user without one.
     """
-    if setting:
-        return Path(setting).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "onceward" / f"audit-jars-{VERSION}"
+    if not setting:
+        return cache_place() / f"audit-jars-{VERSION}"
+    head, _, rest = setting.partition("/")
+    return home_folder("[audit] jars") / rest if head == "~" else Path(setting).expanduser()
 
 
 def find_jars(folder: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pwd
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,8 +68,10 @@ def open_session(
         progress: whether Spark draws its progress on the terminal.
 
     Raises:
-        NotAvailable: Spark does not start, for example without Java or without its master.
+        NotAvailable: Spark does not start, for example without Java, without its master, or for a
+            user without a name.
     """
+    _require_named_user()
     settings = _settings(master, jars, progress=progress)
     if _is_local(master):
         # Spark would take the first `python3` of the path, which may be another version. On other
@@ -95,6 +98,21 @@ def open_session(
     # session only: YARN needs its own default for the files that it hands out.
     session.conf.set("fs.defaultFS", "file:///")
     return session
+
+
+def _require_named_user() -> None:
+    """Refuse a user id without a name, as containers have: Hadoop's login in Java needs one.
+
+    Raises:
+        NotAvailable: there is none.
+    """
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError as error:
+        raise NotAvailable(
+            f"Spark does not start: user {os.getuid()} has no name in this container; add "
+            f"onceward:x:{os.getuid()}:0::/tmp:/bin/sh to /etc/passwd when the container starts"
+        ) from error
 
 
 def _settings(master: str | None, jars: Sequence[Path], *, progress: bool) -> dict[str, str]:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from feedback.settings.settings import load
 from onceward.commands import cli
 from tests.face.conftest import ROOT
+from tests.kit.file_rights import everything_allowed, rights
 from tests.kit.settings import environment
 from tests.stack import Servers
 
@@ -40,6 +41,12 @@ def test_it_writes_settings_that_load_and_changes_no_file(folder: Path) -> None:
     before = {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
     assert _init()[0] == 2
     assert {one: one.read_bytes() for one in before} == before
+
+
+def test_settings_and_data_are_their_owners_alone(folder: Path) -> None:
+    with everything_allowed():
+        assert _init()[0] == 0
+    assert (rights(Path("onceward.toml")), rights(Path(".onceward"))) == (0o600, 0o700)
 
 
 @pytest.mark.parametrize("topic", ["a-b", "../x", "", "1a"])

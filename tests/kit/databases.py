@@ -129,7 +129,7 @@ def migrated(url: str, migrate: Migrate = journal.migrate) -> None:
 def _is_copied(migrate: Migrate, file: Path, rename: str) -> bool:
     if file.exists():
         return False
-    shutil.copyfile(_migrated_file(migrate), file)
+    shutil.copy(_migrated_file(migrate), file)  # with its rights
     if rename:
         with closing(sqlite3.connect(file, isolation_level=None)) as connection:
             # Nobody reads this file after a crash of the machine.

@@ -14,6 +14,7 @@ from consumer.dlq.letter_state import UNSETTLED, LetterState
 from consumer.dlq.listing import Judged
 from feedback.errors import KafkaUnavailable, NotAvailable, SettingsError
 from tests.consumer.dlq.samples import FAILED_AT, letter, record
+from tests.kit.file_rights import everything_allowed, rights
 
 Pages = Iterator[list[Judged]]
 
@@ -59,6 +60,21 @@ def test_letters_that_are_meant_are_written_with_their_types(name: str, tmp_path
         query = f"SELECT epoch_ms(max(failed_at)) FROM read_parquet('{target}')"
         assert duckdb.sql(query).fetchall() == [(FAILED_AT,)]
     assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["letters.jsonl", "letters.parquet"])
+def test_an_export_is_its_owners_alone_from_its_first_byte(name: str, tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def watched() -> Iterator[list[Judged]]:
+        for page in pages(3):
+            yield page
+            seen.extend(rights(one) for one in tmp_path.iterdir())
+
+    with everything_allowed():
+        export(watched(), str(tmp_path / name), shown=UNSETTLED)
+    assert seen
+    assert {*seen, rights(tmp_path / name)} == {0o600}
 
 
 def test_no_letters_are_an_empty_table_with_its_columns(tmp_path: Path) -> None:

@@ -61,6 +61,18 @@ def test_all_is_well_and_each_server_is_named_with_its_version(stage: Stage) -> 
     assert "no worker of it has started yet" in found["group"]
 
 
+def test_a_journal_that_others_may_read_is_named_with_the_command_that_mends_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    path = tmp_path / "open.db"
+    migrate(url := f"sqlite:///{path}")
+    assert "files" not in wrong(run_check(stage, journal={"url": url}))
+    path.chmod(0o644)
+    ran = run_check(stage, journal={"url": url})
+    assert ran.returncode == 1
+    assert wrong(ran)["files"] == f"others may read requests: chmod 600 {path}"
+
+
 def test_without_json_it_prints_a_line_for_a_person_each(stage: Stage) -> None:
     ran = command("check", "--config", str(stage.config()), **stage.variables())
     assert ran.returncode == 0

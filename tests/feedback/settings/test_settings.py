@@ -191,8 +191,10 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_JOURNAL__URL", f"postgresql+psycopg://u:{SECRET}@host/db")
     monkeypatch.setenv("ONCEWARD_ALERTS__WEBHOOK_URL", f"https://host/{SECRET}")
     monkeypatch.setenv("ONCEWARD_ALERTS__BY_TOPIC", json.dumps({"a": f"https://host/{SECRET}"}))
+    monkeypatch.setenv("ONCEWARD_AUDIT__SPARK_CONF", json.dumps({"spark.hadoop.key": SECRET}))
     settings = load()
     assert SECRET not in f"{settings!r} {settings} {settings.redis!r} {settings.journal!r}"
+    assert SECRET not in f"{settings.audit!r} {settings.audit}"
     assert SECRET not in f"{settings.alerts!r} {settings.alerts}"
     assert settings.alerts.webhook_of("a") == settings.alerts.webhook_of("b")
     assert settings.kafka.connection()["ssl_password"] == SECRET

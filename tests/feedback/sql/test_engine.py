@@ -1,6 +1,7 @@
-"""What bounds a transaction whose owner stands still."""
+"""What bounds a transaction whose owner stands still; the rights of new SQLite files."""
 
 import uuid
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -9,12 +10,41 @@ from sqlalchemy.pool import NullPool
 
 from feedback.sql.engine import open_engine
 from tests.eventually import eventually
+from tests.kit.file_rights import everything_allowed, rights
 from tests.stack import Servers
 from tests.stack.postgres import fresh_database
 
 TIMEOUT_S = 1.0
 # What the kernel buffers of an answer is some megabytes; this is 40.
 LARGE = b"SELECT repeat('x', 4000) FROM generate_series(1, 10000)"
+
+
+def test_a_new_sqlite_file_and_those_beside_it_are_their_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    engine = open_engine(f"sqlite:///{path}", timeout_s=TIMEOUT_S, pool={"poolclass": NullPool})
+    with everything_allowed(), engine.connect() as connection:
+        connection.execute(text("CREATE TABLE account (id INTEGER)"))
+        found = {one.name: rights(one) for one in tmp_path.iterdir()}
+    assert found == {"new.db": 0o600, "new.db-wal": 0o600, "new.db-shm": 0o600}
+
+
+def test_the_rights_of_a_sqlite_file_that_is_there_stay(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    path.touch()
+    path.chmod(0o640)
+    engine = open_engine(f"sqlite:///{path}", timeout_s=TIMEOUT_S, pool={"poolclass": NullPool})
+    with engine.connect() as connection:
+        connection.execute(text("CREATE TABLE account (id INTEGER)"))
+    assert rights(path) == 0o640
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_a_database_in_memory_makes_no_file(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with open_engine(url, timeout_s=TIMEOUT_S, pool={"poolclass": NullPool}).connect():
+        assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("asked", [None, LARGE], ids=["idle", "in an answer"])

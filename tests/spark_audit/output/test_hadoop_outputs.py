@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from feedback.files import OWNER_ONLY
 from spark_audit.output import hadoop_outputs
 from spark_audit.output.hadoop_path import HadoopPath
 from spark_audit.output.outputs import (
@@ -18,7 +19,6 @@ from spark_audit.output.outputs import (
     size_of,
     write_text,
 )
-from spark_audit.output.rights import OWNER_ONLY
 from tests.spark_audit.hadoop import in_bucket, mounted
 from tests.stack.s3 import S3
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from feedback.errors import NotAvailable
+from feedback.files import OWNER_ONLY
 from spark_audit.output.outputs import new_file, recover, replacing, write_text
-from spark_audit.output.rights import OWNER_ONLY
 
 
 def _names(folder: Path) -> list[str]:

@@ -1,0 +1,82 @@
+"""A container gives its process a user id without a name and without a home, as OpenShift does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from feedback.errors import ExitCode
+from onceward.servers.ports import free_port
+from tests.face.conftest import ROOT
+from tests.kit.settings import environment
+
+LIMIT_S = 120.0
+# Of no entry in /etc/passwd; the files stay ours.
+NAMELESS = ("unshare", "--user", "--map-user=54321")
+NO_NAME = ("HOME", "USER", "LOGNAME", "XDG_CACHE_HOME")
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours as a user without a name."""
+    settings = environment(
+        PYTHONPATH=str(ROOT),
+        ONCEWARD_KAFKA__BOOTSTRAP_SERVERS=f"127.0.0.1:{free_port()}",
+        ONCEWARD_REDIS__URL=f"redis://127.0.0.1:{free_port()}/0",
+    )
+    nameless = {name: value for name, value in settings.items() if name not in NO_NAME}
+    return subprocess.run(
+        [*NAMELESS, sys.executable, "-m", "onceward", *words],
+        cwd=folder,
+        env=nameless,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a project with a journal."""
+    folder = tmp_path_factory.mktemp("nameless")
+    assert run(folder, "init").returncode == ExitCode.FINE
+    assert run(folder, "worker", "migrate").returncode == ExitCode.FINE
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["dev"],
+        ["worker", "run"],
+        ["client", "send", "{}"],
+        ["dlq", "resolve", "order-7", "--succeeded", "--reason", "seen at the bank"],
+        ["audit", "run"],
+        ["audit", "report"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_ends_in_a_stack(project: Path, words: list[str]) -> None:
+    done = run(project, *words)
+    assert done.returncode not in (ExitCode.FINE, ExitCode.INTERNAL), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_spark_needs_a_name_and_the_error_says_how_to_give_one() -> None:
+    program = (
+        "from feedback.errors import NotAvailable\n"
+        "from spark_audit.spark.session import open_session\n"
+        "try: open_session()\n"
+        "except NotAvailable as error: print(error)"
+    )
+    done = subprocess.run(
+        [*NAMELESS, sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert "user 54321 has no name" in done.stdout
+    assert "onceward:x:54321:0::/tmp:/bin/sh to /etc/passwd" in done.stdout
