@@ -64,7 +64,9 @@ def _named(scene: Scene, date: str, finding: str) -> list[str]:
     return sorted(row["request_id"] for row in rows)
 
 
-def test_what_no_day_would_come_for_is_named_once(scene: Scene) -> None:
+def test_what_no_day_would_come_for_and_what_ran_again_after_its_day_are_named_once(
+    scene: Scene,
+) -> None:
     any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
     with KafkaAdminClient(bootstrap_servers=scene.servers.kafka) as admin:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, scene.topic, any_time)])
@@ -73,11 +75,23 @@ def test_what_no_day_would_come_for_is_named_once(scene: Scene) -> None:
     assert _lost(scene, DATE) == sorted([LOST, *STRAYS])
     # Sent before midnight, and here after the freeze; and one of today.
     _lose(scene, {"late": NOON, "of-today": BEGIN_MS + DAY_MS})
+    now_ms = epoch_ms()
+    for offset in (4, 5):
+        scene.journal.add_run(f"r-{offset}", topic=scene.topic, offset=offset, outcome="SUCCEEDED")
+    scene.journal.change(
+        f"UPDATE onceward_request SET generation = 2, claimed_at = {now_ms}, "
+        f"finished_at = {now_ms} WHERE request_id = 'r-5'"
+    )
     today = _today()
-    second = scene.audit(window=today)
+    second = scene.audit(window=today, fail_on="ran_twice>0")
+    assert second.exit_code is ExitCode.BAD_ANSWER
     assert _lost(scene, today.date) == ["late", "of-today"]
+    # The history of the other one is from before: the day that judged it has seen that.
+    assert _named(scene, today.date, "ran_twice") == ["r-5"]
     judged = [one.summary["offsets"]["judged"] for one in (first, second)]
     assert judged == [15, 2]
+    again = scene.audit(window=today, fail_on="ran_twice>0", again=True)
+    assert again.summary["counts"] == second.summary["counts"]
     again = scene.audit(again=True)
     assert _lost(scene, DATE) == sorted([LOST, *STRAYS])
     assert again.summary["offsets"]["judged"] == 15
@@ -97,24 +111,6 @@ def test_a_day_that_was_read_and_not_judged_is_judged_by_the_next_run(
     assert [one.summary["date"] for one in outcome.before] == [DATE]
     assert (_lost(scene, DATE), _lost(scene, today.date)) == ([LOST], ["late"])
     assert outcome.exit_code is ExitCode.BAD_ANSWER
-
-
-def test_what_ran_again_after_its_day_was_judged_is_named_by_the_next_run(scene: Scene) -> None:
-    scene.audit()
-    now_ms = epoch_ms()
-    for offset in (4, 5):
-        scene.journal.add_run(f"r-{offset}", topic=scene.topic, offset=offset, outcome="SUCCEEDED")
-    scene.journal.change(
-        f"UPDATE onceward_request SET generation = 2, claimed_at = {now_ms}, "
-        f"finished_at = {now_ms} WHERE request_id = 'r-5'"
-    )
-    today = _today()
-    outcome = scene.audit(window=today, fail_on="ran_twice>0")
-    assert outcome.exit_code is ExitCode.BAD_ANSWER
-    # The history of the other one is from before: the day that judged it has seen that.
-    assert _named(scene, today.date, "ran_twice") == ["r-5"]
-    again = scene.audit(window=today, fail_on="ran_twice>0", again=True)
-    assert again.summary["counts"] == outcome.summary["counts"]
 
 
 # Each day more is a whole audit more.

@@ -73,4 +73,5 @@ def test_a_journal_that_has_lost_what_clients_were_told_offers_nothing(scene: Sc
     assert _offered(scene) == []
     assert (outcome.summary["resend"]["begun"], outcome.summary["resend"]["withheld"]) == (1, 4)
     page = Places(scene.output, DATE).page.read_text()
+    assert "they may have run" in page
     assert "So the journal has lost rows" in page

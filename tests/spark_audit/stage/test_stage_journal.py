@@ -18,8 +18,10 @@ from spark_audit.stage.stage_journal import stage_journal
 from spark_audit.stage.stage_records import SCHEMA
 from tests.spark_audit.stage.conftest import Rows
 from tests.spark_audit.stage.journal import HandWritten
-from tests.spark_audit.stage.samples import BEGIN_MS, manifest, partition
+from tests.spark_audit.stage.samples import BEGIN_MS, DAY_MS, manifest, partition
 
+# The rows of these tests end in 2004, but for those that say otherwise.
+SINCE_MS = 2**40
 HOSTILE = (
     "it's",
     "''); DROP TABLE onceward_run; --",
@@ -65,18 +67,25 @@ def journal(journal_url: str, group: str) -> HandWritten:
 def stage(
     spark: SparkSession, journal: HandWritten, tmp_path: Path, rows: Rows, group: str
 ) -> Stage:
-    """Return a function that stages the journal beside records of these ids."""
+    """Return a function that stages the journal beside records of these ids: of delivered
+    requests, of dead letters, and of requests that are not committed yet."""
 
     def all_of(
         limits: Manifest | None = None,
         *,
         ids: tuple[str, ...] = (),
-        kind: TopicKind = TopicKind.REQUEST,
-        is_committed: bool = True,
+        letters: tuple[str, ...] = (),
+        pending: tuple[str, ...] = (),
     ) -> Staged:
         records, requests, runs = (tmp_path / name for name in ("records", "requests", "runs"))
         given = [
-            {"request_id": one, "kind": kind.value, "is_committed": is_committed} for one in ids
+            {"request_id": one, "kind": kind.value, "is_committed": is_committed}
+            for names, kind, is_committed in (
+                (ids, TopicKind.REQUEST, True),
+                (letters, TopicKind.DLQ, False),
+                (pending, TopicKind.REQUEST, False),
+            )
+            for one in names
         ]
         spark.createDataFrame(given, SCHEMA).write.parquet(str(records))
         read = stage_journal(
@@ -92,13 +101,12 @@ def stage(
     return all_of
 
 
-def test_a_row_is_staged_with_all_its_columns_and_their_types(
+def test_rows_runs_and_leases_are_staged_with_all_their_columns_and_types(
     journal: HandWritten, stage: Stage
 ) -> None:
-    values: dict[str, object] = {
-        "topic": "payments",
-        "partition": 0,
-        "offset": 2**40,
+    place = {"topic": "payments", "partition": 0, "offset": 2**40}
+    row: dict[str, object] = {
+        **place,
         "payload_sha256": "b" * 64,
         "attempt": 2**31,
         "generation": 2**33,
@@ -117,79 +125,82 @@ def test_a_row_is_staged_with_all_its_columns_and_their_types(
         "dead_letter_at": 2**41 + 5,
         "voids": 3,
     }
-    journal.add_request("id-1", **values)
-    assert stage().requests["id-1"] == {"request_id": "id-1", **values}
-
-
-def test_what_a_row_leaves_open_is_null_and_resend_a_truth_value(
-    journal: HandWritten, stage: Stage
-) -> None:
-    journal.add_request("id-1", claimed_at=None, finished_at=None, effect_kind=None)
-    row = stage().requests["id-1"]
+    run: dict[str, object] = {
+        **place,
+        "generation": 2**33,
+        "attempt": 2**32,
+        "owner": "me",
+        "claimed_at": 2**41,
+        "effect_at": 2**41 + 1,
+        "effect_kind": "marked",
+        "ended_at": 2**41 + 2,
+        "outcome": "WORKER_DIED",
+        "by_whom": "you",
+        "allowed_by": "SAME_KEY",
+    }
+    journal.add_request("id-1", **row)
+    journal.add_request("open", claimed_at=None, finished_at=None, effect_kind=None)
+    journal.add_run("without a row", **run)
+    journal.add_worker("host-1-x", 2**41)
+    journal.add_worker("host-2-y", 1)
+    journal.add_worker("host-3-z", 2**41, group="another")
+    staged = stage()
+    assert staged.requests["id-1"] == {"request_id": "id-1", **row}
+    assert staged.rows_of_runs == [{"request_id": "without a row", **run}]
+    # A column that a row leaves open is null, and `resend` a truth value.
+    found = staged.requests["open"]
     open_ones = ("effect_at", "claimed_at", "due_at", "code", "message", "dead_letter_at")
-    assert [row[name] for name in open_ones] == [None] * len(open_ones)
-    assert row["resend"] is False
+    assert [found[name] for name in open_ones] == [None] * len(open_ones)
+    assert found["resend"] is False
+    # The leases are those of the group, and the time is the database's.
+    assert staged.manifest.workers == {"host-1-x": 2**41, "host-2-y": 1}
+    assert abs(staged.manifest.journal_read_at_ms - (BEGIN_MS + DAY_MS)) < 2 * DAY_MS
 
 
-def test_rows_from_the_start_of_their_partition_on_are_staged_and_no_others(
+def test_rows_are_staged_by_their_place_and_by_the_time_of_their_claim(
     journal: HandWritten, stage: Stage, group: str
 ) -> None:
     limits = manifest(
         partition("a", 0, start=10, end=20),
         partition("a", 1, start=2**40, end=2**40),
         partition("b", 0, start=0, end=0),
+        partition("a.g.dlq", kind=TopicKind.DLQ, start=0, end=20),
         group=group,
+        since_ms=SINCE_MS,
     )
-    journal.add_request("before", topic="a", partition=0, offset=9)
-    journal.add_request("first", topic="a", partition=0, offset=10)
-    journal.add_request("after the end", topic="a", partition=0, offset=99)
-    journal.add_request("other partition", topic="a", partition=1, offset=2**40 - 1)
-    journal.add_request("beyond 32 bits", topic="a", partition=1, offset=2**40)
-    journal.add_request("empty range", topic="b", partition=0, offset=0)
-    journal.add_request("another topic", topic="c", partition=0, offset=10)
-    journal.add_request("another group", topic="a", offset=10, group="another")
-    assert set(stage(limits).requests) == {
-        "first",
-        "after the end",
-        "beyond 32 bits",
-        "empty range",
-    }
+    wanted = set()
 
+    def add(request_id: str, *, is_staged: bool, topic: str = "a", **given: Any) -> None:
+        journal.add_request(request_id, topic=topic, **{"claimed_at": SINCE_MS, **given})
+        if is_staged:
+            wanted.add(request_id)
 
-def test_rows_of_letters_that_were_given_to_a_handler_are_no_requests_of_the_day(
-    journal: HandWritten, stage: Stage, group: str
-) -> None:
-    letters = partition("a.g.dlq", kind=TopicKind.DLQ, start=0, end=20)
-    limits = manifest(partition("a", start=10, end=20), letters, group=group)
-    for topic, name in (("a", "id-1"), ("a.g.dlq", "id-1.dlq.1")):
-        journal.add_request(name, topic=topic, generation=2, offset=15, claimed_at=BEGIN_MS)
-        journal.add_run(name, topic=topic, generation=1, offset=15)
-    staged = stage(limits)
-    assert (set(staged.requests), staged.runs) == ({"id-1"}, [("id-1", 1)])
-
-
-def test_a_row_of_a_partition_that_kafka_does_not_know_is_staged_when_it_is_of_the_window(
-    journal: HandWritten, stage: Stage, group: str
-) -> None:
-    journal.add_request("now", partition=7, claimed_at=BEGIN_MS)
-    journal.add_request("before", partition=7, claimed_at=BEGIN_MS - 1)
-    assert set(stage(manifest(group=group, since_ms=BEGIN_MS)).requests) == {"now"}
-
-
-def test_what_was_claimed_long_before_the_day_is_staged_when_it_is_asked_for_by_name(
-    journal: HandWritten, stage: Stage, group: str
-) -> None:
-    limits = manifest(group=group, since_ms=BEGIN_MS)
-    grace_ms = limits.grace_ms
-    for request_id, at in (
-        ("before", -grace_ms - 1),
-        ("named", -grace_ms - 1),
-        ("first", -grace_ms),
-    ):
-        journal.add_request(request_id, claimed_at=BEGIN_MS + at)
-    journal.add_request("refused", claimed_at=None, finished_at=BEGIN_MS)
-    journal.add_request("refused before", claimed_at=None, finished_at=1)
-    assert set(stage(limits, ids=("named",)).requests) == {"first", "named", "refused"}
+    # From the start of its partition on.
+    add("before the start", offset=9, is_staged=False)
+    add("first", offset=10, is_staged=True)
+    add("after the end", offset=99, is_staged=True)
+    add("other partition", partition=1, offset=2**40 - 1, is_staged=False)
+    add("beyond 32 bits", partition=1, offset=2**40, is_staged=True)
+    add("empty range", topic="b", offset=0, is_staged=True)
+    add("another topic", topic="c", offset=10, is_staged=False)
+    add("another group", offset=10, group="another", is_staged=False)
+    # Of a partition that Kafka does not know, when it is of the window.
+    add("unknown partition", partition=7, is_staged=True)
+    add("and before", partition=7, claimed_at=SINCE_MS - 1, is_staged=False)
+    # Claimed long before the day: when it is asked for by name.
+    long_ago = SINCE_MS - limits.grace_ms - 1
+    add("long ago", offset=15, claimed_at=long_ago, is_staged=False)
+    add("named", offset=15, claimed_at=long_ago, is_staged=True)
+    add("within the grace", offset=15, claimed_at=long_ago + 1, is_staged=True)
+    add("refused", offset=15, claimed_at=None, finished_at=SINCE_MS, is_staged=True)
+    add("refused before", offset=15, claimed_at=None, finished_at=1, is_staged=False)
+    # A letter that was given to a handler is no request of the day.
+    add("failed", offset=15, generation=2, is_staged=True)
+    add("failed.dlq.1", topic="a.g.dlq", offset=15, generation=2, is_staged=False)
+    journal.add_run("failed", topic="a", generation=1, offset=15)
+    journal.add_run("failed.dlq.1", topic="a.g.dlq", generation=1, offset=15)
+    staged = stage(limits, ids=("named",))
+    assert (set(staged.requests), staged.runs) == (wanted, [("failed", 1)])
 
 
 def test_a_row_that_is_claimed_anew_while_it_is_read_is_staged_once(
@@ -214,44 +225,26 @@ def test_a_row_that_is_claimed_anew_while_it_is_read_is_staged_once(
     }
 
 
-def test_a_resend_after_midnight_brings_the_row_of_the_day_before(
+def test_what_a_record_or_an_earlier_run_names_is_staged_whatever_its_day(
     journal: HandWritten, stage: Stage, group: str
 ) -> None:
-    limits = manifest(partition(start=100, end=200), group=group)
-    for request_id in ("answered", "untouched", *HOSTILE):
+    carried = tuple(f"{one[:127]}c" for one in HOSTILE)
+    limits = manifest(partition(start=100, end=200), group=group, carried=carried)
+    # A resend after midnight, a dead letter, and a record that is not committed yet.
+    for request_id in ("answered", "dead", "pending", "untouched", *HOSTILE):
         journal.add_request(request_id, offset=5)
     journal.add_request("of another group", offset=5, group="another")
-    found = stage(limits, ids=("answered", "of another group", "nowhere", *HOSTILE))
-    assert set(found.requests) == {"answered", *HOSTILE}
-
-
-def test_a_record_that_is_not_committed_yet_brings_no_row_of_another_day(
-    journal: HandWritten, stage: Stage, group: str
-) -> None:
-    journal.add_request("pending", offset=5)
-    limits = manifest(partition(start=100, end=200), group=group)
-    assert set(stage(limits, ids=("pending",), is_committed=False).requests) == set()
-
-
-def test_a_dead_letter_brings_the_row_of_the_day_before(
-    journal: HandWritten, stage: Stage, group: str
-) -> None:
-    journal.add_request("dead", offset=5)
-    limits = manifest(partition(start=100, end=200), group=group)
-    found = stage(limits, ids=("dead",), kind=TopicKind.DLQ, is_committed=False)
-    assert set(found.requests) == {"dead"}
-
-
-def test_what_an_earlier_run_carried_over_is_staged_with_its_history(
-    journal: HandWritten, stage: Stage, group: str
-) -> None:
-    limits = manifest(partition(start=100, end=200), group=group, carried=HOSTILE)
-    for request_id in HOSTILE:
+    for request_id in carried:
         journal.add_request(request_id, generation=2, offset=5)
         journal.add_run(request_id, offset=4)
-    found = stage(limits)
-    assert set(found.requests) == set(HOSTILE)
-    assert found.runs == sorted((request_id, 1) for request_id in HOSTILE)
+    found = stage(
+        limits,
+        ids=("answered", "of another group", "nowhere", *HOSTILE),
+        letters=("dead",),
+        pending=("pending",),
+    )
+    assert set(found.requests) == {"answered", "dead", *HOSTILE, *carried}
+    assert found.runs == sorted((request_id, 1) for request_id in carried)
 
 
 def test_more_ids_than_can_be_asked_for_by_name_are_found_all_the_same(
@@ -269,97 +262,57 @@ def test_more_ids_than_can_be_asked_for_by_name_are_found_all_the_same(
     assert found.runs == [("id-0", 1), ("id-1", 1), ("id-2", 1)]
 
 
-def test_history_is_staged_once_whether_its_run_or_its_row_is_of_the_window(
+def test_history_is_staged_with_its_run_its_row_and_its_record(
     journal: HandWritten, stage: Stage, group: str
 ) -> None:
-    limits = manifest(partition(start=10, end=20), group=group)
+    limits = replace(manifest(partition(start=10, end=20), group=group), reran_since_ms=2**40)
+    before: dict[str, Any] = {"generation": 2, "offset": 5, "claimed_at": 2**40 - 1}
+    # Once, whether the run or the row is of the window.
     journal.add_request("today", generation=3, offset=15)
     journal.add_run("today", generation=1, offset=5)
     journal.add_run("today", generation=2, offset=12)
     journal.add_request("elsewhere", generation=2, offset=11)
     journal.add_run("elsewhere", generation=1, topic="gone", partition=3)
-    journal.add_request("row gone by", generation=2, offset=5)
+    journal.add_request("row gone by", **before)
     journal.add_run("row gone by", generation=1, offset=10)
-    journal.add_request("yesterday", generation=2, offset=5)
+    journal.add_request("yesterday", **before)
     journal.add_run("yesterday", generation=1, offset=4)
     journal.add_run("no row", generation=1, offset=19)
     journal.add_run("today", generation=9, offset=12, group="another")
-    assert stage(limits).runs == [
+    # What ran again since the last reading, wherever its record lies.
+    for request_id, changed in (
+        ("again", {"claimed_at": 2**40}),
+        ("ran before", {}),
+        ("ran once", {"generation": 1, "claimed_at": 2**40}),
+    ):
+        journal.add_request(request_id, **(before | changed))
+        journal.add_run(request_id, offset=4)
+    journal.add_request("again elsewhere", generation=2, topic="letters", offset=5)
+    # Of a record whose row is gone, wherever its run was.
+    journal.add_request("row there", offset=5)
+    for request_id in ("row taken away", "row there", "of no record"):
+        journal.add_run(request_id, offset=4, allowed_by="SAME_KEY")
+    # A history of before that column.
+    journal.change("ALTER TABLE onceward_run DROP COLUMN allowed_by")
+    staged = stage(limits, ids=("row taken away", "row there"))
+    assert set(staged.requests) == {"today", "elsewhere", "again", "row there"}
+    assert staged.runs == [
+        ("again", 1),
         ("elsewhere", 1),
         ("no row", 1),
         ("row gone by", 1),
+        ("row taken away", 1),
         ("today", 1),
         ("today", 2),
     ]
+    assert {row["allowed_by"] for row in staged.rows_of_runs} == {None}
 
 
-def test_what_ran_again_since_the_last_reading_is_staged_wherever_its_record_lies(
-    journal: HandWritten, stage: Stage, group: str
+def test_an_empty_journal_without_workers_is_fine_beside_records_that_nobody_took(
+    stage: Stage,
 ) -> None:
-    limits = replace(manifest(partition(start=10, end=20), group=group), reran_since_ms=2**40)
-    for request_id, generation, claimed_at in (
-        ("again", 2, 2**40),
-        ("before", 2, 2**40 - 1),
-        ("once", 1, 2**40),
-    ):
-        journal.add_request(request_id, generation=generation, claimed_at=claimed_at, offset=5)
-        journal.add_run(request_id, offset=4)
-    journal.add_request("again elsewhere", generation=2, topic="letters", offset=5)
-    found = stage(limits)
-    assert (set(found.requests), found.runs) == ({"again"}, [("again", 1)])
-
-
-def test_the_history_of_a_record_whose_row_is_gone_is_staged_wherever_its_run_was(
-    journal: HandWritten, stage: Stage, group: str
-) -> None:
-    journal.add_request("there", offset=5)
-    for request_id in ("gone", "there", "another"):
-        journal.add_run(request_id, offset=4)
-    limits = manifest(partition(start=10, end=20), group=group)
-    assert stage(limits, ids=("gone", "there")).runs == [("gone", 1)]
-
-
-def test_a_run_is_staged_with_all_its_columns(journal: HandWritten, stage: Stage) -> None:
-    values: dict[str, object] = {
-        "generation": 2**33,
-        "attempt": 2**32,
-        "owner": "me",
-        "topic": "payments",
-        "partition": 0,
-        "offset": 2**40,
-        "claimed_at": 2**41,
-        "effect_at": 2**41 + 1,
-        "effect_kind": "marked",
-        "ended_at": 2**41 + 2,
-        "outcome": "WORKER_DIED",
-        "by_whom": "you",
-        "allowed_by": "SAME_KEY",
-    }
-    journal.add_run("id-1", **values)
-    assert stage().rows_of_runs == [{"request_id": "id-1", **values}]
-
-
-def test_history_of_before_the_column_allowed_by_has_null_there(
-    journal: HandWritten, stage: Stage
-) -> None:
-    journal.add_run("id-1", allowed_by="SAME_KEY")
-    journal.change("ALTER TABLE onceward_run DROP COLUMN allowed_by")
-    assert [row["allowed_by"] for row in stage().rows_of_runs] == [None]
-
-
-def test_leases_are_those_of_the_group_and_time_is_the_databases(
-    journal: HandWritten, stage: Stage
-) -> None:
-    journal.add_worker("host-1-x", 2**41)
-    journal.add_worker("host-2-y", 1)
-    journal.add_worker("host-3-z", 2**41, group="another")
-    read = stage().manifest
-    assert read.workers == {"host-1-x": 2**41, "host-2-y": 1}
-    assert abs(read.journal_read_at_ms - (BEGIN_MS + 86_400_000)) < 2 * 86_400_000
-
-
-def test_a_journal_without_any_worker_has_no_leases(journal: HandWritten, stage: Stage) -> None:
-    assert stage().manifest.workers == {}
+    staged = stage(pending=("id-1",))
+    assert (staged.requests, staged.manifest.workers) == ({}, {})
 
 
 def test_an_empty_journal_beside_delivered_records_ends_with_3(
@@ -368,10 +321,6 @@ def test_an_empty_journal_beside_delivered_records_ends_with_3(
     journal.add_request("id-1", group="another")
     with pytest.raises(NotAvailable, match=f"no request of group {group}"):
         stage(ids=("id-1",))
-
-
-def test_an_empty_journal_beside_records_that_nobody_took_is_fine(stage: Stage) -> None:
-    assert stage(ids=("id-1",), is_committed=False).requests == {}
 
 
 def test_a_group_whose_rows_are_all_of_another_day_is_no_empty_journal(
