@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -23,14 +25,15 @@ from consumer.dlq.filter import Filter
 from consumer.dlq.letter_state import LetterState
 from consumer.dlq.list_hints import ListHints, hint_lines, hints_json, hints_of
 from consumer.dlq.list_page import BARS, console_for, list_page
-from consumer.dlq.listing import judged_letters, shown_states, tally_of
+from consumer.dlq.listing import Judged, judged_letters, shown_states, tally_of
 from consumer.dlq.next_commands import next_commands
 from consumer.dlq.options import Given, filter_options
 from consumer.dlq.redrive import commands as redrive_commands
+from consumer.dlq.report import RequestReport
 from consumer.dlq.report_reading import report_of
 from consumer.dlq.show_page import VALUE_LIMIT, nothing_known, show_page
 from consumer.dlq.timeline_page import next_lines
-from consumer.journal.later_successes import NOTHING_LATER
+from consumer.journal.later_successes import NOTHING_LATER, SucceededLater
 from feedback import __version__
 from feedback.clock import epoch_ms
 from feedback.console.commands import (
@@ -104,17 +107,13 @@ def list_command(
       onceward-dlq list --state in_doubt --since 1d
       onceward-dlq list --dlq connect-dlq --no-journal
     """
-    _refuse_two_meanings_of_states()
-    asks_for_doubts = LetterState.IN_DOUBT in given.filter.states
-    if asks_for_doubts:
-        require_doubts_alone(given)
+    asks_for_doubts = _asks_for_doubts(given)
     settings = settings_of(config, needs=OF_A_GROUP if no_journal else JOURNALED)
     if asks_for_doubts:
         _list_doubts(settings, given, as_json=as_json, limit=limit, config=config)
         return
     shown = shown_states(given, everything=everything)
-    with progress_bar("reading dead letters") as advance:
-        pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
+    with _letters(settings, given, no_journal=no_journal) as pages:
         tally = tally_of(pages, shown=shown, limit=limit)
     asks_all = not (no_journal or given.dlqs or given.filter.states)
     hints = ListHints() if no_journal else hints_of(settings, tally, asks_doubts=asks_all)
@@ -130,6 +129,15 @@ def list_command(
         click.echo(json.dumps(listed_json(one, later=hints.later.of.get(one.request_id, ()))))
     summary = summary_json(tally, bars=BARS) | hints_json(hints)
     click.echo(json.dumps({"summary": summary | ({} if no_journal else source_json(settings))}))
+
+
+@contextmanager
+def _letters(
+    settings: Settings, given: Given, *, no_journal: bool
+) -> Iterator[Iterator[list[Judged]]]:
+    """Yield the chosen letters page by page, under a progress bar."""
+    with progress_bar("reading dead letters") as advance:
+        yield judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
 
 
 def _list_doubts(
@@ -189,6 +197,19 @@ def show(
     later = NOTHING_LATER if no_journal else asked_anew(settings, [request_id])
     say_source(settings, as_json=as_json, section="" if no_journal else "journal")
     limit = ENDLESS if whole_value else VALUE_LIMIT if shows_value else None
+    return _print_shown(report, later, as_json=as_json, limit=limit, config=config)
+
+
+def _print_shown(
+    report: RequestReport,
+    later: SucceededLater,
+    *,
+    as_json: bool,
+    limit: int | None,
+    config: str | None,
+) -> int:
+    """Print a request and return the command's exit code."""
+    request_id = report.request_id
     if as_json:
         words = report_json(report, value=limit is not None, config=config)
         words |= {"succeeded_later": list(later.of.get(request_id, ()))}
@@ -227,17 +248,13 @@ def export_command(
       onceward-dlq export doubts.jsonl --state in_doubt
       onceward-dlq export - --since 1d | jq .exception_message
     """
-    _refuse_two_meanings_of_states()
-    asks_for_doubts = LetterState.IN_DOUBT in given.filter.states
-    if asks_for_doubts:
-        require_doubts_alone(given)
+    asks_for_doubts = _asks_for_doubts(given)
     settings = settings_of(config, needs=OF_A_GROUP if no_journal else JOURNALED)
     if asks_for_doubts:
         _export_doubts(settings, given, file)
         return
     shown = shown_states(given, everything=everything)
-    with progress_bar("reading dead letters") as advance:
-        pages = judged_letters(settings, given, ask_journal=not no_journal, advance=advance)
+    with _letters(settings, given, no_journal=no_journal) as pages:
         count = export(pages, file, shown=shown)
     asks_all = not (no_journal or given.dlqs or given.filter.states)
     doubts, _ = count_open_doubts(settings) if asks_all else (0, None)
@@ -259,5 +276,14 @@ def _export_doubts(settings: Settings, given: Given, file: str) -> None:
         click.echo(printable(f"some values are null: {why}"), err=True)
 
 
-def _refuse_two_meanings_of_states() -> None:
+def _asks_for_doubts(given: Given) -> bool:
+    """Whether the options ask for doubts, which are rows, in place of letters.
+
+    Raises:
+        UsageError: they give `--state` two meanings, or are about letters and doubts at once.
+    """
     refuse_beside("--state", "--all", "--no-journal")
+    if LetterState.IN_DOUBT not in given.filter.states:
+        return False
+    require_doubts_alone(given)
+    return True

@@ -15,7 +15,7 @@ from consumer.dlq.filter import Filter
 from consumer.dlq.options import (
     Given,
     by_option,
-    filter_options,
+    choosing_options,
     given_with,
     reason_option,
     require_some,
@@ -64,9 +64,7 @@ class DiscardPass:
 @click.command()
 @config_option
 @json_option
-@filter_options
-@click.argument("request_ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All letters, where no filter is given.")
+@choosing_options
 @reason_option("--because", help="Why nothing is done about it; recorded.")
 @click.option("--dry-run", is_flag=True, help="Count the failures; change nothing.")
 @click.option("--undo", is_flag=True, help="Take the discard of these ids back.")

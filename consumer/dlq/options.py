@@ -108,6 +108,17 @@ def filter_options(command: Command) -> Command:
     return cast(Command, decorated)
 
 
+def choosing_options(command: Command) -> Command:
+    """Add the options of a command that acts: a filter, ids as arguments, or `--all`."""
+    help = "All letters, where no filter is given."
+    for option in (
+        click.option("--all", "everything", is_flag=True, help=help),
+        click.argument("request_ids", nargs=-1),
+    ):
+        command = option(command)
+    return filter_options(command)
+
+
 def _given(
     *,
     ids: tuple[str, ...],

@@ -78,11 +78,7 @@ def report_of(
     of = _in_journal(settings, request_id) if ask_journal else _InJournal()
     now = of.now or epoch_ms()
     since_ms = _failed_since(of.row, of.runs)
-    letters_away: str | None = None
-    try:
-        letters = _letters(settings, request_id, given, since_ms, advance=advance)
-    except KafkaUnavailable as error:
-        letters, letters_away = [], str(error)
+    letters, letters_away = _letters_or_why(settings, request_id, given, since_ms, advance=advance)
     last = letters[-1] if letters else None
     with closing(connect(settings.redis)) as redis:
         store = StatusStore(redis, settings.kafka.group, settings.redis)
@@ -170,6 +166,21 @@ def _verdict(letter: Letter, of: _InJournal, *, now: int, ask_journal: bool) -> 
     if not ask_journal:
         return verdict_without_journal(letter)
     return decide(candidate_of(letter), of.row, now, actions=of.actions, wish=Wish(""))
+
+
+def _letters_or_why(
+    settings: Settings,
+    request_id: str,
+    given: Given,
+    since_ms: int | None,
+    *,
+    advance: Advance,
+) -> tuple[list[Letter], str | None]:
+    """Return the letters, and why they are not known."""
+    try:
+        return _letters(settings, request_id, given, since_ms, advance=advance), None
+    except KafkaUnavailable as error:
+        return [], str(error)
 
 
 def _letters(

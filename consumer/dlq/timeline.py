@@ -9,10 +9,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 
 from consumer.dlq.letter import Letter
 from consumer.dlq.report import RequestReport
+from consumer.journal.actions import Action
 from consumer.journal.lookup import PastRun
 from consumer.journal.records import JournalState, Row
 from feedback.status import State
@@ -73,24 +75,13 @@ def timeline_of(report: RequestReport) -> list[TimelineEvent]:
 
 def _events(report: RequestReport) -> Iterator[TimelineEvent]:
     yield from _named(report.request_id)
-    for letter in report.letters:
-        yield from _of_letter(letter)
-    for run in report.runs:
-        yield from _of_run(run)
+    yield from chain.from_iterable(map(_of_letter, report.letters))
+    yield from chain.from_iterable(map(_of_run, report.runs))
+    yield from map(_of_action, report.actions)
     if report.row is not None:
         yield from _of_row(report.row, has_letter=bool(report.letters))
     if report.status is not None:
         yield from _of_status(report.status, report.row)
-    for one in report.actions:
-        yield TimelineEvent(
-            one.at,
-            EventKind.ACTION,
-            Clock.JOURNAL,
-            generation=one.generation,
-            name=one.action,
-            by=one.by,
-            detail=one.reason,
-        )
 
 
 def _named(request_id: str) -> Iterator[TimelineEvent]:
@@ -118,32 +109,28 @@ def _of_letter(letter: Letter) -> Iterator[TimelineEvent]:
     )
 
 
+def _of_action(one: Action) -> TimelineEvent:
+    return TimelineEvent(
+        one.at,
+        EventKind.ACTION,
+        Clock.JOURNAL,
+        generation=one.generation,
+        name=one.action,
+        by=one.by,
+        detail=one.reason,
+    )
+
+
 def _of_run(run: PastRun) -> Iterator[TimelineEvent]:
     yield from _begun(run.claimed_at, run.effect_at, run.generation, run.owner)
-    if run.ended_at is not None:
-        yield TimelineEvent(
-            run.ended_at,
-            EventKind.ENDED,
-            Clock.JOURNAL,
-            generation=run.generation,
-            name=run.outcome,
-            by=run.by_whom,
-            detail=run.allowed_by,
-        )
+    ended = {"name": run.outcome, "by": run.by_whom, "detail": run.allowed_by}
+    yield from _ended(run.ended_at, run.generation, **ended)
 
 
 def _of_row(row: Row, *, has_letter: bool) -> Iterator[TimelineEvent]:
     yield from _begun(row.claimed_at, row.effect_at, row.generation, row.owner)
-    if row.finished_at is not None:
-        yield TimelineEvent(
-            row.finished_at,
-            EventKind.ENDED,
-            Clock.JOURNAL,
-            generation=row.generation,
-            name=" ".join(filter(None, (row.state, row.code))),
-            by=row.by,
-            detail=row.message,
-        )
+    name = " ".join(filter(None, (row.state, row.code)))
+    yield from _ended(row.finished_at, row.generation, name=name, by=row.by, detail=row.message)
     if row.published_at is not None:
         yield _in_journal(row.published_at, EventKind.TOLD, row, name=row.state)
     if row.dead_letter_at is not None and not has_letter:
@@ -189,6 +176,11 @@ def _begun(
     for at, kind in ((claimed_at, EventKind.CLAIMED), (effect_at, EventKind.EFFECT)):
         if at is not None:
             yield TimelineEvent(at, kind, Clock.JOURNAL, generation=generation, by=owner)
+
+
+def _ended(at: int | None, generation: int, **words: str | None) -> Iterator[TimelineEvent]:
+    if at is not None:
+        yield TimelineEvent(at, EventKind.ENDED, Clock.JOURNAL, generation=generation, **words)
 
 
 def _in_journal(at: int, kind: EventKind, row: Row, *, name: str | None = None) -> TimelineEvent:

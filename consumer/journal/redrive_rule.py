@@ -46,7 +46,7 @@ IN_WORDS = {
     Redrivable.DONE: "it has succeeded, or was skipped",
     Redrivable.IN_DOUBT: "nobody knows whether it happened: resolve it",
     Redrivable.EXPIRED: "it has expired, which is final",
-    Redrivable.DISCARDED: "it was discarded, or a new request replaces it",
+    Redrivable.DISCARDED: "it was discarded, or a new request replaces it: `show` says which",
     Redrivable.ON_ITS_WAY: "it was reopened already, and its deadline is not over",
     Redrivable.OLDER_FAILURE: "it has failed again since, which has a letter of its own",
     Redrivable.TOO_OFTEN: "it was sent back too often (--max-redrives)",

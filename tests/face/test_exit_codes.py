@@ -55,13 +55,14 @@ ARGUMENTS = {
     "worker paused": "",
     "worker prune": "",
     "worker resume": "payments",
+    "worker rights": "",
     "worker run": "",
     "worker topics": "",
     "worker workers": "",
 }
 WITHOUT_SETTINGS = {"audit package", "init"}
 # They read files alone.
-WITHOUT_SERVERS = {*WITHOUT_SETTINGS, "audit prune", "audit report"}
+WITHOUT_SERVERS = {*WITHOUT_SETTINGS, "audit prune", "audit report", "worker rights"}
 # Kafka's own limit, several times.
 SLOW = {"audit run", "dlq export", "dlq list", "worker check"}
 

@@ -42,7 +42,8 @@ ANSWERS = {
 SILENT = {
     *("client outbox migrate", "client outbox retry", "client relay", "client resend"),
     *("client send", "client status", "client wait", "dev", "dlq expire", "init"),
-    *("worker check", "worker migrate", "worker prune", "worker run", "worker topics"),
+    *("worker check", "worker migrate", "worker prune", "worker rights"),
+    *("worker run", "worker topics"),
 }
 
 

@@ -13,7 +13,7 @@ from consumer.dlq.asked_anew import asked_anew, asked_anew_lines
 from consumer.dlq.options import (
     Given,
     by_option,
-    filter_options,
+    choosing_options,
     given_with,
     require_some,
     require_yes,
@@ -48,9 +48,7 @@ from feedback.settings.settings import Settings
 @click.command()
 @config_option
 @json_option
-@filter_options
-@click.argument("request_ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All letters, where no filter is given.")
+@choosing_options
 @click.option("--rate", type=click.FloatRange(min=0.1), help="Letters a second at most.")
 @click.option(
     "--dry-run", is_flag=True, help="Count the letters that would be sent; change nothing."
@@ -138,10 +136,9 @@ def redrive(
       onceward-dlq redrive --resume 0198f0c1-55aa-7c3e-8000-0f6a0c3f7d11
     """
     _refuse_contradictions()
-    if no_journal and not given.dlqs:
-        raise click.UsageError("--no-journal is for topics of other systems: name them with --dlq")
-    if sends_again and not (takes_unknown or no_journal):
-        raise click.UsageError("--again belongs to --unknown or --no-journal")
+    _refuse_incomplete(
+        given, no_journal=no_journal, takes_unknown=takes_unknown, sends_again=sends_again
+    )
     given = given_with(given, request_ids)
     if resumed is None and cancelled is None:
         require_some(given, everything=everything)
@@ -238,6 +235,15 @@ def _ask_where_asked_anew(settings: Settings, given: Given) -> None:
         click.echo(line, err=True)
     if later.names_any:
         require_yes(f"send {given.words()} back all the same?")
+
+
+def _refuse_incomplete(
+    given: Given, *, no_journal: bool, takes_unknown: bool, sends_again: bool
+) -> None:
+    if no_journal and not given.dlqs:
+        raise click.UsageError("--no-journal is for topics of other systems: name them with --dlq")
+    if sends_again and not (takes_unknown or no_journal):
+        raise click.UsageError("--again belongs to --unknown or --no-journal")
 
 
 def _refuse_contradictions() -> None:
