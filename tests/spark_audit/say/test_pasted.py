@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from spark_audit.say.cards import GAPS, CardSources
 from spark_audit.say.page import render
 from spark_audit.say.resend_lines import ResendLines, resend_line
 from spark_audit.stage.gaps import Gap
-from tests.kit.program import ROOT
+from tests import preloaded
 from tests.kit.settings import environment
 from tests.spark_audit.say.reading import read
 from tests.spark_audit.say.samples import found_request, summary
@@ -43,25 +44,41 @@ MODULES = {
 
 
 class Shell:
-    """A shell in the folder of the page, with our commands on its path."""
+    """A shell in the folder of the page, with our commands on its path.
+
+    There a command is a script that writes down its words. It then runs by these, without the
+    second that each process of its own takes to import.
+    """
 
     def __init__(self, settings: dict[str, str], folder: Path, bin_folder: Path) -> None:
+        self._words = bin_folder / "words"
         for name, module in MODULES.items():
-            (bin_folder / name).write_text(f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
+            script = (
+                f"#!/bin/sh\nprintf '%s\\0' {module} \"$@\" > {shlex.quote(str(self._words))}\n"
+            )
+            (bin_folder / name).write_text(script)
             (bin_folder / name).chmod(0o755)
-        path = f"{bin_folder}:/usr/bin:/bin"
         self._folder = folder
-        self._env = environment(**settings, PATH=path, PYTHONPATH=str(ROOT))
+        self._env = environment(**settings, PATH=f"{bin_folder}:/usr/bin:/bin")
 
     def paste(self, command: str) -> tuple[int, str]:
         """Return the command's exit code, and all that it said."""
-        done = subprocess.run(
+        self._words.unlink(missing_ok=True)
+        typed = subprocess.run(
             ["sh", "-c", command],
             cwd=self._folder,
             env=self._env,
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
+        )
+        assert (typed.returncode, typed.stdout + typed.stderr) == (0, ""), command
+        module, *arguments = self._words.read_text().split("\0")[:-1]
+        done = preloaded.run(
+            [sys.executable, "-m", module, *arguments],
+            environ=self._env,
+            timeout_s=LIMIT_S,
+            cwd=self._folder,
         )
         return done.returncode, done.stdout + done.stderr
 
