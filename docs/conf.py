@@ -16,7 +16,7 @@ version = release = __version__
 copyright = author
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs.generators"]
-exclude_patterns = ["generators", "meanings"]
+exclude_patterns = ["drawings", "generators", "meanings"]
 root_doc = "index"
 nitpicky = True
 

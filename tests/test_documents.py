@@ -9,18 +9,23 @@ from pathlib import Path
 
 import pytest
 
+import onceward
 from docs import generators
 from docs.checks import faults
+from docs.drawings.pictures import PICTURES, STATIC
+from docs.drawings.sequence import sequence
 from docs.generators import (
     commands,
     exit_codes,
     headers,
+    log_events,
     metrics,
     python_api,
     settings,
     statuses,
     tables,
 )
+from docs.generators.markdown import slug
 from docs.generators.meanings import MeaningsDiffer, meanings
 from feedback.errors import ExitCode
 from feedback.status import State
@@ -145,6 +150,50 @@ def prose() -> dict[str, str]:
 def test_no_docstring_cites_a_text_that_nobody_has() -> None:
     cites = re.compile(r"contract,? \(?sections? [0-9]", re.IGNORECASE)
     assert [place for place, text in prose().items() if cites.search(" ".join(text.split()))] == []
+
+
+def test_each_event_of_the_log_is_described() -> None:
+    found = log_events.all_events()
+    assert {"*.away", "worker.stalled", "redis.emptied"} <= set(found)
+    page = log_events.markdown()
+    assert [name for name in found if f"`{name}`" not in page] == []
+    # Said on a page, and in no line of the source any more.
+    ends = {name.rpartition(".")[2] for name in found if name.startswith("*")}
+    said = set(re.findall(r"`([a-z_]+\.[a-z_]+)`", _ALL))
+    # `request.payload` and `status.by` are attributes of the API.
+    heads = {name.partition(".")[0] for name in found} - {"*", "request", "status"}
+    stale = {one for one in said - set(found) if one.partition(".")[0] in heads}
+    assert sorted(one for one in stale if one.partition(".")[2] not in ends) == []
+
+
+def test_each_exit_code_error_and_line_of_check_has_its_place_in_troubleshooting() -> None:
+    page = (DOCS / "how-to/troubleshooting.md").read_text("utf-8")
+    errors = [name for name in onceward.__all__ if _is_error(getattr(onceward, name))]
+    source = (ROOT / "consumer/ops/check.py").read_text("utf-8")
+    lines = set(re.findall(r'(?:_finding|CheckResult)\(\s*"([a-z ]+)"', source))
+    lines |= set(re.findall(r'\("([a-z ]+)", _look_at_', source))
+    assert {"NotSent", "EffectRefused"} <= set(errors)
+    assert {"settings", "redis memory", "group"} <= lines
+    wanted = [
+        *(f"(trouble-{exit_codes.code_anchor(one)})=" for one in ExitCode),
+        *(f"(error-{slug(name)})=" for name in errors),
+        *(f"(check-{slug(name)})=" for name in lines),
+    ]
+    assert [one for one in wanted if one not in page] == []
+
+
+def _is_error(thing: object) -> bool:
+    return isinstance(thing, type) and issubclass(thing, Exception)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_each_picture_is_drawn_from_its_text(name: str) -> None:
+    assert (STATIC / name).read_text("utf-8") == PICTURES[name](), "run python -m docs.drawings"
+
+
+def test_a_step_between_lanes_that_are_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="child -> bank: charge"):
+        sequence("A road\nworker | child\nchild -> bank: charge\n")
 
 
 def test_each_column_of_each_table_is_described() -> None:
