@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from docs.generators.markdown import code, slug, table
+from docs.generators.markdown import code, slug, terms
 from docs.generators.meanings import meanings
 from docs.generators.source import trees
 
@@ -35,16 +35,17 @@ class LogEvent(NamedTuple):
 
 
 def markdown() -> str:
-    """Return a table of the events."""
+    """Return a list of the events."""
     found = all_events()
     meant = meanings("log_events", "events", found)
-    rows = []
-    for name, events in sorted(found.items()):
-        levels = ", ".join(sorted({one.level for one in events}))
-        fields = dict.fromkeys(field for one in events for field in one.fields)
-        shown = f"[]{{#event-{slug(name)}}}{code(name)}"
-        rows.append([shown, levels, ", ".join(map(code, fields)), meant[name]])
-    return table(("event", "level", "fields", "meaning"), rows)
+    return terms(_term(name, meant[name], events) for name, events in sorted(found.items()))
+
+
+def _term(name: str, meaning: str, events: list[LogEvent]) -> tuple[str, str, str, str]:
+    levels = " or ".join(sorted({one.level for one in events}))
+    fields = dict.fromkeys(field for one in events for field in one.fields)
+    said = f"; {', '.join(map(code, fields))}" if fields else ""
+    return slug(f"event {name}"), name, meaning, f"{levels}{said}"
 
 
 def all_events() -> dict[str, list[LogEvent]]:

@@ -1,4 +1,4 @@
-"""Pieces of Markdown: a table, code in backticks, an anchor."""
+"""Pieces of Markdown: a table, a list of terms, code in backticks, an anchor."""
 
 from __future__ import annotations
 
@@ -16,6 +16,25 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """
     rule = "|" + "---|" * len(heads)
     return "\n".join([_line(heads), rule, *map(_line, rows)])
+
+
+def terms(found: Iterable[tuple[str, str, str, str]]) -> str:
+    """Return a list of names with their meanings, which narrow screens show whole.
+
+    >>> print(terms([("setting-a", "a", "Whether it is on.", "true or false")]))
+    []{#setting-a}`a`
+    : Whether it is on.
+    : *true or false*
+
+    Args:
+        found: anchor, name, meaning, and facts in a few words; empty facts are left out.
+    """
+    return "\n\n".join(
+        "\n".join(
+            [f"[]{{#{place}}}{code(name)}", f": {meaning}", *([f": *{facts}*"] * bool(facts))]
+        )
+        for place, name, meaning, facts in found
+    )
 
 
 def code(text: str) -> str:

@@ -15,7 +15,7 @@ from consumer.ops.health.doubts import OpenDoubts
 from consumer.ops.health.exposed import ExposedMetrics
 from consumer.ops.health.gauges import Gauges
 from consumer.ops.health.vitals import Vitals
-from docs.generators.markdown import anchor, code, slug, table
+from docs.generators.markdown import anchor, code, slug, terms
 from producer_client.outbox.metrics import ExposedRelayMetrics
 from spark_audit.findings import Finding
 from spark_audit.judge.day_verdict import DayVerdict
@@ -40,12 +40,11 @@ class MetricLine(NamedTuple):
 
 
 def markdown() -> str:
-    """Return a heading and a table for each process that has metrics."""
+    """Return a heading and the metrics of each process that has some."""
     parts = []
     for place, metrics in all_metrics().items():
-        rows = [_row(one) for one in metrics]
-        heads = ("metric", "type", "labels", "meaning")
-        parts += [anchor(f"metrics-{place}"), f"## {PLACES[place]}", table(heads, rows)]
+        found = [_term(one) for one in metrics]
+        parts += [anchor(f"metrics-{place}"), f"## {PLACES[place]}", terms(found)]
     return "\n\n".join(parts)
 
 
@@ -58,9 +57,9 @@ def all_metrics() -> dict[str, list[MetricLine]]:
     }
 
 
-def _row(one: MetricLine) -> list[str]:
-    name = f"[]{{#metric-{slug(one.name)}}}{code(one.name)}"
-    return [name, one.kind, ", ".join(map(code, one.labels)), one.text]
+def _term(one: MetricLine) -> tuple[str, str, str, str]:
+    labels = f", by {', '.join(map(code, one.labels))}" if one.labels else ""
+    return slug(f"metric {one.name}"), one.name, one.text, f"{one.kind}{labels}"
 
 
 def _shown_name(name: str, kind: str) -> str:

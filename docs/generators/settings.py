@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs.generators.markdown import anchor, code, slug, table
+from docs.generators.markdown import anchor, code, slug, terms
 from docs.generators.meanings import meanings
 from feedback.settings.settings import ENV_DELIMITER, ENV_PREFIX, Settings
 
@@ -54,19 +54,20 @@ def variable(section: str, name: str) -> str:
 def _section(section: str, field: FieldInfo) -> str:
     model = _model(field)
     meant = meanings("settings", section, names()[section])
-    rows = [
-        _row(section, written_name(name, one), one, meant[written_name(name, one)])
+    found = [
+        _term(section, written_name(name, one), one, meant[written_name(name, one)])
         for name, one in model.model_fields.items()
     ]
     about = (model.__doc__ or "").partition(": ")[2].strip().partition("\n")[0]
-    heads = ("setting", "type", "default", "meaning")
     head = [anchor(f"settings-{section}"), f"## `[{section}]`", about[:1].upper() + about[1:]]
-    return "\n\n".join([*head, table(heads, rows)])
+    return "\n\n".join([*head, terms(found)])
 
 
-def _row(section: str, name: str, field: FieldInfo, meaning: str) -> list[str]:
-    shown = f"[]{{#setting-{slug(f'{section}-{name}')}}}`{name}`<br>{code(variable(section, name))}"
-    return [shown, _type(name, field), code(_default(field)), meaning]
+def _term(section: str, name: str, field: FieldInfo, meaning: str) -> tuple[str, str, str, str]:
+    default = _default(field)
+    said = f"default {code(default)}" if default else "no default"
+    facts = f"{_type(name, field)}; {said}; {code(variable(section, name))}"
+    return slug(f"setting {section} {name}"), name, meaning, facts
 
 
 def _type(name: str, field: FieldInfo) -> str:

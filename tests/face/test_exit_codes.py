@@ -1,4 +1,4 @@
-"""Each command in bad company: the exit codes of README's table, in this process."""
+"""Each command in bad company: the table of docs/reference/exit-codes.md, in this process."""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ import json
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from click.testing import CliRunner
 
 from feedback.settings.settings import load
 from onceward.commands import cli
+from tests.documents import examples
 from tests.face.conftest import ROOT
 from tests.kit.file_rights import everything_allowed, rights
 from tests.kit.settings import environment
@@ -55,39 +59,85 @@ def test_a_topic_that_names_no_module_is_refused(folder: Path, topic: str) -> No
     assert list(folder.iterdir()) == []
 
 
-def test_its_commands_bring_the_first_success(folder: Path, servers: Servers) -> None:
-    unique = f"first_{uuid.uuid4().hex}"
-    environ = environment(
-        PYTHONPATH=str(ROOT),
-        ONCEWARD_KAFKA__BOOTSTRAP_SERVERS=servers.kafka,
-        ONCEWARD_REDIS__URL=servers.redis,
-    )
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A first project whose topic no other test has.
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    Attributes:
+        topic: also the name of its module.
+    """
+
+    folder: Path
+    topic: str
+    environ: dict[str, str]
+
+    def run(self, *arguments: str) -> str:
+        """Run a program in the folder, and return what it prints.
+
+        Args:
+            arguments: of Python.
+        """
         done = subprocess.run(
-            (sys.executable, "-m", "onceward", *arguments),
-            cwd=folder,
-            env=environ,
+            (sys.executable, *arguments),
+            cwd=self.folder,
+            env=self.environ,
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
         )
         assert done.returncode == 0, done.stderr
-        return done
+        return done.stdout
 
-    run("init", "--topic", unique)
-    run("worker", "migrate")
-    worker = subprocess.Popen(
-        (sys.executable, "-m", "onceward", "worker", "run", "--create-topics"),
-        cwd=folder,
-        env=environ,
-        stderr=subprocess.DEVNULL,
+    def send(self) -> dict[str, object]:
+        """Send order-7 by the command, wait for its end, and return its status."""
+        sent = ("client", "send", '{"amount": 5}', "--id", "order-7", "--wait", "60", "--json")
+        told: dict[str, object] = json.loads(self.run("-m", "onceward", *sent))
+        return told
+
+    @contextmanager
+    def worker(self) -> Iterator[None]:
+        """Run a worker until the block is left."""
+        argv = (sys.executable, "-m", "onceward", "worker", "run", "--create-topics")
+        worker = subprocess.Popen(
+            argv, cwd=self.folder, env=self.environ, stderr=subprocess.DEVNULL
+        )
+        try:
+            yield
+        finally:
+            worker.terminate()
+            assert worker.wait(LIMIT_S) == 0
+
+
+@pytest.fixture
+def project(folder: Path, servers: Servers) -> Project:
+    """Return a project that `onceward init` has written, with its journal's tables."""
+    environ = environment(
+        PYTHONPATH=str(ROOT),
+        ONCEWARD_KAFKA__BOOTSTRAP_SERVERS=servers.kafka,
+        ONCEWARD_REDIS__URL=servers.redis,
     )
-    try:
-        sent = run("client", "send", '{"amount": 5}', "--id", "order-7", "--wait", "60", "--json")
-        assert json.loads(sent.stdout)["status"] == "SUCCEEDED"
-    finally:
-        worker.terminate()
-        assert worker.wait(LIMIT_S) == 0
-    charges = (folder / "bank.jsonl").read_text(encoding="utf-8").splitlines()
+    made = Project(folder, f"first_{uuid.uuid4().hex}", environ)
+    made.run("-m", "onceward", "init", "--topic", made.topic)
+    made.run("-m", "onceward", "worker", "migrate")
+    return made
+
+
+def test_its_commands_bring_the_first_success(project: Project) -> None:
+    with project.worker():
+        assert project.send()["status"] == "SUCCEEDED"
+    charges = (project.folder / "bank.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(one)["amount"] for one in charges] == [5]
+
+
+def test_the_readmes_handler_and_client_run_as_they_are_printed(project: Project) -> None:
+    handler, client = (examples()[f"README.md {number}"] for number in (1, 2))
+    ours = f'topic="{project.topic}"'
+    assert all('topic="payments"' in one for one in (handler, client))
+    module = project.folder / f"{project.topic}.py"
+    module.write_text(handler.replace('topic="payments"', ours), encoding="utf-8")
+    with project.worker():
+        told = project.run("-c", client.replace('topic="payments"', ours))
+        again = project.send()
+    assert told == "SUCCEEDED\n"
+    assert again["result"] == {"charged": 5}
+    assert (project.folder / "bank.txt").read_text(encoding="utf-8").count("\n") == 1
