@@ -54,7 +54,7 @@ test: $(READY)
 	$(RUN) -m tests.stack --reuse -- $(RUN) -m pytest $(ARGS)
 else
 test: $(READY) ## all tests, on real servers; ARGS="tests/consumer/loop/order -k full" for a part
-	$(MAKE) --no-print-directory --jobs 2 --output-sync test-setup lint
+	$(MAKE) --no-print-directory --jobs 2 --output-sync test-setup lint docs
 	$(RUN) -m tests.stack -- $(MAKE) --no-print-directory test-here
 endif
 

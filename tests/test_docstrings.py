@@ -7,19 +7,20 @@ import pkgutil
 import pytest
 
 import consumer
+import docs
 import feedback
 import onceward
 import producer_client
 import spark_audit
 
-# Importing these runs them: a command line, or Alembic's own context.
-NOT_IMPORTED = ("__main__", ".migrations", "checkout.backend")
+# Importing these runs them: a command line, Alembic's own context, Sphinx' settings.
+NOT_IMPORTED = ("__main__", ".migrations", "checkout.backend", "docs.conf")
 
 
 def _modules() -> list[str]:
     return [
         found.name
-        for room in (feedback, consumer, producer_client, spark_audit, onceward)
+        for room in (feedback, consumer, producer_client, spark_audit, onceward, docs)
         for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
         if not any(part in found.name for part in NOT_IMPORTED)
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 import uuid
@@ -16,7 +18,7 @@ from click.testing import CliRunner
 
 from feedback.settings.settings import load
 from onceward.commands import cli
-from tests.documents import examples
+from tests.documents import documents, examples
 from tests.face.conftest import ROOT
 from tests.kit.file_rights import everything_allowed, rights
 from tests.kit.settings import environment
@@ -88,10 +90,11 @@ class Project:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def send(self) -> dict[str, object]:
-        """Send order-7 by the command, wait for its end, and return its status."""
-        sent = ("client", "send", '{"amount": 5}', "--id", "order-7", "--wait", "60", "--json")
-        told: dict[str, object] = json.loads(self.run("-m", "onceward", *sent))
+    def send(self, *arguments: str) -> dict[str, object]:
+        """Send a request by the command, and return its status."""
+        told: dict[str, object] = json.loads(
+            self.run("-m", "onceward", "client", "send", *arguments, "--json")
+        )
         return told
 
     @contextmanager
@@ -124,20 +127,26 @@ def project(folder: Path, servers: Servers) -> Project:
 
 def test_its_commands_bring_the_first_success(project: Project) -> None:
     with project.worker():
-        assert project.send()["status"] == "SUCCEEDED"
+        sent = project.send('{"amount": 5}', "--id", "order-7", "--wait", "60")
+    assert sent["status"] == "SUCCEEDED"
     charges = (project.folder / "bank.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(one)["amount"] for one in charges] == [5]
 
 
-def test_the_readmes_handler_and_client_run_as_they_are_printed(project: Project) -> None:
+def test_the_readmes_handler_command_and_client_run_as_they_are_printed(project: Project) -> None:
     handler, client = (examples()[f"README.md {number}"] for number in (1, 2))
+    (command,) = re.findall(r"^onceward-client send (.*)$", documents()["README.md"], re.M)
     ours = f'topic="{project.topic}"'
     assert all('topic="payments"' in one for one in (handler, client))
     module = project.folder / f"{project.topic}.py"
     module.write_text(handler.replace('topic="payments"', ours), encoding="utf-8")
+    ours_too = command.replace("--topic payments", f"--topic {project.topic}")
+    # The worker beside it has only begun.
+    words = shlex.split(ours_too.replace("--wait 10", "--wait 60"))
     with project.worker():
+        first = project.send(*words)
+        second = project.send(*words)
         told = project.run("-c", client.replace('topic="payments"', ours))
-        again = project.send()
+    assert first["result"] == second["result"] == {"charged": 5}
     assert told == "SUCCEEDED\n"
-    assert again["result"] == {"charged": 5}
     assert (project.folder / "bank.txt").read_text(encoding="utf-8").count("\n") == 1
