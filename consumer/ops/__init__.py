@@ -3,7 +3,8 @@
 - `build` makes one worker, each feature of it in one line; `startup` has the facts that come first.
   `components` lists the components in the order of their start; `component` starts a list and stops
   it in reverse.
-- `service` starts the components and runs the loop; `drain` ends the runs; `signals` end it.
+- `service` starts the components and runs the loop; `drain` ends the runs; `signals` end it,
+  and those of `log_level` change how much it logs.
 - `commands` is `onceward-worker`; `check` asks each server and setting, `open_files` finds files
   that others may read. `topics` lists and makes the topics of handlers, `topic_lines` shows them;
   `workers/` lists the workers, living and dead; `rights/` lists the rights that each role needs,
