@@ -33,6 +33,7 @@ from consumer.loop.worker import Worker
 from consumer.ops.health import Health, doubts
 from consumer.ops.health.probe import Probe
 from consumer.ops.health.progress import HEARTBEAT, INTAKE
+from consumer.ops.rights.looking import require_rights
 from consumer.ops.signals import Stop
 from consumer.ops.startup import (
     load_registry,
@@ -82,12 +83,13 @@ class Build:
     Raises:
         SettingsError: no handlers, handlers that do not import, a journal of another version or
             of another group's making.
-        NotAvailable: a server is not there.
+        NotAvailable: a server is not there, or the users of the settings lack a right.
     """
 
     def __init__(self, settings: Settings) -> None:
         registry = load_registry(settings)
         self._handlers, self.topics = registry.handlers, registry.topics
+        require_rights(settings, registry.handlers)
         self.own_journal: PrivateJournal | None = None
         if not settings.journal.url:
             require_no_journal(registry.handlers)

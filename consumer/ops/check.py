@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,7 +16,10 @@ from consumer.handlers.checks.waits import require_no_journal
 from consumer.handlers.declaration import DeliveryKind, Handler
 from consumer.handlers.registry import HandlerRegistry
 from consumer.journal import Journal, Leases, durability
+from consumer.ops.check_result import CheckResult
 from consumer.ops.open_files import open_files, told
+from consumer.ops.rights.checking import look_at_rights
+from consumer.ops.rights.needed import Role
 from consumer.ops.topics import needed_topics
 from consumer.status.heartbeat import compare_journals, compare_timelines
 from feedback.errors import (
@@ -28,28 +30,10 @@ from feedback.errors import (
     SettingsError,
 )
 from feedback.kafka.source import KafkaSource
+from feedback.kafka.topic_facts import not_there
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """One thing that was looked at.
-
-    Attributes:
-        what: its name, in one word.
-        detail: its address and version, or the fault and its correction.
-    """
-
-    what: str
-    detail: str
-    exit_code: ExitCode = ExitCode.FINE
-
-    @property
-    def ok(self) -> bool:
-        """Whether it is as it should be."""
-        return self.exit_code is ExitCode.FINE
 
 
 def check_all(settings: Settings) -> list[CheckResult]:
@@ -78,6 +62,8 @@ def check_all(settings: Settings) -> list[CheckResult]:
     findings.extend(_of_files(settings))
     if is_there and settings.journal.url:
         findings.append(_finding("group", _look_at_group, settings))
+    seen = {one.what: one.ok for one in findings}
+    findings.extend(look_at_rights(settings, Role.WORKER, ok=seen))
     return findings
 
 
@@ -133,12 +119,13 @@ def _look_at_kafka(settings: Settings) -> str:
         handlers = _handlers(settings)
         topics = expected(handlers)
         # One topic may be named by two settings: the writer's and the reader's.
-        missing = source.missing([*dict.fromkeys([*topics, *_beside(settings, handlers)])])
+        names = [*dict.fromkeys([*topics, *_beside(settings, handlers)])]
+        missing = source.missing(names)
     finally:
         source.close()
     where = settings.kafka.bootstrap_servers
     if missing:
-        raise NotAvailable(f"{where} (protocol of {version}) has no topic {', '.join(missing)}")
+        raise NotAvailable(f"{where} (protocol of {version}) {not_there(settings.kafka, missing)}")
     return f"{where}, protocol of {version}, {len(topics)} topics there"
 
 

@@ -9,14 +9,18 @@ import click
 from consumer.features.dead_letters.strategies import lettered_of
 from consumer.features.pausing.commands import COMMANDS as PAUSING
 from consumer.journal import Journal, migrate
-from consumer.ops.check import CheckResult, check_all
+from consumer.ops.check import check_all
+from consumer.ops.check_result import CheckResult
+from consumer.ops.rights.checking import look_at_rights
 from consumer.ops.rights.command import rights
+from consumer.ops.rights.needed import Role
 from consumer.ops.startup import load_registry
 from consumer.ops.topic_lines import topic_as_json, topic_as_text
 from consumer.ops.topics import look_at_topics
 from consumer.ops.workers.command import workers
 from feedback import __version__, logs
 from feedback.console.commands import (
+    OF_A_GROUP,
     Group,
     config_option,
     json_option,
@@ -67,14 +71,23 @@ def run(config: str | None, log_level: str, create_topics: bool) -> int:
 @cli.command()
 @config_option
 @json_option
-def check(config: str | None, as_json: bool) -> int:
-    """Name each server, whether it answers, and each setting that is wrong.
+@click.option("--role", type=click.Choice([*map(str, Role)]), help="Only the rights of this role.")
+def check(config: str | None, as_json: bool, role: str | None) -> int:
+    """Name each server, whether it answers, each setting that is wrong, and each missing right.
+
+    With --role it looks at the rights alone that the users of the settings have: those of a client,
+    for example, with the client's own settings.
 
     \b
     Example:
       onceward-worker check --config payments.toml
+      onceward-worker check --role client --config client.toml
     """
-    findings = check_all(settings_of(config))
+    if role is None:
+        findings = check_all(settings_of(config))
+    else:
+        settings = settings_of(config, needs=OF_A_GROUP)
+        findings = list(look_at_rights(settings, Role(role)))
     for finding in findings:
         click.echo(_as_json(finding) if as_json else _as_text(finding))
     worst = max((finding.exit_code for finding in findings), default=ExitCode.FINE)

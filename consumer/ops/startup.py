@@ -15,6 +15,7 @@ from consumer.pool import PoolSettings
 from feedback import logs
 from feedback.errors import NotAvailable, SettingsError
 from feedback.kafka.source import KafkaSource
+from feedback.kafka.topic_facts import not_there
 from feedback.kafka.topics import KafkaTopics
 from feedback.observer import Observer
 from feedback.settings.settings import Settings
@@ -72,10 +73,9 @@ def require_topics(settings: Settings, handlers: Iterable[Handler]) -> None:
     wanted = letters.expected(handlers)
     there = KafkaTopics(settings.kafka, create=False).visible(wanted)
     if missing := sorted({*wanted} - {*there}):
-        raise NotAvailable(
-            f"Kafka at {settings.kafka.bootstrap_servers} has no topic {', '.join(missing)}: "
-            "create it (onceward-worker topics --create), or correct the handler's topic"
-        )
+        advice = ": create it (onceward-worker topics --create), or correct the handler's topic"
+        reason = not_there(settings.kafka, missing, advice=advice)
+        raise NotAvailable(f"Kafka at {settings.kafka.bootstrap_servers} {reason}")
 
 
 def open_source(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -61,6 +61,29 @@ def facts_of(
         configs = _settings(admin, there)
     seen = {name: _facts(one, configs.get(name, {})) for name, one in there.items()}
     return seen | dict.fromkeys(hidden, HIDDEN)
+
+
+def not_there(
+    settings: KafkaSection, names: Collection[str], *, advice: str = "", timeout_s: float = 5.0
+) -> str:
+    """Return the end of a sentence about topics that this user does not see.
+
+    Args:
+        names: topics that Kafka does not list; for a user without a right it lists none.
+        advice: how a missing one is made.
+
+    Raises:
+        KafkaUnavailable: Kafka did not answer.
+    """
+    facts = facts_of(settings, names, timeout_s=timeout_s)
+    hidden = sorted(name for name in names if name in facts and facts[name].is_hidden)
+    missing = sorted({*names} - {*hidden})
+    said = []
+    if missing:
+        said.append(f"has no topic {', '.join(missing)}{advice}")
+    if hidden:
+        said.append(f"does not let this user see {', '.join(hidden)}: add an ACL")
+    return ", and ".join(said)
 
 
 def _facts(described: Mapping[str, Any], settings: Mapping[str, str]) -> TopicFacts:

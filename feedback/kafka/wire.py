@@ -16,7 +16,8 @@ from feedback.kafka.admin import kafka_faults
 from feedback.kafka.sockets import closed_at_a_fault
 from feedback.settings.settings import KafkaSection
 
-_TRANSACTION = 1
+# The kinds of names that have a coordinator.
+GROUP, TRANSACTION = 0, 1
 _LATEST = -1
 _UNCOMMITTED = 0
 
@@ -91,24 +92,37 @@ class KafkaWire:
             raise KafkaUnavailable(f"Kafka: {reason} for {topic}-{partition}")
         return int(found.offset)
 
+    def find_coordinator(self, name: str, kind: int) -> Any:
+        """Return Kafka's answer about the broker that has a name: its node id, or an error's code.
+
+        Args:
+            kind: `GROUP` or `TRANSACTION`.
+
+        Raises:
+            KafkaUnavailable: there was no answer.
+        """
+        question = FindCoordinatorRequest(key=name, key_type=kind, max_version=3)
+        with self._faults():
+            node_id = self._connected().least_loaded_node(bootstrap_fallback=True)
+        answer = self.ask(node_id, question)
+        # The broker may be a new one.
+        if not answer.error_code:
+            with self._faults():
+                client = self._connected()
+                if client.cluster.broker_metadata(answer.node_id) is None:
+                    limit_ms = int(self.timeout_s * 1000)
+                    client.poll(timeout_ms=limit_ms, future=client.cluster.request_update())
+        return answer
+
     def transaction_coordinator(self, name: str) -> int:
         """Return the broker that has a transactional id.
 
         Raises:
             KafkaUnavailable: there is no such broker now.
         """
-        question = FindCoordinatorRequest(key=name, key_type=_TRANSACTION, max_version=3)
-        with self._faults():
-            node_id = self._connected().least_loaded_node(bootstrap_fallback=True)
-        answer = self.ask(node_id, question)
+        answer = self.find_coordinator(name, TRANSACTION)
         if answer.error_code:
             raise CoordinatorAway(f"Kafka: {for_code(answer.error_code).__name__}")
-        # The broker may be a new one.
-        with self._faults():
-            client = self._connected()
-            if client.cluster.broker_metadata(answer.node_id) is None:
-                limit_ms = int(self.timeout_s * 1000)
-                client.poll(timeout_ms=limit_ms, future=client.cluster.request_update())
         return int(answer.node_id)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import make_url
 
 from consumer.handlers.declaration import Handler
 from consumer.handlers.registry import HandlerRegistry
-from consumer.ops.rights.lines import kafka_line, redis_line, sql_lines
+from consumer.ops.rights.lines import admin_config, kafka_line, redis_line, sql_lines
 from consumer.ops.rights.needed import Role, RoleRights
 from consumer.ops.rights.roles import database_urls, rights_of, user_of
 from feedback.console.commands import OF_A_GROUP, config_option, settings_of
@@ -17,8 +17,6 @@ from feedback.errors import SettingsError
 from feedback.settings.settings import Settings
 
 FORMATS = ("acl", "redis", "sql")
-# Brokers that ask who one is ask the administrator too.
-ADMIN_CONFIG = "admin.properties"
 # An end of line in a name would end a comment.
 _COMMENT = {"acl": "#", "redis": "#", "sql": "--"}
 
@@ -99,7 +97,7 @@ def grants(
     """
     if form == "acl":
         brokers = settings.kafka.bootstrap_servers
-        admin = "" if settings.kafka.security_protocol == "PLAINTEXT" else ADMIN_CONFIG
+        admin = admin_config(settings.kafka.security_protocol)
         for right in wanted.kafka:
             yield kafka_line(right, user=users["kafka"], brokers=brokers, config=admin)
     elif form == "redis":

@@ -110,6 +110,9 @@ def _of_operator(names: _KafkaNames) -> Iterator[KafkaRight]:
         yield _topic(topic, READ | WRITE, CONFIGS | names.making)
         prefix = f"{topic}.{names.group}."
         yield _topic(prefix, READ, CONFIGS | names.making, is_prefix=True)
+    for one in names.handlers:
+        if one.outcome_topic is not None:
+            yield _topic(one.outcome_topic, DESCRIBE, CONFIGS | names.making)
     yield KafkaRight(Resource.GROUP, names.group, DESCRIBE)
 
 

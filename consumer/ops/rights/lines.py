@@ -20,12 +20,17 @@ _BARE = re.compile(r"[A-Za-z0-9._:~&*+|@/-]+", re.ASCII)
 _REDIS_USER = re.compile(r"[^\s\x00-\x1f\x7f]+")
 
 
+def admin_config(security_protocol: str) -> str:
+    """Return the file with the administrator's own login; empty where brokers ask for none."""
+    return "" if security_protocol == "PLAINTEXT" else "admin.properties"
+
+
 def kafka_line(right: KafkaRight, *, user: str, brokers: str, config: str = "") -> str:
     """Return the `kafka-acls` command for one resource, for a shell.
 
     Args:
         user: without `User:`.
-        config: the file with the administrator's own login; empty where brokers ask for none.
+        config: see `admin_config`.
 
     Raises:
         SettingsError: Kafka has no resource of such a name.

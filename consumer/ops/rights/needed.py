@@ -87,3 +87,20 @@ class RoleRights(NamedTuple):
     kafka: tuple[KafkaRight, ...] = ()
     redis: RedisRight | None = None
     sql: Mapping[str, tuple[SqlRight, ...]] = MappingProxyType({})
+
+
+class MissingRight(NamedTuple):
+    """A right that a user lacks.
+
+    Args:
+        sentence: who may not do what, where.
+        grant: the command that gives it.
+        is_needed: without it the role fails; else it knows less.
+    """
+
+    sentence: str
+    grant: str
+    is_needed: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.sentence}; grant it: {self.grant}"

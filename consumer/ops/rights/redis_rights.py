@@ -21,16 +21,17 @@ _HEARING = frozenset(["subscribe", "unsubscribe"])
 _TAKING = frozenset(["zrangebyscore", "zscore", "zscan"])
 
 COMMANDS: dict[Role, frozenset[str]] = {
-    Role.WORKER: _WRITING | _READING | frozenset(["eval", "get", "pttl"]),
-    Role.CLIENT: _WRITING | _READING | _HEARING | frozenset(["eval", "get", "zscore", "hsetnx"]),
-    Role.RESENDER: _WRITING | _READING | _TAKING | frozenset(["eval", "get", "strlen"]),
-    Role.RELAY: _WRITING | _READING | frozenset(["eval", "get"]),
-    Role.REGISTRY: frozenset(["exists", "get"]),
-    Role.OPERATOR: _WRITING | _READING | frozenset(["eval", "get", "pttl"]),
+    Role.WORKER: _WRITING | _READING | {"eval", "get", "hsetnx"},
+    Role.CLIENT: _WRITING | _READING | _HEARING | {"eval", "get", "zscore"},
+    Role.RESENDER: _WRITING | _READING | _TAKING | {"eval", "get", "strlen"},
+    Role.RELAY: _WRITING | _READING | {"eval", "get"},
+    Role.REGISTRY: frozenset({"exists"}),
+    Role.OPERATOR: _WRITING | _READING | {"eval", "get", "hsetnx", "pttl", "zscore"},
     Role.AUDITOR: _READING,
 }
-# Says when the server started, and so whether it may have forgotten; and what it does when full.
-WISHED = frozenset({"info"})
+# For roles that run scripts: INFO says when the server started, so whether it may have forgotten.
+# For the others: with EVAL `check` can ask which commands they may send.
+_STARTED, _ASKING = frozenset({"info"}), frozenset({"eval"})
 
 
 def redis_right(role: Role, *, group: str, url: str) -> RedisRight | None:
@@ -48,8 +49,9 @@ def redis_right(role: Role, *, group: str, url: str) -> RedisRight | None:
     if _database(url) not in ("", "0"):
         commands = commands | {"select"}
     own = (f"onceward:{group}:*",)
+    wished = _STARTED if "eval" in commands else _ASKING
     hears = bool(commands & {"publish", "subscribe"})
-    return RedisRight(commands, WISHED, own, own if hears else ())
+    return RedisRight(commands, wished, own, own if hears else ())
 
 
 def _database(url: str) -> str:

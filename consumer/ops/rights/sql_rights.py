@@ -30,8 +30,8 @@ TABLES: Mapping[Role, Mapping[str, Mapping[str, str]]] = {
     Role.REGISTRY: {
         "registry": {
             "onceward_wait": "SIUD",
-            "onceward_expiry": "SIUD",
-            "onceward_partition": "SIUD",
+            "onceward_wait_expiry": "SIUD",
+            "onceward_wait_partition": "SIUD",
             "onceward_meta": "S",
         }
     },

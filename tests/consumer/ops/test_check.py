@@ -53,7 +53,7 @@ def test_all_is_well_and_each_server_is_named_with_its_version(stage: Stage) -> 
     ran = run_check(stage)
     found = {one["what"]: one["detail"] for one in map(json.loads, ran.stdout.splitlines())}
     assert ran.returncode == 0
-    assert list(found) == ["settings", "handlers", "kafka", "redis", "journal", "group"]
+    assert list(found) == ["settings", "handlers", "kafka", "redis", "journal", "group", "rights"]
     assert "tests.consumer.worker_handlers:work" in found["handlers"]
     assert "protocol of 4." in found["kafka"]
     assert "version 7." in found["redis"] or "version 8." in found["redis"]

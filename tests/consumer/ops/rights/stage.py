@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka.admin import ACLOperation, KafkaAdminClient, NewTopic, ResourceType
+from sqlalchemy import Connection, NullPool, create_engine
 
 from consumer.journal import migrate
 from consumer.ops.rights.needed import Role
@@ -27,12 +28,12 @@ from tests.stack.secured_stack import Secured, password_of
 
 HANDLERS = "tests.consumer.ops.rights.rights_handlers"
 HANDLED = ("pay", "keep")
-_KINDS = {
+KINDS = {
     "--topic": ResourceType.TOPIC,
     "--group": ResourceType.GROUP,
     "--transactional-id": ResourceType.TRANSACTIONAL_ID,
 }
-_OPERATIONS = {
+OPERATIONS = {
     "Read": ACLOperation.READ,
     "Write": ACLOperation.WRITE,
     "Create": ACLOperation.CREATE,
@@ -57,6 +58,7 @@ class RightsStage:
         self.group = f"group-{uuid.uuid4().hex}"
         self.topics = {name: f"{name}-{uuid.uuid4().hex}" for name in (*HANDLED, "outcomes")}
         self.programs: list[StartedProgram] = []
+        self._grants: dict[tuple[Role, str], list[str]] = {}
         with KafkaAdminClient(bootstrap_servers=secured.kafka.plain) as admin:
             admin.create_topics([NewTopic(name, 1, 1) for name in self.topics.values()])
             admin.wait_for_topics([*self.topics.values()])
@@ -91,6 +93,13 @@ class RightsStage:
         """Return the environment that the handlers read."""
         return {"TEST_TOPICS": json.dumps(self.topics)}
 
+    @contextmanager
+    def connected(self, url: str) -> Iterator[Connection]:
+        """Yield a connection of a program of the user's."""
+        engine = create_engine(url, poolclass=NullPool)
+        with engine.connect() as connection:
+            yield connection
+
     # rights ----------------------------------------------------------------------------------
 
     def migrate(self) -> None:
@@ -101,10 +110,12 @@ class RightsStage:
 
     def grants(self, role: Role, form: str) -> list[str]:
         """Return the commands of one format that `onceward-worker rights` prints."""
-        asked = ("rights", "--role", role, "--format", form)
-        ran = self.command("consumer", *asked, role=role)
-        assert (ran.returncode, ran.stderr) == (0, "")
-        return ran.stdout.splitlines()
+        if (role, form) not in self._grants:
+            asked = ("rights", "--role", role, "--format", form)
+            ran = self.command("consumer", *asked, role=role)
+            assert (ran.returncode, ran.stderr) == (0, "")
+            self._grants[role, form] = ran.stdout.splitlines()
+        return self._grants[role, form]
 
     def grant(self, role: Role) -> None:
         """Run all commands that `onceward-worker rights` prints for a role."""
@@ -115,13 +126,13 @@ class RightsStage:
     def run_acl(self, line: str) -> None:
         """Do the same as `kafka-acls` with one command."""
         words = shlex.split(line)
-        (option,) = _KINDS.keys() & {*words}
+        (option,) = KINDS.keys() & {*words}
         named = [words[at + 1] for at, word in enumerate(words) if word == "--operation"]
         self.secured.kafka.allow(
             words[words.index("--allow-principal") + 1].removeprefix("User:"),
-            _KINDS[option],
+            KINDS[option],
             words[words.index(option) + 1],
-            *[_OPERATIONS[one] for one in named],
+            *[OPERATIONS[one] for one in named],
             prefixed="prefixed" in words,
         )
 

@@ -1,0 +1,26 @@
+"""One finding of `onceward-worker check`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from feedback.errors import ExitCode
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One thing that was looked at.
+
+    Attributes:
+        what: its name, in one word.
+        detail: its address and version, or the fault and its correction.
+    """
+
+    what: str
+    detail: str
+    exit_code: ExitCode = ExitCode.FINE
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is as it should be."""
+        return self.exit_code is ExitCode.FINE

@@ -1,0 +1,113 @@
+"""The rights that Kafka does not give to the user of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
+
+from consumer.handlers.declaration import Handler
+from consumer.ops.rights.kafka_rights import kafka_rights
+from consumer.ops.rights.lines import admin_config, kafka_line
+from consumer.ops.rights.needed import KafkaRight, MissingRight, Resource, Role
+from consumer.ops.topics import needed_topics
+from feedback.kafka.rights import may_describe_group, may_join_group, may_write_as, not_to_be_made
+from feedback.kafka.topic_facts import TopicFacts, facts_of
+from feedback.kafka.wire import KafkaWire
+from feedback.settings.settings import Settings
+
+TIMEOUT_S = 5.0
+_CREATE = "Create"
+_READ = "Read"
+
+
+def missing_of_kafka(
+    role: Role, settings: Settings, handlers: Sequence[Handler]
+) -> list[MissingRight]:
+    """Return the rights that Kafka does not give to the user of a role.
+
+    Of a topic that is not there yet, only whether it may be seen and made is known.
+
+    Raises:
+        KafkaUnavailable: Kafka did not answer.
+        SettingsError: a name is longer than Kafka allows.
+    """
+    rights = kafka_rights(role, settings, handlers)
+    topics = [one for one in rights if one.resource is Resource.TOPIC]
+    others = [one for one in rights if one.resource is not Resource.TOPIC]
+    known = [one.name for one in needed_topics(settings, handlers)]
+    missing = [*_of_topics(topics, known, settings)]
+    with closing(KafkaWire(settings.kafka, timeout_s=TIMEOUT_S)) as wire:
+        for right in others:
+            if not _probe(right)(wire, right.name):
+                missing += _sentences(right, right.operations, settings)
+    return missing
+
+
+def _of_topics(
+    rights: Sequence[KafkaRight], known: Sequence[str], settings: Settings
+) -> Iterator[MissingRight]:
+    names = {right: _topics_of(right, known) for right in rights}
+    asked = sorted({name for some in names.values() for name in some})
+    facts = facts_of(settings.kafka, asked, timeout_s=TIMEOUT_S) if asked else {}
+    making = [name for right in rights if _CREATE in _all(right) for name in names[right]]
+    unmakable = not_to_be_made(settings.kafka, making, timeout_s=TIMEOUT_S)
+    for right, some in names.items():
+        lacking = {one for name in some for one in lacking_operations(right, facts.get(name))}
+        if _CREATE in _all(right) and not unmakable.isdisjoint(some):
+            lacking.add(_CREATE)
+        yield from _sentences(right, lacking, settings)
+
+
+def lacking_operations(right: KafkaRight, facts: TopicFacts | None) -> frozenset[str]:
+    """Return the operations of a right that a topic's facts deny; `Create` is asked apart. Pure.
+
+    Args:
+        facts: None where the topic does not exist.
+
+    >>> right = KafkaRight(Resource.TOPIC, "pay", frozenset({"Read", "Write"}))
+    >>> lacking_operations(right, TopicFacts(1, 1, {}, frozenset({"READ"})))
+    frozenset({'Write'})
+    """
+    wanted = _all(right) - {_CREATE}
+    if facts is None:
+        return frozenset()
+    if facts.is_hidden:
+        return wanted
+    if not facts.rights:  # an old broker, which does not say
+        return frozenset()
+    given = {"".join(part.capitalize() for part in one.split("_")) for one in facts.rights}
+    return wanted - given
+
+
+def _topics_of(right: KafkaRight, known: Collection[str]) -> list[str]:
+    """Return the topics by which a right is looked at: itself, or those with its prefix."""
+    if not right.is_prefix:
+        return [right.name]
+    return [one for one in known if one.startswith(right.name)] or [f"{right.name}dlq"]
+
+
+def _probe(right: KafkaRight) -> Callable[[KafkaWire, str], bool]:
+    if right.resource is Resource.TRANSACTIONAL_ID:
+        # A name that no partition has.
+        return lambda wire, prefix: may_write_as(wire, f"{prefix}check")
+    return may_join_group if _READ in right.operations else may_describe_group
+
+
+def _all(right: KafkaRight) -> frozenset[str]:
+    return right.operations | right.wished
+
+
+def _sentences(
+    right: KafkaRight, lacking: Collection[str], settings: Settings
+) -> Iterator[MissingRight]:
+    kafka = settings.kafka
+    user = kafka.sasl_plain_username or "ANONYMOUS"
+    admin = admin_config(kafka.security_protocol)
+    for one in sorted(lacking):
+        alone = right._replace(operations=frozenset({one}), wished=frozenset())
+        yield MissingRight(
+            f"Kafka: user {user} has no right {one} on {right.resource} {right.name}"
+            + ("*" if right.is_prefix else ""),
+            kafka_line(alone, user=user, brokers=kafka.bootstrap_servers, config=admin),
+            is_needed=one in right.operations,
+        )

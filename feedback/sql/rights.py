@@ -1,0 +1,71 @@
+"""Which privileges a PostgreSQL gives this user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+
+# A table in the search path counts before one of another schema: a user without USAGE on its schema
+# does not have it there.
+_ASK = text(
+    """
+    SELECT w.kind, w.name, w.privilege, coalesce(place.schema, 'public'), CASE w.kind
+        WHEN 'DATABASE' THEN has_database_privilege(current_database(), w.privilege)
+        WHEN 'SCHEMA' THEN has_schema_privilege(place.id, w.privilege)
+        WHEN 'TABLE' THEN has_table_privilege(found.id, w.privilege)
+        WHEN 'SEQUENCE' THEN has_sequence_privilege(found.id, w.privilege) END
+    FROM unnest(
+        CAST(:kinds AS text[]), CAST(:names AS text[]), CAST(:privileges AS text[])
+    ) AS w(kind, name, privilege)
+    CROSS JOIN (
+        SELECT coalesce(
+            (SELECT relnamespace FROM pg_class WHERE relname = :marks AND relkind IN ('r', 'p')
+                ORDER BY pg_table_is_visible(oid) DESC, relnamespace LIMIT 1),
+            (SELECT oid FROM pg_namespace WHERE nspname = coalesce(current_schema(), 'public'))
+        )
+    ) AS home(id)
+    LEFT JOIN LATERAL (
+        SELECT oid, nspname FROM pg_namespace WHERE oid = home.id
+    ) AS place(id, schema) ON true
+    LEFT JOIN LATERAL (
+        SELECT oid FROM pg_class WHERE relname = w.name AND relnamespace = place.id
+    ) AS found(id) ON true
+    """
+)
+
+
+class Privilege(NamedTuple):
+    """One privilege in a database.
+
+    Args:
+        kind: DATABASE, SCHEMA, TABLE or SEQUENCE.
+        name: of a table or sequence; else empty.
+        privilege: as GRANT names it.
+    """
+
+    kind: str
+    name: str
+    privilege: str
+
+
+def missing_privileges(
+    connection: Connection, wanted: Sequence[Privilege], *, marks: str
+) -> tuple[str, list[Privilege]]:
+    """Return the schema of the tables, and those privileges that this user does not have.
+
+    Of a table that is not there nothing is said.
+
+    Args:
+        connection: to PostgreSQL.
+        marks: a table by which the schema is known.
+    """
+    columns = {
+        "kinds": [one.kind for one in wanted],
+        "names": [one.name for one in wanted],
+        "privileges": [one.privilege for one in wanted],
+    }
+    rows = connection.execute(_ASK, {**columns, "marks": marks}).all()
+    schema = rows[0][3] if rows else "public"
+    return schema, [Privilege(*row[:3]) for row in rows if row[4] is False]

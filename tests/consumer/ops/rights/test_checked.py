@@ -1,0 +1,188 @@
+"""`onceward-worker check` names each right that is missing, with the command that grants it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from kafka.admin import KafkaAdminClient
+
+from consumer.ops.rights.checking import look_at_rights
+from consumer.ops.rights.needed import KafkaRight, RedisRight, Role, RoleRights, SqlRight
+from consumer.ops.rights.roles import rights_of
+from consumer.ops.startup import load_registry
+from feedback.errors import ExitCode
+from feedback.settings.settings import Settings
+from tests.consumer.ops.rights.stage import (
+    HANDLED,
+    HANDLERS,
+    KINDS,
+    OPERATIONS,
+    RightsStage,
+    rights_stage,
+)
+from tests.eventually import eventually
+from tests.stack.secured_stack import Secured
+
+pytestmark = pytest.mark.usefixtures("no_given_servers")
+
+BESIDE = ("retry.300ms", "dlq", "wait")
+
+
+class Atom(NamedTuple):
+    """One right that can be taken away alone.
+
+    Args:
+        name: how `check` names it.
+        take: takes it away.
+        give: gives it back.
+    """
+
+    name: str
+    take: Callable[[], object]
+    give: Callable[[], object]
+
+
+@pytest.fixture
+def stage(secured: Secured, tmp_path: Path) -> Iterator[RightsStage]:
+    """Yield a stage with tables and all topics."""
+    with rights_stage(secured, tmp_path) as made:
+        made.migrate()
+        prefixes = [f"{made.topics[of]}.{made.group}" for of in HANDLED]
+        names = [f"{prefix}.{end}" for prefix in prefixes for end in BESIDE]
+        compacted = {
+            "num_partitions": 1,
+            "replication_factor": 1,
+            "configs": {"cleanup.policy": "compact"},
+        }
+        with KafkaAdminClient(bootstrap_servers=secured.kafka.plain) as admin:
+            admin.create_topics(dict.fromkeys(names, compacted))
+            admin.wait_for_topics(names)
+        yield made
+
+
+def checked(stage: RightsStage, *words: str, role: Role) -> tuple[int, list[dict[str, Any]]]:
+    ran = stage.command("consumer", "check", "--json", *words, role=role)
+    assert ran.stderr == ""
+    return ran.returncode, [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def test_a_missing_right_of_each_server_is_named_and_ends_run_with_3(stage: RightsStage) -> None:
+    stage.grant(Role.WORKER)
+    code, found = checked(stage, role=Role.WORKER)
+    assert code == 0, [one for one in found if not one["ok"]]
+    assert found[-1]["detail"] == "worker has all that it needs"
+    stage.secured.kafka.take_away(Role.WORKER, KINDS["--group"], stage.group, OPERATIONS["Read"])
+    stage.secured.redis.set_user(Role.WORKER, "-hmget")
+    stage.run_sql(f"REVOKE USAGE ON SEQUENCE onceward_run_id_seq FROM {Role.WORKER}")
+    code, found = checked(stage, role=Role.WORKER)
+    assert code == ExitCode.NOT_AVAILABLE
+    said = [one["detail"] for one in found if not one["ok"]]
+    assert [one.partition(";")[0] for one in said] == [
+        f"Kafka: user worker has no right Read on group {stage.group}",
+        "Redis: user worker has no right to the command HMGET",
+        "PostgreSQL: user worker has no right USAGE on sequence onceward_run_id_seq",
+    ]
+    worker = stage.worker()
+    assert worker.ended(within_s=60) == ExitCode.NOT_AVAILABLE
+    assert not worker.events("worker.started")
+    for one in said:
+        assert one in worker.log.read_text()
+    # Each sentence ends with the command that grants the right.
+    acl, redis, sql = [one.partition("; grant it: ")[2] for one in said]
+    stage.run_acl(acl)
+    stage.run_redis(redis)
+    stage.run_sql(sql)
+    eventually(lambda: checked(stage, role=Role.WORKER)[0] == 0, what="all rights")
+
+
+def test_a_topic_that_may_not_be_seen_is_not_called_missing(stage: RightsStage) -> None:
+    stage.grant(Role.WORKER)
+    topic = stage.topics["pay"]
+    stage.secured.kafka.take_away(Role.WORKER, KINDS["--topic"], topic)
+    _, found = checked(stage, role=Role.WORKER)
+    (kafka,) = [one["detail"] for one in found if one["what"] == "kafka"]
+    assert f"does not let this user see {topic}: add an ACL" in kafka
+    assert "has no topic" not in kafka
+    assert any(f"no right Read on topic {topic};" in one["detail"] for one in found)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("role", [one for one in Role if one is not Role.MIGRATE])
+def test_each_right_that_is_taken_away_alone_is_named(stage: RightsStage, role: Role) -> None:
+    stage.grant(role)
+    settings = stage.settings(role)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in stage.variables().items():
+            patch.setenv(name, value)
+        # Read anew, with the topics of this stage.
+        patch.delitem(sys.modules, HANDLERS, raising=False)
+        handlers = load_registry(settings).handlers
+        wanted = rights_of(role, settings, handlers)
+        eventually(partial(lacks_nothing, settings, role), what="all rights")
+        for atom in atoms(stage, role, wanted):
+            atom.take()
+            eventually(partial(is_named, atom.name, settings, role), what=atom.name)
+            atom.give()
+            eventually(partial(lacks_nothing, settings, role), what=f"rights, {atom.name} too")
+
+
+def missing(settings: Settings, role: Role) -> list[str]:
+    return [one.detail for one in look_at_rights(settings, role) if not one.ok]
+
+
+def is_named(name: str, settings: Settings, role: Role) -> bool:
+    return any(name in one for one in missing(settings, role))
+
+
+def lacks_nothing(settings: Settings, role: Role) -> bool:
+    return missing(settings, role) == []
+
+
+def atoms(stage: RightsStage, role: Role, wanted: RoleRights) -> Iterator[Atom]:
+    """Yield every right that the role has."""
+    for of_kafka in wanted.kafka:
+        yield from kafka_atoms(stage, role, of_kafka)
+    if wanted.redis is not None:
+        yield from redis_atoms(stage, role, wanted.redis)
+    for rights in wanted.sql.values():
+        for one in rights:
+            yield from sql_atoms(stage, role, one)
+
+
+def kafka_atoms(stage: RightsStage, role: Role, right: KafkaRight) -> Iterator[Atom]:
+    kind, kafka = KINDS[f"--{right.resource}"], stage.secured.kafka
+    place = f"{right.resource} {right.name}" + ("*" if right.is_prefix else "")
+    for one in sorted(right.operations | right.wished):
+        named = (role, kind, right.name, OPERATIONS[one])
+        give = partial(kafka.allow, *named, prefixed=right.is_prefix)
+        yield Atom(f"has no right {one} on {place};", partial(kafka.take_away, *named), give)
+
+
+def redis_atoms(stage: RightsStage, role: Role, right: RedisRight) -> Iterator[Atom]:
+    change = partial(stage.secured.redis.set_user, role)
+    (key,) = right.keys
+    yield Atom(f"keys {key};", partial(change, "resetkeys"), partial(change, f"~{key}"))
+    for one in right.channels:
+        take, give = partial(change, "resetchannels"), partial(change, f"&{one}")
+        yield Atom(f"channels {one};", take, give)
+    for one in sorted(right.commands | right.wished):
+        name = f"has no right to the command {one.replace('|', ' ').upper()}"
+        yield Atom(name, partial(change, f"-{one}"), partial(change, f"+{one}"))
+
+
+def sql_atoms(stage: RightsStage, role: Role, right: SqlRight) -> Iterator[Atom]:
+    name = {"DATABASE": stage.database, "SCHEMA": "public"}.get(right.kind, right.name)
+    for one in right.privileges:
+        place = f"{one} ON {right.kind} {name}"
+        yield Atom(
+            f"has no right {one} on {right.kind.lower()} {name};",
+            partial(stage.run_sql, f'REVOKE {place} FROM "{role}"'),
+            partial(stage.run_sql, f'GRANT {place} TO "{role}"'),
+        )
