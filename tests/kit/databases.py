@@ -3,8 +3,8 @@
 To create and to drop a database takes PostgreSQL a second beside other work, and to migrate it as
 long again; a test of a store often takes a tenth of that. So a process of tests has one database,
 which is emptied before each test. And since `migrate` does the same to each empty database, it is
-done once; then an SQLite file is copied, and PostgreSQL is sent the same statements again. The
-tests of `migrate` itself call it.
+done once; then an SQLite file is copied, and PostgreSQL is sent the same statements again, unless
+it has kept the tables of an earlier test (`kept_tables`). The tests of `migrate` itself call it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sqlalchemy.engine import make_url
 
 from consumer import journal
 from tests.eventually import eventually
+from tests.kit.kept_tables import SCHEMA, KeptTables
 from tests.stack.postgres import dsn, fresh_database
 
 Migrate = Callable[[str], object]
@@ -78,11 +79,13 @@ class ReusedDatabase:
             self.close()
             made = fresh_database(self._server, f"test_{uuid.uuid4().hex}")
             self._url = self._ends.enter_context(made)
+            _kept[self._url] = KeptTables()
         return self._url
 
     def close(self) -> None:
         """Drop it."""
         self._ends.close()
+        _kept.pop(self._url, None)
         self._url = ""
 
 
@@ -99,8 +102,10 @@ def _is_emptied(url: str) -> bool:
             return False
         if admin.execute(_LEFT_OVER).fetchone() is not None:
             return False
-        names = [sql.Identifier(name) for (name,) in admin.execute(_SCHEMAS)]
         with admin.transaction():
+            spared = [SCHEMA] if _kept[url].are_put_away(admin) else []
+            found = [name for (name,) in admin.execute(_SCHEMAS)]
+            names = [sql.Identifier(name) for name in found if name not in spared]
             if names:
                 admin.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.SQL(", ").join(names)))
             for statement in _EMPTY_SCHEMA:
@@ -151,15 +156,20 @@ def _folder() -> TemporaryDirectory[str]:
 
 
 def _is_repeated(migrate: Migrate, url: str, rename: str) -> bool:
+    kept = _kept.get(url)
     with psycopg.connect(dsn(url)) as session:
         if session.execute(_HAS_TABLES).fetchone() is not None:
             return False
+        if kept is not None and kept.are_taken_out(session, migrate):
+            session.execute(rename.encode())
+            return True
         if migrate in _sent:
             with session.pipeline():
                 for statement, parameters in _sent[migrate]:
                     session.execute(statement.encode(), parameters)
-                if rename:
-                    session.execute(rename.encode())
+            if kept is not None:
+                kept.note(session, migrate)
+            session.execute(rename.encode())
             return True
     with _noted(make_url(url).database) as sent:
         migrate(url)
@@ -167,6 +177,8 @@ def _is_repeated(migrate: Migrate, url: str, rename: str) -> bool:
     return True
 
 
+# By the URL of each database that is used again.
+_kept: dict[str, KeptTables] = {}
 # By each `migrate`, to an empty database of PostgreSQL.
 _sent: dict[Migrate, list[Statement]] = {}
 

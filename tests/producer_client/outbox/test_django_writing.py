@@ -314,10 +314,12 @@ def test_a_connection_that_was_cut_is_an_outage(client: Client, outbox_url: str)
 
 _SQLITE = "SELECT name, sql FROM sqlite_master WHERE name LIKE 'onceward%'"
 _POSTGRES = """
-    SELECT tablename || indexname, indexdef FROM pg_indexes WHERE tablename LIKE 'onceward%'
+    SELECT tablename || indexname, indexdef FROM pg_indexes
+        WHERE schemaname = 'public' AND tablename LIKE 'onceward%'
     UNION ALL SELECT table_name || '.' || column_name,
         concat_ws(' ', data_type, is_nullable, column_default, collation_name)
-        FROM information_schema.columns WHERE table_name LIKE 'onceward%'
+        FROM information_schema.columns
+        WHERE table_schema = 'public' AND table_name LIKE 'onceward%'
 """
 
 
