@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Self
 
 
 class ExitCode(IntEnum):
@@ -28,10 +30,51 @@ class SettingsError(OncewardError):
     exit_code = ExitCode.USAGE
 
 
+class SecurityKind(StrEnum):
+    """The ways in which a server and a user of it do not trust each other."""
+
+    PASSWORD = "wrong_password"
+    UNTRUSTED = "untrusted_certificate"
+    EXPIRED = "expired_certificate"
+    HOST_NAME = "wrong_host_name"
+    CLIENT_CERTIFICATE = "client_certificate_refused"
+    NEEDS_TLS = "needs_tls"
+    NO_TLS = "no_tls"
+    NEEDS_LOGIN = "needs_login"
+    NO_LOGIN = "no_login"
+    MECHANISM = "mechanism_disabled"
+    FILE = "unusable_file"
+    RIGHT = "missing_right"
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityFault:
+    """A server is there, and refuses us or is refused by us: no outage, a person has to act.
+
+    Args:
+        server: its name in events: kafka, redis, journal, outbox or registry.
+        said: one line without a secret: the fault, and its correction.
+    """
+
+    kind: SecurityKind
+    server: str
+    said: str
+
+
 class NotAvailable(OncewardError):
-    """A required server, topic or package is not there; trying again later may help."""
+    """A required server, topic or package is not there; trying again later may help.
+
+    Attributes:
+        fault: the fault of security that is the cause; None for an outage.
+    """
 
     exit_code = ExitCode.NOT_AVAILABLE
+    fault: SecurityFault | None = None
+
+    def because(self, fault: SecurityFault | None) -> Self:
+        """Return the error with its cause."""
+        self.fault = fault
+        return self
 
 
 class RedisUnavailable(NotAvailable):

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from feedback import __version__, logs
+from feedback.console.access import require_access
 from feedback.console.commands import (
     OF_A_GROUP,
     Group,
@@ -168,6 +169,7 @@ def resend(config: str | None, as_json: bool, once: bool, log_level: str) -> int
     """
     settings = settings_of(config, needs=OF_A_GROUP)
     logs.configure(level=log_level)
+    require_access(settings)
     resender = Resender(settings, on_resent=_print_resent if as_json else lambda resent: None)
     return int(run_once(resender) if once else serve(resender))
 

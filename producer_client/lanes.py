@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 from feedback.clock import monotonic_s
 from feedback.doubling import doubled
-from feedback.errors import RedisUnavailable
+from feedback.errors import NotAvailable, RedisUnavailable
 from feedback.logs import EventLog
+from feedback.outages import OutageLog
 from producer_client.resends import ResendBatch
 
 log = EventLog("onceward.resender")
@@ -29,6 +30,7 @@ class _TopicLane:
         self.waiting: deque[ResendBatch] = deque()
         self.is_busy = False
         self.failures = 0
+        self.outage = OutageLog(log, "topic.away", "topic.back")
         self.rests_until_s = 0.0
 
     @property
@@ -40,7 +42,7 @@ class TopicLanes:
     """Batches under way, at most one of a topic at a time.
 
     Args:
-        send: sends a batch; returns why its topic is away, or None.
+        send: sends a batch; returns the error by which its topic is away, or None.
         on_fault: called with an unforeseen error; the thread ends.
 
     Attributes:
@@ -49,7 +51,7 @@ class TopicLanes:
 
     def __init__(
         self,
-        send: Callable[[ResendBatch], str | None],
+        send: Callable[[ResendBatch], NotAvailable | None],
         *,
         on_fault: Callable[[BaseException], None],
     ) -> None:
@@ -134,7 +136,7 @@ class TopicLanes:
             return None
 
     def _work(self, topic: str, lane: _TopicLane, batch: ResendBatch) -> None:
-        away: str | None = None
+        away: NotAvailable | None = None
         try:
             away = self._send(batch)
         except RedisUnavailable as error:
@@ -146,19 +148,17 @@ class TopicLanes:
                 self._note(topic, lane, away)
                 self._changed.notify_all()
 
-    def _note(self, topic: str, lane: _TopicLane, away: str | None) -> None:
+    def _note(self, topic: str, lane: _TopicLane, away: NotAvailable | None) -> None:
         lane.is_busy = False
         if self._is_stopping:
             return  # its error may come from our closing
         if away is None:
-            if lane.failures:
-                log.info("topic.back", topic=topic)
+            lane.outage.ends(topic=topic)
             lane.failures = 0
             if lane.is_idle:
                 del self._lanes[topic]
             return
-        if not lane.failures:
-            log.warning("topic.away", topic=topic, reason=away)
+        lane.outage.begins(away, topic=topic)
         lane.failures += 1
         lane.rests_until_s = monotonic_s() + doubled(*REST_S, lane.failures)
         # Waiting batches would meet the same outage; they are due again when their lease ends.

@@ -47,11 +47,13 @@ def relay(config: str | None, log_level: str) -> int:
     Example:
       onceward-client relay --config payments.toml
     """
+    from feedback.console.access import require_access
     from producer_client.outbox.metrics import ExposedRelayMetrics
     from producer_client.outbox.relay import Relay
 
     settings = _settings(config)
     logs.configure(level=log_level)
+    require_access(settings)
     if not settings.outbox.http_port:
         return int(serve(Relay(settings)))
     metrics = ExposedRelayMetrics()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import cast
+from typing import TypeAlias, cast
 
 from feedback.clock import monotonic_s
 from feedback.errors import InvalidMessage, KafkaUnavailable
@@ -27,11 +27,14 @@ READ_S = 2.0
 
 
 class Missing(StrEnum):
-    """Why there is nothing to send: gone for good, Kafka away, or no time left to read it now."""
+    """Why there is nothing to send: gone for good, or no time left to read it now."""
 
     GONE = "gone"
-    AWAY = "away"
     LATER = "later"
+
+
+# The payload, why there is none, or the outage in which Kafka does not give it.
+Found: TypeAlias = StoredPayload | Missing | KafkaUnavailable
 
 
 class PayloadFinder:
@@ -66,7 +69,7 @@ class PayloadFinder:
             total += size_bytes
         yield statuses[first:]
 
-    def of(self, statuses: Sequence[Status]) -> list[StoredPayload | Missing]:
+    def of(self, statuses: Sequence[Status]) -> list[Found]:
         """Return the payload of each, or why there is none.
 
         Raises:
@@ -78,19 +81,19 @@ class PayloadFinder:
                 pipe.get(self._store.payload_key(status.request_id))
             kept = execute(pipe)
         deadline_s = monotonic_s() + READ_S
-        found: list[StoredPayload | Missing] = []
-        kafka_away = False
+        found: list[Found] = []
+        away: KafkaUnavailable | None = None
         for status, raw in zip(statuses, kept, strict=True):
             payload = _decoded(raw, status)
             if payload is not None:
                 found.append(payload)
                 continue
-            one = Missing.AWAY if kafka_away else self._from_kafka(status, deadline_s)
-            kafka_away = one is Missing.AWAY
+            one = away or self._from_kafka(status, deadline_s)
+            away = one if isinstance(one, KafkaUnavailable) else None
             found.append(one)
         return found
 
-    def _from_kafka(self, status: Status, deadline_s: float) -> StoredPayload | Missing:
+    def _from_kafka(self, status: Status, deadline_s: float) -> Found:
         if status.topic is None or status.partition is None or status.offset is None:
             return Missing.GONE
         left_s = deadline_s - monotonic_s()
@@ -100,8 +103,8 @@ class PayloadFinder:
             record = self._reader.read(
                 status.topic, status.partition, status.offset, timeout_s=left_s
             )
-        except KafkaUnavailable:
-            return Missing.AWAY
+        except KafkaUnavailable as error:
+            return error
         if record is None or not _is_of(record, status):
             return Missing.GONE
         return StoredPayload(record.topic, record.key, record.value, record.headers)

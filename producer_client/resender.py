@@ -27,6 +27,7 @@ from feedback.errors import RedisUnavailable
 from feedback.kafka.reader import RecordReader
 from feedback.kafka.sender import KafkaSender
 from feedback.logs import EventLog
+from feedback.outages import OutageLog
 from feedback.redis.deadlines import Deadlines, Taken
 from feedback.redis.server import connect
 from feedback.redis.split_batch import read_apart
@@ -87,6 +88,7 @@ class Resender:
             put_off_s=PUT_OFF_S,
             on_resent=on_resent,
         )
+        self._outage = OutageLog(log, "redis.away", "redis.back")
         self._lanes = TopicLanes(resends.send, on_fault=self.fail)
         self._lease_s = client.send_timeout_s + LEASE_BEFORE_SEND_S
         self._longest_look_s = client.resend_after_s * MAX_BACKOFF_FACTOR
@@ -189,13 +191,11 @@ class Resender:
             try:
                 self._scan.turn()
                 was_full = self._take_and_decide()
-                if away_s:
-                    log.info("redis.back")
-                    away_s = 0.0
+                self._outage.ends()
+                away_s = 0.0
                 yield 0.0 if was_full else min(POLL_S, self._scan.due_in_s())
             except RedisUnavailable as error:
-                if not away_s:
-                    log.warning("redis.away", reason=str(error))
+                self._outage.begins(error)
                 away_s = min(longest_s, max(shortest_s, away_s * 2))
                 self._scan.rest(self._settings.redis.heartbeat_ttl_s)
                 yield away_s

@@ -9,7 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
-from feedback.errors import NotSent, OncewardError, RedisUnavailable, SendUnknown
+from feedback.errors import (
+    KafkaUnavailable,
+    NotAvailable,
+    NotSent,
+    OncewardError,
+    RedisUnavailable,
+    SendUnknown,
+)
 from feedback.kafka.send_errors import TopicAway
 from feedback.logs import EventLog
 from feedback.records.stored_payload import StoredPayload
@@ -70,7 +77,7 @@ class _Settling:
     looks_s: dict[str, float] = field(default_factory=dict)
     put_off_s: dict[str, float] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
-    away: str | None = None
+    away: NotAvailable | None = None
 
 
 class Resends:
@@ -100,7 +107,7 @@ class Resends:
         self._put_off_s = put_off_s
         self._on_resent = on_resent
 
-    def send(self, batch: ResendBatch) -> str | None:
+    def send(self, batch: ResendBatch) -> NotAvailable | None:
         """Send a batch again; return why its topic is away, None when it is there.
 
         Raises:
@@ -132,8 +139,8 @@ class Resends:
                 self._without_payload(one, settling)
             else:
                 settling.put_off_s[one.status.request_id] = self._put_off_s
-                if payload is Missing.AWAY:
-                    settling.away = "Kafka does not give the records to be sent again"
+                if isinstance(payload, KafkaUnavailable):
+                    settling.away = payload
         if ready:
             told = self._tell_and_send([again for _, again in ready])
             for (one, again), ending in zip(ready, told, strict=True):
@@ -144,7 +151,7 @@ class Resends:
         try:
             return self._sending.again_many(ready, keep_payloads=False)
         except (NotSent, SendUnknown) as error:
-            raise RedisUnavailable(error.reason) from error
+            raise RedisUnavailable(error.reason).because(error.fault) from error
 
     def _note(
         self,
@@ -162,10 +169,10 @@ class Resends:
                 # Most likely it was not sent: it is tried again when its topic is, and not after a
                 # pause.
                 settling.put_off_s[request_id] = self._put_off_s
-                settling.away = ending.reason
+                settling.away = ending
             case NotSent() if isinstance(ending.__cause__, TopicAway):
                 settling.put_off_s[request_id] = self._put_off_s
-                settling.away = ending.reason
+                settling.away = ending
             case Refused() if ending.state in FINAL or ending.nothing_stands:
                 settling.ended.append(request_id)
             case Refused():

@@ -302,7 +302,8 @@ class SendFlow:
         except RedisUnavailable as error:
             known_absent = error.never_reached
             kind = NotSent if known_absent else SendUnknown
-            raise kind(batch[0].request_id, str(error)) from error
+            told = kind(batch[0].request_id, str(error))
+            raise told.because(error.fault) from error
 
     async def _as_resends(self, batch: Sequence[Prepared]) -> list[Prepared]:
         named = [one.request_id for one in batch if one.named_by_caller]
@@ -311,7 +312,7 @@ class SendFlow:
         try:
             known = {one.request_id: one for one in await self._statuses.read_many(named)}
         except RedisUnavailable as error:
-            raise NotSent(named[0], str(error)) from error
+            raise NotSent(named[0], str(error)).because(error.fault) from error
         for status in known.values():
             if status.state is not State.UNKNOWN:
                 self._sent.note(status.request_id)
@@ -446,9 +447,9 @@ async def ending_of(
         await record.ending()
         return None
     except RecordUnknown as error:
-        ending = SendUnknown(one.request_id, str(error))
+        ending = SendUnknown(one.request_id, str(error)).because(error.fault)
         ending.__cause__ = error
     except RecordNotSent as error:
-        ending = NotSent(one.request_id, str(error))
+        ending = NotSent(one.request_id, str(error)).because(error.fault)
         ending.__cause__ = error
     return ending

@@ -26,14 +26,14 @@ def certain(one: Prepared, error: NotSent | SendUnknown | None) -> NotSent | Sen
 
 def made_unknown(error: NotSent, reason: str) -> SendUnknown:
     """Return the error as a send of unknown outcome, with the same cause."""
-    unknown = SendUnknown(error.request_id, reason)
+    unknown = SendUnknown(error.request_id, reason).because(error.fault)
     unknown.__cause__ = error.__cause__
     return unknown
 
 
 def error_of(error: NotSent | SendUnknown, one: Prepared) -> NotSent | SendUnknown:
     """Return the same error of another request of the batch."""
-    same = type(error)(one.request_id, error.reason)
+    same = type(error)(one.request_id, error.reason).because(error.fault)
     same.__cause__ = error.__cause__
     return same
 

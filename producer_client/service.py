@@ -10,6 +10,7 @@ from typing import Protocol
 from feedback.clock import monotonic_s
 from feedback.errors import ExitCode, RedisUnavailable
 from feedback.logs import EventLog
+from feedback.outages import log_outage
 from feedback.systemd import notify, unit
 from producer_client.resender import Resender
 
@@ -63,7 +64,7 @@ def run_once(resender: Resender) -> ExitCode:
         try:
             all_there = resender.once()
         except RedisUnavailable as error:
-            log.warning("redis.away", reason=str(error))
+            log_outage(log, "redis.away", error)
             all_there = False
         finally:
             resender.close()

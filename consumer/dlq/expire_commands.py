@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import click
 
 from consumer.dlq.options import stopping_at_signals
@@ -30,11 +32,16 @@ def expire(config: str | None, topics: tuple[str, ...], once: bool, log_level: s
       onceward-dlq expire --config payments.toml
       onceward-dlq expire --config payments.toml --topic payments --once
     """
-    # Imported only here: the other commands do not need it.
+    # Imported only here: the other commands do not need them.
     from consumer.features.waits.registry.registry import Registry
+    from consumer.journal import Journal
+    from feedback.console.access import require_access
 
     settings = settings_of(config)
     logs.configure(level=log_level)
+    url = settings.registry.url or settings.journal.url
+    with closing(Journal(url, group=settings.kafka.group, worker_id="")) as database:
+        require_access(settings, more=database.ping)
     # systemd's variables are removed before a child process may inherit them.
     unit()
     with stopping_at_signals() as stopping:

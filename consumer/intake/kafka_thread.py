@@ -11,6 +11,7 @@ from consumer.intake.gate import Gates
 from feedback.errors import KafkaUnavailable, OncewardError
 from feedback.kafka.source import KafkaSource
 from feedback.logs import EventLog
+from feedback.outages import OutageLog
 
 
 class KafkaThread(ABC):
@@ -36,10 +37,9 @@ class KafkaThread(ABC):
         self._gates = Gates(context.gates)
         self._on_end = context.on_end
         self._name = name
-        self._away = away
         self._log = EventLog(f"onceward.{name}")
+        self._outage = OutageLog(self._log, f"{away}.away", f"{away}.back")
         self._open_source = open_source
-        self._is_away = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"onceward-{name}", daemon=True)
 
@@ -91,8 +91,7 @@ class KafkaThread(ABC):
             self._log.warning("group.not_left", reason=str(error))
 
     def _note_kafka(self, error: KafkaUnavailable | None) -> None:
-        if error is not None and not self._is_away:
-            self._log.warning(f"{self._away}.away", reason=str(error))
-        elif error is None and self._is_away:
-            self._log.info(f"{self._away}.back")
-        self._is_away = error is not None
+        if error is None:
+            self._outage.ends()
+        else:
+            self._outage.begins(error)

@@ -21,7 +21,7 @@ def translate(error: DBAPIError) -> OncewardError | None:
     Args:
         error: SQLAlchemy's error; `error.orig` is the driver's own.
     """
-    fault = sort(error)
+    fault = sort(error, "journal")
     if fault is None:
         return None
     match fault.kind:
@@ -32,4 +32,4 @@ def translate(error: DBAPIError) -> OncewardError | None:
         case FaultKind.NO_TABLE:
             return JournalVersionError(None, SCHEMA_VERSION)
         case FaultKind.AWAY:
-            return JournalUnavailable(fault.reason)
+            return JournalUnavailable(fault.reason).because(fault.security)

@@ -134,7 +134,7 @@ class Transactions:
             with _translated():
                 return self._engine.connect()
         except JournalUnavailable as error:
-            raise NotBegun(error.reason) from None
+            raise NotBegun(error.reason).because(error.fault) from None
 
     def _use(self, change: int) -> None:
         with self._lock:

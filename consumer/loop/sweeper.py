@@ -119,6 +119,7 @@ class Sweeper:
 
     def sweep(self) -> None:
         """Do one round, if it is ours; with the database away it is the next round's business."""
+        self._note_repaired()
         try:
             self._catch_up_with_told()
             if not self._journal.sweep_is_due(int(1000 * self._lease_s * SWEEP_EVERY)):
@@ -353,24 +354,27 @@ class Sweeper:
     def _repair_statuses(self) -> None:
         if self._status_writer.redis_away:
             return
-        count, until_s = 0, monotonic_s() + self._lease_s * REPAIRS_FOR
+        until_s = monotonic_s() + self._lease_s * REPAIRS_FOR
         self._look_back.begin()
         now_s = monotonic_s()
         while (ages := self._look_back.next(now_s)) is not None and not self._stopping.is_set():
-            found, took_s = self._repair_within(ages, until_s)
-            count += found
+            took_s = self._repair_within(ages, until_s)
             if took_s is None:
                 break
             self._look_back.looked(ages, now_s, took_s)
             now_s = monotonic_s()
+
+    def _note_repaired(self) -> None:
+        """Count the statuses of earlier repairs that Redis has taken since."""
+        count = self._status_writer.take_restored()
         if count:
             log.info("statuses.repaired", count=count)
             for feature in self._core.features:
                 feature.repaired(count)
 
-    def _repair_within(self, ages: Ages, until_s: float) -> tuple[int, float | None]:
-        """Return how many were told anew, and how long the database took; None: there are more."""
-        count, took_s = 0, 0.0
+    def _repair_within(self, ages: Ages, until_s: float) -> float | None:
+        """Tell ends anew; return how long the database took, None where there are more."""
+        took_s = 0.0
         last, within_ms = (0, ""), ages.oldest_ms
         while True:
             began_s = monotonic_s()
@@ -379,12 +383,11 @@ class Sweeper:
             )
             took_s += monotonic_s() - began_s
             self._status_writer.tell([status_messages.from_row(row, restore=True) for row in rows])
-            count += len(rows)
             if len(rows) < LIMIT:
-                return count, took_s
+                return took_s
             # A full page is followed by the next at once, but never further than Redis follows.
             if self._stopping.is_set() or monotonic_s() >= until_s or not self._is_told(until_s):
-                return count, None
+                return None
             # Rows behind the last of a page have aged since.
             last, within_ms = (rows[-1].finished_at or 0, rows[-1].request_id), EVER_MS
 

@@ -44,6 +44,7 @@ from consumer.pool import Job, Pool
 from consumer.status.status_writer import StatusWriter
 from feedback.clock import monotonic_s
 from feedback.logs import EventLog
+from feedback.outages import OutageLog
 
 log = EventLog("onceward.worker")
 
@@ -109,7 +110,12 @@ class Worker:
         self._backlog = True
         self._retry_at_s = 0.0
         self._unbroken_since_s: float | None = None
-        self.journal_away = False
+        self._outage = OutageLog(log, "journal.away", "journal.back")
+
+    @property
+    def journal_away(self) -> bool:
+        """Whether the journal did not answer the last time."""
+        return self._outage.is_on
 
     @property
     def held(self) -> int:
@@ -239,18 +245,14 @@ class Worker:
     # the journal away ----------------------------------------------------------------------
 
     def _journal_lost(self, error: JournalUnavailable, now_s: float) -> None:
-        if not self.journal_away:
-            log.warning("journal.away", reason=error.reason, held=self.held)
-        self.journal_away = True
+        self._outage.begins(error, held=self.held)
         self._own_runs.look_soon()
         self._retry_at_s = now_s + AWAY_POLL_S
         self._selection.give_up_stuck(now_s)
 
     def _journal_answered(self) -> None:
         self.scheduler.goes_on()
-        if self.journal_away:
-            self.journal_away = False
-            log.info("journal.back", finishes=len(self._in_flight.settlements))
+        self._outage.ends(finishes=len(self._in_flight.settlements))
 
     # ending --------------------------------------------------------------------------------
 

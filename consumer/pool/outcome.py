@@ -58,7 +58,8 @@ class Outcome:
         committed: the child has committed this finish in the journal (transactional handlers).
         stale: the claim was no longer ours: nothing may be written.
         voided: the counterparty refuses this run's key from now on.
-        unbegun: a transactional handler was not called: there was no connection for it.
+        unbegun: a transactional handler was not called, or left nothing: the database gave it no
+            connection, or lets this user not write the end.
         raised: the error of a failed run.
     """
 

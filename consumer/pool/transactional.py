@@ -56,10 +56,7 @@ class TransactionalRuns:
             except NotBegun as error:
                 self._say_wanting(error)
                 if monotonic_s() >= until_s:
-                    told = one_line(error)
-                    return Outcome(
-                        State.FAILED, code=JOURNAL_UNAVAILABLE, message=told, unbegun=True
-                    )
+                    return _unbegun(error)
                 time.sleep(random.uniform(*PAUSE_S))
             else:
                 self._is_wanting = False
@@ -88,12 +85,23 @@ class TransactionalRuns:
             return replace(outcome, committed=True) if is_ours else STALE
         except NotBegun:
             raise
-        # Its commit has an unknown outcome. The parent's finish updates no row when that commit
-        # did happen; when not, running again is safe.
         except NotAvailable as error:
+            if error.fault is not None:
+                # The server has refused the finish, so all was rolled back, as if the handler had
+                # not been called. It is called again, and not at once: the right may come back.
+                _log.warning("finish.forbidden", request_id=job.request_id, reason=str(error))
+                time.sleep(WAIT_S)
+                return _unbegun(error)
+            # Its commit has an unknown outcome. The parent's finish updates no row when that commit
+            # did happen; when not, running again is safe.
             told = one_line(error)
             return Outcome(State.FAILED, code=JOURNAL_UNAVAILABLE, message=told, resend=True)
         # The finish or the commit refused the handler's writes, as a deferred constraint does.
         except Exception as error:
             _log.raised("transaction.refused", error, request_id=job.request_id, topic=job.topic)
             return Outcome(State.FAILED, code=HANDLER_ERROR, message=describe(error))
+
+
+def _unbegun(error: NotAvailable) -> Outcome:
+    told = one_line(error)
+    return Outcome(State.FAILED, code=JOURNAL_UNAVAILABLE, message=told, unbegun=True)

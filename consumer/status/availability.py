@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 
+from feedback.errors import NotAvailable
 from feedback.logs import EventLog
+from feedback.outages import OutageLog
 
 log = EventLog("onceward.outage")
 
@@ -20,7 +22,7 @@ class ServerOutage:
     """
 
     def __init__(self, server: str) -> None:
-        self._server = server
+        self._log = OutageLog(log, f"{server}.away", f"{server}.back")
         self._users: set[str] = set()
         self._lock = threading.Lock()
 
@@ -29,11 +31,10 @@ class ServerOutage:
         """Whether the server is away."""
         return bool(self._users)
 
-    def begins(self, user: str, reason: str) -> None:
+    def begins(self, user: str, error: NotAvailable) -> None:
         """Note that `user` cannot use the server; the first of an outage is logged."""
         with self._lock:
-            if not self._users:
-                log.warning(f"{self._server}.away", reason=reason)
+            self._log.begins(error)
             self._users.add(user)
 
     def ends(self, user: str) -> None:
@@ -44,4 +45,4 @@ class ServerOutage:
             if user in self._users:
                 self._users.remove(user)
                 if not self._users:
-                    log.info(f"{self._server}.back")
+                    self._log.ends()

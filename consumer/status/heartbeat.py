@@ -177,7 +177,7 @@ class Heartbeat:
                 self._beat()
             except RedisUnavailable as error:
                 self._redis_away = True
-                self._outage.begins(_ME, str(error))
+                self._outage.begins(_ME, error)
             except ForeignJournal as error:
                 self._on_foreign_journal(error)
             else:

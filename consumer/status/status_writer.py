@@ -67,6 +67,7 @@ class StatusWriter:
         self._look_after_ms = int(resend_after_s * 1000)
         self._untold = StatusBacklog()
         self._told: deque[Published] = deque()
+        self._restored: deque[None] = deque()
         self._changed = threading.Condition()
         self._busy = False
         self._stopping = False
@@ -114,7 +115,7 @@ class StatusWriter:
             self.tell(writes)  # they are told one by one
         except RedisUnavailable as error:
             with self._changed:
-                self._fail(writes, str(error))
+                self._fail(writes, error)
         else:
             self._took_s = monotonic_s() - began_s
             return answers
@@ -134,6 +135,14 @@ class StatusWriter:
         while self._behind:
             behind.add(self._behind.popleft())
         return sorted(behind)
+
+    def take_restored(self) -> int:
+        """Return how many statuses were written anew from the journal since the last call."""
+        count = 0
+        while self._restored:
+            self._restored.popleft()
+            count += 1
+        return count
 
     @property
     def told_count(self) -> int:
@@ -194,7 +203,7 @@ class StatusWriter:
                 answers = write_apart(self._store, batch, look_at=self._look_at(batch))
             except RedisUnavailable as error:
                 with self._changed:
-                    self._fail(batch, str(error))
+                    self._fail(batch, error)
             else:
                 self._took_s = monotonic_s() - began_s
                 self._note_told(batch, answers)
@@ -233,6 +242,9 @@ class StatusWriter:
             elif _is_told(write, answer):
                 name = write.request_id, write.generation, str(write.state)
                 self._told.append(Published(*name))
+                # One step each, which no other thread can come between.
+                if write.restore:
+                    self._restored.append(None)
 
     def _is_behind(self, write: StatusWrite, answer: Refused | None) -> bool:
         """Whether a client was told of a later run than this, which the journal says was the last.
@@ -252,9 +264,9 @@ class StatusWriter:
         with self._changed:
             self._untold.note_refused(write, monotonic_s())
 
-    def _fail(self, batch: Sequence[StatusWrite], reason: str) -> None:
+    def _fail(self, batch: Sequence[StatusWrite], error: RedisUnavailable) -> None:
         """Keep the failed statuses, and wait a while, longer each time; under the lock."""
-        self._outage.begins(_ME, reason)
+        self._outage.begins(_ME, error)
         self._failures += 1
         pause_s = doubled(FIRST_RETRY_S, LONGEST_RETRY_S, self._failures)
         self._retry_at_s = monotonic_s() + pause_s * random.uniform(0.8, 1.2)

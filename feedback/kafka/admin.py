@@ -10,6 +10,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.faults import unavailable
 from feedback.kafka.sockets import closed_at_a_fault
 from feedback.settings.settings import KafkaSection
 
@@ -24,10 +25,7 @@ def kafka_faults(settings: KafkaSection) -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
-        where = settings.bootstrap_servers
-        raise KafkaUnavailable(
-            f"Kafka at {where}: {type(error).__name__} {error}".strip()
-        ) from error
+        raise unavailable(KafkaUnavailable, error, settings) from error
     except (ValueError, OSError) as error:
         # For example an invalid address, or a certificate that cannot be read.
         raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error

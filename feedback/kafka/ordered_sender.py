@@ -84,12 +84,13 @@ class OrderedSender(KafkaSender):
                 except ValueError as error:
                     refused[topic] = RecordNotSent(str(error))
         asked = [topic for topic, why in refused.items() if isinstance(why, TopicUnknown)]
+        asked_s = monotonic_s()
         has_answered = self._ask(producer, asked)
         for topic in asked:
             if self.knows(topic):
                 del refused[topic]
             elif not has_answered:
-                refused[topic] = TopicAway(self._away("it does not answer"))
+                refused[topic] = self._silent(producer, asked_s)
             elif topic in producer._metadata.unauthorized_topics:
                 refused[topic] = forbidden(TopicAuthorizationFailedError(topic))
         return refused

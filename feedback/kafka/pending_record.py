@@ -10,7 +10,9 @@ from typing import Any
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from feedback.clock import monotonic_s
-from feedback.kafka.send_errors import RecordUnknown, in_words, refusal_of
+from feedback.errors import SecurityFault
+from feedback.kafka.faults import in_words
+from feedback.kafka.send_errors import RecordUnknown, refusal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class PendingRecord:
         future: kafka-python's.
         deadline_s: monotonic time until which its result is awaited.
         on_unknown: called when its result is not known.
+        why: returns the fault of security for which no broker has answered since the send.
         refusals_are_certain: whether Kafka's refusal is of this record. An idempotent producer ends
             all its records with one record's refusal, even those under way, and takes nothing more.
     """
@@ -39,11 +42,13 @@ class PendingRecord:
         deadline_s: float,
         on_unknown: Callable[[], None] = lambda: None,
         *,
+        why: Callable[[], SecurityFault | None] = lambda: None,
         refusals_are_certain: bool = True,
     ) -> None:
         self._future = future
         self._deadline_s = deadline_s
         self._on_unknown = on_unknown
+        self._why = why
         self._refusals_are_certain = refusals_are_certain
 
     def is_settled(self, wait_s: float) -> bool:
@@ -69,8 +74,10 @@ class PendingRecord:
             refusal = refusal_of(error) if self._refusals_are_certain else None
             if refusal is not None:
                 raise refusal from error
+            why = self._why()
             self._on_unknown()
-            raise RecordUnknown(f"Kafka did not acknowledge: {in_words(error)}") from error
+            said = in_words(error) if why is None else why.said
+            raise RecordUnknown(f"Kafka did not acknowledge: {said}").because(why) from error
         return Coordinates(stored.topic, stored.partition, stored.offset)
 
     def when_known(self, tell: Callable[[], None]) -> None:

@@ -12,7 +12,6 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import (
     GroupAuthorizationFailedError,
     KafkaError,
-    SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     for_code,
@@ -22,6 +21,7 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, NotAvailable
 from feedback.kafka.admin import connect_administrator
+from feedback.kafka.faults import fault_of, unavailable
 from feedback.settings.settings import KafkaSection
 
 TIMEOUT_MS = 30_000
@@ -162,18 +162,18 @@ def asking(settings: KafkaSection) -> Iterator[KafkaQuestions]:
     try:
         admin = connect_administrator(settings, timeout_s=TIMEOUT_MS / 1000)
     except KafkaError as error:
-        raise _away(settings, error) from error
+        raise unavailable(KafkaUnavailable, error, settings) from error
     except (ValueError, OSError) as error:
         # For example an invalid address, or a certificate that cannot be read.
         raise KafkaUnavailable(f"the [kafka] settings do not work: {error}") from error
     try:
         yield KafkaQuestions(admin)
     except TopicAuthorizationFailedError as error:
-        raise _no_right(settings, "Describe and Read on the topics") from error
+        raise _no_right(settings, error, "Describe and Read on the topics") from error
     except GroupAuthorizationFailedError as error:
-        raise _no_right(settings, "Describe on the group") from error
+        raise _no_right(settings, error, "Describe on the group") from error
     except KafkaError as error:
-        raise _away(settings, error) from error
+        raise unavailable(KafkaUnavailable, error, settings) from error
     finally:
         admin.close()
 
@@ -203,16 +203,6 @@ def _patiently(ask: Callable[[], T]) -> T:
         time.sleep(PAUSE_S)
 
 
-def _no_right(settings: KafkaSection, right: str) -> NotAvailable:
-    return NotAvailable(f"Kafka at {settings.bootstrap_servers} refuses: this user needs {right}")
-
-
-def _away(settings: KafkaSection, error: KafkaError) -> KafkaUnavailable:
-    # Some errors begin with their own name.
-    reason = str(error) or type(error).__name__
-    how = "is away"
-    if SaslAuthenticationFailedError.__name__ in reason:
-        how = "refuses this user"
-    elif settings.security_protocol.startswith("SASL"):
-        how = "is away, or refuses this user"
-    return KafkaUnavailable(f"Kafka at {settings.bootstrap_servers} {how}: {reason}")
+def _no_right(settings: KafkaSection, error: KafkaError, right: str) -> NotAvailable:
+    said = f"Kafka at {settings.bootstrap_servers} refuses: this user needs {right}"
+    return NotAvailable(said).because(fault_of(error))

@@ -28,6 +28,8 @@ from kafka.errors import (
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.admin import administrator
+from feedback.kafka.failures import fault_lost
+from feedback.kafka.faults import fault_of, in_words, unavailable
 from feedback.kafka.records import record_of
 from feedback.kafka.sockets import closed_at_a_fault
 from feedback.records.envelope import Record
@@ -81,7 +83,9 @@ class RecordReader:
             self._disconnect()
             is_forbidden = isinstance(error, TopicAuthorizationFailedError)
             kind = ReadForbidden if is_forbidden else KafkaUnavailable
-            raise kind(self._away(f"{type(error).__name__} {error}".strip())) from error
+            if fault_of(error) is None:
+                raise KafkaUnavailable(self._away(in_words(error))) from error
+            raise unavailable(kind, error, self._settings) from error
         except (ValueError, OSError) as error:
             # For example an invalid address, or a certificate that cannot be read.
             self._disconnect()
@@ -99,6 +103,7 @@ class RecordReader:
         if consumer.assignment() != {where}:
             consumer.assign([where])
         consumer.seek(where, offset)
+        began_s = monotonic_s()
         try:
             for longest_s in (SILENCE_S, math.inf):
                 wait_s = min(longest_s, max(0.0, deadline_s - monotonic_s()))
@@ -111,7 +116,9 @@ class RecordReader:
             return None
         end = consumer.highwater(where)
         if end is None:
-            raise KafkaUnavailable(self._away("it does not answer"))
+            why = fault_lost(consumer._net, since_s=began_s)
+            said = "it does not answer" if why is None else why.said
+            raise KafkaUnavailable(self._away(said)).because(why)
         # It answered all that time and has no record there. The log ends before the offset (a new
         # leader would know its true end sooner), or compaction or an aborted transaction left no
         # record.

@@ -14,6 +14,7 @@ from kafka.errors import (
 )
 
 from feedback.errors import KafkaUnavailable
+from feedback.kafka.faults import fault_of, in_words
 
 # A broker that answers with one of these has not stored the record.
 _CERTAINLY_REFUSED = (
@@ -83,10 +84,5 @@ def refusal_of(error: KafkaError) -> RecordNotSent | None:
 def forbidden(error: AuthorizationError) -> TopicForbidden:
     """Return the error for a broker that lets this user not write."""
     topic = error.args[0] if isinstance(error, TopicAuthorizationFailedError) else None
-    return TopicForbidden(f"Kafka refused the record: {in_words(error)}", topic)
-
-
-def in_words(error: KafkaError) -> str:
-    """Return the first line of an error of kafka-python."""
-    detail = str(error.args[0]).splitlines()[0] if error.args and error.args[0] else ""
-    return f"{type(error).__name__} {detail}".strip()
+    refused = TopicForbidden(f"Kafka refused the record: {in_words(error)}", topic)
+    return refused.because(fault_of(error))

@@ -26,7 +26,8 @@ import feedback.kafka.sockets  # noqa: F401 - both mend kafka-python for this pr
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.durability import PLAIN, Durability
-from feedback.kafka.failures import why_lost
+from feedback.kafka.failures import fault_lost, why_lost
+from feedback.kafka.faults import fault_of, in_words
 from feedback.kafka.pending_record import PendingRecord
 from feedback.kafka.send_errors import (
     KafkaAway,
@@ -36,7 +37,6 @@ from feedback.kafka.send_errors import (
     TopicAway,
     TopicUnknown,
     TopicUnsafe,
-    in_words,
     refusal_of,
 )
 from feedback.kafka.topic_safety import TopicSafety
@@ -130,6 +130,7 @@ class KafkaSender:
             future,
             deadline_s,
             lambda: self._replace(producer),
+            why=lambda: fault_lost(_net_of(producer), since_s=asked_s),
             refusals_are_certain=not self._durability.is_idempotent,
         )
 
@@ -149,7 +150,7 @@ class KafkaSender:
         try:
             fault = safety.fault(topic, until_s=deadline_s)
         except KafkaUnavailable as error:
-            raise TopicAway(str(error)) from error
+            raise TopicAway(str(error)).because(error.fault) from error
         if fault is not None:
             raise TopicUnsafe(fault)
 
@@ -193,7 +194,7 @@ class KafkaSender:
     @contextlib.contextmanager
     def _locked_until(self, deadline_s: float) -> Iterator[None]:
         if not self._lock.acquire(timeout=max(0.0, deadline_s - monotonic_s())):
-            raise TopicAway(self._away("no connection in time"))
+            raise TopicAway(f"Kafka at {self.address} is away: no connection in time")
         try:
             yield
         finally:
@@ -225,7 +226,7 @@ class KafkaSender:
             for one in network:
                 one.close()
             if isinstance(error, KafkaError):
-                raise KafkaAway(self._away(in_words(error))) from error
+                raise self._away(KafkaAway, error) from error
             # For example an invalid address, or a certificate that cannot be read.
             raise TopicAway(f"the [kafka] settings do not work: {error}") from error
 
@@ -243,13 +244,20 @@ class KafkaSender:
     def _why_no_metadata(self, producer: KafkaProducer, topic: str, asked_s: float) -> TopicAway:
         # kafka-python raises the same error for both; no public call says whether Kafka answered.
         if producer._metadata._last_successful_refresh_ms >= asked_s * 1000:
-            where = self._settings.bootstrap_servers
-            return TopicUnknown(f"Kafka at {where} knows no topic {topic!r}")
-        reason = why_lost(producer._metadata._manager._net, since_s=asked_s)
-        return TopicAway(self._away(reason or "it does not answer"))
+            return TopicUnknown(f"Kafka at {self.address} knows no topic {topic!r}")
+        return self._silent(producer, asked_s)
 
-    def _away(self, why: str) -> str:
-        return f"Kafka at {self._settings.bootstrap_servers} is away: {why}"
+    def _silent(self, producer: KafkaProducer, asked_s: float) -> TopicAway:
+        net = _net_of(producer)
+        reason = why_lost(net, since_s=asked_s) or "it does not answer"
+        why = fault_lost(net, since_s=asked_s)
+        is_away = "" if why else " is away"
+        return TopicAway(f"Kafka at {self.address}{is_away}: {reason}").because(why)
+
+    def _away(self, kind: type[TopicAway], error: KafkaError) -> TopicAway:
+        if (why := fault_of(error, mechanism=self._settings.sasl_mechanism)) is not None:
+            return kind(f"Kafka at {self.address}: {why.said}").because(why)
+        return kind(f"Kafka at {self.address} is away: {in_words(error)}")
 
     def close(self, timeout_s: float | None = None) -> None:
         """Send the records under way and close for good.
@@ -273,6 +281,10 @@ class KafkaSender:
 def size_of_record(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]) -> int:
     """Return how many bytes kafka-python counts for a record, at most."""
     return int(DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers))
+
+
+def _net_of(producer: KafkaProducer) -> Any:
+    return producer._metadata._manager._net
 
 
 def _close(producer: KafkaProducer, longest_s: float) -> None:

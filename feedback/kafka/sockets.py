@@ -19,7 +19,8 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 import feedback.kafka.failures
-import feedback.kafka.logs  # noqa: F401 - both mend kafka-python for this process
+import feedback.kafka.logins
+import feedback.kafka.logs  # noqa: F401 - these mend kafka-python for this process
 from feedback.names import addresses
 
 # For one lookup: a later address is there for the next try.

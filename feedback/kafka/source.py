@@ -24,7 +24,8 @@ import feedback.kafka.sockets  # noqa: F401 - mends kafka-python for this proces
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable
 from feedback.kafka import fetching as kafka_fetching
-from feedback.kafka.failures import why_lost
+from feedback.kafka.failures import fault_lost, why_lost
+from feedback.kafka.faults import fault_of, unavailable
 from feedback.kafka.membership import SHORTEST_POLL_S, mend
 from feedback.kafka.partition_quarantine import SetAside
 from feedback.kafka.records import record_of
@@ -85,7 +86,7 @@ class KafkaSource:
         self._observers = observers
         self.is_joined = False
         self.owned: frozenset[Partition] = frozenset()
-        self._where = settings.bootstrap_servers
+        self._settings = settings
         self._is_paused = False
         self._left: frozenset[str] = frozenset()
         self._topics = frozenset(topics)
@@ -178,11 +179,13 @@ class KafkaSource:
             self.is_away = False
         elif self.is_away or monotonic_s() - self._coordinated_s > COORDINATOR_LIMIT_S:
             self.is_away = True
-            reason = why_lost(self._consumer._net, since_s=self._coordinated_s)
+            net, since_s = self._consumer._net, self._coordinated_s
+            reason = why_lost(net, since_s=since_s)
             detail = "" if reason is None else f": {reason}"
             raise KafkaUnavailable(
-                f"Kafka at {self._where}: no broker coordinates the group{detail}"
-            )
+                f"Kafka at {self._settings.bootstrap_servers}: no broker coordinates the "
+                f"group{detail}"
+            ).because(fault_lost(net, since_s=since_s))
 
     def _set_aside(self, error: KafkaError) -> bool:
         """Whether the error is about single partitions: they are left out for a while."""
@@ -236,7 +239,8 @@ class KafkaSource:
             try:
                 self._consumer.commit(_committable(offsets), timeout_ms=REQUEST_TIMEOUT_MS)
             except KafkaError as error:
-                raise CommitFailed(f"{type(error).__name__} {error}".strip()) from error
+                failed = CommitFailed(f"{type(error).__name__} {error}".strip())
+                raise failed.because(fault_of(error)) from error
         self._committed |= offsets
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
@@ -370,7 +374,7 @@ class KafkaSource:
             raise self._unavailable(error) from error
 
     def _unavailable(self, error: KafkaError) -> KafkaUnavailable:
-        return KafkaUnavailable(f"Kafka at {self._where}: {type(error).__name__} {error}".strip())
+        return unavailable(KafkaUnavailable, error, self._settings)
 
 
 def _committable(offsets: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndMetadata]:

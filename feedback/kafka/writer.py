@@ -25,7 +25,9 @@ from kafka.serializer import Serializer
 
 import feedback.kafka.records  # noqa: F401 - mends kafka-python for this process
 from feedback.clock import monotonic_s
-from feedback.errors import KafkaUnavailable
+from feedback.errors import KafkaUnavailable, SecurityFault
+from feedback.kafka.failures import fault_lost
+from feedback.kafka.faults import fault_of, in_words
 from feedback.kafka.sockets import closed_at_a_fault
 from feedback.settings.settings import KafkaSection
 
@@ -155,9 +157,9 @@ class KafkaWriter:
         try:
             future.get(timeout=max(0.001, deadline_s - monotonic_s()))
         except _TOO_LARGE as error:
-            return RecordTooLarge(_in_words(error))
+            return RecordTooLarge(in_words(error))
         except _REFUSED as error:
-            return RecordRefused(f"Kafka refused the record: {_in_words(error)}")
+            return RecordRefused(f"Kafka refused the record: {in_words(error)}")
         except KafkaError as error:
             return self._away(error)
         return None
@@ -193,9 +195,17 @@ class KafkaWriter:
         return self._producer
 
     def _away(self, error: KafkaError) -> NotAcknowledged:
-        return NotAcknowledged(
-            f"Kafka at {self._settings.bootstrap_servers} did not acknowledge: {_in_words(error)}"
-        )
+        where = f"Kafka at {self._settings.bootstrap_servers}"
+        why = fault_of(error, mechanism=self._settings.sasl_mechanism) or self._lost()
+        if why is not None:
+            return NotAcknowledged(f"{where}: {why.said}").because(why)
+        return NotAcknowledged(f"{where} did not acknowledge: {in_words(error)}")
+
+    def _lost(self) -> SecurityFault | None:
+        if self._producer is None:
+            return None
+        net = self._producer._metadata._manager._net
+        return fault_lost(net, since_s=monotonic_s() - 2 * self._timeout_s)
 
 
 _NULL = object()
@@ -207,8 +217,3 @@ class _Nullable(Serializer):  # type: ignore[misc]
     def serialize(self, topic: str, headers: object, data: object) -> object:
         """Return the bytes that are written as the value."""
         return None if data is _NULL else data
-
-
-def _in_words(error: KafkaError) -> str:
-    detail = str(error.args[0]).splitlines()[0] if error.args and error.args[0] else ""
-    return f"{type(error).__name__} {detail}".strip()

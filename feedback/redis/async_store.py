@@ -19,6 +19,8 @@ from redis.exceptions import NoScriptError
 
 from feedback.errors import RedisUnavailable
 from feedback.records.stored_payload import StoredPayload
+from feedback.redis.async_sockets import async_connection_class
+from feedback.redis.logins import log_in_by_file
 from feedback.redis.memory import LOOK, RedisMemory, decode_look
 from feedback.redis.request_coalescing import GROUP, Grouped
 from feedback.redis.server import RedisSettings, guarded, replies_of
@@ -51,6 +53,10 @@ def connect_async(settings: RedisSettings) -> Redis:
         retry=Retry(NoBackoff(), 0, supported_errors=()),
         health_check_interval=0,
     )
+    log_in_by_file(pool, settings.secret)
+    if not settings.url.startswith("unix:"):
+        # As an argument it would give way to that of the URL.
+        pool.connection_class = async_connection_class(settings.url)
     return Redis.from_pool(pool)
 
 

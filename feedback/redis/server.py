@@ -18,7 +18,10 @@ from redis.exceptions import AuthenticationError, DataError, RedisError, Respons
 from redis.retry import Retry
 
 from feedback.errors import RedisRefused, RedisUnavailable
+from feedback.redis.faults import fault_of, lacks_right_in_script
+from feedback.redis.logins import log_in_by_file
 from feedback.redis.sockets import connection_class
+from feedback.settings.secret_files import SecretFile
 
 MAX_CONNECTIONS = 64
 _NO_CONNECTION = (ConnectionRefusedError, FileNotFoundError, socket.gaierror, queue.Empty)
@@ -37,18 +40,15 @@ REFUSES_ALL = MappingProxyType(
         "CLUSTERDOWN": "its cluster lacks a part; see CLUSTER INFO",
         "TRYAGAIN": "its cluster is moving data; wait",
         "NOSCRIPT": "it forgot our script twice; wait",
-        "NOAUTH": "put user and password into [redis] url",
-        "WRONGPASS": "correct user and password in [redis] url",
-        "NOPERM": "allow this user the commands, the keys (~onceward:*) and the channels of "
-        "onceward (&onceward:*)",
+        # The sentences of these three are those of a fault of security.
+        "NOAUTH": "",
+        "WRONGPASS": "",
+        "NOPERM": "",
         "MOVED": _NO_CLUSTER,
         "ASK": _NO_CLUSTER,
         "CROSSSLOT": _NO_CLUSTER,
     }
 )
-# The report of a script whose user may not publish: by then it has written.
-_NO_CHANNEL = re.compile(r"publish|channel")
-_ALLOW_CHANNELS = "allow this user the channels as well (&onceward:*)"
 # At the beginning. Before Redis 7, with a dash in front, somewhere in a script's report.
 _CODE = re.compile(r"(?:^|\s-)([A-Z]{3,})\b")
 
@@ -80,6 +80,8 @@ class RedisSettings(Protocol):
     def heartbeat_ttl_s(self) -> float: ...
     @property
     def timeout_s(self) -> float: ...
+    @property
+    def secret(self) -> SecretFile | None: ...
 
 
 def connect(settings: RedisSettings) -> Redis:
@@ -105,6 +107,7 @@ def connect(settings: RedisSettings) -> Redis:
         command_packer=Packer(),
         health_check_interval=0,
     )
+    log_in_by_file(pool, settings.secret)
     return Redis.from_pool(pool)
 
 
@@ -147,11 +150,15 @@ def guarded(*, reached: bool = False) -> Iterator[None]:
         yield
     except (RedisError, OSError) as error:
         code = refusal_code(error)
+        why = fault_of(error, code, handled)
         kind = RedisUnavailable
-        if code not in REFUSES_ALL and isinstance(error, ResponseError | DataError):
-            kind = RedisRefused
+        if why is None and code not in REFUSES_ALL:
+            kind = RedisRefused if isinstance(error, ResponseError | DataError) else kind
         absent = code in REFUSES_ALL or _never_reached(error, handled)
-        raise kind(_one_line(error, code), never_reached=absent and not reached) from error
+        # A script that lacks a right ends in the middle.
+        absent = absent and not reached and not lacks_right_in_script(error)
+        said = _one_line(error, code) if why is None else f"Redis: {why.said}"
+        raise kind(said, never_reached=absent).because(why) from error
 
 
 def refusal_code(error: BaseException) -> str:
@@ -175,8 +182,6 @@ def _one_line(error: BaseException, code: str) -> str:
     text = str(error).splitlines()[0] if str(error) else ""
     text = text.partition(" script: ")[0]  # Redis 7 names the script's hash and line
     advice = REFUSES_ALL.get(code)
-    if advice is None and isinstance(error, ResponseError) and _NO_CHANNEL.search(text):
-        advice = _ALLOW_CHANNELS
     said = f"Redis: {type(error).__name__} {text}".strip()
     return said if advice is None else f"{said.rstrip('.')}: {advice}"
 
@@ -187,7 +192,7 @@ def _never_reached(error: BaseException, handled: BaseException | None) -> bool:
     # handled when the call began says nothing about the call.
     cause: BaseException | None = error
     while cause is not None and cause is not handled:
-        if isinstance(cause, _NO_CONNECTION):
+        if isinstance(cause, _NO_CONNECTION) or hasattr(cause, "onceward_unsent"):
             return True
         cause = cause.__cause__ or cause.__context__
     return isinstance(error, AuthenticationError | DataError)

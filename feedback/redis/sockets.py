@@ -1,6 +1,9 @@
-"""Connections to Redis that look names up in bounded time.
+"""Connections to Redis that look names up in bounded time, and say why none was made.
 
 redis-py waits for the resolver for as long as that takes, before any of its own timeouts begins.
+Whatever fails while a connection is made, login included, carried no command of ours: the error is
+marked so. A port that speaks TLS to us who do not (or the other way round) only closes the
+connection, or is silent: it is asked, once in a while.
 """
 
 from __future__ import annotations
@@ -9,12 +12,26 @@ import socket
 from typing import Any
 
 from redis.connection import Connection, SSLConnection
+from redis.exceptions import RedisError
 
 from feedback.names import addresses
+from feedback.redis.greeting import note_failed
 
 
 class TcpConnection(Connection):
     """A connection with `socket_connect_timeout` for the name, and for each address."""
+
+    def connect_check_health(self, *given: Any, **named: Any) -> None:
+        """Connect and log in, if that is not done.
+
+        Raises:
+            RedisError, OSError: marked as one that carried no command.
+        """
+        try:
+            super().connect_check_health(*given, **named)
+        except (RedisError, OSError) as error:
+            note_failed(error, self)
+            raise
 
     def _connect(self) -> socket.socket:
         longest_s = float(self.socket_connect_timeout or 0.0)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import NoDecode
+
+from feedback.settings.secret_files import KafkaSecrets, SecretFile
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -27,8 +37,20 @@ Strategy = Annotated[str, Field(pattern=r"^(keep|stop|drop|none)$")]
 METADATA_MAX_AGE_MS = 30_000
 
 
+_NOT_OF_CLIENTS = {
+    "group",
+    "session_timeout_s",
+    "max_poll_interval_s",
+    "assignor",
+    "sasl_plain_password_file",
+    "sasl_oauth_token_file",
+}
+_BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # An error about several settings would show all of them, a password too.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class KafkaSection(_Section):
@@ -53,21 +75,54 @@ class KafkaSection(_Section):
     sasl_mechanism: str | None = None
     sasl_plain_username: str | None = None
     sasl_plain_password: SecretStr | None = None
+    sasl_plain_password_file: str | None = None
+    sasl_oauth_token_file: str | None = None
     sasl_kerberos_name: str | None = None
     sasl_kerberos_service_name: str = "kafka"
     sasl_kerberos_domain_name: str | None = None
 
     def connection(self) -> dict[str, Any]:
         """Return the keyword arguments that every kafka-python client takes."""
-        given = self.model_dump(
-            exclude={"group", "session_timeout_s", "max_poll_interval_s", "assignor"},
-            exclude_none=True,
-        )
+        given = self.model_dump(exclude=_NOT_OF_CLIENTS, exclude_none=True)
         given["bootstrap_servers"] = [one.strip() for one in self.bootstrap_servers.split(",")]
         for name, value in given.items():
             if isinstance(value, SecretStr):
                 given[name] = value.get_secret_value()
+        secrets = self.secrets
+        if secrets != KafkaSecrets(None, None):
+            # `feedback.kafka.logins` finds it there.
+            given["sasl_oauth_token_provider"] = secrets
         return {**given, "metadata_max_age_ms": METADATA_MAX_AGE_MS}
+
+    @property
+    def secrets(self) -> KafkaSecrets:
+        """The files that are read for each login."""
+        password, token = (
+            None if path is None else SecretFile("kafka", f"[kafka] {name}", path)
+            for name, path in (
+                ("sasl_plain_password_file", self.sasl_plain_password_file),
+                ("sasl_oauth_token_file", self.sasl_oauth_token_file),
+            )
+        )
+        return KafkaSecrets(password, token)
+
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        if not self.security_protocol.startswith("SASL"):
+            return self
+        if self.sasl_mechanism is None:
+            raise ValueError(f"security_protocol = {self.security_protocol} needs sasl_mechanism")
+        if self.sasl_mechanism == "OAUTHBEARER" and self.sasl_oauth_token_file is None:
+            raise ValueError("sasl_mechanism = OAUTHBEARER needs sasl_oauth_token_file")
+        passwords = (self.sasl_plain_password, self.sasl_plain_password_file)
+        if self.sasl_mechanism in _BY_PASSWORD and (
+            self.sasl_plain_username is None or passwords.count(None) != 1
+        ):
+            raise ValueError(
+                f"sasl_mechanism = {self.sasl_mechanism} needs sasl_plain_username, and one of "
+                "sasl_plain_password and sasl_plain_password_file"
+            )
+        return self
 
     def reading(self) -> dict[str, Any]:
         """Return the keyword arguments that every consumer takes: it reads committed records."""
@@ -82,6 +137,14 @@ class RedisSection(_Section):
     status_ttl_s: Seconds = 604_800.0
     heartbeat_ttl_s: Seconds = 5.0
     timeout_s: Seconds = 2.0
+    password_file: str | None = None
+
+    @property
+    def secret(self) -> SecretFile | None:
+        """The file that is read for each login; None where the URL has the password, or none."""
+        if self.password_file is None:
+            return None
+        return SecretFile("redis", "[redis] password_file", self.password_file)
 
     @field_validator("url")
     @classmethod

@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from feedback.errors import NotAvailable, SettingsError
 from feedback.files import new_private_file
+from feedback.security import of_database
 from feedback.sql.stuck_sessions import end_stuck_sessions
 
 # An execution option: the transaction is one statement, which PostgreSQL commits by itself.
@@ -81,9 +82,9 @@ def open_engine(
         raise NotAvailable(
             f"the {section} in PostgreSQL needs psycopg: pip install 'onceward[postgres]'"
         ) from error
+    _connect_by_psycopg(engine, section, timeout_s + ANSWER_MARGIN_S if bounded else None)
     if bounded:
         _begin_with(engine, beginning(timeout_s))
-        _bound_waiting(engine, timeout_s + ANSWER_MARGIN_S)
         end_stuck_sessions(engine)
     return engine
 
@@ -158,15 +159,15 @@ def _postgres_arguments(url: URL, timeout_s: float, *, bounded: bool) -> dict[st
     return {name: value for name, value in arguments.items() if name not in url.query}
 
 
-def _bound_waiting(engine: Engine, limit_s: float) -> None:
+def _connect_by_psycopg(engine: Engine, section: str, limit_s: float | None) -> None:
     # Imported here, so that SQLite works without the driver.
+    from psycopg import Connection as Unbounded
+
     from feedback.sql.bounded_connection import bounded
+    from feedback.sql.connecting import connect_by
 
-    connection = bounded(limit_s)
-
-    @event.listens_for(engine, "do_connect")
-    def _connect(dialect: object, record: object, arguments: Any, named: Any) -> Any:
-        return connection.connect(*arguments, **named)
+    connection = Unbounded if limit_s is None else bounded(limit_s)
+    connect_by(engine, connection.connect, of_database(section))
 
 
 def beginning(timeout_s: float) -> str:

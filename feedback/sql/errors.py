@@ -24,6 +24,8 @@ class DatabaseUnavailable(NotAvailable):
         self.reason = reason
 
     def __str__(self) -> str:
+        if self.fault is not None:
+            return f"{self.database}: {self.fault.said}"
         return f"{self.database} is not available ({self.reason}): repeat the same call later"
 
 

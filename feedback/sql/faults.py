@@ -12,6 +12,10 @@ from typing import NamedTuple
 
 from sqlalchemy.exc import DBAPIError
 
+from feedback.errors import SecurityFault
+from feedback.security import of_database
+from feedback.sql.refusals import of_statement
+
 # https://www.sqlite.org/rescode.html, primary codes.
 _SQLITE_REFUSED = frozenset(
     {
@@ -41,21 +45,34 @@ class FaultKind(StrEnum):
 
 
 class Fault(NamedTuple):
-    """A driver's error: its kind, and one line that holds no data."""
+    """A driver's error: its kind, and one line that holds no data.
+
+    Args:
+        security: the fault of security that is its cause, if one is.
+    """
 
     kind: FaultKind
     reason: str
+    security: SecurityFault | None = None
 
 
-def sort(error: DBAPIError) -> Fault | None:
+def sort(error: DBAPIError, section: str) -> Fault | None:
     """Return the kind of an error, with a reason; None when it is a fault of this program.
 
     Args:
         error: SQLAlchemy's error; `error.orig` is the driver's own.
+        section: the section of the settings with the database's URL.
     """
     if isinstance(error.orig, sqlite3.Error):
         return _of_sqlite(error.orig)
-    return _of_postgres(error)
+    return _of_refusal(error, section) or _of_postgres(error)
+
+
+def _of_refusal(error: DBAPIError, section: str) -> Fault | None:
+    why: SecurityFault | None = getattr(error.orig, "onceward_fault", None)
+    if getattr(error.orig, "sqlstate", None) == NO_PRIVILEGE:
+        why = of_statement(str(error.orig), error.statement or "", of_database(section))
+    return None if why is None else Fault(FaultKind.AWAY, why.said, why)
 
 
 def _of_sqlite(error: sqlite3.Error) -> Fault | None:
@@ -87,7 +104,7 @@ def _of_postgres(error: DBAPIError) -> Fault | None:
         return Fault(FaultKind.CONTENDED, f"{name} {state}")
     if state in _NO_TABLE:
         return Fault(FaultKind.NO_TABLE, f"{name} {state}")
-    if state[:2] in _PROGRAM_CLASSES and state != NO_PRIVILEGE:
+    if state[:2] in _PROGRAM_CLASSES:
         return None
     return Fault(FaultKind.AWAY, f"{name} {state}")
 

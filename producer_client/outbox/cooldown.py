@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from feedback.doubling import doubled
@@ -36,7 +36,7 @@ class Cooldowns:
         self,
         *,
         sent: Collection[str],
-        away: Mapping[str, str],
+        away: Collection[str],
         unknown: Collection[str],
         forbidden: Collection[str],
         now_s: float,
@@ -45,7 +45,7 @@ class Cooldowns:
 
         Args:
             sent: topics that have taken a record.
-            away: topics that have taken none, with the reason.
+            away: topics that have taken none.
             unknown: those of `away` that Kafka does not know.
             forbidden: those of `away` that this user may not write to.
         """

@@ -31,6 +31,7 @@ from feedback.kafka.send_errors import (
 )
 from feedback.kafka.sender import CLOSED
 from feedback.logs import EventLog
+from feedback.outages import log_outage
 from feedback.records.envelope import Envelope
 from feedback.records.stored_payload import StoredPayload
 from feedback.settings.settings import Settings
@@ -159,7 +160,8 @@ class Fallback:
         except OutboxForbidden:
             raise
         except (NotInTime, OutboxUnavailable) as error:
-            log.warning("outbox.away", reason=str(error) or "it does not answer")
+            why = error if isinstance(error, OutboxUnavailable) else "it does not answer"
+            log_outage(log, "outbox.away", why)
 
 
 class FallbackFlow(SendFlow):
@@ -178,7 +180,7 @@ class FallbackFlow(SendFlow):
             told = await super().announce(batch)
         except (NotSent, SendUnknown) as error:
             if self._circuit.failed(_REDIS, monotonic_s()):
-                log.warning("redis.away", reason=error.reason)
+                log_outage(log, "redis.away", error)
             # A Redis that did not answer may have written them.
             may_be_told = isinstance(error, SendUnknown)
             asked = [replace(one, is_told=may_be_told) for one in batch]
@@ -246,7 +248,7 @@ class FallbackFlow(SendFlow):
         if isinstance(error.__cause__, OutOfTime):
             return  # nobody asked Kafka
         if self._circuit.failed(_topic(one), monotonic_s()):
-            log.warning("topic.away", topic=one.payload.topic, reason=error.reason)
+            log_outage(log, "topic.away", error, topic=one.payload.topic)
 
 
 def _asks_about_no_failure(one: Prepared) -> Prepared:

@@ -21,7 +21,7 @@ _FAILED_BEFORE = "25P02"
 
 def translate(error: DBAPIError) -> OncewardError | None:
     """Return the error to raise instead of a driver's; None when it is a fault of this program."""
-    fault = sort(error)
+    fault = sort(error, "outbox")
     if fault is None:
         return None
     state = getattr(error.orig, "sqlstate", None)
@@ -31,11 +31,11 @@ def translate(error: DBAPIError) -> OncewardError | None:
             "and begin again; what may fail alone belongs in a savepoint (begin_nested)"
         )
     if state == NO_PRIVILEGE:
-        return OutboxForbidden(fault.reason)
+        return OutboxForbidden(fault.reason).because(fault.security)
     match fault.kind:
         case FaultKind.REFUSED:
             return RowRefused(fault.reason)
         case FaultKind.NO_TABLE:
             return OutboxVersionError(None, SCHEMA_VERSION)
         case FaultKind.AWAY | FaultKind.CONTENDED:
-            return OutboxUnavailable(fault.reason)
+            return OutboxUnavailable(fault.reason).because(fault.security)

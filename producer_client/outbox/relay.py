@@ -21,6 +21,7 @@ from feedback.clock import monotonic_s
 from feedback.errors import NotAvailable, RedisUnavailable
 from feedback.kafka.ordered_sender import OrderedSender
 from feedback.logs import EventLog
+from feedback.outages import log_outage
 from feedback.redis.server import connect
 from feedback.redis.store import StatusStore
 from feedback.settings.settings import Settings
@@ -191,7 +192,7 @@ class Relay:
             except NotAvailable as error:
                 if self._away is None:
                     server = "redis" if isinstance(error, RedisUnavailable) else "database"
-                    log.warning(f"{server}.away", reason=str(error))
+                    log_outage(log, f"{server}.away", error)
                 self._away = str(error)
                 pause_s = min(longest_s, max(shortest_s, pause_s * 2))
                 until_s = monotonic_s() + pause_s
@@ -307,7 +308,7 @@ class Relay:
             now_s=monotonic_s(),
         )
         for topic in new:
-            log.warning("topic.away", topic=topic, reason=landed.away[topic])
+            log_outage(log, "topic.away", landed.away[topic], topic=topic)
         for topic in back:
             log.info("topic.back", topic=topic)
 

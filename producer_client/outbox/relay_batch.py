@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from feedback.clock import monotonic_s
+from feedback.errors import NotAvailable
 from feedback.kafka.ordered_sender import OrderedSender
 from feedback.kafka.pending_record import PendingRecord
 from feedback.kafka.send_errors import (
@@ -57,7 +58,7 @@ class Landed:
 
     sent: dict[int, KafkaPlace] = field(default_factory=dict)
     parked: dict[int, str] = field(default_factory=dict)
-    away: dict[str, str] = field(default_factory=dict)
+    away: dict[str, NotAvailable] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     forbidden: set[str] = field(default_factory=set)
 
@@ -269,7 +270,7 @@ def _note(landed: Landed, row: WaitingRow, ending: Ending) -> None:
     if isinstance(ending, KafkaPlace):
         landed.sent[row.id] = ending
         return
-    landed.away.setdefault(topic, str(ending))
+    landed.away.setdefault(topic, ending)
     if isinstance(ending, TopicUnknown):
         landed.unknown.add(topic)
     if isinstance(ending, TopicForbidden):

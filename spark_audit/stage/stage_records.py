@@ -138,6 +138,8 @@ def connection_options(settings: KafkaSection) -> dict[str, str]:
         SettingsError: one of them has no counterpart there, or a file cannot be read.
     """
     given = settings.connection()
+    if settings.secrets.password is not None:
+        given["sasl_plain_password"] = settings.secrets.password.read()
     refused = [name for name in _NOT_FOR_SPARK if given.get(name)]
     if refused:
         raise SettingsError(

@@ -16,7 +16,7 @@ from feedback.settings.settings import Settings
 from feedback.status import State
 from feedback.statuses import Status, StatusWrite
 from producer_client import Client, Submission
-from producer_client.payloads import Missing, PayloadFinder
+from producer_client.payloads import Found, PayloadFinder
 from producer_client.resender import Resender
 from producer_client.resending import ResendReason
 from tests.eventually import eventually
@@ -74,7 +74,7 @@ def test_what_was_taken_back_while_a_resender_slept_is_not_sent(
     finds = PayloadFinder.of
     asleep, awake = threading.Event(), threading.Event()
 
-    def sleeps(self: PayloadFinder, statuses: Sequence[Status]) -> list[StoredPayload | Missing]:
+    def sleeps(self: PayloadFinder, statuses: Sequence[Status]) -> list[Found]:
         found = finds(self, statuses)
         asleep.set()
         assert awake.wait(LIMIT_S)

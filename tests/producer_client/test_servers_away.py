@@ -202,11 +202,11 @@ def test_redis_that_refuses_connections_is_named_and_nothing_reaches_kafka(
     assert records() == []
 
 
-def test_redis_that_never_answers_leaves_it_unknown_in_time_and_nothing_reaches_kafka(
+def test_redis_that_does_not_even_greet_got_no_request_and_kafka_gets_none(
     make_client: MakeClient, records: Callable[[], list[Record]], mute: str
 ) -> None:
     client = make_client(redis={"url": f"redis://{mute}/0", "timeout_s": 0.5})
-    assert _fails_in_time(SendUnknown, client, named="Redis: Timeout", limit_s=2)
+    assert _fails_in_time(NotSent, client, named="Redis: Timeout", limit_s=2)
     assert records() == []
 
 

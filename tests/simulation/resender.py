@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from feedback.clock import monotonic_s
 from feedback.errors import KafkaUnavailable, NotSent, RedisUnavailable, SendUnknown
 from feedback.records.envelope import Record
-from feedback.records.stored_payload import StoredPayload
 from feedback.redis.deadlines import Taken
 from feedback.status import FINAL, State
 from feedback.statuses import Status
-from producer_client.payloads import Missing, PayloadFinder
+from producer_client.payloads import Found, PayloadFinder
 from producer_client.plan import plan_of
 from producer_client.resends import ResendBatch, Resends
 from tests.simulation.clients import Sender
@@ -108,7 +107,7 @@ class SimulatedPayloads(PayloadFinder):
         """Yield all of them: they are small."""
         yield statuses
 
-    def of(self, statuses: Sequence[Status]) -> list[StoredPayload | Missing]:
+    def of(self, statuses: Sequence[Status]) -> list[Found]:
         """Return what to send for each."""
         deadline_s = monotonic_s() + 2.0
         kept = [self._store.kept_payload(one.request_id) for one in statuses]

@@ -31,6 +31,8 @@ from tests.stack.restartable import Restartable, restartable
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _LISTENER = "listener.name.secured"
 _PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_MUTUAL = "listener.name.mutual"
 _SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -41,12 +43,14 @@ class SecuredKafka:
     Attributes:
         address: of the secured listener.
         plain: of the listener that asks nothing.
+        mutual: of the listener that knows its users by their certificates, as `CN=name`.
         cafile: its users trust the broker's certificate by it.
         server: the broker itself.
     """
 
     address: str
     plain: str
+    mutual: str
     cafile: Path
     server: Restartable
 
@@ -126,31 +130,39 @@ def secured_kafka(
     """
     authority = authority or Authority(folder)
     certificate = authority.issue("broker")
-    ports: list[int] = []
+    listeners: dict[str, int] = {}
 
     def choose() -> Broker:
-        port, controller_port = free_port(), free_port()
-        ports.append(free_port())
+        for name in ("PLAINTEXT", "SECURED", "MUTUAL", "CONTROLLER"):
+            listeners[name] = free_port()
         return Broker(
-            port=port,
-            controller_port=controller_port,
-            settings=_settings(port, controller_port, ports[-1], certificate, plain),
+            port=listeners["PLAINTEXT"],
+            controller_port=listeners["CONTROLLER"],
+            settings=_settings(listeners, certificate, plain) | _trust(certificate, authority),
         )
 
     with restartable(choose) as server:
-        made = SecuredKafka(f"{HOST}:{ports[-1]}", server.address, authority.cafile, server)
+        secured, mutual = (f"{HOST}:{listeners[name]}" for name in ("SECURED", "MUTUAL"))
+        made = SecuredKafka(secured, server.address, mutual, authority.cafile, server)
         _add_users(made.plain, scram)
         yield made
 
 
+def _trust(certificate: Certificate, authority: Authority) -> dict[str, str]:
+    """Return the settings of the listener that wants a certificate of each client."""
+    return {
+        f"{_MUTUAL}.ssl.client.auth": "required",
+        f"{_MUTUAL}.ssl.keystore.location": str(certificate.both),
+        f"{_MUTUAL}.ssl.keystore.type": "PEM",
+        f"{_MUTUAL}.ssl.truststore.location": str(authority.cafile),
+        f"{_MUTUAL}.ssl.truststore.type": "PEM",
+    }
+
+
 def _settings(
-    port: int,
-    controller_port: int,
-    secured_port: int,
-    certificate: Certificate,
-    plain: Mapping[str, str],
+    ports: Mapping[str, int], certificate: Certificate, plain: Mapping[str, str]
 ) -> dict[str, str]:
-    own = {"PLAINTEXT": port, "SECURED": secured_port}
+    own = {name: number for name, number in ports.items() if name != "CONTROLLER"}
     listeners = [f"{name}://{HOST}:{number}" for name, number in own.items()]
     users = " ".join(f'user_{user}="{password}"' for user, password in plain.items())
     scram = {
@@ -158,17 +170,19 @@ def _settings(
         for name in map(str.lower, _SCRAM)
     }
     return {
-        "listeners": ",".join([*listeners, f"CONTROLLER://{HOST}:{controller_port}"]),
+        "listeners": ",".join([*listeners, f"CONTROLLER://{HOST}:{ports['CONTROLLER']}"]),
         "advertised.listeners": ",".join(listeners),
         "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL"
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL,MUTUAL:SSL"
         ),
         "inter.broker.listener.name": "PLAINTEXT",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
         f"{_LISTENER}.ssl.keystore.location": str(certificate.both),
         f"{_LISTENER}.ssl.keystore.type": "PEM",
-        f"{_LISTENER}.sasl.enabled.mechanisms": ",".join(("PLAIN", *_SCRAM)),
+        f"{_LISTENER}.sasl.enabled.mechanisms": ",".join(("PLAIN", "OAUTHBEARER", *_SCRAM)),
+        # Without an address of keys it takes tokens that nobody has signed.
+        f"{_LISTENER}.oauthbearer.sasl.jaas.config": f"{_OAUTH_LOGIN} required;",
         f"{_LISTENER}.plain.sasl.jaas.config": f"{_PLAIN_LOGIN} required {users};",
         **scram,
     }

@@ -21,6 +21,7 @@ from consumer.loop.settlement import Settlement
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import KafkaWriter
 from feedback.logs import EventLog
+from feedback.outages import log_outage
 from feedback.records.envelope import Record
 
 log = EventLog("onceward.outcomes")
@@ -90,7 +91,7 @@ class Outcomes(Rounds):
                 self._kafka_topics.ensure(name, like=topic, room_bytes=self._room_bytes)
                 self._writer.prepare([name])
             except KafkaUnavailable as error:
-                log.warning("outcomes.topic_away", topic=topic, reason=str(error))
+                log_outage(log, "outcomes.topic_away", error, topic=topic)
 
     def settle(self, page: Sequence[OwedRow]) -> Iterator[Posted]:
         for posted in self._posting.post(page):

@@ -15,6 +15,7 @@ from consumer.handlers.backoff import topic_delay_ms
 from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
 from feedback.logs import EventLog
+from feedback.outages import OutageLog
 
 log = EventLog("onceward.retries")
 
@@ -33,7 +34,7 @@ class WakeUps:
     def __init__(self, writer: KafkaWriter, *, group: str) -> None:
         self._writer = writer
         self._group = group
-        self._is_away = False
+        self._outage = OutageLog(log, "retries.not_sent", "retries.sent_again")
         self._sending = Sending[WakeUp](
             "wakeups",
             write=self._write,
@@ -65,15 +66,11 @@ class WakeUps:
             elif error is not None:
                 left.append(one)
                 away = error
-        self._note(away)
+        if away is None:
+            self._outage.ends()
+        else:
+            self._outage.begins(away)
         return left
-
-    def _note(self, error: KafkaUnavailable | None) -> None:
-        if error is not None and not self._is_away:
-            log.warning("retries.not_sent", reason=str(error))
-        elif error is None and self._is_away:
-            log.info("retries.sent_again")
-        self._is_away = error is not None
 
 
 def record_of(one: WakeUp, *, group: str) -> Outgoing:

@@ -29,6 +29,7 @@ from consumer.journal.waiting import OwedRow
 from consumer.loop.core import Core
 from consumer.status.availability import ServerOutage
 from feedback.clock import epoch_ms
+from feedback.errors import KafkaUnavailable
 from feedback.kafka.writer import KafkaWriter, Outgoing, RecordRefused
 from feedback.logs import EventLog
 from feedback.status import FINAL, State
@@ -243,7 +244,7 @@ class Ends:
     def _say(self, batch: Sequence[End | Right]) -> list[End | Right]:
         """Write the messages; return those to try again."""
         left: list[End | Right] = []
-        reason = ""
+        away: KafkaUnavailable | None = None
         answers = self._writer.write([self._record(one) for one in batch])
         for one, error in zip(batch, answers, strict=True):
             if isinstance(error, RecordRefused):
@@ -251,11 +252,11 @@ class Ends:
                 log.error("wait.not_put_right", topic=_topic(one), reason=str(error))
             elif error is not None:
                 left.append(one)
-                reason = str(error)
+                away = error
             elif isinstance(one, End):
                 self._places.pop(one.ended_as, None)
-        if left:
-            self._outage.begins(_ME, reason)
+        if away is not None:
+            self._outage.begins(_ME, away)
         else:
             self._outage.ends(_ME)
         return left

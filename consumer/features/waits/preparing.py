@@ -86,7 +86,7 @@ class Preparing(Feature, BeforeCommit):
         if error is None:
             self._outage.ends(_ME)
         else:
-            self._outage.begins(_ME, str(error))
+            self._outage.begins(_ME, error)
 
 
 def _is_away(error: KafkaUnavailable | None) -> bool:

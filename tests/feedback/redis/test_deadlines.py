@@ -230,3 +230,4 @@ class _Settings:
     status_ttl_s = 60.0
     heartbeat_ttl_s = 5.0
     timeout_s = 2.0
+    secret = None

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer
 
-from feedback.errors import ExitCode, SettingsError
+from feedback.errors import ExitCode, NotAvailable, SettingsError
 from feedback.redis.server import RedisSettings, connect
-from feedback.settings.settings import KafkaSection, Settings, load
+from feedback.settings.settings import KafkaSection, RedisSection, Settings, load
 
 CONTRACT = """
 [kafka]
@@ -256,6 +256,8 @@ def test_every_usual_redis_url_makes_a_client(url: str, monkeypatch: pytest.Monk
 
 def test_the_security_settings_of_kafka_go_through_by_their_own_names(config: Path) -> None:
     names = {one for one in KafkaSection.model_fields if one.startswith(("ssl_", "sasl_"))}
+    # Those that we read ourselves.
+    names -= {"sasl_plain_password_file", "sasl_oauth_token_file"}
     texts = {name: f"a {name}" for name in names - {"ssl_check_hostname"}}
     lines = [f'{name} = "{text}"' for name, text in texts.items()]
     config.write_text(
@@ -264,6 +266,52 @@ def test_the_security_settings_of_kafka_go_through_by_their_own_names(config: Pa
     found = load(config).kafka.connection()
     expected = texts | {"security_protocol": "SASL_SSL", "ssl_check_hostname": False}
     assert expected.items() <= found.items()
+
+
+LOGIN = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"security_protocol": "SASL_SSL"}, "sasl_mechanism"),
+        (LOGIN, "sasl_plain_username"),
+        (LOGIN | {"sasl_plain_username": "me"}, "sasl_plain_password_file"),
+        (
+            LOGIN
+            | {
+                "sasl_plain_username": "me",
+                "sasl_plain_password": "a-secret",
+                "sasl_plain_password_file": "file",
+            },
+            "one of",
+        ),
+        (LOGIN | {"sasl_mechanism": "OAUTHBEARER"}, "sasl_oauth_token_file"),
+    ],
+)
+def test_a_login_that_lacks_a_part_is_refused_and_no_secret_is_shown(
+    given: dict[str, str], missing: str
+) -> None:
+    with pytest.raises(SettingsError, match=missing) as caught:
+        load(kafka=given)
+    assert "a-secret" not in str(caught.value)
+    with pytest.raises(ValueError, match=missing) as plainly:
+        KafkaSection.model_validate(given)
+    assert "a-secret" not in str(plainly.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "No such file"), (b"\n", "empty"), (b"\xff", "no text")]
+)
+def test_a_file_without_a_secret_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
+    path = tmp_path / "password"
+    if content is not None:
+        path.write_bytes(content)
+    secret = RedisSection(password_file=str(path)).secret
+    assert secret is not None
+    with pytest.raises(NotAvailable, match=rf"\[redis\] password_file = .*{said}") as caught:
+        secret.read()
+    assert caught.value.fault is not None
 
 
 def test_every_security_setting_of_kafka_python_that_is_text_is_ours_too() -> None:

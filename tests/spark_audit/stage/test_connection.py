@@ -49,10 +49,24 @@ def test_a_user_and_its_password_become_a_login_of_java(mechanism: str, module: 
     )
 
 
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", None])
-def test_another_mechanism_is_refused_by_name(mechanism: str | None) -> None:
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER"])
+def test_another_mechanism_is_refused_by_name(mechanism: str) -> None:
+    login = {"sasl_mechanism": mechanism, "sasl_oauth_token_file": "token"}
     with pytest.raises(SettingsError, match="sasl_mechanism"):
-        connection_options(section(security_protocol="SASL_SSL", sasl_mechanism=mechanism))
+        connection_options(section(security_protocol="SASL_SSL", **login))
+
+
+def test_a_password_file_is_read_for_spark(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("of-the-file\n")
+    options = connection_options(
+        section(
+            security_protocol="SASL_SSL",
+            sasl_mechanism="PLAIN",
+            sasl_plain_username="me",
+            sasl_plain_password_file=str(tmp_path / "password"),
+        )
+    )
+    assert 'password="of-the-file"' in options["kafka.sasl.jaas.config"]
 
 
 def test_certificates_are_given_as_text_so_that_a_cluster_needs_no_files(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ class Registry:
             self._away["kafka"].ends(_ME)
 
     def _rest(self, server: str, error: NotAvailable) -> None:
-        self._away[server].begins(_ME, str(error))
+        self._away[server].begins(_ME, error)
         self._on_read()
         self._heartbeats.forget()
         if self._held is not None:
@@ -176,7 +176,7 @@ class Registry:
                 self._source.poll(POLL_S, max_records=1)
                 self._on_read()
         except KafkaUnavailable as fault:
-            self._away["kafka"].begins(_ME, str(fault))
+            self._away["kafka"].begins(_ME, fault)
             self._stopping.wait(AWAY_S)
         self._source.resume()
 
@@ -252,7 +252,7 @@ class Registry:
             log.info("waits.not_ours", reason=str(error))
             held.lose(owned)
         except RedisUnavailable as error:
-            self._away["redis"].begins(_ME, str(error))
+            self._away["redis"].begins(_ME, error)
             self._heartbeats.forget()
         except TopicMissing as error:
             log.error("waits.hindered", topic=owned.source, reason=str(error))

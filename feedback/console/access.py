@@ -1,0 +1,45 @@
+"""Looks whether Kafka and Redis let us in, before a process that waits for outages begins.
+
+Such a process would start beside a server that refuses it, and say so in its log alone. Service
+managers and deployments look at the exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+from feedback.errors import NotAvailable
+from feedback.kafka.admin import administrator, kafka_faults
+from feedback.redis.server import connect, guarded
+from feedback.settings.settings import Settings
+
+KAFKA_S = 5.0
+
+
+def require_access(settings: Settings, *, more: Callable[[], object] | None = None) -> None:
+    """Return when Kafka and Redis let us in, or are away: an outage is waited for later.
+
+    Args:
+        more: asks another server.
+
+    Raises:
+        NotAvailable: one of them refuses us, or we refuse it; see `NotAvailable.fault`.
+    """
+    asks = [lambda: _ask_redis(settings), lambda: _ask_kafka(settings)]
+    for ask in asks if more is None else [*asks, more]:
+        try:
+            ask()
+        except NotAvailable as error:
+            if error.fault is not None:
+                raise
+
+
+def _ask_redis(settings: Settings) -> None:
+    with closing(connect(settings.redis)) as redis, guarded():
+        redis.connection_pool.release(redis.connection_pool.get_connection())
+
+
+def _ask_kafka(settings: Settings) -> None:
+    with kafka_faults(settings.kafka), administrator(settings.kafka, timeout_s=KAFKA_S):
+        pass

@@ -1,0 +1,45 @@
+"""The connections of `sockets` for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from redis.asyncio.connection import Connection, SSLConnection
+from redis.exceptions import RedisError
+
+from feedback.redis.greeting import note_failed
+
+
+class AsyncTcpConnection(Connection):
+    """A connection whose failure to connect is marked as one that carried no command."""
+
+    async def connect_check_health(self, *given: Any, **named: Any) -> None:
+        """Connect and log in, if that is not done.
+
+        Raises:
+            RedisError, OSError: marked as one that carried no command.
+        """
+        try:
+            await super().connect_check_health(*given, **named)
+        except (RedisError, OSError) as error:
+            # It may ask the port, which takes a while.
+            await asyncio.to_thread(note_failed, error, self)
+            raise
+
+
+class AsyncTlsConnection(SSLConnection, AsyncTcpConnection):
+    """The same over TLS."""
+
+    async def connect_check_health(self, *given: Any, **named: Any) -> None:
+        """Connect with the files of the certificates as they are now; see `AsyncTcpConnection`.
+
+        redis-py reads them once for each connection.
+        """
+        self.ssl_context.context = None
+        await super().connect_check_health(*given, **named)
+
+
+def async_connection_class(url: str) -> type[Connection]:
+    """Return the class of a pool's connections."""
+    return AsyncTlsConnection if url.startswith("rediss:") else AsyncTcpConnection
